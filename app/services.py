@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from app.answers.service import AnswerService
+from app.collections.credentials_folder import CredentialsFolder
 from app.collections.integrity import Integrity
 from app.collections.lens_indexes import LensIndexes
 from app.collections.library import Library
@@ -13,6 +14,7 @@ from app.collections.value_tables import ValueTables
 from app.ports.evaluation import Evaluations
 from app.ports.ledger import Ledger
 from app.ports.parts import BlobStore, SharedEmbedder, VectorIndex
+from app.ports.sources import SourceCredentials
 from app.ports.texts import TokenCounter
 from app.runtime.metrics import Metrics
 from app.search.service import SearchService
@@ -42,3 +44,4 @@ class Services:
     checks: Mapping[str, Callable[[], bool]]
     metrics: Metrics = field(default_factory=Metrics)
     alerts: Mapping[str, AlertTarget] = field(default_factory=dict)
+    source_credentials: SourceCredentials = field(default_factory=CredentialsFolder)

@@ -16,3 +16,8 @@ class SourceSettings(BaseSettings):
         description="Where standing searches may tell by mail or chat: lines `NAME = URL`, or `NAME for USER, USER = "
         "URL`, with URLs of apprise; extra [alerts].",
     )
+    credentials_folder: Path | None = Field(
+        default=None,
+        description="Where credentials for sources that come again lie: a file for each, lines `address`, `users`, "
+        "`user`, `password`, `region`, `key_file` and `known_hosts` `= VALUE`; sources name them.",
+    )

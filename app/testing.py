@@ -9,11 +9,12 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Self, cast
+from typing import Any, Self, cast
 
 import numpy as np
 
 from app.errors import ConflictError, EmptyQueryError, InputError, NotFoundError
+from app.ports.parts import TextVectors
 from app.search.bm25 import document_vector, query_vector
 from app.types.chunk_text import embedded_text_of
 from app.types.documents import IndexStatus, Metadata, Owned, Point, ScoredPoint, Source
@@ -200,20 +201,24 @@ class InMemoryVectorIndex:
                 rest = {key: value for key, value in each.payload.items() if key != field}
                 points[each.id] = Point(each.id, each.vector, rest)
 
-    def unlabelled(self, index: str, field: str) -> Iterator[tuple[list[str], np.ndarray]]:
+    def unlabelled(self, index: str, field: str) -> Iterator[tuple[list[str], TextVectors]]:
         missing = [each for each in self._all(index) if field not in each.payload and "document_id" in _metadata(each)]
         for start in range(0, len(missing), UNLABELLED_PAGE):
             page = missing[start : start + UNLABELLED_PAGE]
-            yield [each.id for each in page], np.asarray([each.vector for each in page], dtype=np.float32)
+            yield [each.id for each in page], _text_vectors(page)
 
     def vectors(self, index: str, ids: Sequence[str]) -> tuple[list[str], np.ndarray]:
         found = self.retrieve(index, ids)
         return [each.id for each in found], np.asarray([each.vector for each in found], dtype=np.float32)
 
-    def owned_vectors(self, index: str, ids: Sequence[str]) -> Owned[np.ndarray]:
+    def owned_vectors(self, index: str, ids: Sequence[str]) -> Owned[TextVectors]:
         found = self._owned(index, ids)
-        vectors = np.asarray([each.vector for each in found], dtype=np.float32)
-        return Owned([each.id for each in found], [str(_metadata(each)["document_id"]) for each in found], vectors)
+        owners = [str(_metadata(each)["document_id"]) for each in found]
+        return Owned([each.id for each in found], owners, _text_vectors(found))
+
+    def all_labels(self, index: str, field: str) -> Iterator[Mapping[str, Mapping[str, object]]]:
+        found = [each for each in self._all(index) if field in each.payload]
+        yield {each.id: cast("Mapping[str, object]", each.payload[field]) for each in found}
 
     def owned_labels(self, index: str, field: str, ids: Sequence[str]) -> Owned[Sequence[Mapping[str, object] | None]]:
         found = self._owned(index, ids)
@@ -244,22 +249,22 @@ class InMemoryVectorIndex:
         self.delete_points(index, [point_id for _, point_id in self.points_of(index, [document_id])])
 
     def search(
-        self,
-        index: str,
-        vector: Sequence[float],
-        *,
-        limit: int,
-        filters: Mapping[str, str] | None = None,
-        label: Label | None = None,
-        with_payload: bool = True,
+        self, index: str, vector: Sequence[float], *, limit: int, with_payload: bool = True, **options: Any
     ) -> list[ScoredPoint]:
-        points = [point for point in self._all(index) if _fits(point, filters, label)]
+        points = [point for point in self._all(index) if _fits(point, **options)]
         scores = _cosines(vector, [point.vector for point in points])
         hits = [
             ScoredPoint(point.id, score, point.payload if with_payload else {})
             for point, score in zip(points, scores, strict=True)
         ]
         return sorted(hits, key=lambda hit: (-hit.score, hit.id))[:limit]
+
+    def search_beside(
+        self, index: str, vector: Sequence[float], *, limit: int, labelled: tuple[Label, int], **options: Any
+    ) -> tuple[list[ScoredPoint], list[ScoredPoint]]:
+        label, most = labelled
+        found = self.search(index, vector, limit=limit, **options)
+        return found, self.search(index, vector, limit=most, **{**options, "label": label})
 
     def has_sparse(self, index: str) -> bool:
         return self._resolve(index) not in self._without_words
@@ -297,12 +302,11 @@ class InMemoryVectorIndex:
         text: str,
         *,
         limit: int,
-        filters: Mapping[str, str] | None = None,
-        label: Label | None = None,
         with_payload: bool = True,
+        **options: Any,
     ) -> tuple[list[list[ScoredPoint]], list[ScoredPoint]]:
-        words = self.search_sparse(index, text, limit=limit, filters=filters, label=label) if text else []
-        legs = [self.search(index, each, limit=limit, filters=filters, label=label) for each in vectors]
+        words = self.search_sparse(index, text, limit=limit, **options) if text else []
+        legs = [self.search(index, each, limit=limit, **options) for each in vectors]
         if not with_payload:
             words, *legs = [[replace(hit, payload={}) for hit in found] for found in (words, *legs)]
         return legs, words
@@ -364,6 +368,11 @@ class InMemoryVectorIndex:
             return list(self._points[self._resolve(index)].values())
 
 
+def _text_vectors(points: Sequence[Point]) -> TextVectors:
+    texts = [str(each.payload.get("page_content", "")) for each in points]
+    return TextVectors(texts, np.asarray([each.vector for each in points], dtype=np.float32))
+
+
 def _metadata(point: Point) -> Mapping[str, object]:
     metadata = point.payload.get("metadata")
     return metadata if isinstance(metadata, Mapping) else {}
@@ -375,7 +384,7 @@ def _label(point: Point, field: str) -> int:
     return int(label["value"])
 
 
-def _fits(point: Point, filters: Mapping[str, str] | None, label: Label | None = None) -> bool:
+def _fits(point: Point, filters: Mapping[str, str] | None = None, label: Label | None = None) -> bool:
     if label is not None and (label.field not in point.payload or _label(point, label.field) != label.value):
         return False
     return all(str(_metadata(point).get(key)) == value for key, value in (filters or {}).items())

@@ -3,7 +3,8 @@
 Chunks are synthetic: vectors drawn around those of the sample library (benchmarks/spread_vectors.py), in the embedded
 engine; model, catalog, worker's job and searches are the product's own.
 
-    python -m benchmarks.lens_index --chunks 100000
+    python -m benchmarks.lens_index --chunks 100000 --home DIR --load    # minutes; begun again, it goes on
+    python -m benchmarks.lens_index --chunks 100000 --home DIR
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ import itertools
 import json
 import os
 import statistics
-import tempfile
 import threading
 import time
 import uuid
@@ -46,17 +46,22 @@ _QUERY_STEP = 13  # of the sample library's titles, each is a query
 _INGESTED = 10  # documents
 _LEASE = timedelta(minutes=10)
 _MEGABYTE = 1e6
+_LABELS_READ_S = 10.0  # by then they are, in the background
 _asked = itertools.count(1)
 
 
 def fill(services: Services, collection: Collection, count: int) -> None:
+    """What an earlier run loaded stays: a point's number says all about it."""
+    present = services.index.count(collection.active_index)
+    if present >= count:
+        return
     rows = list(sample_rows())
     texts = [row.text[:800] for row in rows]
     real = services.embedder.embed_documents(
         texts, instruction=collection.document_instruction, steps=collection.document_steps
     )
     drawn = fit_spread(np.asarray(real, dtype=np.float32)).draw(count, seed=0)
-    for start in tqdm(range(0, count, _UPSERTED), desc="load", unit_scale=_UPSERTED):
+    for start in tqdm(range(present // _UPSERTED * _UPSERTED, count, _UPSERTED), desc="load", unit_scale=_UPSERTED):
         vectors = drawn[start : start + _UPSERTED].tolist()
         points = [_point(start + n, _part_of(texts, start + n), vector) for n, vector in enumerate(vectors)]
         services.index.upsert(collection.active_index, points)
@@ -89,28 +94,41 @@ class Clock:
         return np.array([time.perf_counter(), time.process_time(), ticks / os.sysconf("SC_CLK_TCK")])
 
 
-def search_times(services: Services, clock: Clock, **fields: object) -> tuple[float, float, np.ndarray]:
-    """In ms: the median of searches, by how much each takes longer than without these fields (median), and the mean
-    processor time of both processes. No query was asked before but for its vectors, which the model's share would be.
-    """
+@dataclass(frozen=True)
+class Times:
+    """In ms. `longer`: by how much each search takes longer than the same one without the fields, the median;
+    `spent`: processor time in this process and the engine's, and how much more that is, means."""
+
+    median: float
+    longer: float
+    spent: np.ndarray
+    more: np.ndarray
+
+    def __str__(self) -> str:
+        here, engine = (f"{own:.1f} ms ({more:+.1f})" for own, more in zip(self.spent, self.more, strict=True))
+        return f"{self.median:.1f} ms | {self.longer:+.1f} ms | {here} | {engine}"
+
+
+def search_times(services: Services, clock: Clock, **fields: object) -> Times:
+    """No query was asked before but for its vectors, which the model's share would be. Of each pair now one, now the
+    other comes first, since the second finds the engine's pages read."""
     queries = [f"{row.title} {next(_asked)}" for row in list(sample_rows())[::_QUERY_STEP]]
-    plain = [SearchRequest(each, NAME, "", rerank=0) for each in queries]
-    whole, longer, spent = [], [], np.zeros(2)
-    for request in plain:
-        services.search.refine(request.query, instruction="")
-        services.search.refine(request.query, instruction="", steps=0)
-        without = _timed_search(services, request)
-        begun = clock()
-        whole.append(_timed_search(services, replace(request, **fields)))  # type: ignore[arg-type]
-        spent += (clock() - begun)[1:] * 1000
-        longer.append(whole[-1] - without)
-    return statistics.median(whole), statistics.median(longer), spent / len(plain)
-
-
-def _timed_search(services: Services, request: SearchRequest) -> float:
-    started = time.perf_counter()
-    services.search.search(request, highlight=False)
-    return (time.perf_counter() - started) * 1000
+    whole, longer, spent = [], [], {True: np.zeros(2), False: np.zeros(2)}
+    for number, query in enumerate(queries):
+        plain = SearchRequest(query, NAME, "", rerank=0)
+        for steps in (None, 0):
+            services.search.refine(query, instruction="", steps=steps)
+        taken = {}
+        for has_fields in (True, False) if number % 2 else (False, True):
+            begun = clock()
+            services.search.search(replace(plain, **fields) if has_fields else plain, highlight=False)  # type: ignore[arg-type]
+            wall, *busy = (clock() - begun) * 1000
+            taken[has_fields] = wall
+            spent[has_fields] += busy
+        whole.append(taken[True])
+        longer.append(taken[True] - taken[False])
+    more = (spent[True] - spent[False]) / len(queries)
+    return Times(statistics.median(whole), statistics.median(longer), spent[True] / len(queries), more)
 
 
 def queued(services: Services, lens: str) -> Job:
@@ -156,31 +174,38 @@ def disk_mb(home: Path) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--chunks", type=int, default=100_000)
-    chunks = parser.parse_args().chunks
-    with tempfile.TemporaryDirectory() as home, open_services(Settings(home=Path(home))) as services:
-        services.library.create_collection(NAME)
-        collection = services.catalog.collection(NAME)
-        fill(services, collection, chunks)
-        with open_pipeline(services, is_stopping=lambda: False) as pipeline:
-            report(services, pipeline, Path(home))
+    parser.add_argument("--home", type=Path, required=True, help="where the chunks stay for the next run")
+    parser.add_argument("--load", action="store_true", help="only load them")
+    arguments = parser.parse_args()
+    arguments.home.mkdir(parents=True, exist_ok=True)
+    with open_services(Settings(home=arguments.home)) as services:
+        if NAME not in {each.name for each in services.catalog.collections()}:
+            services.library.create_collection(NAME)
+        fill(services, services.catalog.collection(NAME), arguments.chunks)
+        if not arguments.load:
+            with open_pipeline(services, is_stopping=lambda: False) as pipeline:
+                report(services, pipeline, arguments.home)
+
+
+def remove_former(services: Services) -> None:
+    """What an earlier run built."""
+    for each in services.lens_indexes.status(NAME):
+        services.lens_indexes.delete(NAME, each.lens)
+    services.library.remove_unneeded()
 
 
 def report(services: Services, pipeline: IngestPipeline, home: Path) -> None:
     values = parse_values(find_lens(services.catalog, LENS).values)
+    remove_former(services)
     print("machine's load:", " ".join(f"{each:.1f}" for each in os.getloadavg()))
     pid = int(json.loads((home / "edge" / "edge.json").read_text())["pid"])
     clock = Clock(pid)
 
-    def tell(what: str, said: str) -> None:
-        print(f"| {what} | {said} |", flush=True)
-
     def searches(name: str, **fields: object) -> None:
-        median, longer, spent = search_times(services, clock, **fields)
-        cpu = f"processor {spent[0]:.1f} ms here, {spent[1]:.1f} ms in the engine"
-        tell(f"search, {name}", f"median {median:.1f} ms, {longer:+.1f} ms by them; {cpu}")
+        print(f"| {name} | {search_times(services, clock, **fields)} |", flush=True)
 
-    print("| what | measured |\n| --- | --- |")
-    searches("no values")  # twice the same
+    print("| search | median | longer than without | processor, product | processor, engine |\n|---|---|---|---|---|")
+    searches("twice the same")
     searches("values of candidates", values=values)
     searches("one value of candidates", values=values, value="Africa")
     disk, memory = disk_mb(home), memory_of(pid)
@@ -188,18 +213,23 @@ def report(services: Services, pipeline: IngestPipeline, home: Path) -> None:
     with largest_memory(pid) as largest:
         build(services, pipeline, job)
     wall, own, engine = clock() - begun
-    tell(f"building ({len(values)} values)", f"{wall:.1f} s; processor {own:.1f} s here, {engine:.1f} s in the engine")
     grown = memory_of(pid)
-    tell("disk", f"{disk:.0f} -> {disk_mb(home):.0f} MB")
-    tell("engine's own memory", f"{memory.own:.0f} -> {grown.own:.0f} MB, largest {largest.total:.0f} MB")
+    services.search.search(SearchRequest("Africa", NAME, "", values=values), highlight=False)  # labels are read
+    time.sleep(_LABELS_READ_S)
     searches("values of the collection", values=values)
     searches("one value of the collection", values=values, value="Africa")
     searches("values, within a filter", values=values, filters={"half": "h1"})
+    print("\n| what | measured |\n| --- | --- |")
+    told = f"{wall:.1f} s; processor {own:.1f} s here, {engine:.1f} s in the engine"
+    print(f"| building ({len(values)} values) | {told} |")
+    print(f"| disk | {disk:.0f} -> {disk_mb(home):.0f} MB |")
+    told = f"{memory.own:.0f} -> {grown.own:.0f} MB, largest {largest.total:.0f} MB"
+    print(f"| engine's own memory | {told} |", flush=True)
     alone = ingest(services, pipeline, 1)
     job = queued(services, OTHER_LENS)
     with beside(lambda: build(services, pipeline, job)):
         together = ingest(services, pipeline, 2)
-    tell(f"ingesting {_INGESTED} documents", f"alone {alone:.1f} s, beside a build {together:.1f} s")
+    print(f"| ingesting {_INGESTED} documents | alone {alone:.1f} s, beside a build {together:.1f} s |")
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ has both alike is left out, so that nothing but the instruction tells what is wa
 half of the queries (even SHA-1 of the text); the table reports the other half.
 
     python -m benchmarks.rerank --data FOLDER [--only cost | quality | retrieval] [--into docs/evaluation]
+    python -m benchmarks.rerank --data FOLDER --only quality --characters 900    # passages as long as chunks
 """
 
 from __future__ import annotations
@@ -25,11 +26,10 @@ import numpy as np
 from app.ports.rerank import Passage
 from app.search import reranking
 from app.search.fusion import RankedPoint
-from app.search.gircse_reranker import STEPS, GircseReranker
+from app.search.gircse_reranker import STEPS, GircseReranker, beginning_of
 from app.search.reranking import Candidate, rerank
 from app.search.retrieval import CHUNK_KEYS, QueryVectors, find_points
 from app.search.value_distributions import QUERY_TEMPERATURE, distributions, similarities, value_cosines
-from app.search.value_mentions import mentions
 from app.search.value_ranking import rank_by_values
 from app.testing import InMemoryVectorIndex
 from app.types.documents import Point, ScoredPoint
@@ -41,13 +41,23 @@ from embedder import Encoder, load_encoder
 from embedder.engine.limits import Limits
 from embedder.evaluation.bootstrap import draw_weights, estimate, means
 from embedder.evaluation.data import files_of, is_tuning, name_of, read_instructions, read_rows
-from embedder.evaluation.evaluate import cpu_name
+from embedder.evaluation.machine import cpu_name
+from embedder.mentions import mentions
 
 CANDIDATES, DEPTH = 50, 10
 PLAIN, NONE, TODAY = "MiniLM alone", "no instruction", "instruction"
 LOOK, VALUES, BOTH = "second look", "values", "values and second look"
-SYSTEMS = (PLAIN, NONE, TODAY, LOOK, VALUES, BOTH)
-PAIRS = ((TODAY, NONE), (LOOK, TODAY), (LOOK, NONE), (VALUES, NONE), (BOTH, VALUES), (BOTH, NONE))
+LOOK_AT_ALL = "second look, whole passages"  # where they are longer than what second looks read
+SYSTEMS = (PLAIN, NONE, TODAY, LOOK, LOOK_AT_ALL, VALUES, BOTH)
+PAIRS = (
+    (TODAY, NONE),
+    (LOOK, TODAY),
+    (LOOK, LOOK_AT_ALL),
+    (LOOK, NONE),
+    (VALUES, NONE),
+    (BOTH, VALUES),
+    (BOTH, NONE),
+)
 HELD_OUT = ("crossner_literature", "viggo_games", "composed")  # of none of them a model of ours was trained
 WEIGHTS = [round(0.1 * step, 1) for step in range(11)]
 RESAMPLES = 2_000
@@ -69,6 +79,7 @@ class Source:
     plain: np.ndarray = field(default_factory=lambda: np.empty(0))  # (n, D)
     asked: dict[str, np.ndarray] = field(default_factory=dict)  # by aspect, "" for none, as queries at default steps
     seen: dict[str, np.ndarray] = field(default_factory=dict)  # by aspect, as second looks
+    whole: dict[str, np.ndarray] = field(default_factory=dict)  # the same of whole texts
     names: dict[str, np.ndarray] = field(default_factory=dict)  # by aspect, of its values in their order
     said: dict[str, np.ndarray] = field(default_factory=dict)  # by aspect, which of its values each text says
     index: InMemoryVectorIndex = field(default_factory=InMemoryVectorIndex)
@@ -94,22 +105,22 @@ class Question:
 class Looked:
     """Implements `Reranker` by vectors that are there."""
 
-    def __init__(self, vectors: np.ndarray, row: int, rows: Mapping[int, int] | None = None) -> None:
-        """row: of the query; rows: of a passage by its id, where they are not the same."""
+    def __init__(self, vectors: np.ndarray, asked: np.ndarray, rows: Mapping[int, int] | None = None) -> None:
+        """asked: the query's vector; rows: of a passage by its id, where they are not the same."""
         self._vectors = vectors
-        self._row = row
+        self._asked = asked
         self._rows = rows
 
     def scores(self, query: str, passages: Sequence[Passage], *, instruction: str) -> list[float]:
         ids = [int(each.id) for each in passages]
         rows = ids if self._rows is None else [self._rows[each] for each in ids]
-        return (self._vectors[rows] @ self._vectors[self._row]).astype(float).tolist()
+        return (self._vectors[rows] @ self._asked).astype(float).tolist()
 
     def close(self) -> None:
         """Nothing is held open."""
 
 
-def read_sources(folder: Path) -> Iterator[Source]:
+def read_sources(folder: Path, *, characters: int = _CHARACTERS) -> Iterator[Source]:
     rng, instructions = random.Random(0), read_instructions(folder)
     for path in files_of(folder, "labels"):
         rows = list({row["text"]: row for row in read_rows(path)}.values())
@@ -120,7 +131,7 @@ def read_sources(folder: Path) -> Iterator[Source]:
         }
         named = {each: sets for each, sets in labels.items() if 2 <= len(frozenset().union(*sets)) <= 200}
         most = sorted(named, key=lambda each: -sum(map(bool, named[each])))[:_ASPECTS]
-        texts = [row["text"][:_CHARACTERS] for row in rows]
+        texts = [row["text"][:characters] for row in rows]
         told = {each: instructions[name_of(path)][each] for each in most}
         yield Source(name_of(path), texts, {each: named[each] for each in most}, told)
     yield from compose(read_rows(folder / "aspects.jsonl.gz"), rng)
@@ -181,7 +192,11 @@ def embed(encoder: Encoder, source: Source) -> None:
             texts = [source.texts[row] for row in rows]
             source.asked[aspect][rows] = encoder.encode_queries(texts, instruction=instruction)
     for aspect, instruction in source.instructions.items():
-        source.seen[aspect] = encoder.encode_documents(source.texts, instruction=instruction, steps=STEPS)
+        source.whole[aspect] = encoder.encode_documents(source.texts, instruction=instruction, steps=STEPS)
+        beginnings = [beginning_of(text) for text in source.texts]
+        source.seen[aspect] = source.whole[aspect]
+        if beginnings != source.texts:
+            source.seen[aspect] = encoder.encode_documents(beginnings, instruction=instruction, steps=STEPS)
         source.names[aspect] = encoder.encode_documents(source.values(aspect), instruction="", steps=0)
     source.index.create(source.name, dimension=encoder.dimension)
     source.index.upsert(
@@ -211,8 +226,9 @@ def rank(question: Question, system: str) -> list[int]:
         ranked = rank_by_values(points, readings, value=None)
         candidates = [Candidate(point, reading) for point, reading in ranked]
         request = SearchRequest("", "", rerank=CANDIDATES, values=(LensValue("a"), LensValue("b")))
-    if system in (LOOK, BOTH):
-        look = Looked(source.seen[aspect], question.row)
+    if system in (LOOK, LOOK_AT_ALL, BOTH):
+        seen = source.whole if system == LOOK_AT_ALL else source.seen
+        look = Looked(seen[aspect], source.whole[aspect][question.row])
         candidates = rerank(look, candidates[:CANDIDATES], request, instruction="").candidates
     return [int(each.ranked.point.id) for each in candidates]
 
@@ -278,10 +294,10 @@ def replicates(questions: Sequence[Question]) -> dict[str, dict[str, np.ndarray]
     return found
 
 
-def quality(folder: Path, model: str) -> tuple[str, dict[str, object]]:
+def quality(folder: Path, model: str, *, characters: int = _CHARACTERS) -> tuple[str, dict[str, object]]:
     encoder = load_encoder(model, dtype="float32")
     questions: list[Question] = []
-    for source in read_sources(folder):
+    for source in read_sources(folder, characters=characters):
         asked = source_questions(source)
         if asked:
             embed(encoder, source)
@@ -356,9 +372,10 @@ def _first_and_second(
     candidates = [Candidate(RankedPoint(ScoredPoint(str(at), float(scores[at]), _PAYLOAD))) for at in order]
     instruction = judged.instructions[key]
     asked = encoder.encode_queries([judged.queries[key]], instruction=instruction, steps=STEPS)
-    seen = encoder.encode_documents([texts[at] for at in order], instruction=instruction, steps=STEPS)
-    rows = {int(at): row for row, at in enumerate(order, start=1)}
-    look = Looked(np.concatenate([asked, seen]), 0, rows)
+    passages = [beginning_of(texts[at]) for at in order]
+    seen = encoder.encode_documents(passages, instruction=instruction, steps=STEPS)
+    rows = {int(at): row for row, at in enumerate(order)}
+    look = Looked(seen, asked[0], rows)
     again = rerank(look, candidates, SearchRequest("", "", rerank=CANDIDATES), instruction=instruction).candidates
     return order.tolist(), [int(each.ranked.point.id) for each in again]
 
@@ -405,6 +422,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="folder of labels.*.jsonl.gz and aspects.jsonl.gz")
     parser.add_argument("--model", default="gircse-mini")
     parser.add_argument("--only", choices=("cost", "quality", "retrieval"))
+    parser.add_argument("--characters", type=int, default=_CHARACTERS, help="of the texts of the quality")
     parser.add_argument("--rounds", type=int, default=9, help="of the cost")
     parser.add_argument("--into", type=Path, help="write rerank.json there, as it stands in the documentation")
     options = parser.parse_args()
@@ -415,7 +433,7 @@ def main() -> None:
     if options.only != "cost" and options.data is None:
         parser.error("--data is needed for the quality")
     if options.only in (None, "quality"):
-        told, content["quality"] = quality(options.data, options.model)
+        told, content["quality"] = quality(options.data, options.model, characters=options.characters)
         print(told, flush=True)
     if options.only in (None, "retrieval"):
         told, content["retrieval"] = retrieval(options.data, options.model)

@@ -1,26 +1,63 @@
-"""Which phrases a text says itself: all their words, whatever their endings."""
+"""Which phrases a text says itself: all their words, whatever their endings. Knows no model, and no torch.
+
+Many texts are read as one row of letters: to cut each into words by a regular expression takes three times as long.
+"""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
-_WORD = re.compile(r"[^\W\d_]{3,}")
-_BEGINNING = 5  # letters that words of one stem have in common
+_SHORTEST = 3  # letters of a word that counts
+_BEGINNING = 5  # letters that words of one stem have in common; shorter words count whole: *art* is not in *article*
+_MIXER = np.uint64(0x9E3779B97F4A7C15)
+PLANES = 0x33500  # code points; of those from the last one on none is a letter
+_KEPT = 256
 
 
 def mentions(texts: Sequence[str], phrases: Sequence[str]) -> np.ndarray:
     """(n, P) bool. A phrase without a word of three letters is never found."""
-    wanted = [_beginnings(phrase) for phrase in phrases]
-    found = np.zeros((len(texts), len(phrases)), dtype=bool)
-    for row, text in enumerate(texts):
-        held = _beginnings(text)
-        found[row] = [bool(words) and words <= held for words in wanted]
-    return found
+    known, words_of = _sought(tuple(phrases))
+    words, owners = _beginnings(texts)
+    places = np.minimum(np.searchsorted(known, words), max(len(known) - 1, 0))
+    is_known = known[places] == words if len(known) else np.zeros(len(words), dtype=bool)
+    says = np.zeros((len(texts), len(known)), dtype=np.float32)
+    says[owners[is_known], places[is_known]] = 1
+    wanted = words_of.sum(axis=0)
+    return (says @ words_of == wanted) & (wanted > 0)
 
 
-def _beginnings(text: str) -> frozenset[str]:
-    """Short words count whole: *art* is not in *article*."""
-    return frozenset(word[:_BEGINNING] for word in _WORD.findall(text.lower()))
+@lru_cache(_KEPT)
+def _sought(phrases: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """The beginnings of words of all phrases, ascending (S,), and which phrase has which (S, P)."""
+    words, owners = _beginnings(phrases)
+    known, places = np.unique(words, return_inverse=True)
+    words_of = np.zeros((len(known), len(phrases)), dtype=np.float32)
+    words_of[places, owners] = 1
+    return known, words_of
+
+
+def _beginnings(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    """A number for the beginning of each word, and the text that it stands in (W,) each."""
+    lowered = [text.lower() for text in texts]
+    codes = np.frombuffer("\n".join(["", *lowered, ""]).encode("utf-32-le", "surrogatepass"), dtype="<u4")
+    is_letter = _letters()[np.minimum(codes, PLANES - 1)]
+    edges = np.flatnonzero(is_letter[1:] != is_letter[:-1]) + 1  # of words: a line break stands at either end
+    starts, ends = edges[::2], edges[1::2]
+    is_word = ends - starts >= _SHORTEST
+    starts, ends = starts[is_word], ends[is_word]
+    found = np.zeros(len(starts), dtype=np.uint64)
+    for at in range(_BEGINNING):
+        places = np.minimum(starts + at, ends)  # the end of a shorter word is no letter, and counts as one
+        letters = np.where(starts + at < ends, codes[places], 0).astype(np.uint64)
+        found = found * _MIXER + letters  # modulo 2^64: two of one number would be read as one word, and are not met
+    lines = np.cumsum([1, *(len(text) + 1 for text in lowered)])
+    return found, np.searchsorted(lines, starts, side="right") - 1
+
+
+@lru_cache(1)
+def _letters() -> np.ndarray:
+    """By code point: whether it is one of a word, as `[^\\W\\d_]` has it."""
+    return np.array([(each := chr(code)).isalnum() and not each.isdecimal() for code in range(PLANES)])

@@ -22,6 +22,7 @@ from app.types.sources import Fetched, Mark
 from ingest.addresses import is_public
 from ingest.readers.limits import DEFAULT_LIMITS, MEGABYTE
 from ingest.readers.media_types import SUFFIXES, media_type_of
+from ingest.recurring.hosts import require_allowed
 
 log = logging.getLogger(__name__)
 
@@ -199,12 +200,7 @@ class PinnedTransport(httpx.AsyncBaseTransport):
             addresses = await self._resolve(host, url.port or {"http": 80, "https": 443}[url.scheme])
         except (OSError, UnicodeError) as error:
             raise DocumentError(f"The name {host!r} is not known ({error}). Check the address.") from error
-        for address in addresses:
-            if not self._is_allowed(address):
-                raise DocumentError(
-                    f"{host} is at {address}, which is not on the public internet. "
-                    "GIRCSE_ALLOW_PRIVATE_URLS=true allows such addresses."
-                )
+        require_allowed(host, addresses, self._is_allowed)
         return addresses
 
 

@@ -310,7 +310,7 @@ def authorize(services: Services, *, fetching: Fetching, reindexing: Reindexing,
             reaches=authorizer.reaches,
         ),
         standing=authorized_standing(services, authorizer),
-        sources=AuthorizedSources(services.catalog, authorizer),
+        sources=AuthorizedSources(services.catalog, authorizer, services.source_credentials),
     )
 
 

@@ -7,32 +7,50 @@ from datetime import timedelta
 
 from app.access.authorizer import Authorizer
 from app.access.quotas import UserQuotas
-from app.errors import ForbiddenError, InputError, NotFoundError, UnknownUserError
+from app.errors import ForbiddenError, NotFoundError, UnknownUserError
 from app.ports.ledger import Ledger
+from app.ports.sources import SourceCredentials
 from app.types.access import OPERATOR, Principal, Role
-from app.types.documents import require_short_uri, require_text
 from app.types.quotas import Allowance
-from app.types.sources import LONGEST_INTERVAL, SHORTEST_INTERVAL, RecurringSource, SourceKind
+from app.types.source_addresses import check_source, is_local
+from app.types.sources import RecurringSource, SourceKind, SourceOptions
+
+_AS_IT_IS = SourceOptions()
 
 
 class AuthorizedSources:
-    def __init__(self, catalog: Ledger, authorizer: Authorizer) -> None:
+    def __init__(self, catalog: Ledger, authorizer: Authorizer, credentials: SourceCredentials) -> None:
         self._catalog = catalog
         self._authorizer = authorizer
+        self._credentials = credentials
 
     def sources(self, collection: str) -> list[RecurringSource]:
         with self._authorizer.require_access(Role.READER, collection):
             return self._catalog.recurring_sources(collection)
 
     def add(
-        self, collection: str, kind: SourceKind, address: str, *, every: timedelta, removes: bool
+        self,
+        collection: str,
+        kind: SourceKind,
+        address: str,
+        *,
+        every: timedelta,
+        removes: bool,
+        options: SourceOptions = _AS_IT_IS,
     ) -> RecurringSource:
         with self._authorizer.require_access(Role.EDITOR, collection) as principal:
-            address = check_source(address, every=every)
+            address = check_source(kind, address, every=every, options=options)
+            if is_local(address) and principal.name != OPERATOR.name:
+                raise ForbiddenError("Only the operator may bring in repositories of this machine's own disks.")
+            if options.credentials:
+                self._credentials.find(options.credentials, user=principal.name, address=address)
             self._authorizer.note("source.added", collection, {"address": address})
             return self._catalog.add_recurring_source(
-                collection, kind, address, every=every, removes=removes, owner=principal.name
+                collection, kind, address, every=every, removes=removes, owner=principal.name, options=options
             )
+
+    def credentials(self) -> list[str]:
+        return self._credentials.names_for(self._authorizer.require_role(Role.EDITOR).name)
 
     def delete(self, source_id: str) -> None:
         source = self._found(source_id)
@@ -49,18 +67,6 @@ class AuthorizedSources:
         if not principal.covers(source.collection):
             raise NotFoundError(f"There is no source with the id {source_id[:80]!r}.")
         return source
-
-
-def check_source(address: str, *, every: timedelta) -> str:
-    """The address itself. Raises InputError."""
-    address = require_short_uri(require_text(address, name="address").strip())
-    if not address.lower().startswith(("http://", "https://")):
-        raise InputError(f"{address[:80]!r} is no address of the web; write it as https://host/path.")
-    if not SHORTEST_INTERVAL <= every <= LONGEST_INTERVAL:
-        raise InputError(
-            f"A source comes again after {SHORTEST_INTERVAL} to {LONGEST_INTERVAL.days} days, not after {every}."
-        )
-    return address
 
 
 def allowance_by_owner(catalog: Ledger, quotas: UserQuotas) -> Callable[[RecurringSource], Allowance | None]:

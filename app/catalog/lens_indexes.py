@@ -20,11 +20,11 @@ from app.types.lens_indexes import LensIndex
 
 
 class LensIndexLedger(Sessions):
-    def lens_indexes(self, collection: str) -> list[LensIndex]:
+    def lens_indexes(self, collection: str, *, with_jobs: bool = True) -> list[LensIndex]:
         statement = select(LensIndexRow).where(LensIndexRow.collection == collection).order_by(LensIndexRow.lens)
         with self._session(self._engine) as session:
             rows = list(session.scalars(statement))
-            latest = _latest_jobs(session, [row.id for row in rows]) if rows else {}
+            latest = _latest_jobs(session, [row.id for row in rows]) if rows and with_jobs else {}
             return [_lens_index(row, latest.get(row.id)) for row in rows]
 
     def lens_index(self, index_id: str) -> LensIndex:

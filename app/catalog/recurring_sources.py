@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime, timedelta
 from uuid import uuid4
 
@@ -11,7 +12,9 @@ from sqlalchemy.orm import Mapped, Session, mapped_column
 from app.catalog.sessions import Sessions, collection_row
 from app.catalog.tables import Table, enum_column
 from app.errors import ConflictError, LeaseLostError, NotFoundError
-from app.types.sources import MAX_SOURCES, Mark, RecurringSource, Round, SourceKind
+from app.types.sources import MAX_SOURCES, Mark, RecurringSource, Round, SourceKind, SourceOptions
+
+_AS_IT_IS = SourceOptions()
 
 
 class RecurringSourceRow(Table):
@@ -25,6 +28,9 @@ class RecurringSourceRow(Table):
     every_s: Mapped[int]
     removes: Mapped[bool]
     owner: Mapped[str] = mapped_column(String(64))
+    patterns_json: Mapped[str] = mapped_column(default="[]")
+    branch: Mapped[str] = mapped_column(default="")
+    credentials: Mapped[str] = mapped_column(default="")  # a name
     next_at: Mapped[datetime]  # while a round goes on: until its lease ends
     is_running: Mapped[bool] = mapped_column(default=False)
     fencing_token: Mapped[int] = mapped_column(default=0)
@@ -44,6 +50,7 @@ class RecurringSourceRow(Table):
             removes=self.removes,
             owner=self.owner,
             next_at=self.next_at,
+            options=SourceOptions(tuple(json.loads(self.patterns_json)), self.branch, self.credentials),
             is_running=self.is_running,
             last_at=self.last_at,
             error=self.error,
@@ -77,7 +84,15 @@ class RecurringSourceLedger(Sessions):
             return _as_source(session, _row(session, source_id))
 
     def add_recurring_source(
-        self, collection: str, kind: SourceKind, address: str, *, every: timedelta, removes: bool, owner: str
+        self,
+        collection: str,
+        kind: SourceKind,
+        address: str,
+        *,
+        every: timedelta,
+        removes: bool,
+        owner: str,
+        options: SourceOptions = _AS_IT_IS,
     ) -> RecurringSource:
         of_collection = select(RecurringSourceRow).where(RecurringSourceRow.collection == collection)
         with self._session(self._writer) as session:
@@ -86,9 +101,12 @@ class RecurringSourceLedger(Sessions):
             if row is None:
                 if (session.scalar(select(func.count()).select_from(of_collection.subquery())) or 0) >= MAX_SOURCES:
                     raise ConflictError(f"{collection!r} has {MAX_SOURCES} sources, as many as it can; delete one.")
-                row = RecurringSourceRow(id=str(uuid4()), collection=collection, address=address, owner=owner)
+                row = RecurringSourceRow(id=str(uuid4()), collection=collection, address=address)
                 session.add(row)
+            row.owner = owner  # who changes it answers for it
             row.kind, row.every_s, row.removes = kind, int(every.total_seconds()), removes
+            row.patterns_json = json.dumps(list(options.patterns))
+            row.branch, row.credentials = options.branch, options.credentials
             if not row.is_running:
                 row.next_at = self._clock()
             session.flush()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 
-from sqlalchemy import Engine, select
+from sqlalchemy import Engine, TableClause, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
@@ -39,7 +39,7 @@ def add_unless_taken(session: Session, row: Table) -> bool:
     return True
 
 
-def insert_into(session: Session, table: type[Table]) -> postgresql.Insert | sqlite.Insert:
+def insert_into(session: Session, table: type[Table] | TableClause) -> postgresql.Insert | sqlite.Insert:
     """One that can say what is done where the row is there."""
     dialect = session.get_bind().dialect.name
     return postgresql.insert(table) if dialect == "postgresql" else sqlite.insert(table)

@@ -72,10 +72,8 @@ class LensIndexer:
         with ThreadPoolExecutor(1, thread_name_prefix="labels") as writing:
             while labelled > before:
                 before, written = labelled, writing.submit(lambda: None)
-                for ids, vectors in self._index.unlabelled(name, field):  # a page is read while one is written
-                    payloads = self._index.payloads(name, ids)
-                    texts = [str(payloads.get(each, {}).get("page_content", "")) for each in ids]
-                    labels = self._reader.label(vectors, texts, values, collection=collection).payloads()
+                for ids, page in self._index.unlabelled(name, field):  # a page is read while one is written
+                    labels = self._reader.label(page.vectors, page.texts, values, collection=collection).payloads()
                     written.result()
                     heartbeat(min(labelled / max(missing, 1), 1.0))
                     found = dict(zip(ids, labels, strict=True))
@@ -96,6 +94,21 @@ class LensIndexer:
             for own, label in zip(found, labels, strict=True):
                 own[each.field_in(collection)] = label
         return found
+
+
+def queue_outdated(catalog: Ledger) -> int:
+    """Indexes that an earlier release built, which read values in another way, are built anew; in how many collections.
+
+    What else makes one outdated, other values or another index of the collection, queues it itself.
+    """
+    outdated = [
+        collection
+        for collection in catalog.collections()
+        if any(each.built_field and not each.is_built_for(collection) for each in catalog.lens_indexes(collection.name))
+    ]
+    for collection in outdated:
+        catalog.queue_lens_indexes(collection.name)
+    return len(outdated)
 
 
 def _is_new(found: LensIndex, known: Sequence[LensIndex]) -> bool:

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from app.collections.library import Library
 from app.errors import GircseError, LeaseLostError, UnavailableError, VanishedError
 from app.ports.ledger import Ledger
-from app.ports.sources import SourceReader
+from app.ports.sources import OpenedSource, SourceReader
 from app.types.quotas import Allowance
-from app.types.sources import MAX_ITEMS, Mark, RecurringSource, Round
+from app.types.sources import Listing, Mark, RecurringSource, Round, SourceKind
 from app.types.uris import canonical_uri
 
 log = logging.getLogger(__name__)
@@ -48,14 +48,14 @@ class SourceSchedule:
         *,
         catalog: Ledger,
         library: Library,
-        reader: SourceReader,
+        readers: Mapping[SourceKind, SourceReader],
         allowance_of: AllowanceOf,
         lease: timedelta = timedelta(minutes=3),  # longer than any single fetch takes
         poll_s: float = 5.0,
     ) -> None:
         self._catalog = catalog
         self._library = library
-        self._reader = reader
+        self._readers = readers
         self._allowance_of = allowance_of
         self._lease = lease
         self._poll_s = poll_s
@@ -94,34 +94,43 @@ class SourceSchedule:
         """None when it was left since the worker stops."""
         allowance = self._allowance_of(source)
         marks = self._catalog.source_marks(source.id)
-        listing = self._reader.items(source.kind, source.address)
-        listed = list(dict.fromkeys(listing.items))[:MAX_ITEMS]
-        counts = _Counts()
-        # What was brought in before, and is not listed any more: gone, or only not new.
-        others = [each for each in marks if each not in set(listed)]
-        for address in [*listed, *([] if listing.is_whole else others)]:
-            if stop.is_set():
-                return None
+
+        def beat() -> None:
             self._catalog.prolong_recurring_source(source, lease=self._lease)
-            try:
-                self._bring_in(source, address, marks.get(address), allowance, counts)
-            except (LeaseLostError, UnavailableError):
-                raise
-            except VanishedError as error:
-                if address in marks:
-                    self._lose(source, address, counts)
-                else:
+
+        with self._readers[source.kind].open(source, marks, beat=beat) as opened:
+            listing = opened.items()
+            counts = _Counts()
+            for address in to_fetch(listing, marks):
+                if stop.is_set():
+                    return None
+                beat()
+                try:
+                    self._bring_in(source, opened, address, marks.get(address), allowance, counts)
+                except (LeaseLostError, UnavailableError):
+                    raise
+                except VanishedError as error:
+                    if address in marks:
+                        self._lose(source, address, counts)
+                    else:
+                        counts.fail(address, error)
+                except GircseError as error:
                     counts.fail(address, error)
-            except GircseError as error:
-                counts.fail(address, error)
-        for address in others if listing.is_whole else ():
-            self._lose(source, address, counts)
-        return Round(counts.changed, counts.removed, counts.failed, counts.error)
+        for address in marks if listing.is_whole else ():
+            if address not in listing.items:
+                self._lose(source, address, counts)
+        return Round(counts.changed, counts.removed, counts.failed, counts.error or listing.note)
 
     def _bring_in(
-        self, source: RecurringSource, address: str, mark: Mark | None, allowance: Allowance | None, counts: _Counts
+        self,
+        source: RecurringSource,
+        opened: OpenedSource,
+        address: str,
+        mark: Mark | None,
+        allowance: Allowance | None,
+        counts: _Counts,
     ) -> None:
-        fetched = self._reader.fetch(address, mark or Mark())
+        fetched = opened.fetch(address, mark or Mark())
         if fetched is None:
             return
         _, job = self._library.add_document(source.collection, replace(fetched.source, allowance=allowance))
@@ -137,3 +146,9 @@ class SourceSchedule:
                     self._library.delete_document(key.id)
                     counts.removed += 1
         self._catalog.mark_item(source, address, None)
+
+
+def to_fetch(listing: Listing, marks: Mapping[str, Mark]) -> list[str]:
+    """What is new, or may have changed. Of a list that is not whole what it named before, too."""
+    named = [address for address, mark in listing.items.items() if mark is None or marks.get(address) != mark]
+    return named if listing.is_whole else [*named, *(each for each in marks if each not in listing.items)]

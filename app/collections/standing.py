@@ -36,14 +36,16 @@ log = logging.getLogger(__name__)
 
 _PAGE = 512  # chunks that are looked at together
 _KEPT_COLLECTIONS = 64
+_COUNTED_AFTER = 16  # of so many parts of an index one is new: counting it is a question to the engine
 _GROWTH = 2  # the scale is measured again when the index has grown by so much
 _OFF_TOPIC_UNDER_INSTRUCTION = 32  # each of which is refined
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Standing:
     searches: StandingSet
     points: int  # when the scales were measured
+    uncounted: int = 0  # chunks that were new since the index was counted
 
 
 class StandingCompletion:
@@ -73,6 +75,7 @@ class StandingCompletion:
         found: list[StandingMatch] = []
         ids = self._new_chunks(collection, done)
         while page := list(islice(ids, _PAGE)):
+            self._note_new(collection.active_index, len(page))
             points = self._index.retrieve(collection.active_index, page)
             found += [each for each in standing.find(points) if each.search_id in seeing]
         return found
@@ -94,15 +97,26 @@ class StandingCompletion:
         version = self._catalog.standing_version(collection.name)
         if not version:
             return StandingSet(0, (), collection, self._reader)
-        points = self._index.count(name)
         with self._lock:
             kept = self._kept.get(name)
-            if kept is None or kept.searches.version != version or points >= _GROWTH * max(1, kept.points):
+            if kept is None or kept.searches.version != version or self._has_grown(name, kept):
                 version, prepared = self._catalog.standing_in(collection.name)
+                points = self._index.count(name)
                 asked = self._preparation.prepare(prepared, collection, points)
                 kept = _Standing(StandingSet(version, asked, collection, self._reader), points)
                 self._kept.keep({name: kept})
             return kept.searches
+
+    def _has_grown(self, name: str, kept: _Standing) -> bool:
+        if kept.uncounted < max(1, kept.points // _COUNTED_AFTER):
+            return False
+        kept.uncounted = 0
+        return self._index.count(name) >= _GROWTH * max(1, kept.points)
+
+    def _note_new(self, name: str, count: int) -> None:
+        with self._lock:
+            if kept := self._kept.get(name):
+                kept.uncounted += count
 
 
 class StandingPreparation:
@@ -119,14 +133,16 @@ class StandingPreparation:
         """Those that can be asked; why others cannot is kept, too."""
         scales: dict[tuple[object, ...], Scale] = {}
         asked, changed = [], []
+        requests: list[tuple[PreparedSearch, SearchRequest]] = []
         for each in standing:
             try:
-                request = self.checked(each, collection)
-                prepared = self._prepared(each, request, collection, points, scales)
+                requests.append((each, self.checked(each, collection)))
             except (InputError, NotFoundError) as error:
                 if each.error != str(error):
                     changed.append(replace(each, error=str(error), space=""))
-                continue
+        vectors = self._plain_vectors(requests, collection)
+        for each, request in requests:
+            prepared = self._prepared(each, request, collection, points, scales, vectors)
             if prepared != each:
                 changed.append(prepared)
             vector = np.asarray(prepared.vector, dtype=np.float64)
@@ -149,30 +165,48 @@ class StandingPreparation:
         collection: Collection,
         points: int,
         scales: dict[tuple[object, ...], Scale],
+        vectors: Mapping[str, Sequence[float]],
     ) -> PreparedSearch:
         if request.mode is SearchMode.SPARSE:
             return replace(search, space=_space(request, collection), vector=(), error=None)
         space = _space(request, collection)
         if search.space != space:
-            vector = tuple(self._vector(request, collection))
+            vector = tuple(self._vector(request, collection, vectors))
             search = replace(search, space=space, vector=vector, points=0, error=None)
         if search.points == 0 or points >= _GROWTH * search.points:
             scale = self._scale(request, collection, scales)
             search = replace(search, median=scale.median, deviation=scale.deviation, points=max(1, points))
         return search
 
-    def _vector(self, request: SearchRequest, collection: Collection) -> list[float]:
-        def of_document(text: str) -> Sequence[float]:
-            return self._embedder.embed_documents(
-                [text], instruction=collection.document_instruction, steps=collection.document_steps
-            )[0]
+    def _plain_vectors(
+        self, requests: Sequence[tuple[PreparedSearch, SearchRequest]], collection: Collection
+    ) -> dict[str, Sequence[float]]:
+        """Of the queries that are new and without an instruction, by their text: embedded together."""
+        new = [
+            request.query
+            for search, request in requests
+            if request.mode is not SearchMode.SPARSE
+            and not request.instruction
+            and search.space != _space(request, collection)
+        ]
+        queries = list(dict.fromkeys(new))
+        return dict(zip(queries, self._as_documents(queries, collection), strict=True)) if queries else {}
 
+    def _as_documents(self, texts: Sequence[str], collection: Collection) -> Sequence[Sequence[float]]:
+        return self._embedder.embed_documents(
+            list(texts), instruction=collection.document_instruction, steps=collection.document_steps
+        )
+
+    def _vector(
+        self, request: SearchRequest, collection: Collection, vectors: Mapping[str, Sequence[float]]
+    ) -> list[float]:
         if request.instruction:
             found = self._embedder.embed_query(request.query, instruction=request.instruction, steps=request.steps)
             vector: Sequence[float] = found.vector.tolist()
         else:
-            vector = of_document(request.query)
-        words = [(bias, of_document(word)) for word, bias in request.token_bias.items()]
+            vector = vectors[request.query]
+        biases = request.token_bias
+        words = list(zip(biases.values(), self._as_documents(list(biases), collection), strict=True)) if biases else []
         # As it is kept, so that a worker that prepared it and one that read it decide alike.
         return np.asarray(steer(vector, words) if words else vector, dtype=np.float32).tolist()
 

@@ -1,4 +1,4 @@
-"""`gircse sources`: pages, feeds and sitemaps that are fetched on a schedule."""
+"""`gircse sources`: pages, repositories, mailboxes and buckets that are fetched on a schedule."""
 
 from __future__ import annotations
 
@@ -7,14 +7,19 @@ from typing import Annotated
 
 import typer
 
-from app.access.authorized_sources import check_source
 from app.api.sources import RecurringSourceAnswer
+from app.collections.credentials_folder import CredentialsFolder
 from app.commands import console
 from app.commands.composition import open_catalog
+from app.settings import load_settings
 from app.types.access import OPERATOR
-from app.types.sources import SourceKind
+from app.types.source_addresses import check_source
+from app.types.sources import SourceKind, SourceOptions
 
-sources = typer.Typer(no_args_is_help=True, help="Pages, feeds and sitemaps that are fetched again on a schedule.")
+sources = typer.Typer(
+    no_args_is_help=True,
+    help="Pages, feeds, sitemaps, repositories, mailboxes and buckets that are fetched again on a schedule.",
+)
 
 InCollection = Annotated[str, typer.Option("--collection", "-c", help="Of which collection.", show_default=False)]
 Id = Annotated[str, typer.Argument(help="As `gircse sources list` shows it.", show_default=False)]
@@ -23,19 +28,31 @@ Id = Annotated[str, typer.Argument(help="As `gircse sources list` shows it.", sh
 @sources.command("add")
 def add_source(
     kind: Annotated[SourceKind, typer.Argument(help="What is at the address.", show_default=False)],
-    address: Annotated[str, typer.Argument(help="https://host/path", show_default=False)],
+    address: Annotated[str, typer.Argument(help="https://host/path, or as the kind has it.", show_default=False)],
     collection: InCollection,
     every_minutes: Annotated[float, typer.Option("--every", metavar="MINUTES", help="How often.")] = 1_440,
-    removes: Annotated[bool, typer.Option("--remove", help="Delete the documents of pages that vanished.")] = False,
+    removes: Annotated[bool, typer.Option("--remove", help="Delete the documents of what vanished.")] = False,
+    patterns: Annotated[
+        list[str] | None, typer.Option("--glob", help="Which paths, or mail folders; a line of .gitignore. Repeatable.")
+    ] = None,
+    branch: Annotated[str, typer.Option(help="Of git: a branch or tag.", show_default=False)] = "",
+    credentials: Annotated[
+        str, typer.Option(help="The name of a file in GIRCSE_CREDENTIALS_FOLDER.", show_default=False)
+    ] = "",
 ) -> None:
-    """Have a page, the pages of a feed, or those of a sitemap fetched again and again by the worker.
+    """Have a page, the pages of a feed or a sitemap, the files of a git repository, the messages of a mailbox (imap) or
+    the objects of a bucket (s3) fetched again and again by the worker.
 
-    Example: gircse sources add feed https://example.org/feed.xml -c news --every 60
+    Example: gircse sources add git https://example.org/handbook.git -c handbook --glob 'docs/*.md' --every 60
     """
-    every = timedelta(minutes=every_minutes)
+    every, options = timedelta(minutes=every_minutes), SourceOptions(tuple(patterns or ()), branch, credentials)
+    address = check_source(kind, address, every=every, options=options)
+    if credentials:
+        folder = CredentialsFolder(load_settings().credentials_folder)
+        folder.find(credentials, user=OPERATOR.name, address=address)
     with open_catalog() as catalog:
         found = catalog.add_recurring_source(
-            collection, kind, check_source(address, every=every), every=every, removes=removes, owner=OPERATOR.name
+            collection, kind, address, every=every, removes=removes, owner=OPERATOR.name, options=options
         )
     typer.echo(f"{found.address} comes into {collection!r} as {found.id}; a worker fetches it now.")
 

@@ -135,6 +135,20 @@ class SetPayload(ChosenPoints):
     payload: dict[str, Any]
 
 
+class SetLabels(Message):
+    """What Qdrant does not know: a value for one key of the payload of each of these points."""
+
+    key: JsonPath
+    ids: list[PointId]
+    labels: list[dict[str, Any]]
+
+    @model_validator(mode="after")
+    def have_one_each(self) -> Self:
+        if len(self.ids) != len(self.labels):
+            raise ValueError("give as many labels as ids")
+        return self
+
+
 class DeletePayload(ChosenPoints):
     keys: list[JsonPath]
 

@@ -135,6 +135,18 @@ def update_batch(shards: Shards, path: PathParams, body: bytes) -> object:
     return [_DONE] * len(changes)
 
 
+def set_labels(shards: Shards, path: PathParams, body: bytes) -> object:
+    """Of those points that are there."""
+    name, message = path["name"], messages.SetLabels.model_validate_json(body)
+    ids: list[PointId | str] = [*message.ids]
+    there = {record.id for record in shards.shard(name).retrieve(point_ids=ids, with_payload=False, with_vector=False)}
+    for point_id, label in zip(message.ids, message.labels, strict=True):
+        if point_id in there:
+            operation = edge.UpdateOperation.set_payload(point_ids=[point_id], payload={message.key: label})
+            shards.update_points(name, operation, [point_id])
+    return _DONE
+
+
 def query(shards: Shards, path: PathParams, body: bytes) -> object:
     request = messages.QueryPoints.model_validate_json(body)
     _check_query(shards.config(path["name"]), request)

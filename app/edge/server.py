@@ -75,6 +75,7 @@ _WRITING: list[tuple[str, str, Operation]] = [
     ("PUT", "/collections/{name}/points", operations.upsert),
     ("POST", "/collections/{name}/points/delete", operations.delete_points),
     ("POST", "/collections/{name}/points/batch", operations.update_batch),
+    ("POST", "/collections/{name}/points/labels", operations.set_labels),
 ]
 _OPTIMIZING: list[tuple[str, str, OptimizerOperation]] = [
     ("GET", "/collections/{name}", operations.describe_collection),

@@ -125,8 +125,8 @@ class IdempotencyRecords(Protocol):
 
 
 class LensIndexRecords(Protocol):
-    def lens_indexes(self, collection: str) -> list[LensIndex]:
-        """In the order of their lenses; none when there is no such collection."""
+    def lens_indexes(self, collection: str, *, with_jobs: bool = True) -> list[LensIndex]:
+        """In the order of their lenses; none when there is no such collection. Without jobs it is half the work."""
         ...
 
 

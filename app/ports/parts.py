@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import BinaryIO, NamedTuple, Protocol
 
 import numpy as np
 
@@ -45,6 +45,13 @@ class SharedEmbedder(Embedder, Protocol):
         ...
 
 
+class TextVectors(NamedTuple):
+    """Of points, in one order: their texts, and their vectors (n, D)."""
+
+    texts: Sequence[str]
+    vectors: np.ndarray
+
+
 class Labels(Protocol):
     """Labels of points: under a key of their payload a mapping, whose `value` is a number that searches and counts can
     go by, as the value of a chunk under a lens. A part of `VectorIndex`."""
@@ -61,8 +68,8 @@ class Labels(Protocol):
         """Of all points; no error when there are none."""
         ...
 
-    def unlabelled(self, index: str, field: str) -> Iterator[tuple[list[str], np.ndarray]]:
-        """Ids and vectors (n, D) of chunks without this label, page by page. What gets it meanwhile is left out."""
+    def unlabelled(self, index: str, field: str) -> Iterator[tuple[list[str], TextVectors]]:
+        """Ids, texts and vectors of chunks without this label, page by page. What gets it meanwhile is left out."""
         ...
 
     def count_unlabelled(self, index: str, field: str) -> int: ...
@@ -93,6 +100,20 @@ class SearchedIndex(Protocol):
 
         Scores are exact. Nothing is missed unless the index is large and was optimised: docs/search-at-scale.md.
         """
+        ...
+
+    def search_beside(
+        self,
+        index: str,
+        vector: Sequence[float],
+        *,
+        limit: int,
+        labelled: tuple[Label, int],
+        filters: Mapping[str, str] | None = None,
+        label: Label | None = None,
+        with_payload: bool = True,
+    ) -> tuple[list[ScoredPoint], list[ScoredPoint]]:
+        """What `search` finds, and so many of those that have the label of `labelled`, in one request."""
         ...
 
     def search_sparse(
@@ -134,12 +155,16 @@ class SearchedIndex(Protocol):
         """Ids and vectors (n, D) of those of these points that are there, in any order."""
         ...
 
-    def owned_vectors(self, index: str, ids: Sequence[str]) -> Owned[np.ndarray]:
-        """Vectors (n, D) of those of these points that are chunks of documents."""
+    def owned_vectors(self, index: str, ids: Sequence[str]) -> Owned[TextVectors]:
+        """Texts and vectors of those of these points that are chunks of documents."""
         ...
 
     def owned_labels(self, index: str, field: str, ids: Sequence[str]) -> Owned[Sequence[Mapping[str, object] | None]]:
         """Labels of those of these points that are chunks of documents; None of those that have none."""
+        ...
+
+    def all_labels(self, index: str, field: str) -> Iterator[Mapping[str, Mapping[str, object]]]:
+        """The labels of all points that have one, by id, some hundreds at a time."""
         ...
 
     def label_counts(self, index: str, field: str, *, filters: Mapping[str, str] | None = None) -> dict[int, int]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from datetime import timedelta
 from typing import Protocol
 
-from app.types.sources import Fetched, Listing, Mark, RecurringSource, Round, SourceKind
+from app.types.credentials import Credentials
+from app.types.sources import Fetched, Listing, Mark, RecurringSource, Round, SourceKind, SourceOptions
 
 
 class RecurringSourceLedger(Protocol):
@@ -20,7 +23,15 @@ class RecurringSourceLedger(Protocol):
         ...
 
     def add_recurring_source(
-        self, collection: str, kind: SourceKind, address: str, *, every: timedelta, removes: bool, owner: str
+        self,
+        collection: str,
+        kind: SourceKind,
+        address: str,
+        *,
+        every: timedelta,
+        removes: bool,
+        owner: str,
+        options: SourceOptions = ...,
     ) -> RecurringSource:
         """Due at once. One of this address is changed. Raises UnknownCollectionError and ConflictError."""
         ...
@@ -46,8 +57,8 @@ class RecurringSourceLedger(Protocol):
     def end_round(self, source: RecurringSource, found: Round) -> None: ...
 
 
-class SourceReader(Protocol):
-    def items(self, kind: SourceKind, address: str) -> Listing:
+class OpenedSource(Protocol):
+    def items(self) -> Listing:
         """Raises DocumentError."""
         ...
 
@@ -56,10 +67,43 @@ class SourceReader(Protocol):
         ...
 
 
+class SourceReader(Protocol):
+    """Of one kind of source."""
+
+    def open(
+        self, source: RecurringSource, marks: Mapping[str, Mark], *, beat: Callable[[], None]
+    ) -> AbstractContextManager[OpenedSource]:
+        """For one round. `beat` is called now and then while something takes long; what it raises ends the round.
+
+        Raises InputError where the source cannot be used as it is, and DocumentError where it cannot be reached.
+        """
+        ...
+
+
+class SourceCredentials(Protocol):
+    """Of the operator, who says where each may be sent, and for whom."""
+
+    def names_for(self, user: str) -> list[str]: ...
+    def find(self, name: str, *, user: str, address: str) -> Credentials:
+        """Raises InputError where there are none of this name for this user and this address."""
+        ...
+
+
 class RecurringSources(Protocol):
     def sources(self, collection: str) -> list[RecurringSource]: ...
     def add(
-        self, collection: str, kind: SourceKind, address: str, *, every: timedelta, removes: bool
+        self,
+        collection: str,
+        kind: SourceKind,
+        address: str,
+        *,
+        every: timedelta,
+        removes: bool,
+        options: SourceOptions = ...,
     ) -> RecurringSource: ...
+    def credentials(self) -> list[str]:
+        """Names of those that the caller may use."""
+        ...
+
     def delete(self, source_id: str) -> None: ...
     def hurry(self, source_id: str) -> RecurringSource: ...

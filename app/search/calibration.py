@@ -41,16 +41,28 @@ class Scale:
         low, median = np.quantile(best, (_LOW, 0.5))
         return cls(float(median), float(median - low))
 
-    def least(self, match: Match) -> float:
-        """The cosine below which no passage reaches FAIR, or STRONG, whatever words it has."""
-        distance = STRONG_FROM if match is Match.STRONG else WEAK_BELOW_WITH_WORDS
-        return self.median + distance * max(self.deviation, _LEAST_DEVIATION)
-
     def match(self, cosine: float, *, shares_words: bool = False) -> Match:
         """`shares_words`: whether the passage has half the words of the query."""
         distance = (cosine - self.median) / max(self.deviation, _LEAST_DEVIATION)
         weak_below = WEAK_BELOW_WITH_WORDS if shares_words else WEAK_BELOW
         return Match.WEAK if distance < weak_below else Match.FAIR if distance < STRONG_FROM else Match.STRONG
+
+
+class Scales:
+    """Those of many searches at once, as `Scale.match` has them."""
+
+    def __init__(self, scales: Sequence[Scale]) -> None:
+        self._medians = np.array([each.median for each in scales])
+        self._deviations = np.array([max(each.deviation, _LEAST_DEVIATION) for each in scales])
+
+    def reached(self, cosines: np.ndarray, *, strong_only: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(n, S) each, of cosines (n, S) and strong_only (S,): what is a strong answer, what a fair one that counts,
+        and what is one if passage and query share words."""
+        distances = (cosines - self._medians) / self._deviations
+        is_strong = distances >= STRONG_FROM
+        is_near = (distances >= WEAK_BELOW_WITH_WORDS) & ~is_strong & ~strong_only
+        is_fair = is_near & (distances >= WEAK_BELOW)
+        return is_strong, is_fair, is_near & ~is_fair
 
 
 def measure_scale(index: SearchedIndex, name: str, off_topic: np.ndarray) -> Scale:
@@ -67,8 +79,12 @@ def off_topic_wordings(count: int = _OFF_TOPIC_QUERIES) -> list[str]:
 
 def shares_words(passage: str, query: str) -> bool:
     """Whether the passage has half the words of the query, and two or more of them."""
-    asked = set(query_vector(query).indices)
-    return len(asked) >= _LEAST_WORDS and len(asked & set(query_vector(passage).indices)) >= _SHARED * len(asked)
+    return shares(frozenset(query_vector(passage).indices), frozenset(query_vector(query).indices))
+
+
+def shares(held: frozenset[int], asked: frozenset[int]) -> bool:
+    """`shares_words` of the words themselves."""
+    return len(asked) >= _LEAST_WORDS and len(asked & held) >= _SHARED * len(asked)
 
 
 def best_match(found: Iterable[Match | None]) -> Match | None:

@@ -17,9 +17,20 @@ from app.runtime.lru import LRUCache
 from app.types.search import MAX_RERANK
 
 STEPS = 1
+# Of a passage of a collection its beginning is looked at, for time: docs/evaluation/rerank.md. A text of the caller's
+# own, which has no id, is read whole.
+MOST_CHARACTERS = 400
 KEPT_VECTORS = 20_000
 # A call this small goes among the queries; between two of them other queries, and due documents, have their turn.
 _PART_TEXTS, _PART_CHARACTERS = 32, 20_000
+
+
+def beginning_of(text: str, characters: int = MOST_CHARACTERS) -> str:
+    """So many, without the part of a word that they may end with."""
+    if len(text) <= characters:
+        return text
+    return text[: characters + 1].rsplit(None, 1)[0][:characters]
+
 
 Key = tuple[str, str, str, int, str]  # chunk id, text hash, instruction, steps, fingerprint
 
@@ -57,7 +68,7 @@ class GircseReranker:
             vector = self._vectors.get(key)
             self._observer.looked_up("reranked", is_hit=vector is not None)
             if vector is None:
-                new[key] = passage.text
+                new[key] = beginning_of(passage.text) if passage.id else passage.text
             else:
                 known[key] = vector
         parts = _parts(new) if len(new) <= MAX_RERANK else iter([list(new)])

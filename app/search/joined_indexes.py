@@ -12,8 +12,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from app.ports.parts import SearchedIndex
+from app.ports.parts import SearchedIndex, TextVectors
 from app.types.documents import Owned, Point, ScoredPoint
+from app.types.lens_indexes import Label
 
 _JOINED_BY = "+"  # stands in no name of an index
 INDEX_KEY = "index"  # in the payload of a point of several indexes: which one it is in
@@ -33,6 +34,11 @@ class JoinedIndexes:
 
     def search(self, index: str, vector: Sequence[float], *, limit: int, **options: Any) -> list[ScoredPoint]:
         return self._best(index, lambda name: self._index.search(name, vector, limit=limit, **options), limit)
+
+    def search_beside(
+        self, index: str, vector: Sequence[float], *, limit: int, labelled: tuple[Label, int], **options: Any
+    ) -> tuple[list[ScoredPoint], list[ScoredPoint]]:
+        return self._index.search_beside(index, vector, limit=limit, labelled=labelled, **options)
 
     def search_sparse(self, index: str, text: str, *, limit: int, **options: Any) -> list[ScoredPoint]:
         def ask(name: str) -> list[ScoredPoint]:
@@ -78,17 +84,21 @@ class JoinedIndexes:
         there = [vectors for known, vectors in found if known] or [found[0][1]]
         return [each for known, _ in found for each in known], np.concatenate(there)
 
-    def owned_vectors(self, index: str, ids: Sequence[str]) -> Owned[np.ndarray]:
+    def owned_vectors(self, index: str, ids: Sequence[str]) -> Owned[TextVectors]:
         found = self._each(index, lambda name: self._index.owned_vectors(name, ids))
-        there = [each.found for each in found if each.ids] or [found[0].found]
-        return Owned(*_chained(found), np.concatenate(there))
+        there = [each.found.vectors for each in found if each.ids] or [found[0].found.vectors]
+        texts = [text for each in found for text in each.found.texts]
+        return Owned(*_chained(found), TextVectors(texts, np.concatenate(there)))
 
     def owned_labels(self, index: str, field: str, ids: Sequence[str]) -> Owned[Sequence[Mapping[str, object] | None]]:
         found = self._each(index, lambda name: self._index.owned_labels(name, field, ids))
         return Owned(*_chained(found), [each for own in found for each in own.found])
 
+    def all_labels(self, index: str, field: str) -> Iterator[Mapping[str, Mapping[str, object]]]:
+        return self._index.all_labels(index, field)  # a lens index is of one collection
+
     def label_counts(self, index: str, field: str, *, filters: Mapping[str, str] | None = None) -> dict[int, int]:
-        return self._index.label_counts(index, field, filters=filters)  # a lens index is of one collection
+        return self._index.label_counts(index, field, filters=filters)
 
     def count(self, index: str) -> int:
         return sum(self._each(index, self._index.count))

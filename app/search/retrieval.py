@@ -143,24 +143,28 @@ def find_points(
         found = ask(limit=request.limit, label=only)
         return Retrieved(_ranked(found, _likely(ask, labels, found)), vectors.dense)
     # Of a leg's hundreds of points few are left in the end: what all of them hold would take longer than the search.
-    legs, leg, towards = find_legs(
+    legs, leg, towards, likely = find_legs(
         index, name, request, vectors, has_sparse=has_sparse, feedback=feedback, labels=labels, with_payload=False
     )
     weights = weights if leg is Leg.FEEDBACK else WEIGHTS
     points = fuse(legs, weights=weights, most=request.limit)
-    ask = partial(index.search, name, towards, filters=filters, with_payload=False)
-    if likely := _likely(ask, labels, [each.point for each in points]):
+    if leg is not Leg.FEEDBACK:
+        ask = partial(index.search, name, towards, filters=filters, with_payload=False)
+        likely = _likely(ask, labels, [each.point for each in points])
+    if likely:
         new = {point.id for point in likely} - {each.point.id for each in points}
         points += [each for each in fuse(legs, weights=weights, beyond={leg: likely}) if each.point.id in new]
     return Retrieved(load_payloads(index, name, points) if with_payload else points, vectors.dense)
 
 
 class FoundLegs(NamedTuple):
-    """What each leg finds; the one that was asked last, with its vector."""
+    """What each leg finds; the one that was asked last, with its vector, and what that finds of the likely label where
+    it was feedback and the first legs found too few."""
 
     legs: Mapping[Leg, Sequence[ScoredPoint]]
     last: Leg
     vector: Sequence[float]
+    likely: Sequence[ScoredPoint] = ()
 
 
 def find_legs(
@@ -187,8 +191,12 @@ def find_legs(
     first = [each.point.id for each in fuse(legs, most=feedback.chunks)]
     like = [point.vector for point in index.retrieve(name, first)]
     towards = _towards(asked, like, feedback.weight)
-    legs[Leg.FEEDBACK] = index.search(name, towards, **options)
-    return FoundLegs(legs, Leg.FEEDBACK, towards)
+    if labels.likely is None or labels.count([each.id for each in dense[0]]) >= LIKELY_CANDIDATES:
+        legs[Leg.FEEDBACK] = index.search(name, towards, **options)
+        return FoundLegs(legs, Leg.FEEDBACK, towards)
+    labelled = (labels.likely, LIKELY_CANDIDATES)
+    legs[Leg.FEEDBACK], likely = index.search_beside(name, towards, labelled=labelled, **options)
+    return FoundLegs(legs, Leg.FEEDBACK, towards, likely)
 
 
 def load_payloads(index: SearchedIndex, name: str, points: Sequence[RankedPoint]) -> list[RankedPoint]:

@@ -183,10 +183,18 @@ class SearchService:
             ranked = rank_by_values(read.points, read.readings, value=request.value)
             without = set(excluded_values(request).values())
             readings = {each.point.id: value for each, value in ranked if value.name not in without}
-            kept = [each for each, value in ranked if value.name not in without][: wanted_points(request)]
-            kept = own_points(load_payloads(self._index, collection.active_index, kept))
+            wanted = [each for each, value in ranked if value.name not in without]
+            kept = self._first_present(wanted, wanted_points(request), collection)
         timings_ms["values"] = round(timings_ms["values"] + started, 3)
         return [Candidate(each, readings[each.point.id]) for each in kept], read.summary
+
+    def _first_present(self, ranked: Sequence[RankedPoint], most: int, collection: Collection) -> Sequence[RankedPoint]:
+        """With what they hold, which is not fetched of the others."""
+        kept: list[RankedPoint] = []
+        while ranked and len(kept) < most:
+            part, ranked = ranked[: most - len(kept)], ranked[most - len(kept) :]
+            kept += self._without_deleted(own_points(load_payloads(self._index, collection.active_index, part)))
+        return kept
 
     def _vectors_of(self, pool: Sequence[Candidate], collection: Collection) -> Mapping[str, Sequence[float]]:
         ids = [each.ranked.point.id for each in pool]

@@ -6,14 +6,14 @@ with the value that was chosen.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
 from app.search.bm25 import document_vector, query_vector
-from app.search.calibration import Scale, shares_words
+from app.search.calibration import Scale, Scales, shares
 from app.search.exclusions import LEAST_MARGIN, excluded_values
 from app.search.filters import has_metadata
 from app.search.value_reader import ValueReader
@@ -23,7 +23,6 @@ from app.types.search import Match, SearchMode, SearchRequest
 from app.types.standing import StandingMatch, Strength
 from app.types.values import value_names
 
-_ROUNDING = 1e-4  # of float32, which only chooses what is looked at again
 _HALF = 0.5
 
 
@@ -42,9 +41,40 @@ class AskedSearch:
     def is_sparse(self) -> bool:
         return self.request.mode is SearchMode.SPARSE
 
+    @property
+    def words(self) -> frozenset[int]:
+        return _words_of(self.request.query)
+
+
+@lru_cache(maxsize=4_096)
+def _words_of(query: str) -> frozenset[int]:
+    """Kept when another search begins, and all of them are made anew."""
+    return frozenset(query_vector(query).indices)
+
+
+@dataclass(frozen=True)
+class _Passage:
+    """A new chunk; its words are counted once, whatever number of searches asks for them."""
+
+    point: Point
+
+    @property
+    def metadata(self) -> Mapping[str, object]:
+        found = self.point.payload.get("metadata")
+        return found if isinstance(found, Mapping) else {}
+
+    @cached_property
+    def text(self) -> str:
+        return str(self.point.payload.get("page_content", ""))
+
     @cached_property
     def words(self) -> frozenset[int]:
-        return frozenset(query_vector(self.request.query).indices)
+        return frozenset(query_vector(self.text).indices)
+
+    @cached_property
+    def terms(self) -> frozenset[int]:
+        """As the index has them, with where it stands."""
+        return frozenset(document_vector(embedded_text_of(self.point.payload)).indices)
 
 
 class StandingSet:
@@ -57,88 +87,84 @@ class StandingSet:
         self._reader = reader
         self._by_vector = [each for each in searches if not each.is_sparse]
         self._sparse = [each for each in searches if each.is_sparse]
-        self._matrix = (
-            np.stack([each.vector for each in self._by_vector]).astype(np.float32) if self._by_vector else None
-        )
-        least = [each.scale.least(Match(each.strength.value)) for each in self._by_vector]
-        self._least = np.array(least, dtype=np.float32) - _ROUNDING
+        # In the precision that a search counts in: (D, S)
+        self._matrix = np.stack([each.vector for each in self._by_vector], axis=1) if self._by_vector else None
+        self._scales = Scales([each.scale for each in self._by_vector])
+        self._strong_only = np.array([each.strength is Strength.STRONG for each in self._by_vector], dtype=bool)
 
     def find(self, points: Sequence[Point]) -> list[StandingMatch]:
         """What each of the searches finds among these chunks."""
         if not points:
             return []
-        found = [*self._by_cosine(points), *self._by_words(points)]
-        found = [each for each in found if has_metadata(_metadata(each[1]), each[0].request.filters)]
-        found = self._without_others(found)
+        passages = [_Passage(each) for each in points]
+        found = self._without_others([*self._by_cosine(passages), *self._by_words(passages)])
         return [
-            StandingMatch(search.id, point.id, str(_metadata(point)["document_id"]), score, match)
-            for search, point, score, match in found
+            StandingMatch(search.id, passage.point.id, str(passage.metadata["document_id"]), score, match)
+            for search, passage, score, match in found
         ]
 
-    def _by_cosine(self, points: Sequence[Point]) -> list[Found]:
+    def _by_cosine(self, passages: Sequence[_Passage]) -> Iterator[Found]:
         if self._matrix is None:
-            return []
-        vectors = np.asarray([point.vector for point in points], dtype=np.float32)
-        rows, columns = np.nonzero(vectors @ self._matrix.T >= self._least)  # (n, S)
-        found = []
-        for row, column in zip(rows.tolist(), columns.tolist(), strict=True):
-            search, point = self._by_vector[column], points[row]
-            cosine = float(
-                np.dot(np.asarray(search.vector, dtype=np.float64), np.asarray(point.vector, dtype=np.float64))
-            )
-            shared = shares_words(str(point.payload.get("page_content", "")), search.request.query)
-            match = search.scale.match(cosine, shares_words=shared)
-            if search.strength.is_reached_by(match):
-                found.append((search, point, cosine, match))
-        return found
+            return
+        cosines = np.asarray([each.point.vector for each in passages], dtype=np.float64) @ self._matrix  # (n, S)
+        strong, fair, fair_with_words = self._scales.reached(cosines, strong_only=self._strong_only)
+        for is_reached, match, needs_words in (
+            (strong, Match.STRONG, False),
+            (fair, Match.FAIR, False),
+            (fair_with_words, Match.FAIR, True),
+        ):
+            for row, column in zip(*(each.tolist() for each in np.nonzero(is_reached)), strict=True):
+                search, passage = self._by_vector[column], passages[row]
+                if not needs_words or shares(passage.words, search.words):
+                    yield search, passage, float(cosines[row, column]), match
 
-    def _by_words(self, points: Sequence[Point]) -> list[Found]:
-        if not self._sparse:
-            return []
-        found = []
-        for point in points:
-            held = frozenset(document_vector(embedded_text_of(point.payload)).indices)
+    def _by_words(self, passages: Sequence[_Passage]) -> Iterator[Found]:
+        for passage in passages if self._sparse else ():
             for search in self._sparse:
-                share = len(search.words & held) / len(search.words) if search.words else 0.0
+                share = len(search.words & passage.terms) / len(search.words) if search.words else 0.0
                 match = Match.STRONG if share == 1.0 else Match.FAIR if share >= _HALF else Match.WEAK
                 if search.strength.is_reached_by(match):
-                    found.append((search, point, share, match))
-        return found
+                    yield search, passage, share, match
 
-    def _without_others(self, found: list[Found]) -> list[Found]:
-        """Without passages of other values than the chosen one, and those about what the search is not to be about."""
+    def _without_others(self, found: Iterable[Found]) -> list[Found]:
+        """Without passages that filters leave out, of other values than the chosen one, and about what the search is
+        not to be about."""
+        kept: list[Found] = []
         asking: dict[str, list[Found]] = {}
         for each in found:
-            asking.setdefault(each[0].id, []).append(each)
-        kept = []
+            request = each[0].request
+            if not has_metadata(each[1].metadata, request.filters):
+                continue
+            if request.values or request.exclude:
+                asking.setdefault(each[0].id, []).append(each)
+            else:
+                kept.append(each)
         for of_search in asking.values():
-            search = of_search[0][0]
-            vectors = np.asarray([point.vector for _, point, _, _ in of_search], dtype=np.float32)
-            points = [each[1] for each in of_search]
-            keep = self._has_value(search, points, vectors) & ~self._is_excluded(search, points, vectors)
+            search, passages = of_search[0][0], [each[1] for each in of_search]
+            vectors = np.asarray([each.point.vector for each in passages], dtype=np.float32)
+            keep = self._has_value(search, passages, vectors) & ~self._is_excluded(search, passages, vectors)
             kept += [each for each, is_kept in zip(of_search, keep.tolist(), strict=True) if is_kept]
         return kept
 
-    def _has_value(self, search: AskedSearch, points: Sequence[Point], vectors: np.ndarray) -> np.ndarray:
+    def _has_value(self, search: AskedSearch, passages: Sequence[_Passage], vectors: np.ndarray) -> np.ndarray:
         request = search.request
         excluded = set(excluded_values(request).values())
         if not request.values or (request.value is None and not excluded):
             return np.ones(len(vectors), dtype=bool)
         names = value_names(request.values)
-        texts = [str(each.payload.get("page_content", "")) for each in points]
+        texts = [each.text for each in passages]
         labels = self._reader.label(vectors, texts, request.values, collection=self._collection)
         own = [names[number] for number in labels.numbers.tolist()]
         return np.array([name not in excluded and request.value in (None, name) for name in own])
 
-    def _is_excluded(self, search: AskedSearch, points: Sequence[Point], vectors: np.ndarray) -> np.ndarray:
+    def _is_excluded(self, search: AskedSearch, passages: Sequence[_Passage], vectors: np.ndarray) -> np.ndarray:
         """Those with all words of an excluded phrase, and those that are nearer to it than to the query."""
         values = excluded_values(search.request)
         phrases = [each for each in search.request.exclude if each not in values]
         if not phrases:
-            return np.zeros(len(points), dtype=bool)
+            return np.zeros(len(passages), dtype=bool)
         wanted = [frozenset(query_vector(phrase).indices) for phrase in phrases]
-        held = [frozenset(document_vector(embedded_text_of(point.payload)).indices) for point in points]
-        is_named = np.array([any(words and words <= own for words in wanted) for own in held])
+        is_named = np.array([any(words and words <= each.terms for words in wanted) for each in passages])
         if search.is_sparse:
             return is_named
         cosines, margins = self._reader.nearness(vectors, phrases, collection=self._collection)
@@ -147,9 +173,4 @@ class StandingSet:
         return np.asarray(is_named | is_about)
 
 
-Found = tuple[AskedSearch, Point, float, Match]
-
-
-def _metadata(point: Point) -> Mapping[str, object]:
-    found = point.payload.get("metadata")
-    return found if isinstance(found, Mapping) else {}
+Found = tuple[AskedSearch, _Passage, float, Match]

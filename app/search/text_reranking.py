@@ -11,10 +11,10 @@ from app.errors import InputError
 from app.ports.parts import Embedder
 from app.ports.rerank import Passage, Reranker
 from app.search.value_distributions import QUERY_TEMPERATURE, distributions, similarities, value_cosines
-from app.search.value_mentions import mentions
 from app.search.value_ranking import VALUE_WEIGHT
 from app.types.documents import require_text
 from app.types.values import LensValue, flatten_phrases
+from embedder.mentions import mentions
 
 MAX_DOCUMENTS = 1_000
 MAX_CHARACTERS = 4_000_000  # of all documents

@@ -31,6 +31,17 @@ class ValueLabels:
         probabilities = self.probabilities.astype(_KEPT)
         return list(zip(self.numbers.tolist(), [row.tobytes() for row in probabilities], strict=True))
 
+    def packed(self) -> tuple[np.ndarray, np.ndarray]:
+        """Both arrays in as few bytes as they are kept in: there are at most 200 values."""
+        return self.numbers.astype(np.uint8), self.probabilities.astype(_KEPT)
+
+    def and_then(self, others: ValueLabels) -> ValueLabels:
+        numbers = np.concatenate([self.numbers, others.numbers])
+        return ValueLabels(numbers, np.concatenate([self.probabilities, others.probabilities]))
+
+    def at(self, rows: np.ndarray) -> ValueLabels:
+        return ValueLabels(self.numbers[rows].astype(np.int64), self.probabilities[rows].astype(np.float32))
+
     @classmethod
     def of_kept(cls, kept: Sequence[tuple[int, bytes]], value_count: int) -> ValueLabels:
         probabilities = np.frombuffer(b"".join(row for _, row in kept), dtype=_KEPT).reshape(len(kept), value_count)

@@ -19,12 +19,13 @@ from app.search.value_distributions import (
     value_cosines,
 )
 from app.search.value_labels import ValueLabels
-from app.search.value_mentions import mentions
 from app.types.documents import Collection
 from app.types.values import LensValue, flatten_phrases
+from embedder.mentions import mentions
 
 KEPT_PHRASES = 4096
 _BACKGROUND_PHRASES = 256
+_KEPT_LENSES = 16  # their vectors put together: at most 2 MB each
 
 Space = tuple[str, str, int]  # fingerprint, document instruction and document steps: what a stored vector depends on
 
@@ -35,6 +36,7 @@ class ValueReader:
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
         self._vectors: LRUCache[tuple[Space, str], np.ndarray] = LRUCache(KEPT_PHRASES)
+        self._lenses: LRUCache[tuple[Space, tuple[str, ...]], tuple[np.ndarray, np.ndarray]] = LRUCache(_KEPT_LENSES)
 
     def label(
         self,
@@ -47,8 +49,7 @@ class ValueReader:
     ) -> ValueLabels:
         """What texts are among the values. vectors: (n, D), L2-normalised, as the collection's index holds them."""
         phrases, owners = flatten_phrases(values)
-        embedded = self._embed([*phrases, *background_phrases(_BACKGROUND_PHRASES)], collection)
-        own, background = embedded[: len(phrases)], embedded[len(phrases) :]
+        own, background = self._phrases(phrases, collection)
         read = vectors.astype(np.float32, copy=False)
         cosines = value_cosines(read, own, owners, mentions(texts, phrases))
         numbers = np.where(fits(cosines, read, background), cosines.argmax(axis=1), len(values))
@@ -59,20 +60,29 @@ class ValueReader:
     ) -> tuple[np.ndarray, np.ndarray]:
         """(n, P) each: cosines of texts and phrases, and by how many standard deviations these are above those of the
         text and phrases of other subjects. vectors: (n, D), as the collection's index holds them."""
-        embedded = self._embed([*phrases, *background_phrases(_BACKGROUND_PHRASES)], collection)
-        cosines = vectors @ embedded[: len(phrases)].T
-        background = embedded[len(phrases) :]
+        own, background = self._phrases(phrases, collection)
+        cosines = vectors @ own.T
         return cosines, np.stack([margins(each[:, None], vectors, background) for each in cosines.T], axis=1)
 
     def clarity(self, vectors: np.ndarray, values: Sequence[LensValue], *, collection: Collection) -> Clarity:
         """How clearly texts fall into the values. vectors: (n, D), as the collection's index holds them."""
         phrases, owners = flatten_phrases(values)
-        embedded = self._embed([*phrases, *background_phrases(_BACKGROUND_PHRASES)], collection)
-        return measure_clarity(vectors, embedded[: len(phrases)], owners, embedded[len(phrases) :])
+        own, background = self._phrases(phrases, collection)
+        return measure_clarity(vectors, own, owners, background)
+
+    def _phrases(self, phrases: Sequence[str], collection: Collection) -> tuple[np.ndarray, np.ndarray]:
+        """Vectors of phrases and of those of other subjects, (n, D) each."""
+        key = (_space_of(collection), tuple(phrases))
+        found = self._lenses.get(key)
+        if found is None:
+            embedded = self._embed([*phrases, *background_phrases(_BACKGROUND_PHRASES)], collection)
+            found = embedded[: len(phrases)], embedded[len(phrases) :]
+            self._lenses.keep({key: found})
+        return found
 
     def _embed(self, texts: Sequence[str], collection: Collection) -> np.ndarray:
         """(n, D) in the space of the collection's chunks."""
-        space: Space = (collection.fingerprint, collection.document_instruction, collection.document_steps)
+        space = _space_of(collection)
         different = list(dict.fromkeys(texts))
         known = {text: vector for text in different if (vector := self._vectors.get((space, text))) is not None}
         new = [text for text in different if text not in known]
@@ -84,3 +94,7 @@ class ValueReader:
             self._vectors.keep({(space, text): vector for text, vector in fresh.items()})
             known |= fresh
         return np.stack([known[text] for text in texts])
+
+
+def _space_of(collection: Collection) -> Space:
+    return collection.fingerprint, collection.document_instruction, collection.document_steps

@@ -10,11 +10,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
+
 from app.errors import NotFoundError, UnavailableError
 from app.ports.catalog import LensIndexRecords
 from app.ports.parts import SearchedIndex
 from app.runtime.lru import LRUCache
 from app.search.fusion import RankedPoint
+from app.search.label_tables import LabelTables
 from app.search.retrieval import NO_LABELS, LabelChoice
 from app.search.value_labels import ValueLabels, read_labels, summarize
 from app.search.value_reader import ValueReader
@@ -28,6 +31,7 @@ _log = logging.getLogger(__name__)
 
 COUNTS_AGE_S = 10.0  # from then on counts are made anew while those that are there still serve: chunks may be edited
 _COUNTS_GONE_S = 60.0  # from then on a search waits for the new ones
+_LOOK_S = 1.0  # from then on it is asked again how many chunks there are: another number is another collection
 _KEPT_COUNTS = 64
 KEPT_READINGS = 50_000  # some 400 bytes each
 
@@ -38,6 +42,14 @@ class _Reading(NamedTuple):
     document_id: str
     number: int
     distribution: bytes
+
+
+class _Known(NamedTuple):
+    """What some chunks are, in the order that they were asked for. `document_ids` are "" where a table told."""
+
+    ids: list[str]
+    document_ids: list[str]
+    labels: ValueLabels
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +64,10 @@ class ReadPassages:
 class ValueSearch:
     """Safe to use from several threads.
 
-    What a chunk is among the values is remembered of `KEPT_READINGS` chunks: an id of a chunk stands for its text, and
-    the same text always reads the same. Counts of whole collections are kept for seconds: they are the same for all
-    queries, and to count 100,000 chunks takes longer than to search them.
+    What a chunk is among the values is remembered: an id of a chunk stands for its text, and the same text always reads
+    the same. Of a lens index all labels are, within `label_tables.MOST_BYTES`, else those of `KEPT_READINGS` chunks.
+    Counts of whole collections are kept for seconds: they are the same for all queries, and to count 100,000 chunks
+    takes longer than to search them.
     """
 
     def __init__(
@@ -71,8 +84,10 @@ class ValueSearch:
         self._reader = reader
         self._deleted_among = deleted_among
         self._clock = clock
+        self._tables = LabelTables(index)
         self._readings: LRUCache[tuple[str, str, str], _Reading] = LRUCache(KEPT_READINGS)
         self._counts: LRUCache[tuple[object, ...], tuple[float, int, Mapping[int, int]]] = LRUCache(_KEPT_COUNTS)
+        self._chunks: LRUCache[str, tuple[float, int]] = LRUCache(_KEPT_COUNTS)
         self._counting: set[tuple[object, ...]] = set()
         self._lock = threading.Lock()
 
@@ -88,8 +103,7 @@ class ValueSearch:
             return LabelChoice(field)
 
         def count(ids: Sequence[str]) -> int:
-            known = self._read(ids, field, request.values, collection)
-            return sum(each.number == own for each in known.values())
+            return int((self._read(ids, field, request.values, collection).labels.numbers == own).sum())
 
         return LabelChoice(field, likely=Label(field, own), count=count)
 
@@ -102,25 +116,26 @@ class ValueSearch:
         *,
         field: str | None,
     ) -> ReadPassages:
-        """Of those that are chunks of documents, and of none that is being deleted. `field` holds the labels of a lens
-        index."""
+        """Of those that are chunks of documents. `field` holds the labels of a lens index; without one passages are
+        counted, but for those of documents that are being deleted."""
         values = request.values
         known = self._read([each.point.id for each in points], field, values, collection)
-        deleted = self._deleted_among({each.document_id for each in known.values()})
-        present = [each for each in points if each.point.id in known]
-        present = [each for each in present if known[each.point.id].document_id not in deleted]
-        kept = [known[each.point.id] for each in present]
-        labels = ValueLabels.of_kept([(each.number, each.distribution) for each in kept], len(values))
         if field is None:
-            counts: Mapping[int, int] = Counter(each.number for each in kept)
+            deleted = self._deleted_among(set(known.document_ids))
+            rows = [row for row, owner in enumerate(known.document_ids) if owner not in deleted]
+            known = _Known([known.ids[row] for row in rows], [], known.labels.at(np.array(rows, dtype=np.int64)))
+            counts: Mapping[int, int] = Counter(known.labels.numbers.tolist())
             scope = ValueScope.CANDIDATES
         else:
             counts = self._counted(collection.active_index, field, request.filters)
             scope = ValueScope.COLLECTION
-        return ReadPassages(present, read_labels(labels, query, values), summarize(counts, query, values, scope=scope))
+        by_id = {each.point.id: each for each in points}
+        readings = read_labels(known.labels, query, values)
+        summary = summarize(counts, query, values, scope=scope)
+        return ReadPassages([by_id[each] for each in known.ids], readings, summary)
 
     def _counted(self, index: str, field: str, filters: Mapping[str, str]) -> Mapping[int, int]:
-        key, chunks = (index, field, *sorted(filters.items())), self._index.count(index)
+        key, chunks = (index, field, *sorted(filters.items())), self._chunks_of(index)
         made_at, counted, counts = self._counts.get(key) or (-_COUNTS_GONE_S, -1, {})
         age = self._clock() - made_at
         if counted != chunks or age >= _COUNTS_GONE_S:
@@ -128,6 +143,14 @@ class ValueSearch:
         if age >= COUNTS_AGE_S:
             self._count_beside(key, chunks, filters)
         return counts
+
+    def _chunks_of(self, index: str) -> int:
+        """At most a second ago."""
+        looked_at, chunks = self._chunks.get(index) or (-_LOOK_S, 0)
+        if self._clock() - looked_at >= _LOOK_S:
+            looked_at, chunks = self._clock(), self._index.count(index)
+            self._chunks.keep({index: (looked_at, chunks)})
+        return chunks
 
     def _count(self, key: tuple[object, ...], chunks: int, filters: Mapping[str, str]) -> Mapping[int, int]:
         found = self._index.label_counts(str(key[0]), str(key[1]), filters=filters or None)
@@ -154,25 +177,46 @@ class ValueSearch:
 
     def _field(self, values: Sequence[LensValue], collection: Collection) -> str | None:
         """Where every chunk of the collection has its value."""
-        for each in self._catalog.lens_indexes(collection.name):
+        for each in self._catalog.lens_indexes(collection.name, with_jobs=False):
             if each.is_built_for(collection) and parse_values(each.values) == tuple(values):
                 return each.built_field
         return None
 
     def _read(
         self, ids: Sequence[str], field: str | None, values: Sequence[LensValue], collection: Collection
-    ) -> Mapping[str, _Reading]:
+    ) -> _Known:
         """Those that are chunks of documents; some may have been deleted since they were remembered."""
+        name = collection.active_index
+        table = self._tables.get(name, field, len(values)) if field is not None else None
+        rows = np.full(len(ids), -1) if table is None else table.rows_of(ids)
+        places = np.flatnonzero(rows >= 0)
+        owners = dict.fromkeys(ids, "")
+        labels = ValueLabels.of_kept([], len(values)) if table is None else table.labels.at(rows[places])
+        if len(places) < len(ids):
+            asked = [each for each, row in zip(ids, rows.tolist(), strict=True) if row < 0]
+            found = self._read_singly(asked, field, values, collection)
+            own = [at for at, each in enumerate(ids) if each in found]
+            read = ValueLabels.of_kept([found[ids[at]][1:] for at in own], len(values))
+            places = np.concatenate([places, np.array(own, dtype=np.int64)])
+            order = np.argsort(places)
+            places, labels = places[order], labels.and_then(read).at(order)
+            owners |= {each: reading.document_id for each, reading in found.items()}
+            if table is not None:
+                self._tables.note_missed(name, str(field), len(asked))
+        known = [ids[at] for at in places.tolist()]
+        return _Known(known, [owners[each] for each in known], labels)
+
+    def _read_singly(
+        self, ids: Sequence[str], field: str | None, values: Sequence[LensValue], collection: Collection
+    ) -> Mapping[str, _Reading]:
         name, column = collection.active_index, field or repr(values)
         found = {each: kept for each in ids if (kept := self._readings.get((name, column, each))) is not None}
         new = [each for each in ids if each not in found]
         fresh = self._labelled(name, field, new, len(values)) if field and new else {}
         if rest := [each for each in new if each not in fresh]:
             own = self._index.owned_vectors(name, rest)
-            vectors = own.found.reshape(-1, collection.dimension)
-            payloads = self._index.payloads(name, own.ids)
-            texts = [str(payloads.get(each, {}).get("page_content", "")) for each in own.ids]
-            labels = self._reader.label(vectors, texts, values, collection=collection).kept()
+            vectors = own.found.vectors.reshape(-1, collection.dimension)
+            labels = self._reader.label(vectors, own.found.texts, values, collection=collection).kept()
             for point_id, owner, (number, row) in zip(own.ids, own.document_ids, labels, strict=True):
                 fresh[point_id] = _Reading(owner, number, row)
         self._readings.keep({(name, column, each): reading for each, reading in fresh.items()})

@@ -10,7 +10,9 @@ from typing import NamedTuple
 
 from app.types.documents import Collection, Job, JobState
 
-LABELS_VERSION = 1  # of how values are read: change it with app/search/value_distributions.py
+# Of how values are read: change it with app/search/value_distributions.py and embedder/mentions.py. Indexes of an
+# earlier one are not used any more, and workers make them anew.
+LABELS_VERSION = 2
 LABEL_PREFIX = "lens_"
 _OF_VECTORS = ("fingerprint", "document_instruction", "document_steps")
 UNLABELLED_PAGE = 1_000  # points: 1.5 MB of vectors of 384 numbers, and 8 MB of JSON

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -10,7 +10,9 @@ from enum import StrEnum
 from app.types.documents import Source
 
 MAX_SOURCES = 200  # of a collection
-MAX_ITEMS = 5_000  # of a source
+MAX_ITEMS = 5_000  # of a source, each of which is asked for by itself
+MAX_LISTED_ITEMS = 50_000  # of one whose list says what has changed
+MAX_PATTERNS, MAX_PATTERN_CHARACTERS = 50, 300
 SHORTEST_INTERVAL, LONGEST_INTERVAL = timedelta(minutes=5), timedelta(days=31)
 
 
@@ -18,6 +20,19 @@ class SourceKind(StrEnum):
     PAGE = "page"
     FEED = "feed"  # RSS or Atom: the pages that its entries link to
     SITEMAP = "sitemap"  # or an index of such
+    GIT = "git"  # files of a repository
+    IMAP = "imap"  # messages of folders of a mailbox
+    S3 = "s3"  # objects of a bucket
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """`patterns`, in the syntax of .gitignore, choose among files, objects and mail folders; none: all, and of mail the
+    inbox. `branch`: of a repository, or a tag; empty: its own. `credentials` names a file of the operator."""
+
+    patterns: tuple[str, ...] = ()
+    branch: str = ""
+    credentials: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +53,18 @@ class Fetched:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Addresses of the items. `is_whole`: what is not among them is there no more, as in a sitemap; a feed only names
-    what is new."""
+    """Addresses of the items, with the mark that each has now; without one only fetching tells whether it changed.
 
-    items: Sequence[str]
+    `is_whole`: what is not among them is there no more, as in a sitemap; a feed only names what is new.
+    """
+
+    items: Mapping[str, Mark | None]
     is_whole: bool
+    note: str | None = None  # what it leaves out that a person may miss
+
+    @classmethod
+    def unmarked(cls, addresses: Iterable[str], *, is_whole: bool) -> Listing:
+        return cls(dict.fromkeys(addresses), is_whole)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +77,7 @@ class RecurringSource:
     removes: bool  # documents of what vanished
     owner: str
     next_at: datetime
+    options: SourceOptions = SourceOptions()
     is_running: bool = False
     last_at: datetime | None = None
     error: str | None = None

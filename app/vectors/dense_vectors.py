@@ -1,4 +1,4 @@
-"""Reads dense vectors of many points as one array, without their payloads.
+"""Reads dense vectors of many points as one array.
 
 The client's own types, which allow for every kind of vector, take twice as long; the embedded engine packs vectors,
 since it would spend most of the time on writing them as JSON.
@@ -14,20 +14,23 @@ import numpy as np
 from pydantic import BaseModel
 from qdrant_client import QdrantClient, models
 
-from app.vectors.points import raw_id
+from app.types.documents import Point
+from app.vectors.points import dense_of, payload_of, raw_id
 
+TEXT_FIELD = "page_content"
 PointId = int | str
 _FLOAT32 = np.dtype("<f4")
 _BLOCK = {"vectors_as": "block"}
 
 
 class VectorPage(NamedTuple):
-    """`vectors`: (n, D) float32, in the order of `ids`. `document_ids` are "" where they were not asked for, and
-    of what is no chunk."""
+    """`vectors`: (n, D) float32, in the order of `ids`. `document_ids` and `texts` are "" where they were not asked
+    for, and of what has none."""
 
     ids: list[str]
     vectors: np.ndarray
     document_ids: list[str]
+    texts: list[str]
     following: PointId | None = None
 
 
@@ -65,27 +68,48 @@ def post(client: QdrantClient, path: str, index: str, body: Mapping[str, Any], a
 def scroll_vectors(
     client: QdrantClient, index: str, condition: models.Filter, *, limit: int, offset: PointId | None, is_packed: bool
 ) -> VectorPage:
-    asked = models.ScrollRequest(offset=offset, limit=limit, filter=condition, with_payload=False, with_vector=[""])
+    """With texts."""
+    fields = [TEXT_FIELD]
+    asked = models.ScrollRequest(offset=offset, limit=limit, filter=condition, with_payload=fields, with_vector=[""])
     try:
         return _page(_ask(client, "/points/scroll", index, asked, _ScrollAnswer, is_packed=is_packed).result)
     except NotImplementedError:  # the client's own memory
-        found, following = client.scroll(index, condition, limit=limit, offset=offset, with_vectors=[""])
+        found, following = client.scroll(
+            index, condition, limit=limit, offset=offset, with_payload=fields, with_vectors=[""]
+        )
         points = [_Point.model_validate(each, from_attributes=True) for each in found]
         return _page(_Scrolled(points=points, next_page_offset=_id_of(following)))
 
 
 def retrieve_vectors(
-    client: QdrantClient, index: str, ids: Sequence[str], *, is_packed: bool, owner_field: str | None = None
+    client: QdrantClient, index: str, ids: Sequence[str], *, is_packed: bool, fields: Sequence[str] = ()
 ) -> VectorPage:
+    """With what there is of these fields of the payload."""
     raw: list[models.ExtendedPointId] = [raw_id(point_id) for point_id in ids]
-    fields: Any = [owner_field] if owner_field else False
-    asked = models.PointRequest(ids=raw, with_payload=fields, with_vector=[""])
+    chosen: Any = list(fields) or False
+    asked = models.PointRequest(ids=raw, with_payload=chosen, with_vector=[""])
     try:
         answer = _ask(client, "/points", index, asked, _PointsAnswer, is_packed=is_packed).result
     except NotImplementedError:
-        found = client.retrieve(index, raw, with_payload=fields, with_vectors=[""])
+        found = client.retrieve(index, raw, with_payload=chosen, with_vectors=[""])
         answer = [_Point.model_validate(each, from_attributes=True) for each in found]
     return _page(_Scrolled(points=answer) if isinstance(answer, list) else answer)
+
+
+def retrieve_points(client: QdrantClient, index: str, ids: Sequence[str], *, is_packed: bool) -> list[Point]:
+    """With their payloads."""
+    raw: list[models.ExtendedPointId] = [raw_id(point_id) for point_id in ids]
+    if not is_packed:
+        records = client.retrieve(index, raw, with_payload=True, with_vectors=[""])
+        found = [(str(each.id), dense_of(each.vector), payload_of(each.payload)) for each in records]
+        return [Point(each, vector, payload) for each, vector, payload in found if vector is not None]
+    asked = models.PointRequest(ids=raw, with_payload=True, with_vector=[""])
+    answer = _ask(client, "/points", index, asked, _PointsAnswer, is_packed=True).result
+    vectors = _page(answer).vectors.tolist()
+    return [
+        Point(str(point.id), vector, payload_of(point.payload))
+        for point, vector in zip(answer.points, vectors, strict=True)
+    ]
 
 
 def _ask(client: QdrantClient, path: str, index: str, asked: BaseModel, answer: Any, *, is_packed: bool) -> Any:
@@ -103,7 +127,8 @@ def _page(found: _Scrolled) -> VectorPage:
         block = np.frombuffer(b64decode(found.vectors), dtype=_FLOAT32)
         vectors = block.reshape(len(points), -1) if points else block
     owners = [document_id_in(point.payload) for point in points]
-    return VectorPage([str(point.id) for point in points], vectors, owners, found.next_page_offset)
+    texts = [str((point.payload or {}).get(TEXT_FIELD, "")) for point in points]
+    return VectorPage([str(point.id) for point in points], vectors, owners, texts, found.next_page_offset)
 
 
 def document_id_in(payload: Mapping[str, Any] | None) -> str:

@@ -19,10 +19,21 @@ from app.errors import ConflictError, NotFoundError, VectorIndexUnavailableError
 from app.types.documents import IndexStatus, Point, ScoredPoint
 from app.types.lens_indexes import Label
 from app.vectors import tuning
+from app.vectors.dense_vectors import retrieve_points
 from app.vectors.errors import missing, translated, unavailable
-from app.vectors.filters import DOCUMENT_ID_FIELD, metadata_filter, of_documents, of_ids, text_paths
+from app.vectors.filters import DOCUMENT_ID_FIELD, of_documents, of_ids
 from app.vectors.inspection import InspectedPoints
-from app.vectors.points import WORDS, batches, dense_of, point_structs, raw_id, unit, words_query
+from app.vectors.points import (
+    WORDS,
+    batches,
+    payload_change,
+    payload_of,
+    point_structs,
+    raw_id,
+    unit,
+    words_query,
+)
+from app.vectors.whole_ties import query_whole_ties
 
 T = TypeVar("T")
 
@@ -31,9 +42,7 @@ _ATTEMPTS = 3
 _NUMBERS_PER_UPSERT = 100_000  # about 2 MB of JSON; the embedded engine answers nothing meanwhile
 _PAYLOADS_PER_UPDATE = 500
 _SCROLL_PAGE = 1000
-_MOST_PAYLOAD_INDEXES = 16
 _OPTIMIZING = "optimising"
-_MOST_TIES = 10_000
 
 
 class QdrantVectorIndex(InspectedPoints):
@@ -58,7 +67,7 @@ class QdrantVectorIndex(InspectedPoints):
         self._packs_vectors = packs_vectors
         self._lock = threading.Lock()
         self._with_words: set[str] = set()
-        self._search_params = tuning.SearchParamsByIndex(self._info)
+        self._searched = tuning.SearchedIndexes(self._info)
 
     @classmethod
     def over_edge(cls, edge: EdgeProcess, *, quantization: tuning.Quantization = "none") -> Self:
@@ -114,7 +123,7 @@ class QdrantVectorIndex(InspectedPoints):
 
     def drop(self, index: str) -> None:
         self._with_words.discard(index)
-        self._search_params.forget(index)
+        self._searched.forget(index)
         self._call(index, lambda client: client.delete_collection(index))
 
     def exists(self, index: str) -> bool:
@@ -139,7 +148,9 @@ class QdrantVectorIndex(InspectedPoints):
 
     def set_payloads(self, index: str, payloads: Mapping[str, Mapping[str, object]]) -> None:
         operations: list[models.UpdateOperation] = [
-            models.SetPayloadOperation(set_payload=models.SetPayload(payload=dict(payload), filter=of_ids([point_id])))
+            models.SetPayloadOperation(
+                set_payload=models.SetPayload(payload=payload_change(payload), filter=of_ids([point_id]))
+            )
             for point_id, payload in payloads.items()
         ]
         for start in range(0, len(operations), _PAYLOADS_PER_UPDATE):
@@ -166,9 +177,25 @@ class QdrantVectorIndex(InspectedPoints):
         label: Label | None = None,
         with_payload: bool = True,
     ) -> list[ScoredPoint]:
-        nearest = self._nearest(index, vector, metadata_filter(filters, label))
-        [found] = self._query(index, [nearest], limit, with_payload=with_payload)
+        nearest = self._nearest(index, vector, self._condition(index, filters, label))
+        [found] = self._query(index, [(nearest, limit)], with_payload=with_payload)
         return found
+
+    def search_beside(
+        self,
+        index: str,
+        vector: Sequence[float],
+        *,
+        limit: int,
+        labelled: tuple[Label, int],
+        filters: Mapping[str, str] | None = None,
+        label: Label | None = None,
+        with_payload: bool = True,
+    ) -> tuple[list[ScoredPoint], list[ScoredPoint]]:
+        asked = [(label, limit), labelled]
+        legs = [(self._nearest(index, vector, self._condition(index, filters, own)), most) for own, most in asked]
+        found, beside = self._query(index, legs, with_payload=with_payload)
+        return found, beside
 
     def search_sparse(
         self,
@@ -180,8 +207,8 @@ class QdrantVectorIndex(InspectedPoints):
         label: Label | None = None,
     ) -> list[ScoredPoint]:
         self._require_words(index)
-        words = _with_words(text, metadata_filter(filters, label))
-        return self._query(index, [words], limit)[0] if words else []
+        words = _with_words(text, self._condition(index, filters, label))
+        return self._query(index, [(words, limit)])[0] if words else []
 
     def search_legs(
         self,
@@ -196,11 +223,12 @@ class QdrantVectorIndex(InspectedPoints):
     ) -> tuple[list[list[ScoredPoint]], list[ScoredPoint]]:
         if text:
             self._require_words(index)
-        condition = metadata_filter(filters, label)
+        condition = self._condition(index, filters, label)
         nearest, words = [self._nearest(index, each, condition) for each in vectors], _with_words(text, condition)
         if words is None:
-            return self._query(index, nearest, limit, with_payload=with_payload), []
-        *dense, sparse = self._query(index, [*nearest, words], limit, with_payload=with_payload)
+            return self._query(index, [(each, limit) for each in nearest], with_payload=with_payload), []
+        asked = [(each, limit) for each in (*nearest, words)]
+        *dense, sparse = self._query(index, asked, with_payload=with_payload)
         return dense, sparse
 
     def count(self, index: str, *, document_id: str | None = None) -> int:
@@ -218,18 +246,13 @@ class QdrantVectorIndex(InspectedPoints):
             yield metadata["document_id"], str(record.id)
 
     def retrieve(self, index: str, ids: Sequence[str]) -> list[Point]:
-        fetch = partial(QdrantClient.retrieve, collection_name=index, with_payload=True, with_vectors=[""])
-        found: list[Point] = []
-        for start in range(0, len(ids), _SCROLL_PAGE):
-            batch = [raw_id(point_id) for point_id in ids[start : start + _SCROLL_PAGE]]
-            for record in self._call(index, partial(fetch, ids=batch)):
-                if (dense := dense_of(record.vector)) is not None:
-                    found.append(Point(str(record.id), dense, record.payload or {}))
-        return found
+        fetch = partial(retrieve_points, index=index, is_packed=self._packs_vectors)
+        pages = (ids[start : start + _SCROLL_PAGE] for start in range(0, len(ids), _SCROLL_PAGE))
+        return [point for page in pages for point in self._call(index, partial(fetch, ids=page))]
 
     def payloads(self, index: str, ids: Sequence[str]) -> dict[str, dict[str, object]]:
         fetch = partial(QdrantClient.retrieve, collection_name=index, ids=list(ids), with_payload=True)
-        return {str(record.id): record.payload or {} for record in self._call(index, fetch)} if ids else {}
+        return {str(record.id): payload_of(record.payload) for record in self._call(index, fetch)} if ids else {}
 
     def present_ids(self, index: str, ids: Sequence[str]) -> set[str]:
         fetch = partial(QdrantClient.retrieve, collection_name=index, with_payload=False)
@@ -248,7 +271,7 @@ class QdrantVectorIndex(InspectedPoints):
 
     def optimize(self, index: str) -> None:
         """As the settings now say, whatever they said when it was made."""
-        self._index_payloads(index)
+        self._index_metadata(index)
         self._call(
             index,
             lambda client: client.update_collection(
@@ -258,7 +281,7 @@ class QdrantVectorIndex(InspectedPoints):
                 optimizers_config=tuning.optimizers_config(),
             ),
         )
-        self._search_params.forget(index)
+        self._searched.forget(index)
 
     def condition(self, index: str) -> IndexStatus:
         info = self._info(index)
@@ -295,25 +318,11 @@ class QdrantVectorIndex(InspectedPoints):
     def _info(self, index: str) -> models.CollectionInfo:
         return self._call(index, lambda client: client.get_collection(index))
 
-    def _index_payloads(self, index: str) -> None:
-        """Of a large index, for filters by the texts of its metadata. Ids are hashes: the first ones are a sample.
-
-        Not waited for: the embedded engine makes them when it optimises, and answers searches meanwhile.
-        """
-        info = self._info(index)
-        if tuning.needs_payload_indexes(info):
-            sample = next(self._pages(index, with_payload=["metadata"]))
-            fields = text_paths(record.payload or {} for record in sample)[:_MOST_PAYLOAD_INDEXES]
-            for field in fields:
-                if field not in info.payload_schema:
-                    create = partial(QdrantClient.create_payload_index, collection_name=index, field_name=field)
-                    self._call(index, partial(create, field_schema=models.PayloadSchemaType.KEYWORD, wait=False))
-
     def _nearest(self, index: str, vector: Sequence[float], condition: models.Filter | None) -> models.QueryRequest:
         return models.QueryRequest(
             query=models.NearestQuery(nearest=unit(vector, "the query")),
             filter=condition,
-            params=self._search_params.of(index),
+            params=self._searched.of(index).params,
         )
 
     def _require_words(self, index: str) -> None:
@@ -321,25 +330,10 @@ class QdrantVectorIndex(InspectedPoints):
             raise ConflictError(f"The index {index!r} was made before chunks could be found by their words.")
 
     def _query(
-        self, index: str, legs: Sequence[models.QueryRequest], limit: int, *, with_payload: bool = True
+        self, index: str, legs: Sequence[tuple[models.QueryRequest, int]], *, with_payload: bool = True
     ) -> list[list[ScoredPoint]]:
-        """All legs in one request.
-
-        Qdrant cuts equal scores off anywhere, so as many are fetched as it takes to see the next score.
-        """
-
-        def fetch_whole_ties(client: QdrantClient) -> list[list[models.ScoredPoint]]:
-            ask = limit + 1
-            while True:
-                requests = [leg.model_copy(update={"limit": ask, "with_payload": with_payload}) for leg in legs]
-                answers = [answer.points for answer in client.query_batch_points(index, requests)]
-                if ask >= limit + _MOST_TIES or not any(
-                    len(found) == ask and found[-1].score == found[limit - 1].score for found in answers
-                ):
-                    return answers
-                ask *= 4
-
-        return [_best(found, limit) for found in self._call(index, fetch_whole_ties)]
+        ask = partial(query_whole_ties, index=index, legs=legs, with_payload=with_payload)
+        return self._call(index, ask)
 
     def _records(self, index: str, **options: object) -> Iterator[models.Record]:
         return itertools.chain.from_iterable(self._pages(index, **options))
@@ -389,8 +383,3 @@ def _with_words(text: str, condition: models.Filter | None) -> models.QueryReque
     if words is None:
         return None
     return models.QueryRequest(query=models.NearestQuery(nearest=words), using=WORDS, filter=condition)
-
-
-def _best(found: Sequence[models.ScoredPoint], limit: int) -> list[ScoredPoint]:
-    hits = [ScoredPoint(id=str(hit.id), score=hit.score, payload=hit.payload or {}) for hit in found]
-    return sorted(hits, key=lambda hit: (-hit.score, hit.id))[:limit]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -11,16 +10,19 @@ import numpy as np
 from pydantic import BaseModel
 from qdrant_client import QdrantClient, models
 
+from app.ports.parts import TextVectors
 from app.types.documents import Owned, Point
 from app.types.lens_indexes import UNLABELLED_PAGE, Label
-from app.vectors.dense_vectors import document_id_in, post, retrieve_vectors, scroll_vectors
+from app.vectors.dense_vectors import TEXT_FIELD, document_id_in, post, retrieve_vectors, scroll_vectors
+from app.vectors.filtering import FilteredPoints
 from app.vectors.filters import DOCUMENT_ID_FIELD, label_path, metadata_filter, of_ids
-from app.vectors.points import raw_id
+from app.vectors.points import payload_of, raw_id
 
 T = TypeVar("T")
 
 _IDS_PER_UPDATE = 5_000
 _MOST_LABELS = 1_000
+_LABELS_PAGE = 500  # points: searches wait while the embedded engine reads them
 
 
 class _Done(BaseModel):
@@ -36,16 +38,19 @@ class _Found(BaseModel):
     result: list[_Labelled]
 
 
-class LabelledPoints(ABC):
+class _Page(BaseModel):
+    points: list[_Labelled]
+    next_page_offset: int | str | None = None
+
+
+class _PageFound(BaseModel):
+    result: _Page
+
+
+class LabelledPoints(FilteredPoints):
     """The part `Labels` of the port `VectorIndex`."""
 
     _packs_vectors: bool  # whether the engine does, as the embedded one
-
-    @abstractmethod
-    def _call(self, index: str, operation: Callable[[QdrantClient], T]) -> T: ...
-
-    @abstractmethod
-    def _pages(self, index: str, **options: object) -> Iterator[list[models.Record]]: ...
 
     def add_labels(self, index: str, field: str) -> None:
         create = partial(QdrantClient.create_payload_index, collection_name=index, field_name=label_path(field))
@@ -53,7 +58,8 @@ class LabelledPoints(ABC):
 
     def set_labels(self, index: str, field: str, labels: Mapping[str, Mapping[str, object]]) -> None:
         if labels:
-            self._call(index, partial(_set_labels, index=index, field=field, labels=labels))
+            write = _send_labels if self._packs_vectors else _set_labels
+            self._call(index, partial(write, index=index, field=field, labels=labels))
 
     def drop_labels(self, index: str, field: str) -> None:
         has_label = models.Filter(must_not=[_is_empty(label_path(field))])
@@ -65,7 +71,7 @@ class LabelledPoints(ABC):
             self._call(index, partial(update, update_operations=[operation]))
         self._call(index, lambda client: client.delete_payload_index(index, label_path(field), wait=True))
 
-    def unlabelled(self, index: str, field: str) -> Iterator[tuple[list[str], np.ndarray]]:
+    def unlabelled(self, index: str, field: str) -> Iterator[tuple[list[str], TextVectors]]:
         condition = models.Filter(must=[_is_empty(field)], must_not=[_is_empty(DOCUMENT_ID_FIELD)])
         scroll = partial(
             scroll_vectors, index=index, condition=condition, limit=UNLABELLED_PAGE, is_packed=self._packs_vectors
@@ -74,7 +80,7 @@ class LabelledPoints(ABC):
         while True:
             page = self._call(index, partial(scroll, offset=offset))
             if page.ids:
-                yield page.ids, page.vectors
+                yield page.ids, TextVectors(page.texts, page.vectors)
             offset = page.following
             if offset is None:
                 return
@@ -85,18 +91,19 @@ class LabelledPoints(ABC):
         else:
             condition = metadata_filter(None, Label(field, value))
         for records in self._pages(index, scroll_filter=condition):
-            yield [Point(str(each.id), [], each.payload or {}) for each in records]
+            yield [Point(str(each.id), [], payload_of(each.payload)) for each in records]
 
     def vectors(self, index: str, ids: Sequence[str]) -> tuple[list[str], np.ndarray]:
         fetch = partial(retrieve_vectors, index=index, ids=ids, is_packed=self._packs_vectors)
         page = self._call(index, fetch)
         return page.ids, page.vectors
 
-    def owned_vectors(self, index: str, ids: Sequence[str]) -> Owned[np.ndarray]:
+    def owned_vectors(self, index: str, ids: Sequence[str]) -> Owned[TextVectors]:
         fetch = partial(retrieve_vectors, index=index, ids=ids, is_packed=self._packs_vectors)
-        page = self._call(index, partial(fetch, owner_field=DOCUMENT_ID_FIELD))
+        page = self._call(index, partial(fetch, fields=[DOCUMENT_ID_FIELD, TEXT_FIELD]))
         own = [row for row, owner in enumerate(page.document_ids) if owner]
-        return Owned([page.ids[row] for row in own], [page.document_ids[row] for row in own], page.vectors[own])
+        found = TextVectors([page.texts[row] for row in own], page.vectors[own])
+        return Owned([page.ids[row] for row in own], [page.document_ids[row] for row in own], found)
 
     def owned_labels(self, index: str, field: str, ids: Sequence[str]) -> Owned[Sequence[Mapping[str, object] | None]]:
         raw: list[models.ExtendedPointId] = [raw_id(each) for each in ids]
@@ -115,6 +122,16 @@ class LabelledPoints(ABC):
         owners = [document_id_in(payload) for payload in found.values()]
         return Owned(list(found), owners, [payload.get(field) for payload in found.values()])
 
+    def all_labels(self, index: str, field: str) -> Iterator[Mapping[str, Mapping[str, object]]]:
+        ask = partial(_scroll_labels, index=index, field=field)
+        offset: int | str | None = None
+        while True:
+            page = self._call(index, partial(ask, offset=offset))
+            yield {str(each.id): label for each in page.points if (label := (each.payload or {}).get(field))}
+            offset = page.next_page_offset
+            if offset is None:
+                return
+
     def count_unlabelled(self, index: str, field: str) -> int:
         condition = models.Filter(must=[_is_empty(label_path(field))], must_not=[_is_empty(DOCUMENT_ID_FIELD)])
         return self._call(index, lambda client: client.count(index, count_filter=condition, exact=True).count)
@@ -123,12 +140,29 @@ class LabelledPoints(ABC):
         facet = partial(
             QdrantClient.facet, collection_name=index, key=label_path(field), limit=_MOST_LABELS, exact=True
         )
-        found = self._call(index, partial(facet, facet_filter=metadata_filter(filters)))
+        found = self._call(index, partial(facet, facet_filter=self._condition(index, filters)))
         return {int(hit.value): hit.count for hit in found.hits if hit.count}  # some engines tell of former ones
 
 
 def _is_empty(field: str) -> models.IsEmptyCondition:
     return models.IsEmptyCondition(is_empty=models.PayloadField(key=field))
+
+
+def _scroll_labels(client: QdrantClient, *, index: str, field: str, offset: int | str | None) -> _Page:
+    try:
+        body = {"limit": _LABELS_PAGE, "offset": offset, "with_payload": [field], "with_vector": False}
+        page: _Page = post(client, "/points/scroll", index, body, _PageFound).result
+    except NotImplementedError:  # the client's own memory
+        found, following = client.scroll(index, limit=_LABELS_PAGE, offset=offset, with_payload=[field])
+        points = [_Labelled(id=str(each.id), payload=each.payload) for each in found]
+        page = _Page(points=points, next_page_offset=None if following is None else str(following))
+    return page
+
+
+def _send_labels(client: QdrantClient, *, index: str, field: str, labels: Mapping[str, Mapping[str, object]]) -> None:
+    """In a message that the embedded engine alone knows: operations for each point take as long to read as to do."""
+    body = {"key": field, "ids": [raw_id(each) for each in labels], "labels": list(labels.values())}
+    post(client, "/points/labels", index, body, _Done)
 
 
 def _set_labels(client: QdrantClient, *, index: str, field: str, labels: Mapping[str, Mapping[str, object]]) -> None:

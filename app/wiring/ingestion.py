@@ -13,7 +13,7 @@ from functools import partial
 from math import ceil
 
 from app.collections.background_reindex import StoppedError
-from app.collections.lens_indexing import LensIndexer
+from app.collections.lens_indexing import LensIndexer, queue_outdated
 from app.collections.reindex import Reindexer
 from app.collections.standing import StandingCompletion
 from app.errors import GircseError, UnavailableError
@@ -88,7 +88,7 @@ def run_worker(services: Services, stop: threading.Event) -> None:
             return
         if isinstance(services.embedder, LocalEmbedder) and services.embedder.is_on_cpu:
             slots.patience_s = _CPU_PATIENCE_S
-        _finish_deletions(services)
+        _catch_up(services)
         owner = f"{socket.gethostname()}-{os.getpid()}-{threading.get_ident()}"
         lease = timedelta(seconds=services.settings.lease_s)
         with delivering(services, stop), fetching_again(services, stop):
@@ -102,10 +102,13 @@ def run_worker(services: Services, stop: threading.Event) -> None:
             ).run(stop)
 
 
-def _finish_deletions(services: Services) -> None:
-    """What a crash interrupted. Where a part is away, the worker waits for it, and the next deletion does this too."""
+def _catch_up(services: Services) -> None:
+    """With what a crash interrupted, and what an earlier release left. Where a part is away, the worker waits for it;
+    the next deletion removes the rest, too, and the next start asks again for lens indexes."""
     try:
         services.library.remove_unneeded()
+        if outdated := queue_outdated(services.catalog):
+            log.info("Lens indexes of %d collections are made anew: values are read in another way now", outdated)
     except UnavailableError as error:
         log.warning("What deletions left behind could not be removed yet: %s", error)
 

@@ -38,7 +38,7 @@ pytestmark = [
 WATCHED, OTHER = "watched", "other"
 WORDS = "river delta flood mill grain harvest market price ship sail storm harbour letter ink road bridge".split()  # noqa: SIM905
 QUERIES = ("river flood", "ship storm harbour", "grain price", "letter", "road bridge mill")
-BEFORE, AFTER = 60, 40  # documents: the index does not double, so that the scale stays
+SHARE_NEW = 0.6  # of the documents that were there: the index does not double, so that the scale stays
 
 
 @dataclass
@@ -126,8 +126,13 @@ def wait_until_delivered(services: Services, told: dict[str, set[str]], receiver
     raise AssertionError("not all of it was delivered")
 
 
-@pytest.mark.parametrize(("seed", "kills"), [(1, 3), *(pytest.param(s, 20, marks=pytest.mark.long) for s in (2, 3))])
-def test_each_new_chunk_is_told_once_across_kills(model: Path, tmp_path: Path, seed: int, kills: int) -> None:
+@pytest.mark.parametrize(
+    ("seed", "kills", "documents"),
+    [(1, 2, 25), *(pytest.param(seed, 20, 60, marks=pytest.mark.long) for seed in (2, 3))],
+)
+def test_each_new_chunk_is_told_once_across_kills(
+    model: Path, tmp_path: Path, seed: int, kills: int, documents: int
+) -> None:
     begin_imports()
     random, home = Random(seed), tmp_path / "home"
     home.mkdir()
@@ -146,11 +151,12 @@ def test_each_new_chunk_is_told_once_across_kills(model: Path, tmp_path: Path, s
             services.library.create_collection(name, document_steps=2, chunk_tokens=100, chunk_overlap=15)
         supervisor = opened.enter_context(Supervisor(home, environment, logs=tmp_path, workers=2))
         for name in (WATCHED, OTHER):
-            add(services, name, range(BEFORE), random)
+            add(services, name, range(documents), random)
         wait_until_idle(services)
         before = set(points_of(services, WATCHED))
         collections = watch_all(services, receiver.port)
-        adding = threading.Thread(target=add, args=(services, WATCHED, range(BEFORE - 10, BEFORE + AFTER), random))
+        coming = range(documents - 10, documents + int(SHARE_NEW * documents))
+        adding = threading.Thread(target=add, args=(services, WATCHED, coming, random))
         adding.start()
         for _ in range(kills):
             time.sleep(random.uniform(0.2, 1.5))

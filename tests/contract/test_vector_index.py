@@ -357,7 +357,9 @@ def test_what_lacks_a_label_is_told_with_its_vector(index: VectorIndex, monkeypa
     pages = list(index.unlabelled(name, "lens_a"))
     assert [len(ids) for ids, _ in pages] == [2, 2, 1]
     assert sorted(each for ids, _ in pages for each in ids) == [point_id(n) for n in (1, 3, 4, 5, 6)]
-    vectors = {each: vector for ids, found in pages for each, vector in zip(ids, found, strict=True)}
+    vectors = {each: vector for ids, found in pages for each, vector in zip(ids, found.vectors, strict=True)}
+    texts = {each: text for ids, found in pages for each, text in zip(ids, found.texts, strict=True)}
+    assert texts[point_id(1)] == f"{RED} 1"
     first = vectors[point_id(1)]  # the double keeps vectors as they came
     assert first / math.hypot(*first) == pytest.approx([6 / 37**0.5, 1 / 37**0.5, 0])
     assert index.count_unlabelled(name, "lens_a") == 5
@@ -392,7 +394,8 @@ def test_vectors_and_labels_come_with_whose_they_are(index: VectorIndex) -> None
     for found in (vectors, labels):
         owners = {each: by_id[each].payload["metadata"]["document_id"] for each in found.ids}  # type: ignore[index]
         assert dict(zip(found.ids, found.document_ids, strict=True)) == owners
-    for each, vector in zip(vectors.ids, vectors.found, strict=True):
+    assert dict(zip(vectors.ids, vectors.found.texts, strict=True)) == {point_id(n): f"{RED} {n}" for n in (1, 2)}
+    for each, vector in zip(vectors.ids, vectors.found.vectors, strict=True):
         assert vector.tolist() == pytest.approx(list(by_id[each].vector))
     assert dict(zip(labels.ids, labels.found, strict=True)) == {
         point_id(1): {"value": 0, "p": "x"},
@@ -400,6 +403,34 @@ def test_vectors_and_labels_come_with_whose_they_are(index: VectorIndex) -> None
     }
     assert list(index.owned_labels(name, "lens_b", ids).found) == [None, None]
     assert list(index.owned_vectors(name, []).ids) == []
+
+
+def test_a_search_and_one_of_a_label_beside_it_are_one_request(index: VectorIndex) -> None:
+    name = labelled(index, "lens_a", p1=0, p2=1, p3=0, p4=1, p5=0, p6=1)
+    one = (Label("lens_a", 1), 2)
+    found, beside = index.search_beside(name, NORTH, limit=3, labelled=one)
+    assert (numbers(found), numbers(beside)) == ([1, 2, 3], [2, 4])
+    found, beside = index.search_beside(name, NORTH, limit=3, labelled=one, filters={"half": "0"}, with_payload=False)
+    assert [each.id for each in found] == [point_id(n) for n in (2, 4, 6)]
+    assert [each.id for each in beside] == [point_id(n) for n in (2, 4)]
+    assert not found[0].payload
+
+
+def test_all_labels_come_by_id(index: VectorIndex, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(labels_module, "_LABELS_PAGE", 2)
+    name = labelled(index, "lens_a", p1=0, p2=1, p5=0)
+    found = [dict(page) for page in index.all_labels(name, "lens_a")]
+    assert {each: label for page in found for each, label in page.items()} == {
+        point_id(number): {"value": value, "p": "x"} for number, value in ((1, 0), (2, 1), (5, 0))
+    }
+    assert not any(index.all_labels(name, "lens_b"))
+
+
+def test_labels_of_points_that_are_gone_are_left_out(index: VectorIndex) -> None:
+    name = labelled(index, "lens_a", p1=0)
+    index.set_labels(name, "lens_a", {point_id(2): {"value": 1}, point_id(404): {"value": 1}})
+    assert index.label_counts(name, "lens_a") == {0: 1, 1: 1}
+    assert point_id(404) not in set(index.point_ids(name))
 
 
 def test_dropped_labels_leave_all_else(index: VectorIndex) -> None:

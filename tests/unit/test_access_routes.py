@@ -130,6 +130,7 @@ ROUTES: Mapping[tuple[str, str], Case] = {
     ("POST", "/api/v1/collections/{name}/sources"): Case(
         EDITOR, at("/api/v1/collections/{collection}/sources", json={"kind": "page", "address": "https://example.org"})
     ),
+    ("GET", "/api/v1/source-credentials"): Case(EDITOR, at("/api/v1/source-credentials"), of_collection=False),
     ("POST", "/api/v1/sources/{source_id}/run"): Case(
         EDITOR, at("/api/v1/sources/none/run"), of_collection=False, may_fail=(404,)
     ),

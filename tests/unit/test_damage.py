@@ -75,7 +75,7 @@ class Whole:
 
 @pytest.fixture(scope="module", params=["SQLite", pytest.param("PostgreSQL", marks=pytest.mark.long)])
 def whole(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Whole]:
-    documents = 200 if request.config.getoption("--long") else 30
+    documents = 200 if request.config.getoption("--long") else 12
     folder = tmp_path_factory.mktemp("whole")
     backup = folder / "backups" / backup_name(utc_now())
     with ExitStack() as opened:

@@ -443,6 +443,19 @@ def test_a_batch_of_changes_by_ids_leaves_out_what_is_not_there(
     assert {each["id"]: each["payload"] for each in found} == {1: {"a": 1, "b": 1, "c": 3}, 2: {"b": 2}}
 
 
+def test_labels_come_in_one_message(server: TestClient, collection: Callable[..., str]) -> None:
+    path = collection()
+    server.put(f"{path}/points", json={"points": [{"id": n, "vector": [1, n], "payload": {"a": 1}} for n in (1, 2)]})
+    body = {"key": "lens", "ids": [1, 9, 2], "labels": [{"value": 4}, {"value": 5}, {"value": 6}]}
+    assert server.post(f"{path}/points/labels", json=body).json()["result"]["status"] == "completed"
+    found = server.post(f"{path}/points", json={"ids": [1, 2, 9]}).json()["result"]
+    assert {each["id"]: each["payload"] for each in found} == {
+        1: {"a": 1, "lens": {"value": 4}},
+        2: {"a": 1, "lens": {"value": 6}},
+    }
+    assert server.post(f"{path}/points/labels", json={**body, "ids": [1]}).status_code == 400
+
+
 def test_points_are_counted_as_they_are(server: TestClient, collection: Callable[..., str]) -> None:
     path = collection()
     for ids in ([1, 2, 3], [2, 3, 4]):

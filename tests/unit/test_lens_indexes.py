@@ -5,11 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import time
+import uuid
 from collections.abc import Callable, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,16 +21,17 @@ from fastapi.testclient import TestClient
 
 from app.collections.archive_records import ChunkLine
 from app.collections.lens_indexes import MOST_OF_COLLECTION
-from app.collections.lens_indexing import LensIndexer
+from app.collections.lens_indexing import LensIndexer, queue_outdated
 from app.collections.reindex import Reindexer
 from app.errors import ConflictError, InputError, LeaseLostError, NotFoundError, UnknownCollectionError
 from app.search.judgements import new_lens
+from app.search.label_tables import RENEW_AFTER, LabelTables
 from app.search.value_labels import ValueLabels
 from app.search.value_reader import ValueReader
 from app.search.value_search import COUNTS_AGE_S, ValueSearch
 from app.search.value_syntax import parse_values
 from app.types.documents import GarbageKind, IndexRole, Job, JobKind, JobState, NewDocument
-from app.types.lens_indexes import LensIndexState
+from app.types.lens_indexes import LABELS_VERSION, LensIndexState
 from app.types.search import SearchMode, SearchRequest, SearchResult
 from app.types.upkeep import ContractChange
 from app.types.values import OTHER, ValueScope
@@ -37,6 +40,11 @@ from ui.render.lens_values import render_lens_index, render_value_counts
 _LEASE = timedelta(seconds=60)
 ANIMALS = ("cat = kitten, tomcat", "dog", "horse")
 TEXTS = ("the cat sleeps", "a kitten plays", "the dog barks", "a horse and a cart", "interest rates rise")
+
+
+@pytest.fixture(autouse=True)
+def counts_are_of_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.search.value_search._LOOK_S", 0.0)
 
 
 @pytest.fixture
@@ -194,6 +202,9 @@ def test_what_was_read_once_is_remembered_and_few_texts_are_fetched(
         zoo.add(f"the dog barks at number {number}")
     if is_built:
         build(zoo)
+    monkeypatch.setattr(
+        LabelTables, "get", lambda *_: None
+    )  # as before the table has been read, or where it is too large
     index, asked = zoo.services.index, {}
 
     def watch(name: str) -> None:
@@ -208,8 +219,7 @@ def test_what_was_read_once_is_remembered_and_few_texts_are_fetched(
     [(_, *_, read)] = asked.pop("owned_labels" if is_built else "owned_vectors")
     assert len(read) > 60  # of all candidates
     assert not asked.keys() & {"owned_vectors", "owned_labels"}
-    # What a text says counts among the values, so that one without a label is fetched once.
-    assert [len(ids) for _, ids in asked["payloads"]] == ([3] if is_built else [len(read), 3])
+    assert [len(ids) for _, ids in asked["payloads"]] == [3]
     asked.clear()
     again = search(zoo, "the dog barks", limit=3, fold_duplicates=False, prefer_prose=False)
     assert [(name, [len(ids) for _, ids in each]) for name, each in asked.items()] == [("payloads", [3])]
@@ -219,6 +229,68 @@ def test_what_was_read_once_is_remembered_and_few_texts_are_fetched(
     hits = search(zoo, "the dog barks", limit=3, fold_duplicates=False, prefer_prose=False).hits
     assert document not in {hit.document.id for hit in hits}
     assert len(hits) == 3
+
+
+def test_labels_are_asked_for_once_and_for_all(zoo: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    build(zoo)
+    first = search(zoo, "the dog")
+    tables = zoo.services.search._value_search._tables
+    wait_until(lambda: tables._tables)
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("asked for again")
+
+    with monkeypatch.context() as patched:
+        for name in ("owned_labels", "owned_vectors", "all_labels"):
+            patched.setattr(zoo.services.index, name, refuse)
+        again = search(zoo, "the dog")
+        assert (again.hits, again.values) == (first.hits, first.values)
+        assert search(zoo, "a horse").values is not None
+    zoo.add("the kitten sleeps")  # no table has it yet
+    found = search(zoo, "the kitten", limit=3)
+    assert names(found)[0] == ("the kitten sleeps", "cat")
+    assert counts(found) == {"cat": 3, "dog": 1, "horse": 1, OTHER: 1}
+
+
+def test_tables_of_labels_take_so_much_room_and_are_read_anew_when_much_is_new() -> None:
+    ids = [str(uuid.uuid5(uuid.NAMESPACE_OID, str(at))) for at in range(100)]
+    labels = ValueLabels(np.arange(100) % 3, np.tile(np.float32([0.25, 0.75]), (100, 1))).payloads()
+    index: Any = SimpleNamespace(count=lambda _: 100, all_labels=lambda *_: iter([dict(zip(ids, labels, strict=True))]))
+    now = 0.0
+    tables = LabelTables(index, most_bytes=4_200, clock=lambda: now)
+    assert tables.get("i", "f", 2) is None
+    wait_until(lambda: tables._tables)
+    table = tables.get("i", "f", 2)
+    assert table is not None
+    assert table.byte_count == 100 * (16 + 1 + 2 * 2)
+    rows = table.rows_of([ids[7], str(uuid.UUID(int=7)), ids[99]])
+    assert rows[1] == -1
+    assert table.labels.at(rows[[0, 2]]).numbers.tolist() == [1, 0]
+    assert table.rows_of([ids[7], "12"]).tolist() == [-1, -1]  # one is no UUID: they are asked for singly
+    tables.get("i", "other", 2)
+    wait_until(lambda: ("i", "other") in tables._tables)
+    assert len(tables._tables) == 2
+    tables.get("i", "f", 2)
+    tables.get("i", "third", 2)
+    wait_until(lambda: ("i", "third") in tables._tables)
+    assert set(tables._tables) == {("i", "f"), ("i", "third")}  # the one that was not asked for made room
+    ids.append(str(uuid.UUID(int=1000)))
+    labels.append(labels[0])
+    tables.note_missed("i", "f", RENEW_AFTER)
+    tables.get("i", "f", 2)
+    wait_until(lambda: len(tables._tables["i", "f"].keys) == 101)
+    many = LabelTables(SimpleNamespace(count=lambda _: 10**9), most_bytes=4_200)  # type: ignore[arg-type]
+    assert many.get("i", "f", 2) is None
+    wait_until(lambda: many._not_before)
+    assert many.get("i", "f", 2) is None
+    assert not many._reading
+
+
+def wait_until(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
 
 
 def test_no_more_of_a_value_are_looked_for_where_enough_were_found(zoo: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -406,6 +478,28 @@ def reindexer(zoo: Any) -> Callable[[], Any]:
         )
 
     return opened
+
+
+def test_one_of_an_earlier_way_to_read_values_is_not_used_and_made_anew(
+    zoo: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build(zoo)
+    catalog = zoo.services.catalog
+    [former] = catalog.lens_indexes("library")
+    assert queue_outdated(catalog) == 0
+    monkeypatch.setattr("app.types.lens_indexes.LABELS_VERSION", LABELS_VERSION + 1)
+    assert status(zoo).state is LensIndexState.STALE
+    found = search(zoo, "the dog").values
+    assert found is not None
+    assert found.scope is ValueScope.CANDIDATES
+    assert queue_outdated(catalog) == 1
+    assert status(zoo).state is LensIndexState.WAITING
+    zoo.work_off()
+    assert status(zoo).state is LensIndexState.READY
+    assert counts(search(zoo, "the dog")) == {"cat": 2, "dog": 1, "horse": 1, OTHER: 1}
+    zoo.services.library.remove_unneeded()
+    points = zoo.services.index.scan(catalog.collection("library").active_index)
+    assert not [point for page in points for point in page if former.built_field in point.payload]
 
 
 def test_a_deleted_one_leaves_nothing(zoo: Any) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from typing import Any
 
 import numpy as np
@@ -15,12 +17,13 @@ from app.errors import InputError
 from app.search.aspects import aspects, background_phrases
 from app.search.fusion import RankedPoint
 from app.search.value_distributions import MENTION, distributions, fits, similarities, value_cosines
-from app.search.value_mentions import mentions
 from app.search.value_ranking import rank_by_values
 from app.search.value_syntax import MAX_VALUES, join_values, parse_values, split_values
 from app.types.documents import ScoredPoint
+from app.types.lens_indexes import LABELS_VERSION
 from app.types.search import SearchRequest
 from app.types.values import OTHER, LensValue, ValueReading
+from embedder.mentions import PLANES, mentions
 
 ANIMALS = ("cat = kitten, tomcat", "dog", "horse")
 
@@ -122,6 +125,34 @@ def test_what_a_text_says_is_found_by_all_its_words() -> None:
         [False] * 4,
         [False] * 4,
     ]
+
+
+def said_by_definition(text: str, phrase: str) -> bool:
+    own, wanted = ({word[:5] for word in re.findall(r"[^\W\d_]{3,}", each.lower())} for each in (text, phrase))
+    return bool(wanted) and wanted <= own
+
+
+@given(st.lists(st.text(max_size=40), max_size=4), st.lists(st.text(max_size=8), min_size=1, max_size=4))
+def test_what_texts_say_is_as_defined_in_any_script(texts: list[str], phrases: list[str]) -> None:
+    texts = [*texts, *(f"{phrase}s. {text}" for text, phrase in zip(texts, phrases, strict=False))]
+    expected = [[said_by_definition(text, phrase) for phrase in phrases] for text in texts]
+    assert mentions(texts, phrases).tolist() == expected
+
+
+def test_no_letter_lies_beyond_the_table() -> None:
+    assert not any(chr(code).isalnum() for code in range(PLANES - 1, sys.maxunicode + 1))
+
+
+def test_a_change_of_what_labels_are_has_a_version() -> None:
+    """Labels are kept. Where this fails, give LABELS_VERSION the next number, so that they are made anew."""
+    rng = np.random.default_rng(0)
+    vectors, phrases, background = (unit(rng.normal(size=(count, 8))) for count in (6, 3, 20))
+    said = mentions(["a cat", "the kittens", "dogs bark", "nothing", "a dog and a cat", ""], ["cat", "kitten", "dog"])
+    cosines = value_cosines(vectors, phrases, [0, 0, 1], said)
+    numbers = np.where(fits(cosines, vectors, background), cosines.argmax(axis=1), 2)
+    assert LABELS_VERSION == 2
+    assert numbers.tolist() == [2, 2, 2, 0, 2, 2]
+    assert distributions(cosines)[:, 0] == pytest.approx([0.5403, 0.9793, 0.6576, 1.0, 0.0344, 0.0038], abs=1e-3)
 
 
 def test_a_value_that_a_text_says_is_nearer_by_a_fixed_cosine() -> None:

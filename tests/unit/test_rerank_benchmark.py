@@ -26,6 +26,7 @@ def source() -> Source:
     source.plain = _unit(0.2 * place + topic)
     source.asked = {"": source.plain, "place": source.plain, "topic": source.plain}
     source.seen = {"place": _unit(place + 0.2 * topic), "topic": source.plain}
+    source.whole = source.seen
     source.names = {"place": np.eye(8)[:4], "topic": np.eye(8)[4:7]}
     source.index.create("made", dimension=8)
     points = [

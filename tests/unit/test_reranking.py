@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from app.errors import InputError, RerankerUnavailableError
 from app.ports.rerank import Passage
 from app.search.fusion import RankedPoint
-from app.search.gircse_reranker import GircseReranker
+from app.search.gircse_reranker import MOST_CHARACTERS, GircseReranker, beginning_of
 from app.search.reranking import RERANK_WEIGHT, Candidate, join_scores, rerank
 from app.search.stages import StageName, search_in_stages
 from app.search.value_syntax import parse_values
@@ -96,6 +96,18 @@ def test_the_first_are_ranked_anew_and_tell_where_they_stood() -> None:
     assert scores == sorted(scores, reverse=True)
     assert scores[0] == pytest.approx((1 - RERANK_WEIGHT) * 0.5 + RERANK_WEIGHT)
     assert reranker.asked == [("cat", ["text a", "text b", "text c"], MOOD)]
+
+
+def test_of_a_passage_the_beginning_is_looked_at_and_of_other_texts_all() -> None:
+    embedder = ToyEmbedder()
+    embedder.embedded_texts.clear()
+    text = "word " * 100
+    passages = [Passage("chunk", text, "a"), Passage("", text, "a"), Passage("short", "a cat", "b")]
+    GircseReranker(embedder).scores("cat", passages, instruction="")
+    assert sorted(map(len, embedder.embedded_texts)) == [5, MOST_CHARACTERS - 1, len(text)]
+    assert beginning_of("x" * 500) == "x" * MOST_CHARACTERS
+    assert beginning_of("one two", 6) == "one"
+    assert beginning_of("one two", 7) == "one two"
 
 
 def test_ties_keep_their_first_order() -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from xml.etree.ElementTree import ParseError
 
 from app.errors import DocumentError, InputError
-from app.types.sources import MAX_ITEMS, Fetched, Listing, Mark, SourceKind
+from app.ports.sources import OpenedSource
+from app.types.sources import MAX_ITEMS, Fetched, Listing, Mark, RecurringSource, SourceKind
 from ingest.readers.xml import parse_xml
 from ingest.urls import UrlReader
 
@@ -14,16 +16,30 @@ _MAX_SITEMAPS = 50  # of an index
 
 
 class WebSourceReader:
+    """Of pages, feeds and sitemaps."""
+
     def __init__(self, urls: UrlReader) -> None:
         self._urls = urls
 
-    def items(self, kind: SourceKind, address: str) -> Listing:
-        """Raises DocumentError."""
+    @contextmanager
+    def open(
+        self, source: RecurringSource, marks: Mapping[str, Mark], *, beat: Callable[[], None]
+    ) -> Iterator[OpenedSource]:
+        yield _WebPages(self._urls, source)
+
+
+class _WebPages:
+    def __init__(self, urls: UrlReader, source: RecurringSource) -> None:
+        self._urls = urls
+        self._source = source
+
+    def items(self) -> Listing:
+        kind, address = self._source.kind, self._source.address
         if kind is SourceKind.PAGE:
-            return Listing([address], is_whole=True)
+            return Listing.unmarked([address], is_whole=True)
         if kind is SourceKind.FEED:
-            return Listing(list(_entries(self._urls.read_bytes(address))), is_whole=False)
-        return Listing(list(self._pages(address))[:MAX_ITEMS], is_whole=True)
+            return Listing.unmarked(list(_entries(self._urls.read_bytes(address)))[:MAX_ITEMS], is_whole=False)
+        return Listing.unmarked(list(self._pages(address))[:MAX_ITEMS], is_whole=True)
 
     def fetch(self, address: str, mark: Mark) -> Fetched | None:
         return self._urls.read_if_changed(address, mark)

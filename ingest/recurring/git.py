@@ -1,0 +1,168 @@
+"""Files of a git repository as a source: a shallow look at one branch, and of its files only those that are wanted and
+changed. Nothing is checked out, so that neither hooks nor filters nor submodules come to anything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from urllib.parse import SplitResult, quote, urlsplit
+
+from app.errors import DocumentError, InputError, VanishedError
+from app.ports.sources import OpenedSource, SourceCredentials
+from app.types.access import OPERATOR
+from app.types.credentials import Credentials
+from app.types.documents import Source
+from app.types.sources import MAX_LISTED_ITEMS, Fetched, Listing, Mark, RecurringSource
+from ingest.readers.limits import DEFAULT_LIMITS, MEGABYTE
+from ingest.recurring.git_program import Git, GitLimits, environment_of, require_git
+from ingest.recurring.hosts import HostGuard
+from ingest.recurring.selection import PathSelection, media_type
+
+_HEAD = "refs/gircse/head"
+_FILES = ("100644", "100755")  # neither links nor submodules
+_BLOBS_AT_ONCE = 200
+_WHOLE_ONLY = (
+    "unadvertised object"  # of a server that lets nobody ask for one by its name, as by ssh without protocol 2
+)
+_FILTER_IGNORED = "filtering not recognized"
+_LARGE_FILE = b"version https://git-lfs.github.com/"
+_PORTS = {"https": 443, "http": 80, "ssh": 22}
+
+
+class GitSourceReader:
+    def __init__(
+        self,
+        *,
+        guard: HostGuard,
+        credentials: SourceCredentials,
+        folder: Path | None = None,
+        limits: GitLimits | None = None,
+    ) -> None:
+        """`folder` is for temporary files; None: the system's own."""
+        self._guard = guard
+        self._credentials = credentials
+        self._folder = folder
+        self._limits = limits or GitLimits()
+
+    @contextmanager
+    def open(
+        self, source: RecurringSource, marks: Mapping[str, Mark], *, beat: Callable[[], None]
+    ) -> Iterator[OpenedSource]:
+        require_git()
+        address = urlsplit(source.address)
+        addresses: list[str] = []
+        if address.scheme == "file":
+            if source.owner != OPERATOR.name:
+                raise InputError("Only the operator may bring in repositories of this machine's own disks.")
+        else:
+            addresses = self._guard.addresses(address.hostname or "", address.port or _PORTS[address.scheme])
+        own = self._own(source)
+        with TemporaryDirectory(dir=self._folder, prefix="git-") as folder:
+            home = Path(folder)
+            environment = environment_of(_with_user(address, own), addresses, own, home=home)
+            git = Git(home, environment, beat=beat, limits=self._limits)
+            yield _Repository(git, source, marks)
+
+    def _own(self, source: RecurringSource) -> Credentials | None:
+        name = source.options.credentials
+        return self._credentials.find(name, user=source.owner, address=source.address) if name else None
+
+
+class _Repository:
+    def __init__(self, git: Git, source: RecurringSource, marks: Mapping[str, Mark]) -> None:
+        self._git = git
+        self._source = source
+        self._marks = marks
+        self._blobs: dict[str, tuple[str, str]] = {}  # address → path and name of what is in it
+        self._lacking: list[str] = []  # blobs that are wanted and not here yet
+
+    def items(self) -> Listing:
+        self._git.run("init", "--quiet", "--bare", "--template=", ".")
+        self._fetch_head("--filter=blob:none")
+        comes_whole = _FILTER_IGNORED in self._git.said
+        selection = PathSelection(self._source.options.patterns)
+        listed = self._git.run("ls-tree", "-r", "-z", "--full-tree", _HEAD).split(b"\0")
+        found = sorted(_files(listed, selection))
+        for path, blob in found[:MAX_LISTED_ITEMS]:
+            self._blobs[item_address(self._source.address, path)] = path, blob
+        items: dict[str, Mark | None] = {address: Mark(blob) for address, (_, blob) in self._blobs.items()}
+        if not comes_whole:
+            wanted = [blob for address, (_, blob) in self._blobs.items() if self._marks.get(address) != Mark(blob)]
+            self._lacking = list(dict.fromkeys(wanted))
+        is_whole = len(found) <= MAX_LISTED_ITEMS
+        note = None if is_whole else f"It has {len(found):,} files; the first {MAX_LISTED_ITEMS:,} are looked at."
+        return Listing(items, is_whole=is_whole, note=note)
+
+    def fetch(self, address: str, mark: Mark) -> Fetched | None:
+        if address not in self._blobs:
+            raise VanishedError("The repository has no such file any more.")
+        path, blob = self._blobs[address]
+        if mark == Mark(blob):
+            return None
+        self._bring(blob)
+        size = int(self._git.run("cat-file", "-s", blob))
+        if size > DEFAULT_LIMITS.max_bytes:
+            raise DocumentError(
+                f"It has {size / MEGABYTE:,.0f} MB, more than {DEFAULT_LIMITS.max_bytes / MEGABYTE:,.0f}."
+            )
+        data = self._git.run("cat-file", "blob", blob)
+        if data.startswith(_LARGE_FILE):
+            raise DocumentError("Git LFS keeps this file elsewhere, which is not fetched. Leave it out by a pattern.")
+        kind = media_type(path) or "text/plain"
+        return Fetched(Source(name=path, uri=address, media_type=kind, data=data), Mark(blob))
+
+    def _bring(self, blob: str) -> None:
+        """With those that will be asked for next: a fetch for each would take a second each."""
+        if blob not in self._lacking:
+            return
+        start = self._lacking.index(blob)
+        batch = self._lacking[start : start + _BLOBS_AT_ONCE]
+        try:
+            self._git.run(
+                # As git itself fetches what a partial clone lacks.
+                "-c", "fetch.negotiationAlgorithm=noop",
+                "fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head",
+                "--filter=blob:none", "--stdin", "origin",
+                given="".join(f"{each}\n" for each in batch),
+            )  # fmt: skip
+        except DocumentError:
+            if _WHOLE_ONLY not in self._git.said:
+                raise
+            self._fetch_head("--refetch", "--no-filter")
+            self._lacking.clear()
+        else:
+            del self._lacking[start : start + _BLOBS_AT_ONCE]
+
+    def _fetch_head(self, *options: str) -> None:
+        branch = self._source.options.branch or "HEAD"
+        self._git.run(
+            "fetch", "--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules", *options, "origin",
+            f"+{branch}:{_HEAD}",
+        )  # fmt: skip
+
+
+def item_address(address: str, path: str) -> str:
+    return f"git+{address.rstrip('/')}/{quote(path)}"
+
+
+def _with_user(address: SplitResult, credentials: Credentials | None) -> SplitResult:
+    """Of ssh: whom to log in as, where the address does not say."""
+    if address.scheme != "ssh" or address.username or credentials is None or not credentials.user:
+        return address
+    return address._replace(netloc=f"{quote(credentials.user)}@{address.netloc}")
+
+
+def _files(listed: list[bytes], selection: PathSelection) -> Iterator[tuple[str, str]]:
+    for line in listed:
+        head, _, raw = line.partition(b"\t")
+        mode, _, rest = head.decode("ascii").partition(" ")
+        if mode not in _FILES:
+            continue
+        try:
+            path = raw.decode("utf-8")
+        except UnicodeDecodeError:
+            continue
+        if selection.takes(path):
+            yield path, rest.partition(" ")[2]

@@ -1,0 +1,198 @@
+"""Messages of IMAP folders as a source, by TLS alone. A message never changes: UIDVALIDITY and UID say which it is (RFC
+3501), and its address is that of RFC 5092. Folders are opened read-only, so that nothing becomes read."""
+
+from __future__ import annotations
+
+import imaplib
+import re
+import socket
+import ssl
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import quote, unquote, urlsplit
+
+from pathspec import GitIgnoreSpec
+
+from app.errors import DocumentError, InputError, VanishedError
+from app.ports.sources import OpenedSource, SourceCredentials
+from app.types.credentials import Credentials
+from app.types.documents import Source
+from app.types.sources import MAX_LISTED_ITEMS, Fetched, Listing, Mark, RecurringSource
+from ingest.readers.limits import DEFAULT_LIMITS, MEGABYTE
+from ingest.recurring.folder_names import decoded_folder, encoded_folder
+from ingest.recurring.hosts import HostGuard
+
+_PORT = 993
+_STEP_TIMEOUT_S = 60.0
+_INBOX = "INBOX"
+_MARK = Mark("message")  # of each: it is there
+_LISTED = re.compile(rb'\((?P<flags>[^)]*)\) (?:"(?:\\.|[^"])*"|NIL) (?P<name>.+)', re.DOTALL)
+_UID, _SIZE = re.compile(rb"\bUID (\d+)"), re.compile(rb"\bRFC822\.SIZE (\d+)")
+_ITEM = re.compile(r"/(?P<folder>[^;/]+);UIDVALIDITY=(?P<validity>\d+)/;UID=(?P<uid>\d+)")
+
+
+class ImapSourceReader:
+    def __init__(self, *, guard: HostGuard, credentials: SourceCredentials, tls: ssl.SSLContext | None = None) -> None:
+        self._guard = guard
+        self._credentials = credentials
+        self._tls = tls
+
+    @contextmanager
+    def open(
+        self, source: RecurringSource, marks: Mapping[str, Mark], *, beat: Callable[[], None]
+    ) -> Iterator[OpenedSource]:
+        if not source.options.credentials:
+            raise InputError("A mailbox needs credentials: name those that the operator has put down for it.")
+        own = self._credentials.find(source.options.credentials, user=source.owner, address=source.address)
+        with _said_plainly(own):
+            connection = self._logged_in(source, own)
+            try:
+                yield _Mailbox(connection, source, beat)
+            finally:
+                connection.shutdown()
+
+    def _logged_in(self, source: RecurringSource, own: Credentials) -> _PinnedConnection:
+        address = urlsplit(source.address)
+        host, port = address.hostname or "", address.port or _PORT
+        addresses = self._guard.addresses(host, port)
+        connection = _PinnedConnection(host, port, addresses, self._tls or ssl.create_default_context())
+        try:
+            connection.login(unquote(address.username or "") or own.user, own.password)
+        except (imaplib.IMAP4.error, OSError):
+            connection.shutdown()
+            raise
+        return connection
+
+
+class _PinnedConnection(imaplib.IMAP4_SSL):
+    """To the addresses that were checked; the name in TLS is the host's."""
+
+    def __init__(self, host: str, port: int, addresses: list[str], tls: ssl.SSLContext) -> None:
+        self._addresses = addresses
+        super().__init__(host, port, ssl_context=tls, timeout=_STEP_TIMEOUT_S)
+
+    def _create_socket(self, timeout: float | None) -> ssl.SSLSocket:
+        failure: OSError | None = None
+        for address in self._addresses:
+            try:
+                plain = socket.create_connection((address, self.port), timeout)
+            except OSError as error:
+                failure = error
+                continue
+            return self.ssl_context.wrap_socket(plain, server_hostname=self.host)
+        raise failure or OSError("its name has no address")
+
+
+class _Mailbox:
+    def __init__(self, connection: imaplib.IMAP4, source: RecurringSource, beat: Callable[[], None]) -> None:
+        self._connection = connection
+        self._source = source
+        self._beat = beat
+        self._opened: tuple[str, str] = ("", "")  # folder and its UIDVALIDITY
+
+    def items(self) -> Listing:
+        found: list[tuple[int, str]] = []
+        for folder in self._folders():
+            self._beat()
+            validity, count = self._select(folder)
+            if count:
+                own = item_prefix(self._source.address, folder, validity)
+                # Not by a search, whose one line can become too long.
+                found += [(uid, f"{own}{uid}") for uid in self._uids()]
+        kept = sorted(found, reverse=True)[:MAX_LISTED_ITEMS]
+        is_whole = len(kept) == len(found)
+        note = None if is_whole else f"It has {len(found):,} messages; the newest {MAX_LISTED_ITEMS:,} are looked at."
+        return Listing({address: _MARK for _, address in kept}, is_whole=is_whole, note=note)
+
+    def fetch(self, address: str, mark: Mark) -> Fetched | None:
+        if mark == _MARK:
+            return None
+        parts = _ITEM.search(address)
+        if parts is None:
+            raise VanishedError("This is no message of a mailbox.")
+        folder = unquote(parts["folder"])
+        if self._opened != (folder, parts["validity"]):
+            self._select(folder)
+        if self._opened != (folder, parts["validity"]):
+            raise VanishedError("The folder was made anew.")
+        size = _SIZE.search(self._asked(parts["uid"], "(RFC822.SIZE)")[0])
+        if size is None:
+            raise VanishedError("The message is not there any more.")
+        if int(size[1]) > DEFAULT_LIMITS.max_bytes:
+            most = DEFAULT_LIMITS.max_bytes / MEGABYTE
+            raise DocumentError(f"The message has {int(size[1]) / MEGABYTE:,.0f} MB, more than {most:,.0f}.")
+        _, data = self._asked(parts["uid"], "(BODY.PEEK[])")
+        if not data:
+            raise VanishedError("The message is not there any more.")
+        name = f"{folder} {parts['uid']}"
+        return Fetched(Source(name=name, uri=address, media_type="message/rfc822", data=data), _MARK)
+
+    def _folders(self) -> list[str]:
+        patterns = self._source.options.patterns or (_INBOX,)
+        wanted = GitIgnoreSpec.from_lines(patterns)
+        _, listed = self._connection.list()
+        names = (_folder_of(line) for line in listed)
+        return sorted({each for each in names if each is not None and wanted.match_file(each)})
+
+    def _select(self, folder: str) -> tuple[str, int]:
+        quoted = encoded_folder(folder).replace("\\", "\\\\").replace('"', '\\"')
+        kind, count = self._connection.select(f'"{quoted}"', readonly=True)
+        if kind != "OK":
+            raise DocumentError(f"The folder {folder[:80]!r} cannot be opened. Check the patterns of the source.")
+        validity = (self._connection.response("UIDVALIDITY")[1] or [b"0"])[0] or b"0"
+        self._opened = folder, bytes(validity).decode("ascii")
+        return self._opened[1], int(count[0] or 0)
+
+    def _uids(self) -> list[int]:
+        _, lines = self._connection.uid("FETCH", "1:*", "(UID)")
+        return [int(found[1]) for line in lines if isinstance(line, bytes) and (found := _UID.search(line))]
+
+    def _asked(self, uid: str, what: str) -> tuple[bytes, bytes]:
+        """The line of the answer, and the literal in it."""
+        _, parts = self._connection.uid("FETCH", uid, what)
+        for part in parts:
+            if isinstance(part, tuple):
+                return part[0], part[1]
+        return next((part for part in parts if isinstance(part, bytes)), b""), b""
+
+
+def item_prefix(address: str, folder: str, validity: str) -> str:
+    return f"{address.rstrip('/')}/{quote(folder, safe='')};UIDVALIDITY={validity}/;UID="
+
+
+def _folder_of(line: Any) -> str | None:
+    """Of an answer to LIST; None where it holds no messages."""
+    if isinstance(line, tuple):  # the name came as a literal
+        line = line[0].rpartition(b"{")[0] + line[1]
+    found = _LISTED.fullmatch(line) if isinstance(line, bytes) else None
+    if found is None or b"\\noselect" in found["flags"].lower() or b"\\nonexistent" in found["flags"].lower():
+        return None
+    name = found["name"].strip()
+    if name.startswith(b'"') and name.endswith(b'"'):
+        name = re.sub(rb"\\(.)", rb"\1", name[1:-1])
+    return decoded_folder(name.decode("ascii", "replace"))
+
+
+@contextmanager
+def _said_plainly(own: Credentials) -> Iterator[None]:
+    """What goes wrong, with what to do, and without the password, which a server may repeat."""
+    try:
+        yield
+    except ssl.SSLError as error:
+        raise DocumentError(f"The mail server's certificate is not accepted ({error.reason}).") from None
+    except imaplib.IMAP4.abort as error:
+        raise DocumentError(f"The mail server ended the connection ({_plain(error, own)}). Try again later.") from None
+    except imaplib.IMAP4.error as error:
+        text = _plain(error, own)
+        if "AUTHENTICATIONFAILED" in text.upper() or "login" in text.lower():
+            text = f"The mail server does not accept user and password; check the credentials ({text})"
+        raise DocumentError(text) from None
+    except OSError as error:
+        raise DocumentError(f"The mail server cannot be reached ({type(error).__name__}). Try again later.") from None
+
+
+def _plain(error: Exception, own: Credentials) -> str:
+    argument = error.args[0] if error.args else b""
+    text = argument.decode("utf-8", "replace") if isinstance(argument, bytes) else str(argument)
+    return (text.replace(own.password, "…") if own.password else text)[:300]

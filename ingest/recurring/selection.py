@@ -1,0 +1,40 @@
+"""Which files of a repository, and which objects of a bucket, become documents: by their path alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pathspec import GitIgnoreSpec
+
+from app.errors import DocumentError, InputError
+from ingest.readers.media_types import can_read, media_type_of
+
+_HIDDEN = "."
+
+
+class PathSelection:
+    """Patterns have the syntax of .gitignore. Without any, hidden files and those of hidden folders are left out."""
+
+    def __init__(self, patterns: Sequence[str]) -> None:
+        """Raises InputError."""
+        try:
+            self._patterns = GitIgnoreSpec.from_lines(patterns) if patterns else None
+        except ValueError as error:
+            raise InputError(f"A pattern cannot be used: {error}. Write it as a line of .gitignore: *.md") from None
+
+    def takes(self, path: str) -> bool:
+        """What nothing here can read is never fetched."""
+        if self._patterns is None:
+            is_wanted = not any(part.startswith(_HIDDEN) for part in path.split("/"))
+        else:
+            is_wanted = self._patterns.match_file(path)
+        return is_wanted and media_type(path) is not None
+
+
+def media_type(path: str) -> str | None:
+    """None where it cannot be read here."""
+    try:
+        found = media_type_of(path)
+    except DocumentError:
+        return None
+    return found if can_read(found) else None
