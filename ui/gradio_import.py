@@ -67,7 +67,7 @@ class _WithoutStubs(_Wrapped):
 class _WithoutDescriptions(_Wrapped):
     def exec_module(self, module: ModuleType) -> None:
         super().exec_module(module)
-        module.EventListener.set_doc = lambda *_, **__: None  # type: ignore[attr-defined]
+        module.EventListener.set_doc = lambda *_, **__: None
 
 
 _LOADERS: Mapping[str, Callable[[Loader], Loader]] = {
