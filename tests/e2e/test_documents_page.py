@@ -16,6 +16,7 @@ import httpx
 import pytest
 from documents_application import serving_documents
 from playwright.sync_api import BrowserContext, Locator, Page, Route, expect
+from source_origins import BareRepository
 
 from app.types.documents import DocumentState, JobState
 from ingest.readers import SUFFIXES
@@ -541,3 +542,40 @@ def test_files_that_the_server_refuses_are_named_with_the_reason(
     shown.page.get_by_role("button", name="Send them again").click()
     expect(shown.page.locator(".upload-said")).to_contain_text(f"1 file into collection “{name}”")
     expect(shown.page.locator(".upload-errors li")).to_have_count(0)
+
+
+@ON_DESKTOP
+def test_a_source_comes_again_from_the_page(
+    shown_factory: Callable[..., Shown], service: Service, tmp_path: Path, width: int
+) -> None:
+    repository = BareRepository(tmp_path)
+    repository.put("docs/tide.md", "The tide comes twice a day.")
+    repository.put("notes/heron.md", "A grey heron.")
+    shown = shown_factory(service.make_collection(), width=width)
+    page = shown.page
+    page.get_by_role("button", name="Sources that come again").click()
+    form = page.locator("#source-form")
+    form.get_by_label("Kind").select_option("git")
+    form.get_by_label("Address").fill("file://elsewhere/handbook.git")
+    form.get_by_role("button", name="Add source").click()
+    expect(page.get_by_role("alert")).to_contain_text("names no repository")
+    form.get_by_label("Address").fill(repository.bare.as_uri())
+    form.get_by_label("Only these paths").fill("docs/")
+    form.get_by_label("What vanished").select_option("yes")
+    form.get_by_role("button", name="Add source").click()
+    listed = page.locator(".sources li")
+    expect(listed).to_contain_text("1 document ")
+    expect(listed).to_contain_text("every day")
+    expect(listed).to_contain_text("1 changed, 0 removed, 0 failed")
+    expect(shown.row("tide")).to_be_visible()
+    expect(shown.row("heron")).to_have_count(0)
+    repository.delete("docs/tide.md")
+    repository.put("docs/oven.md", "The oven is hot.")
+    listed.get_by_role("button", name="Run").click()
+    shown.expect_message("is fetched as soon as a worker is free")
+    expect(shown.row("oven")).to_be_visible()
+    expect(shown.row("tide")).to_have_count(0)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    listed.get_by_role("button", name="Delete").click()
+    expect(listed).to_have_count(0)
+    expect(shown.row("oven")).to_be_visible()
