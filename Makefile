@@ -124,7 +124,8 @@ WITH_TORCH := filelock fsspec jinja2 markupsafe mpmath networkx setuptools sympy
 lock: $(VENV)/app.stamp ## write docker/*.txt: every package of the image, with hashes (LOCK_ARGS for uv)
 	$(PIP) install --quiet '$(UV)'
 	$(COMPILE) pyproject.toml --extra app --extra server --extra mcp --extra oidc --extra ocr --extra otel --extra postgres \
-		--extra office --override docker/overrides.txt --no-emit-package torch --output-file $(LOCK) $(LOCK_ARGS)
+		--extra office --extra alerts --extra sources --override docker/overrides.txt --no-emit-package torch \
+		--output-file $(LOCK) $(LOCK_ARGS)
 	echo "torch==$(TORCH_VERSION)" | $(COMPILE) - --constraint $(LOCK) $(WITH_TORCH:%=--no-emit-package %) \
 		--output-file docker/torch-cuda.txt $(LOCK_ARGS)
 	echo "cyclonedx-bom==$(SBOM_VERSION)" | $(COMPILE) - --output-file docker/sbom.txt $(LOCK_ARGS)

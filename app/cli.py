@@ -47,7 +47,11 @@ COMMANDS: Mapping[str, _Command] = {
         FILLING,
         "Put files, folders, rows and web pages into a collection. What is unchanged since last time costs nothing.",
     ),
-    "sources": _Command("sources:sources", FILLING, "Pages, feeds and sitemaps that are fetched again on a schedule."),
+    "sources": _Command(
+        "sources:sources",
+        FILLING,
+        "Pages, feeds, sitemaps, repositories, mailboxes and buckets that are fetched again on a schedule.",
+    ),
     "watch": _Command(
         "watch:watch",
         FILLING,

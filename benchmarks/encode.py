@@ -29,7 +29,7 @@ from app.collections.library import sample_rows
 from benchmarks.encode_peers import Encode, Model, ours, sentence_transformers, with_dynamic_cache, without_cache
 from embedder.backbone import DTYPES
 from embedder.checkpoint import DEFAULT_MODEL, chosen_dtype, find_checkpoint, load_parts
-from embedder.evaluation.evaluate import cpu_name
+from embedder.evaluation.machine import cpu_name
 
 STEPS = (0, 1, 5, 20)
 TOKENS = (16, 64, 128, 256, 460)  # the longest leaves room for an instruction and 20 steps in 512 positions

@@ -30,7 +30,7 @@ from benchmarks.gpu_parts import (
 )
 from benchmarks.random_models import SHAPES, random_backbone
 from embedder.backbone import DTYPES, Backbone
-from embedder.evaluation.evaluate import cpu_name
+from embedder.evaluation.machine import cpu_name
 from embedder.gpu.fused_vocabulary import FusedMean
 from embedder.vocabulary import Vocabulary
 

@@ -37,7 +37,7 @@ from app.wiring.services import open_services
 from embedder.evaluation.bootstrap import Estimate, draw_weights, estimate, means
 from embedder.evaluation.data import is_tuning, read_rows
 from embedder.evaluation.embedders import MiniLmEmbedder, bm25_scores
-from embedder.evaluation.evaluate import cpu_name
+from embedder.evaluation.machine import cpu_name
 
 COLLECTIONS = ("cranfield", "medline_med", "stackfaq")
 METRICS = {"ndcg@10": nDCG @ 10, "recall@10": R @ 10}

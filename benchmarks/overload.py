@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 
 import psutil
 
-from embedder.evaluation.evaluate import cpu_name
+from embedder.evaluation.machine import cpu_name
 
 CLIENTS = (2, 4, 8, 16)
 FACTOR = 2.0

@@ -41,7 +41,7 @@ from embedder import Encoder, load_encoder
 from embedder.engine.limits import Limits
 from embedder.evaluation.bootstrap import draw_weights, estimate, means
 from embedder.evaluation.data import files_of, is_tuning, name_of, read_instructions, read_rows
-from embedder.evaluation.evaluate import cpu_name
+from embedder.evaluation.machine import cpu_name
 from embedder.mentions import mentions
 
 CANDIDATES, DEPTH = 50, 10

@@ -27,7 +27,7 @@ from app.types.documents import JobState
 from app.types.search import SearchMode, SearchRequest
 from app.wiring.ingestion import run_worker
 from app.wiring.services import open_services
-from embedder.evaluation.evaluate import cpu_name
+from embedder.evaluation.machine import cpu_name
 
 _LENS = next(lens for lens in STARTERS if lens.name == "Same place")
 _SEEN = {"instruction": _LENS.query_instruction}

@@ -16,7 +16,7 @@ matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 
 from benchmarks.serving_memory import Memory
-from embedder.evaluation.evaluate import cpu_name
+from embedder.evaluation.machine import cpu_name
 
 _PACKAGES = ("qdrant-edge-py", "qdrant-client", "numpy")
 _TARGET_MS = 50

@@ -28,7 +28,7 @@ from app.wiring.ingestion import run_worker
 from app.wiring.services import open_services
 from embedder.evaluation.data import read_instructions, read_rows
 from embedder.evaluation.embedders import MiniLmEmbedder
-from embedder.evaluation.evaluate import cpu_name
+from embedder.evaluation.machine import cpu_name
 
 SETS = (
     ("banking77", "intent"),

@@ -27,7 +27,7 @@ from app.types.values import OTHER
 from app.wiring.services import open_services
 from app.wiring.web import open_web
 from embedder.evaluation.data import files_of, is_tuning, name_of, read_rows
-from embedder.evaluation.evaluate import cpu_name
+from embedder.evaluation.machine import cpu_name
 
 MOST_VALUES = 200
 CHARACTERS = 600  # of a text: about as long as a chunk

@@ -43,6 +43,12 @@ CORE = (
     *(f"app/search/{name}.py" for name in ("filters", "fingerprints", "joined_collections", "judgements", "lenses")),
     *(f"app/search/{name}.py" for name in ("own_searches", "request_checks", "retrieval", "service")),
     *(f"app/search/{name}.py" for name in ("value_proposals", "value_syntax")),
+    *(
+        f"app/{name}.py"
+        for name in ("access/authorized_sources", "catalog/recurring_sources", "types/source_addresses")
+    ),
+    *(f"app/collections/{name}.py" for name in ("credentials_folder", "recurring_sources")),
+    *(f"ingest/recurring/{name}.py" for name in ("git", "git_program", "hosts", "imap", "s3", "selection", "web")),
     *("app/errors.py", "app/types/documents.py", "app/vectors/errors.py", "app/wiring/remote.py"),
     "app/wiring/language_model.py",
     *("app/wiring/embedding.py", "ingest/pipeline.py", "ingest/urls.py"),

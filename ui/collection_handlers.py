@@ -35,9 +35,8 @@ class CollectionHandlers:
             raise InputError(_("Write a name for the collection first, as letters or papers-2024."))
         given = self._read_settings(settings).given()
         made = self.collections.create_collection(wanted, **given)  # type: ignore[arg-type]
-        return render_note(
-            _("The collection “{name}” is there. Add documents to it above.").format(name=made.name)
-        ), made.name
+        said = _("The collection “{name}” is there. Add documents to it above.").format(name=made.name)
+        return render_note(said, until_upload=True), made.name
 
     def delete(self, collection: object, typed: object) -> str:
         name = self._collection(collection).name

@@ -117,8 +117,9 @@ def connect_collection_panel(
         return said, choose_collection(parts.catalog, made), ""
 
     def create_offered(event: gr.EventData) -> tuple[Any, ...]:
+        """Where files are dropped it says that it is there: a message of its own would move the list down."""
         offered = event_data(event).get("name")
-        return as_handler(lambda: create(offered, *[""] * SETTINGS)[:2], outputs=2, on_error=gr.skip())()
+        return as_handler(lambda: ("", create(offered, *[""] * SETTINGS)[1]), outputs=2, on_error=gr.skip())()
 
     def delete(name: object, typed: object) -> tuple[Any, ...]:
         return handlers.delete(name, typed), choose_collection(parts.catalog), ""

@@ -10,6 +10,7 @@ from app.ports.catalog import Catalog
 from app.ports.evaluation import Evaluations, JudgedQueries, Tuning
 from app.ports.searches import OwnSearches
 from app.ports.services import Collections, Documents, Fetching, LensIndexes, Proposals, Reindexing, Search, Texts
+from app.ports.sources import RecurringSources
 from app.ports.standing import StandingSearches
 from embedder.model_info import ModelInfo
 from ui.language import later
@@ -89,6 +90,7 @@ class PageParts:
     documents: Documents
     own_searches: OwnSearches
     standing: StandingSearches
+    sources: RecurringSources
     fetching: Fetching
     reindexing: Reindexing
     lens_indexes: LensIndexes

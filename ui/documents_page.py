@@ -18,6 +18,7 @@ from ui.handler_inputs import as_handler, event_data
 from ui.language import _, later
 from ui.render.selection import render_selection
 from ui.render.upload import render_uploader
+from ui.source_panel import build_source_panel, connect_source_panel
 from ui.theme import ASSETS
 
 STATES = (
@@ -98,6 +99,7 @@ def build_documents_page(site: gr.Blocks, parts: PageParts) -> None:
                     elem_id="urls",
                 )
                 fetch = gr.Button(_("Fetch them"), size="md", elem_id="fetch-urls")
+            sources = build_source_panel(parts)
             panel = build_collection_panel(parts)
         with gr.Column(scale=3, min_width=280):
             uploader = gr.HTML(render_uploader(), elem_id="uploader", js_on_load=UPLOAD_SCRIPT)
@@ -112,17 +114,19 @@ def build_documents_page(site: gr.Blocks, parts: PageParts) -> None:
 
     def show(*given: object) -> tuple[Any, ...]:
         view = handlers.show(*given)
-        return view.offer, view.overview, view.listing, view.settings, gr.Timer(view.poll_s)
+        coming = sources.handlers.show(given[0] if given else None)
+        return view.offer, view.overview, view.listing, view.settings, coming, gr.Timer(view.poll_s)
 
     showing = {
-        "fn": as_handler(show, outputs=5, on_error=gr.skip()),
+        "fn": as_handler(show, outputs=6, on_error=gr.skip()),
         "inputs": asked.all,
-        "outputs": [views.offer, views.overview, views.listing, panel.facts, timer],
+        "outputs": [views.offer, views.overview, views.listing, panel.facts, sources.listing, timer],
         "trigger_mode": "always_last",
         **_QUIET,
     }
     timer.tick(**showing)
     connect_collection_panel(panel, parts, collection=collection, offer=offer, message=message, showing=showing)
+    connect_source_panel(sources, collection=collection, message=message, showing=showing)
     _connect_choices(site, parts, asked, showing)
     _connect_adding(handlers, parts, asked, _Adding(uploader, urls, fetch), views, showing)
     _connect_list(handlers, asked, views, showing)

@@ -1,4 +1,4 @@
-"""How Gradio is imported: without the package mcp and without writing stubs of its components, half of the time.
+"""How Gradio is imported: without mcp, pandas, and stubs of its components, in half of the time.
 
 Install it before gradio is imported for the first time; afterwards it changes nothing.
 """
@@ -6,20 +6,22 @@ Install it before gradio is imported for the first time; afterwards it changes n
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
+from importlib.util import LazyLoader
 from types import ModuleType
 
 _ABSENT = "mcp"
 
 
 class LeanGradio(MetaPathFinder):
-    """Loads two modules of Gradio in its own way, and leaves all others to Python.
+    """Loads three modules in its own way, and leaves all others to Python.
 
     `gradio.mcp` imports mcp, which describes all messages of that protocol, for a server that the pages do not start
     (agents come in by app/agents); it can do without. `gradio.component_meta` parses the source of each component and
-    writes it beside the installed package as a stub for editors, at every start and in every process.
+    writes it beside the installed package as a stub for editors, at every start and in every process. `gradio.caching`
+    names pandas for tables that are cached, which no page of ours has: pandas is loaded once something of it is used.
     """
 
     def find_spec(
@@ -61,7 +63,11 @@ class _WithoutStubs(_Wrapped):
         module.create_or_modify_pyi = lambda *_: None  # type: ignore[attr-defined]
 
 
-_LOADERS = {"gradio.mcp": _WithoutMcp, "gradio.component_meta": _WithoutStubs}
+_LOADERS: Mapping[str, Callable[[Loader], Loader]] = {
+    "gradio.mcp": _WithoutMcp,
+    "gradio.component_meta": _WithoutStubs,
+    "pandas": LazyLoader,
+}
 
 
 def install() -> None:

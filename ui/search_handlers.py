@@ -255,12 +255,13 @@ def _view(
     before: SearchResult | None = None,
     total_steps: int | None = None,
 ) -> tuple[str, str]:
-    groups = group_refinement(result.refinement)
+    refinement = () if result.unread else result.refinement  # words made of what it cannot read say nothing
+    groups = group_refinement(refinement)
     return (
         render_results(result, chosen, values=values, before=before, total_steps=total_steps, request=asked),
         render_reading(
             groups,
-            result.refinement,
+            refinement,
             chosen,
             is_complete=total_steps is None,
             is_ranking=result.is_ranked_by_refinement,

@@ -34,8 +34,10 @@ from app.agents.answers import (
     search_answer,
     text_answer,
 )
-from app.errors import GircseError, UnknownCollectionError, UnknownDocumentError
+from app.agents.news import NewsAnswer, news_answer
+from app.errors import GircseError, NotFoundError, UnknownCollectionError, UnknownDocumentError
 from app.ports.services import ReadingServices
+from app.ports.standing import StandingSearches
 from app.search.lenses import lenses_of, look_through
 from app.types.access import Principal, acting_as
 from app.types.answers import DEFAULT_PASSAGES, MAX_PASSAGES, AnswerRequest
@@ -70,6 +72,7 @@ class Ability(StrEnum):
     ANSWER = "answer"
     REFINE = "refine"
     FETCH = "fetch"
+    NEWS = "news"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +106,11 @@ class Agent:
 
 
 def mcp_server(
-    services: ReadingServices, *, principal_of: PrincipalOf, allowed: Collection[Ability] = tuple(Ability)
+    services: ReadingServices,
+    *,
+    principal_of: PrincipalOf,
+    standing: StandingSearches,
+    allowed: Collection[Ability] = tuple(Ability),
 ) -> MCPServer:
     """Tools that run on behalf of the principal that `principal_of` returns for each request."""
     server = MCPServer(
@@ -127,6 +134,8 @@ def mcp_server(
         _add_refine(server, acting)
     if Ability.FETCH in allowed:
         _add_fetch(server, acting)
+    if Ability.NEWS in allowed:
+        _add_news(server, acting, standing)
     return server
 
 
@@ -259,6 +268,32 @@ def _add_fetch(server: MCPServer, acting: Acting) -> None:
             document = agent.document(document_id)
             window = agent.services.library.text_window(document, start, start + length)
             return _result(text_answer(document, window))
+
+
+def _add_news(server: MCPServer, acting: Acting, standing: StandingSearches) -> None:
+    @server.tool(annotations=_READS_ONLY)
+    def news(
+        context: Context,
+        search: Annotated[
+            str | None, Field(description="Name or id of a search that keeps watch. Left out: which there are.")
+        ] = None,
+        unseen_only: Annotated[bool, Field(description="Without what its owner has marked as seen.")] = True,
+        limit: Annotated[int, Field(ge=1, le=MAX_HITS)] = DEFAULT_HITS,
+        offset: Annotated[int, Field(ge=0, lt=2**31, description="So many of the newest are left out.")] = 0,
+    ) -> Annotated[CallToolResult, NewsAnswer]:
+        """Tells what searches that keep watch have found in what was added to their collections, the newest first.
+
+        It marks nothing as seen.
+        """
+        with acting(context) as agent:
+            own = [each for each in standing.standing() if agent.principal.covers(each.collection)]
+            if search is None:
+                return _result(news_answer(own, None, ()))
+            named = next((each for each in own if search in (each.id, each.name)), None)
+            if named is None:
+                raise NotFoundError(f"No search named {search[:80]!r} keeps watch. Call news without one to see them.")
+            found = standing.news(named.id, unseen_only=unseen_only, limit=limit, offset=offset)
+            return _result(news_answer(own, named, found))
 
 
 def _result(answer: Any) -> CallToolResult:

@@ -58,7 +58,7 @@ class FolderBlobStore:
     def is_sound(self, content_hash: str) -> bool:
         try:
             return self._verified.holds(self.locate(content_hash), content_hash)
-        except (NotFoundError, FileNotFoundError):  # it may go at this moment
+        except (NotFoundError, OSError):  # it may go at this moment, or be where the disk cannot be read
             return False
 
     def is_changed(self, content_hash: str, byte_count: int) -> bool:

@@ -31,7 +31,7 @@ EVERY_S = 60.0
 CATALOG = "the catalog"  # among damaged collections, none of which can have a space in its name
 _CATALOG_EVERY_S = 3600.0
 _AGAIN_S = 5.0  # so long a look is good enough for the next search
-_TOLD_OF_CATALOG = "damaged; `gircse doctor` says how to restore it"
+_FILES = "stored files"
 _REST = 4  # times as long as it took to hash a file
 
 
@@ -65,8 +65,8 @@ class Integrity:
         """`check_catalog` looks through the whole database, and raises DamagedCatalogError."""
         self._check_catalog = check_catalog
         self._catalog_due = 0.0
-        self._catalog_fault: str | None = None  # found by looking through it
-        self._catalog_refusal: str | None = None  # of the last question
+        self._catalog_fault = False  # found by looking through it
+        self._refused: set[str] = set()  # looks that ended because the catalog cannot be read
         self._catalog = catalog
         self._index = index
         self._blobs = blobs
@@ -90,14 +90,14 @@ class Integrity:
 
     def is_sound(self) -> bool:
         """Whether every index was looked at, and nothing is damaged. What was is looked at again."""
-        with _put_off("the catalog"):
-            self._collections()
+        with self._looking_at(CATALOG):
+            self._catalog.collections()
         with self._lock:
             before = time.monotonic() - _AGAIN_S
             names = {each.collection for each in self._looked.values() if each.reason and each.at < before}
             files = [file for damaged in self._files.values() for file in damaged]
         for name in names:
-            with _put_off(f"the index of {name!r}"):
+            with self._looking_at(_index_of(name)):
                 self._look_at(self._catalog.collection(name))
         if any(map(self._blobs.is_sound, {file.content_hash for file in files})):
             self._keep_damaged(files)
@@ -110,8 +110,8 @@ class Integrity:
             files = {name: len(damaged) for name, damaged in self._files.items() if damaged}
         for name, count in files.items():
             told.setdefault(name, []).append(f"{count} stored files are missing or altered")
-        if fault := self._catalog_fault or self._catalog_refusal:
-            told[CATALOG] = [fault]
+        if self._catalog_fault or self._refused:
+            told[CATALOG] = ["damaged; `gircse doctor` says how to restore it"]
         return {name: "; ".join(each) for name, each in sorted(told.items())}
 
     def require_sound(self, collection: Collection) -> None:
@@ -134,11 +134,12 @@ class Integrity:
 
     def look(self) -> None:
         """At all indexes. What is away is looked at the next time."""
-        try:
-            collections = self._collections()
-        except UnavailableError as error:
-            log.warning("Indexes could not be looked at: %s", error)
+        collections: Sequence[Collection] | None = None
+        with self._looking_at(CATALOG):
+            collections = self._catalog.collections()
+        if collections is None:
             return
+        self._refused &= {CATALOG, _FILES, *(_index_of(each.name) for each in collections)}
         with self._lock:
             names = {each.name for each in collections}
             self._looked = {index: each for index, each in self._looked.items() if each.collection in names}
@@ -146,7 +147,7 @@ class Integrity:
         for collection in collections:
             if self._stop.is_set():
                 return
-            with _put_off(f"the index of {collection.name!r}"):
+            with self._looking_at(_index_of(collection.name)):
                 self._look_at(collection)
         self._has_looked = True
 
@@ -158,14 +159,14 @@ class Integrity:
         try:
             self._check_catalog()
         except DamagedCatalogError as error:
-            self._catalog_fault = _TOLD_OF_CATALOG
+            self._catalog_fault = True
             log.error("%s", error)
         else:
-            self._catalog_fault = None
+            self._catalog_fault = False
 
     def look_at_files(self) -> None:
         """Of each collection; files that were not read since they changed are read."""
-        with _put_off("stored files"):
+        with self._looking_at(_FILES):
             for collection in self._catalog.collections():
                 pages = self._catalog.stored_files(collection.name)
                 damaged = [file for page in pages for file in page if self._is_damaged(file)]
@@ -188,15 +189,19 @@ class Integrity:
             self.look_at_files()
             self._stop.wait(self._every_s)
 
-    def _collections(self) -> Sequence[Collection]:
-        """Notes whether the catalog could be read."""
+    @contextmanager
+    def _looking_at(self, what: str) -> Iterator[None]:
+        """What is away, or gone, by now is looked at the next time."""
         try:
-            found = self._catalog.collections()
-        except DamagedCatalogError:
-            self._catalog_refusal = _TOLD_OF_CATALOG
-            raise
-        self._catalog_refusal = None
-        return found
+            yield
+        except DamagedCatalogError as error:
+            if what not in self._refused:
+                log.error("%s", error)
+            self._refused.add(what)
+        except (UnavailableError, NotFoundError, OSError) as error:
+            log.info("No look at %s: %s", what, error)
+        else:
+            self._refused.discard(what)
 
     def _look_at(self, collection: Collection) -> str | None:
         with self._lock:
@@ -235,10 +240,5 @@ class Integrity:
         return self._catalog.needs_file(file.content_hash) and not self._blobs.is_sound(file.content_hash)
 
 
-@contextmanager
-def _put_off(what: str) -> Iterator[None]:
-    """What is away, or gone, by now is looked at the next time."""
-    try:
-        yield
-    except (UnavailableError, NotFoundError) as error:
-        log.info("No look at %s: %s", what, error)
+def _index_of(collection: str) -> str:
+    return f"the index of {collection!r}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 from pathlib import Path
 
 from app.runtime.lru import LRUCache
@@ -17,6 +18,8 @@ class Verified:
 
     def holds(self, path: Path, content_hash: str) -> bool:
         """Whether the file has this hash. Reads it, unless it was read since it last changed. Raises OSError."""
+        if not stat.S_ISREG(path.stat().st_mode):  # a pipe would be waited for
+            return False
         with path.open("rb") as file:
             before = _signature(os.fstat(file.fileno()))
             if self._known.get(content_hash) == before:

@@ -26,7 +26,8 @@ def wiring(part: str) -> Any:
 
 
 @contextmanager
-def open_services(settings: Settings | None = None) -> Iterator[Services]:
+def open_services(settings: Settings | None = None, *, needs_model: bool = False) -> Iterator[Services]:
+    """`needs_model`: it is loaded beside all else that has to start."""
     settings = settings or load_settings()
     with private_files(), ExitStack() as opened:
         prepare_home(settings.home)
@@ -35,7 +36,10 @@ def open_services(settings: Settings | None = None) -> Iterator[Services]:
             edge = EdgeProcess(edge_folder(settings.home))
             opened.callback(edge.stop)
             edge.begin()  # it takes as long as the imports of the wiring, and has a processor of its own
-        yield opened.enter_context(wiring("services").open_services(settings, edge=edge))
+        embedder = embedder_of(settings)
+        if needs_model and settings.embedder_url is None:
+            embedder.begin()  # type: ignore[attr-defined]
+        yield opened.enter_context(wiring("services").open_services(settings, embedder=embedder, edge=edge))
 
 
 def embedder_of(settings: Settings) -> Embedder:

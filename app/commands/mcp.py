@@ -13,11 +13,11 @@ from app.errors import InputError
 from app.settings import load_settings
 from app.types.access import Principal, Role
 
-ABILITIES = ("search", "answer", "refine", "fetch")
+ABILITIES = ("search", "answer", "refine", "fetch", "news")
 
 
 def mcp(
-    allow: Annotated[str, typer.Option(help="What it may do, of search, answer, refine and fetch.")] = ",".join(
+    allow: Annotated[str, typer.Option(help="What it may do, of search, answer, refine, fetch and news.")] = ",".join(
         ABILITIES
     ),
     collection: Annotated[

@@ -165,7 +165,7 @@ def print_result(result: SearchResult, form: Format | None) -> None:
 
 
 def _search_here(request: SearchRequest, seen: _Seen, settings: Settings) -> SearchResult:
-    with open_services(settings) as services:
+    with open_services(settings, needs_model=True) as services:
         instruction, values = look_through(services.catalog, seen.lens, seen.instruction, seen.values)
         return services.search.search(replace(request, instruction=instruction, values=values, value=seen.value))
 

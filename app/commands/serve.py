@@ -56,7 +56,7 @@ def up(
     """
     settings = load_settings(model=model, host=host, port=port)
     exit_on_sigterm()
-    with listening_socket(settings) as listener, open_services(settings) as services:
+    with listening_socket(settings) as listener, open_services(settings, needs_model=True) as services:
         if sample:
             jobs = services.library.add_sample(sample_rows())
             typer.echo(f"Sample library: {len(jobs)} texts to take in." if jobs else "Sample library: all there.")

@@ -218,7 +218,8 @@ def _end_without_folder(server: uvicorn.Server, connection: EdgeConnection, data
     while not server.should_exit:
         time.sleep(_LOOK_INTERVAL_S)
         with suppress(OSError):  # one that cannot be read now is looked at the next time
-            is_ours = not server.started or read_connection(data_dir) == connection
+            there = read_connection(data_dir)
+            is_ours = not server.started or (there is not None and there.token == connection.token)
         if not (is_ours or server.should_exit):
             log.error("The folder %s was removed or replaced: this server ends", data_dir)
             server.should_exit = True

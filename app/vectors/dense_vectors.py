@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from qdrant_client import QdrantClient, models
 
 from app.types.documents import Point
-from app.vectors.points import dense_of, raw_id
+from app.vectors.points import dense_of, payload_of, raw_id
 
 TEXT_FIELD = "page_content"
 PointId = int | str
@@ -101,13 +101,14 @@ def retrieve_points(client: QdrantClient, index: str, ids: Sequence[str], *, is_
     raw: list[models.ExtendedPointId] = [raw_id(point_id) for point_id in ids]
     if not is_packed:
         records = client.retrieve(index, raw, with_payload=True, with_vectors=[""])
-        found = [(str(each.id), dense_of(each.vector), each.payload or {}) for each in records]
+        found = [(str(each.id), dense_of(each.vector), payload_of(each.payload)) for each in records]
         return [Point(each, vector, payload) for each, vector, payload in found if vector is not None]
     asked = models.PointRequest(ids=raw, with_payload=True, with_vector=[""])
     answer = _ask(client, "/points", index, asked, _PointsAnswer, is_packed=True).result
     vectors = _page(answer).vectors.tolist()
     return [
-        Point(str(point.id), vector, point.payload or {}) for point, vector in zip(answer.points, vectors, strict=True)
+        Point(str(point.id), vector, payload_of(point.payload))
+        for point, vector in zip(answer.points, vectors, strict=True)
     ]
 
 

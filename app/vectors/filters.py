@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from qdrant_client import models
 
@@ -13,6 +14,8 @@ from app.search.retrieval import CHUNK_KEYS
 from app.types.lens_indexes import Label
 
 DOCUMENT_ID_FIELD = "metadata.document_id"
+# Numbers of the metadata once more, since a field of Qdrant has an index either for texts or for numbers.
+NUMBERS_FIELD = "metadata_numbers"
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -27,24 +30,31 @@ def of_ids(ids: Sequence[str]) -> models.Filter:
     return models.Filter(must=[models.HasIdCondition(has_id=list(ids))])
 
 
-def metadata_filter(filters: Mapping[str, str] | None, label: Label | None = None) -> models.Filter | None:
-    """Of points that have these metadata, and this label."""
+def metadata_filter(
+    filters: Mapping[str, str] | None, label: Label | None = None, *, number_paths: Collection[str] = ()
+) -> models.Filter | None:
+    """Of points that have these metadata, and this label.
+
+    `number_paths` have an index; other numbers are looked for in the metadata, one payload after the other.
+    """
     must: list[models.Condition] = [
-        _equals(_metadata_path(key), value) for key, value in check_filters(filters or {}).items()
+        _equals(key, value, number_paths) for key, value in check_filters(filters or {}).items()
     ]
     if label is not None:
         must.append(models.FieldCondition(key=label_path(label.field), match=models.MatchValue(value=label.value)))
     return models.Filter(must=must) if must else None
 
 
-def _equals(path: str, value: str) -> models.Filter:
-    reading = read_filter(value)
+def _equals(key: str, value: str, number_paths: Collection[str]) -> models.Filter:
+    reading, path = read_filter(value), metadata_path(key)
     readings: list[models.Condition] = [models.FieldCondition(key=path, match=models.MatchValue(value=reading.text))]
     if reading.truth is not None:
         readings.append(models.FieldCondition(key=path, match=models.MatchValue(value=reading.truth)))
     if reading.number is not None:
         # A range finds integers as well as floats.
-        readings.append(models.FieldCondition(key=path, range=models.Range(gte=reading.number, lte=reading.number)))
+        same = models.Range(gte=reading.number, lte=reading.number)
+        own = number_path(key)
+        readings.append(models.FieldCondition(key=own if own in number_paths else path, range=same))
     return models.Filter(should=readings)
 
 
@@ -52,16 +62,41 @@ def label_path(field: str) -> str:
     return f"{field}.value"
 
 
-def text_paths(payloads: Iterable[Mapping[str, object]]) -> list[str]:
-    """Where payloads have texts that can be filtered by, those that most of them have first."""
-    found: Counter[str] = Counter()
+def number_path(key: str) -> str:
+    return f"{NUMBERS_FIELD}.{key}"
+
+
+def numbers_of(metadata: object) -> dict[str, object]:
+    """Those that a filter finds by an index: of lists, too, under names that need no quotes."""
+    if not isinstance(metadata, Mapping):
+        return {}
+    found = ((key, _numbers_in(value)) for key, value in metadata.items())
+    return {key: numbers for key, numbers in found if numbers and _is_filtered(key)}
+
+
+def filtered_keys(payloads: Iterable[Mapping[str, object]]) -> tuple[list[str], list[str]]:
+    """Names of metadata that are texts or numbers, and of those that are numbers; what most payloads have first."""
+    texts: Counter[str] = Counter()
+    numbers: Counter[str] = Counter()
     for payload in payloads:
         metadata = payload.get("metadata")
         if isinstance(metadata, Mapping):
-            texts = (key for key, value in metadata.items() if isinstance(value, str) and key not in CHUNK_KEYS)
-            found.update(key for key in texts if _PLAIN_KEY.fullmatch(key))
-    return [_metadata_path(key) for key, _ in found.most_common()]
+            own = numbers_of(metadata).keys()
+            numbers.update(own)
+            texts.update(own)
+            texts.update(key for key, value in metadata.items() if isinstance(value, str) and _is_filtered(key))
+    return [key for key, _ in texts.most_common()], [key for key, _ in numbers.most_common()]
 
 
-def _metadata_path(key: str) -> str:
+def metadata_path(key: str) -> str:
     return f"metadata.{key}" if _PLAIN_KEY.fullmatch(key) else f'metadata."{key}"'
+
+
+def _is_filtered(key: str) -> bool:
+    return key not in CHUNK_KEYS and _PLAIN_KEY.fullmatch(key) is not None
+
+
+def _numbers_in(value: object) -> list[float]:
+    values = value if isinstance(value, list | tuple) else [value]
+    numbers = [each for each in values if isinstance(each, int | float) and not isinstance(each, bool)]
+    return [float(each) for each in numbers if abs(each) <= sys.float_info.max]

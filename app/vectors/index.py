@@ -21,9 +21,18 @@ from app.types.lens_indexes import Label
 from app.vectors import tuning
 from app.vectors.dense_vectors import retrieve_points
 from app.vectors.errors import missing, translated, unavailable
-from app.vectors.filters import DOCUMENT_ID_FIELD, metadata_filter, of_documents, of_ids, text_paths
+from app.vectors.filters import DOCUMENT_ID_FIELD, of_documents, of_ids
 from app.vectors.inspection import InspectedPoints
-from app.vectors.points import WORDS, batches, point_structs, raw_id, unit, words_query
+from app.vectors.points import (
+    WORDS,
+    batches,
+    payload_change,
+    payload_of,
+    point_structs,
+    raw_id,
+    unit,
+    words_query,
+)
 from app.vectors.whole_ties import query_whole_ties
 
 T = TypeVar("T")
@@ -33,7 +42,6 @@ _ATTEMPTS = 3
 _NUMBERS_PER_UPSERT = 100_000  # about 2 MB of JSON; the embedded engine answers nothing meanwhile
 _PAYLOADS_PER_UPDATE = 500
 _SCROLL_PAGE = 1000
-_MOST_PAYLOAD_INDEXES = 16
 _OPTIMIZING = "optimising"
 
 
@@ -59,7 +67,7 @@ class QdrantVectorIndex(InspectedPoints):
         self._packs_vectors = packs_vectors
         self._lock = threading.Lock()
         self._with_words: set[str] = set()
-        self._search_params = tuning.SearchParamsByIndex(self._info)
+        self._searched = tuning.SearchedIndexes(self._info)
 
     @classmethod
     def over_edge(cls, edge: EdgeProcess, *, quantization: tuning.Quantization = "none") -> Self:
@@ -115,7 +123,7 @@ class QdrantVectorIndex(InspectedPoints):
 
     def drop(self, index: str) -> None:
         self._with_words.discard(index)
-        self._search_params.forget(index)
+        self._searched.forget(index)
         self._call(index, lambda client: client.delete_collection(index))
 
     def exists(self, index: str) -> bool:
@@ -140,7 +148,9 @@ class QdrantVectorIndex(InspectedPoints):
 
     def set_payloads(self, index: str, payloads: Mapping[str, Mapping[str, object]]) -> None:
         operations: list[models.UpdateOperation] = [
-            models.SetPayloadOperation(set_payload=models.SetPayload(payload=dict(payload), filter=of_ids([point_id])))
+            models.SetPayloadOperation(
+                set_payload=models.SetPayload(payload=payload_change(payload), filter=of_ids([point_id]))
+            )
             for point_id, payload in payloads.items()
         ]
         for start in range(0, len(operations), _PAYLOADS_PER_UPDATE):
@@ -167,7 +177,7 @@ class QdrantVectorIndex(InspectedPoints):
         label: Label | None = None,
         with_payload: bool = True,
     ) -> list[ScoredPoint]:
-        nearest = self._nearest(index, vector, metadata_filter(filters, label))
+        nearest = self._nearest(index, vector, self._condition(index, filters, label))
         [found] = self._query(index, [(nearest, limit)], with_payload=with_payload)
         return found
 
@@ -183,7 +193,7 @@ class QdrantVectorIndex(InspectedPoints):
         with_payload: bool = True,
     ) -> tuple[list[ScoredPoint], list[ScoredPoint]]:
         asked = [(label, limit), labelled]
-        legs = [(self._nearest(index, vector, metadata_filter(filters, own)), most) for own, most in asked]
+        legs = [(self._nearest(index, vector, self._condition(index, filters, own)), most) for own, most in asked]
         found, beside = self._query(index, legs, with_payload=with_payload)
         return found, beside
 
@@ -197,7 +207,7 @@ class QdrantVectorIndex(InspectedPoints):
         label: Label | None = None,
     ) -> list[ScoredPoint]:
         self._require_words(index)
-        words = _with_words(text, metadata_filter(filters, label))
+        words = _with_words(text, self._condition(index, filters, label))
         return self._query(index, [(words, limit)])[0] if words else []
 
     def search_legs(
@@ -213,7 +223,7 @@ class QdrantVectorIndex(InspectedPoints):
     ) -> tuple[list[list[ScoredPoint]], list[ScoredPoint]]:
         if text:
             self._require_words(index)
-        condition = metadata_filter(filters, label)
+        condition = self._condition(index, filters, label)
         nearest, words = [self._nearest(index, each, condition) for each in vectors], _with_words(text, condition)
         if words is None:
             return self._query(index, [(each, limit) for each in nearest], with_payload=with_payload), []
@@ -242,7 +252,7 @@ class QdrantVectorIndex(InspectedPoints):
 
     def payloads(self, index: str, ids: Sequence[str]) -> dict[str, dict[str, object]]:
         fetch = partial(QdrantClient.retrieve, collection_name=index, ids=list(ids), with_payload=True)
-        return {str(record.id): record.payload or {} for record in self._call(index, fetch)} if ids else {}
+        return {str(record.id): payload_of(record.payload) for record in self._call(index, fetch)} if ids else {}
 
     def present_ids(self, index: str, ids: Sequence[str]) -> set[str]:
         fetch = partial(QdrantClient.retrieve, collection_name=index, with_payload=False)
@@ -261,7 +271,7 @@ class QdrantVectorIndex(InspectedPoints):
 
     def optimize(self, index: str) -> None:
         """As the settings now say, whatever they said when it was made."""
-        self._index_payloads(index)
+        self._index_metadata(index)
         self._call(
             index,
             lambda client: client.update_collection(
@@ -271,7 +281,7 @@ class QdrantVectorIndex(InspectedPoints):
                 optimizers_config=tuning.optimizers_config(),
             ),
         )
-        self._search_params.forget(index)
+        self._searched.forget(index)
 
     def condition(self, index: str) -> IndexStatus:
         info = self._info(index)
@@ -308,25 +318,11 @@ class QdrantVectorIndex(InspectedPoints):
     def _info(self, index: str) -> models.CollectionInfo:
         return self._call(index, lambda client: client.get_collection(index))
 
-    def _index_payloads(self, index: str) -> None:
-        """Of a large index, for filters by the texts of its metadata. Ids are hashes: the first ones are a sample.
-
-        Not waited for: the embedded engine makes them when it optimises, and answers searches meanwhile.
-        """
-        info = self._info(index)
-        if tuning.needs_payload_indexes(info):
-            sample = next(self._pages(index, with_payload=["metadata"]))
-            fields = text_paths(record.payload or {} for record in sample)[:_MOST_PAYLOAD_INDEXES]
-            for field in fields:
-                if field not in info.payload_schema:
-                    create = partial(QdrantClient.create_payload_index, collection_name=index, field_name=field)
-                    self._call(index, partial(create, field_schema=models.PayloadSchemaType.KEYWORD, wait=False))
-
     def _nearest(self, index: str, vector: Sequence[float], condition: models.Filter | None) -> models.QueryRequest:
         return models.QueryRequest(
             query=models.NearestQuery(nearest=unit(vector, "the query")),
             filter=condition,
-            params=self._search_params.of(index),
+            params=self._searched.of(index).params,
         )
 
     def _require_words(self, index: str) -> None:

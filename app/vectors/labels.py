@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -15,8 +14,9 @@ from app.ports.parts import TextVectors
 from app.types.documents import Owned, Point
 from app.types.lens_indexes import UNLABELLED_PAGE, Label
 from app.vectors.dense_vectors import TEXT_FIELD, document_id_in, post, retrieve_vectors, scroll_vectors
+from app.vectors.filtering import FilteredPoints
 from app.vectors.filters import DOCUMENT_ID_FIELD, label_path, metadata_filter, of_ids
-from app.vectors.points import raw_id
+from app.vectors.points import payload_of, raw_id
 
 T = TypeVar("T")
 
@@ -47,16 +47,10 @@ class _PageFound(BaseModel):
     result: _Page
 
 
-class LabelledPoints(ABC):
+class LabelledPoints(FilteredPoints):
     """The part `Labels` of the port `VectorIndex`."""
 
     _packs_vectors: bool  # whether the engine does, as the embedded one
-
-    @abstractmethod
-    def _call(self, index: str, operation: Callable[[QdrantClient], T]) -> T: ...
-
-    @abstractmethod
-    def _pages(self, index: str, **options: object) -> Iterator[list[models.Record]]: ...
 
     def add_labels(self, index: str, field: str) -> None:
         create = partial(QdrantClient.create_payload_index, collection_name=index, field_name=label_path(field))
@@ -97,7 +91,7 @@ class LabelledPoints(ABC):
         else:
             condition = metadata_filter(None, Label(field, value))
         for records in self._pages(index, scroll_filter=condition):
-            yield [Point(str(each.id), [], each.payload or {}) for each in records]
+            yield [Point(str(each.id), [], payload_of(each.payload)) for each in records]
 
     def vectors(self, index: str, ids: Sequence[str]) -> tuple[list[str], np.ndarray]:
         fetch = partial(retrieve_vectors, index=index, ids=ids, is_packed=self._packs_vectors)
@@ -146,7 +140,7 @@ class LabelledPoints(ABC):
         facet = partial(
             QdrantClient.facet, collection_name=index, key=label_path(field), limit=_MOST_LABELS, exact=True
         )
-        found = self._call(index, partial(facet, facet_filter=metadata_filter(filters)))
+        found = self._call(index, partial(facet, facet_filter=self._condition(index, filters)))
         return {int(hit.value): hit.count for hit in found.hits if hit.count}  # some engines tell of former ones
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from qdrant_client import models
@@ -11,6 +11,7 @@ from qdrant_client import models
 from app.search.bm25 import SparseVector, document_vector, query_vector
 from app.types.chunk_text import embedded_text_of
 from app.types.documents import Point
+from app.vectors.filters import NUMBERS_FIELD, numbers_of
 
 # The name stands for the rules of app/search/bm25.py: change it with them, and older indexes ask for a reindex.
 WORDS = "bm25"
@@ -24,8 +25,26 @@ def point_structs(points: Sequence[Point], *, with_words: bool) -> list[models.P
         words = document_vector(embedded_text_of(point.payload)) if with_words else None
         vector = {"": dense, WORDS: _sparse(words)} if words else dense
         # Constructed unchecked: the checks would take longer than the engine does.
-        found.append(models.PointStruct.model_construct(id=point.id, vector=vector, payload=dict(point.payload)))
+        found.append(
+            models.PointStruct.model_construct(id=point.id, vector=vector, payload=stored_payload(point.payload))
+        )
     return found
+
+
+def stored_payload(payload: Mapping[str, object]) -> dict[str, object]:
+    """With the numbers of its metadata as filters find them."""
+    numbers = numbers_of(payload.get("metadata"))
+    return {**payload, NUMBERS_FIELD: numbers} if numbers else dict(payload)
+
+
+def payload_change(payload: Mapping[str, object]) -> dict[str, object]:
+    """The same for points that are there: of numbers that the metadata no longer have, none stay."""
+    return {NUMBERS_FIELD: {}, **stored_payload(payload)} if "metadata" in payload else dict(payload)
+
+
+def payload_of(kept: Mapping[str, object] | None) -> dict[str, object]:
+    """As it was given to the index."""
+    return {key: value for key, value in (kept or {}).items() if key != NUMBERS_FIELD}
 
 
 def batches(points: Sequence[models.PointStruct], *, most_numbers: int) -> Iterator[list[models.PointStruct]]:

@@ -77,22 +77,38 @@ def needs_payload_indexes(info: models.CollectionInfo) -> bool:
     return (info.points_count or 0) >= PAYLOAD_INDEXES_FROM
 
 
-class SearchParamsByIndex:
+@dataclass(frozen=True, slots=True)
+class SearchedIndex:
+    """How an index is searched, and for which numbers of the metadata it has indexes."""
+
+    params: models.SearchParams
+    number_paths: frozenset[str] = frozenset()
+
+
+_UNKNOWN = SearchedIndex(_EXACT)
+
+
+def searched_index(info: models.CollectionInfo) -> SearchedIndex:
+    numbers = (path for path, index in info.payload_schema.items() if index.data_type is models.PayloadSchemaType.FLOAT)
+    return SearchedIndex(search_params(info), frozenset(numbers))
+
+
+class SearchedIndexes:
     """Looks at an index again after some seconds: nothing gets wrong by a late look, a search only takes longer."""
 
     def __init__(self, look: Callable[[str], models.CollectionInfo]) -> None:
         self._look = look
         self._lock = threading.Lock()
-        self._known: dict[str, tuple[float, models.SearchParams]] = {}
+        self._known: dict[str, tuple[float, SearchedIndex]] = {}
 
-    def of(self, index: str) -> models.SearchParams:
+    def of(self, index: str) -> SearchedIndex:
         with self._lock:
-            looked_at, params = self._known.get(index, (-_LOOK_AGAIN_S, _EXACT))
+            looked_at, found = self._known.get(index, (-_LOOK_AGAIN_S, _UNKNOWN))
         if time.monotonic() - looked_at >= _LOOK_AGAIN_S:
-            params = search_params(self._look(index))
+            found = searched_index(self._look(index))
             with self._lock:
-                self._known[index] = time.monotonic(), params
-        return params
+                self._known[index] = time.monotonic(), found
+        return found
 
     def forget(self, index: str) -> None:
         with self._lock:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from qdrant_client import QdrantClient, models
 
 from app.types.documents import ScoredPoint
+from app.vectors.points import payload_of
 
 _MOST_TIES = 10_000
 
@@ -28,5 +29,5 @@ def query_whole_ties(
 
 
 def _best(found: Sequence[models.ScoredPoint], limit: int) -> list[ScoredPoint]:
-    hits = [ScoredPoint(id=str(hit.id), score=hit.score, payload=hit.payload or {}) for hit in found]
+    hits = [ScoredPoint(id=str(hit.id), score=hit.score, payload=payload_of(hit.payload)) for hit in found]
     return sorted(hits, key=lambda hit: (-hit.score, hit.id))[:limit]

@@ -13,7 +13,8 @@ from starlette.applications import Starlette
 
 from app.access.authorized_services import AuthorizedServices
 from app.agents.server import Ability, PrincipalOf, mcp_server
-from app.errors import UnavailableError
+from app.collections.own_standing import OwnStanding
+from app.errors import NotFoundError, UnavailableError
 from app.services import Services
 from app.types.access import OPERATOR, Principal
 
@@ -23,7 +24,16 @@ _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 def server_for(services: Services, *, principal: Principal, allowed: Collection[Ability]) -> MCPServer:
     """For one agent, with the principal that it was started as."""
-    return mcp_server(services, principal_of=lambda request: principal, allowed=allowed)
+
+    def require_access(collection: str) -> None:
+        if not principal.covers(collection):
+            raise NotFoundError(f"No collection named {collection!r}.")
+
+    # Those of the operator, who started it, over what the agent may see.
+    standing = OwnStanding(
+        services.catalog, services.index, owner=lambda: OPERATOR.name, require_access=require_access, alerts={}
+    )
+    return mcp_server(services, principal_of=lambda request: principal, standing=standing, allowed=allowed)
 
 
 def run_on_stdio(services: Services, *, principal: Principal, allowed: Collection[Ability]) -> None:
@@ -37,7 +47,8 @@ def loopback_app(services: Services, *, principal: Principal, allowed: Collectio
 
 def mount_agents(api: FastAPI, services: AuthorizedServices) -> None:
     """Beside the API, with the principal of each request. To be mounted before the pages."""
-    server = mcp_server(services, principal_of=principal_of_requests(services.settings.access_control))
+    principal_of = principal_of_requests(services.settings.access_control)
+    server = mcp_server(services, principal_of=principal_of, standing=services.standing)
     inner = _http_app(server, is_loopback=not services.settings.access_control)
     # Its own routes, not a mount: at a mount `/mcp` would be redirected to `/mcp/`.
     api.router.routes.extend(inner.routes)

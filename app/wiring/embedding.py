@@ -5,11 +5,11 @@ from __future__ import annotations
 import copy
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Self
 
 import embedder
-from app.errors import ConflictError, EmbedderUnavailableError, InputError, NotFoundError
+from app.errors import ConflictError, EmbedderUnavailableError, GircseError, InputError, NotFoundError
 from app.settings import Settings
 from embedder.engine.errors import ComputationError, InvalidRequestError, NotServingError
 from embedder.engine.limits import Limits
@@ -75,6 +75,14 @@ class LocalEmbedder:
     @property
     def is_on_cpu(self) -> bool:
         return self._encoder.device == "cpu"
+
+    def begin(self) -> None:
+        """Loads the model in a thread of its own, while other things start; callers wait for that."""
+        threading.Thread(target=self._load, name="model-loading").start()
+
+    def _load(self) -> None:
+        with suppress(GircseError, OSError):  # the first caller tries again, and tells it
+            self._opened.get()
 
     def is_ready(self) -> bool:
         """Whether the model embeds a canary, which goes before all that waits."""

@@ -24,16 +24,20 @@ from app.settings import Settings
 from app.wiring.alerts import alert_targets
 from app.wiring.catalog import check_catalog, open_catalog
 from app.wiring.embedders import embedder_for
+from app.wiring.embedding import LocalEmbedder
 from app.wiring.index import open_index
 from app.wiring.language_model import language_model_for
+from app.wiring.remote import RemoteEmbedder
 from app.wiring.rerankers import reranker_for
 from app.wiring.tracing import open_spans
 
 
 @contextmanager
-def open_services(settings: Settings, *, edge: EdgeProcess | None = None) -> Iterator[Services]:
-    """`edge`: the embedded engine of the home, which may be on its way already."""
-    embedder = embedder_for(settings)
+def open_services(
+    settings: Settings, *, embedder: LocalEmbedder | RemoteEmbedder | None = None, edge: EdgeProcess | None = None
+) -> Iterator[Services]:
+    """`embedder` and `edge`, the embedded engine of the home, may be on their way already."""
+    embedder = embedder or embedder_for(settings)
     spans = open_spans("gircse")
     metrics = Metrics(spans=spans)
     blobs = FolderBlobStore(settings.home / "files")

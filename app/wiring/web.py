@@ -98,6 +98,7 @@ def _page_parts(services: AuthorizedServices, about: AboutInfo, *, has_logins: b
         collections=services.library,
         documents=services.library,
         own_searches=services.own_searches,
+        sources=services.sources,
         standing=services.standing,
         fetching=services.fetching,
         reindexing=services.reindexing,

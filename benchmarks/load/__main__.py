@@ -32,7 +32,7 @@ from benchmarks.load.application import (
     wait_until,
 )
 from benchmarks.load.report import Kind, Load, failures_of, render, thirds
-from embedder.evaluation.evaluate import cpu_name
+from embedder.evaluation.machine import cpu_name
 
 LOOK_S = 2.0
 DRAIN_S = 120.0

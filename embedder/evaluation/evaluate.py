@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 import shutil
 import subprocess
 import time
@@ -18,6 +17,7 @@ from embedder.encoder import Encoder
 from embedder.evaluation.config import EvaluationConfig
 from embedder.evaluation.data import DataError, digest_files
 from embedder.evaluation.embedders import EncoderEmbedder, MiniLmEmbedder, TextEmbedder
+from embedder.evaluation.machine import cpu_name
 from embedder.evaluation.outcomes import MINILM
 from embedder.evaluation.results import FORMAT, Json, read_results, task_to_json, write_results
 from embedder.evaluation.scoring import score
@@ -121,12 +121,3 @@ def git_commit(folder: Path) -> dict[str, Any] | None:
     if any(each.returncode for each in answers):
         return None
     return {"id": answers[0].stdout.strip(), "modified": bool(answers[1].stdout.strip())}
-
-
-def cpu_name() -> str:
-    info = Path("/proc/cpuinfo")
-    if info.is_file():
-        for line in info.read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()

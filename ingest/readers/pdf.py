@@ -22,7 +22,7 @@ from ingest.readers.errors import parser_errors
 from ingest.readers.limits import ReadLimits
 from ingest.readers.package import core_metadata
 from ingest.readers.parts import Opened, Piece
-from ingest.readers.recognition import READ_SIDE, is_installed
+from ingest.readers.recognized_lines import READ_SIDE, is_installed
 from ingest.readers.recognized_pages import RecognizedPages, has_ink, ranges
 from ingest.readers.text import clean_text
 

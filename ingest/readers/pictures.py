@@ -16,7 +16,7 @@ from app.types.documents import MetadataValue
 from ingest.readers.limits import ReadLimits
 from ingest.readers.media_types import PICTURES
 from ingest.readers.parts import Opened
-from ingest.readers.recognition import require_installed
+from ingest.readers.recognized_lines import require_installed
 from ingest.readers.recognized_pages import RecognizedPages
 
 _MOST_PIXELS = 120_000_000  # an A2 page at 400 dpi: what is larger would take the memory of a reader

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from app.types.texts import POSITIONS, Word
-from ingest.readers.recognition import RecognizedLine, RecognizedLines
+from ingest.readers.recognized_lines import RecognizedLine, RecognizedLines
 from ingest.readers.text import clean_text
 
 _LONG = 5  # times its height: by such lines the slope of a page is told

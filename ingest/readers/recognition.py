@@ -8,25 +8,26 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
+import cv2
 import numpy as np
+import rapidocr
 from numpy.typing import NDArray
 from PIL import Image
+from rapidocr.inference_engine.onnxruntime.main import ONNXRuntimeError
 
-from app.errors import DocumentError
-
-try:
-    import cv2
-    import rapidocr
-    from rapidocr.inference_engine.onnxruntime.main import ONNXRuntimeError
-except ImportError:
-    rapidocr = None  # type: ignore[assignment]
+from ingest.readers.recognized_lines import (
+    READ_SIDE,
+    Quad,
+    RecognitionError,
+    RecognizedLine,
+    RecognizedLines,
+    RecognizedWord,
+)
 
 Pixels = NDArray[np.uint8]
-Quad = NDArray[np.float32]  # corners: left and right at the top, right and left at the bottom
 
-READ_SIDE = 2_400  # pixels of the longer side of what is read: an A4 page at 200 dpi
 _DETECT_SIDE = 1_280  # of what lines are looked for in; more takes memory, and finds no more
 _LEAST_SIDE = 32
 _MARGIN = 0.04  # of the sides, added around: detection misses letters at the edge
@@ -40,46 +41,6 @@ _OUT_OF_MEMORY = ("bad_alloc", "Failed to allocate memory", "Insufficient memory
 _TOKEN = re.compile(
     r"[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef]|[^\s\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef]+"
 )
-
-
-class RecognitionError(Exception):
-    """The models or OpenCV failed on a picture."""
-
-
-class RecognizedWord(NamedTuple):
-    """`left` and `right` are shares of the length of its line."""
-
-    text: str
-    left: float
-    right: float
-    confidence: float
-
-
-class RecognizedLine(NamedTuple):
-    quad: Quad
-    words: tuple[RecognizedWord, ...]
-
-
-class RecognizedLines(NamedTuple):
-    """`turns`: by how many quarters, against the clock, the picture was turned; quads are those of the turned one."""
-
-    lines: tuple[RecognizedLine, ...]
-    turns: int
-    width: int
-    height: int
-
-
-def is_installed() -> bool:
-    return rapidocr is not None
-
-
-def require_installed() -> None:
-    """Raises DocumentError."""
-    if not is_installed():
-        raise DocumentError(
-            "This is a picture: to read it by OCR, run pip install 'gircse-search[ocr]' on the server, then retry the "
-            "job."
-        )
 
 
 def recognize(picture: Image.Image) -> RecognizedLines:

@@ -12,7 +12,7 @@ from app.types.documents import MetadataValue
 from ingest.readers.limits import ReadLimits
 from ingest.readers.parts import Opened, Piece
 from ingest.readers.reading_order import PageText, page_text
-from ingest.readers.recognition import RecognitionError, recognize
+from ingest.readers.recognized_lines import RecognitionError
 
 _PAGE_BREAK = "\n\n"
 _WORST_PAGE = 0.6  # confidence: what is read worse is no text that anybody could search
@@ -41,6 +41,8 @@ class RecognizedPages:
         self._left -= 1
         if not has_ink(picture):
             return PageText("", (), 1.0)
+        from ingest.readers.recognition import recognize  # an extra, which takes a second to import
+
         try:
             found = page_text(recognize(picture))
         except RecognitionError:

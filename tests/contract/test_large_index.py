@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -15,7 +15,8 @@ from app.edge import EdgeProcess
 from app.settings import load_settings
 from app.types.documents import Point, ScoredPoint
 from app.vectors import QdrantVectorIndex, tuning
-from app.vectors.tuning import Quantization, SearchParamsByIndex, search_params
+from app.vectors.filters import of_ids
+from app.vectors.tuning import Quantization, SearchedIndexes, search_params
 from app.wiring.index import open_index
 
 NAME = "docs--1"
@@ -53,13 +54,14 @@ def edge(tmp_path: Path) -> Iterator[EdgeProcess]:
         yield process
 
 
+def payload_of(number: int) -> dict[str, Any]:
+    metadata = {"document_id": f"d{number // 10}", "uri": f"u{number}", "topic": f"t{number % 7}", "year": number}
+    return {"page_content": f"text {number}", "metadata": metadata}
+
+
 def fill(index: QdrantVectorIndex, rows: np.ndarray) -> None:
     index.create(NAME, dimension=DIMENSION)
-    points = []
-    for number, row in enumerate(rows.tolist()):
-        metadata = {"document_id": f"d{number // 10}", "uri": f"u{number}", "topic": f"t{number % 7}", "year": number}
-        points.append(Point(point_id(number), row, {"page_content": f"text {number}", "metadata": metadata}))
-    index.upsert(NAME, points)
+    index.upsert(NAME, [Point(point_id(number), row, payload_of(number)) for number, row in enumerate(rows.tolist())])
 
 
 def search_all(index: QdrantVectorIndex, queries: np.ndarray) -> list[list[ScoredPoint]]:
@@ -149,18 +151,45 @@ def test_a_small_index_stays_exact_and_whole(
 
 
 @pytest.mark.usefixtures("small_is_large")
-def test_texts_of_the_metadata_get_an_index_when_a_large_collection_is_optimised(
-    edge: EdgeProcess, rows: np.ndarray, queries: np.ndarray
+def test_metadata_get_an_index_when_a_large_collection_is_optimised(
+    edge: EdgeProcess, rows: np.ndarray, queries: np.ndarray, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    index = QdrantVectorIndex.over_edge(edge)
-    fill(index, rows)
-    asked = ({"topic": "t3"}, {"year": "17"}, {"topic": "t3", "year": "17"})
-    before = [index.search(NAME, queries[0].tolist(), limit=LIMIT, filters=filters) for filters in asked]
+    index, query = QdrantVectorIndex.over_edge(edge), queries[0].tolist()
+    with monkeypatch.context() as context:  # as a release that wrote no numbers beside the metadata
+        context.setattr("app.vectors.points.numbers_of", lambda metadata: {})
+        fill(index, rows)
+    filters = ({"topic": "t3"}, {"year": "17"}, {"topic": "t3", "year": "17"}, {"year": "17.0"}, {"year": "x"})
+    before = [index.search(NAME, query, limit=LIMIT, filters=each) for each in filters]
+    assert [len(hits) for hits in before] == [LIMIT, 1, 1, 1, 0]
     optimize_index(index, NAME, poll_interval_s=0.02)
     schema = index.client.get_collection(NAME).payload_schema
-    assert schema.keys() == {"metadata.document_id", "metadata.topic"}
-    assert [index.search(NAME, queries[0].tolist(), limit=LIMIT, filters=filters) for filters in asked] == before
-    assert [len(hits) for hits in before] == [LIMIT, 1, 1]
+    assert schema.keys() == {"metadata.document_id", "metadata.topic", "metadata.year", "metadata_numbers.year"}
+    assert [index.search(NAME, query, limit=LIMIT, filters=each) for each in filters] == before
+    assert index.retrieve(NAME, [point_id(17)])[0].payload == payload_of(17)
+
+    changed = payload_of(17)["metadata"] | {"year": "17"}
+    index.set_payloads(NAME, {point_id(17): {"metadata": changed}, point_id(18): {"metadata": {"year": [3.5, 4711]}}})
+    found = [
+        [hit.id for hit in index.search(NAME, query, limit=LIMIT, filters=each)]
+        for each in ({"year": "17"}, {"year": "17.0"}, {"year": "4711"}, {"year": "18"})
+    ]
+    assert found == [[point_id(17)], [], [point_id(18)], []]
+    index.close()
+
+
+@pytest.mark.usefixtures("small_is_large")
+def test_a_filter_by_a_number_reads_no_payloads_where_it_has_an_index(edge: EdgeProcess, rows: np.ndarray) -> None:
+    index = QdrantVectorIndex.over_edge(edge)
+    fill(index, rows)
+    optimize_index(index, NAME, poll_interval_s=0.02)
+    own = index.client.get_collection(NAME).payload_schema["metadata_numbers.year"]
+    assert (own.data_type, own.points) == (models.PayloadSchemaType.FLOAT, len(rows))
+    condition = index._condition(NAME, {"year": "17"})
+    assert "metadata_numbers.year" in condition.model_dump_json()
+    # What it does not find there, it does not look for elsewhere.
+    without = models.SetPayload(payload={"metadata_numbers": {}}, filter=of_ids([point_id(17)]))
+    index.client.batch_update_points(NAME, [models.SetPayloadOperation(set_payload=without)])
+    assert index.search(NAME, rows[0].tolist(), limit=LIMIT, filters={"year": "17"}) == []
     index.close()
 
 
@@ -229,10 +258,10 @@ def test_the_size_of_an_index_is_looked_at_again_after_a_while_and_when_it_is_fo
         looks.append(index)
         return collection_info(indexed=100_000 * (len(looks) - 1), points=100_000)
 
-    known = SearchParamsByIndex(look)
-    assert [known.of("a").exact, known.of("a").exact] == [True, True]
+    known = SearchedIndexes(look)
+    assert [known.of("a").params.exact, known.of("a").params.exact] == [True, True]
     known.forget("a")
-    assert [known.of("a").exact, known.of("a").exact] == [False, False]
+    assert [known.of("a").params.exact, known.of("a").params.exact] == [False, False]
     monkeypatch.setattr(tuning, "_LOOK_AGAIN_S", 0.0)
     known.of("a")
     assert looks == ["a", "a", "a"]

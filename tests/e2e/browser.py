@@ -104,6 +104,19 @@ _UNREACHABLE = """() => [...document.querySelectorAll(`[data-event], [data-toggl
     && (!each.matches('button, a[href], input, select, summary, textarea, [role=button]') || each.tabIndex < 0))
   .map((each) => each.outerHTML.slice(0, 160))"""
 
+# Chromium's layout shifts, of each page anew: what nobody caused by a key or a click moves. For add_init_script.
+WATCH_SHIFTS = """(() => {
+  window.layoutShifts = [];
+  const name = (node) => !node ? '?' : node.nodeName.toLowerCase() + (node.id ? '#' + node.id : '')
+    + (typeof node.className === 'string' ? '.' + node.className.split(' ').slice(0, 2).join('.') : '');
+  new PerformanceObserver((list) => {
+    for (const each of list.getEntries()) {
+      if (!each.hadRecentInput) layoutShifts.push([each.value, each.sources.map((source) => name(source.node))]);
+    }
+  }).observe({ type: 'layout-shift', buffered: true });
+})()"""
+MOST_SHIFT = 0.05
+
 # While an answer is on its way Gradio shows the last one faded.
 _IS_STILL = """() => !document.querySelector('.generating, .pending, .is-unfinished, .is-searching, .is-opening') &&
   [...document.querySelectorAll('#content .block')].every((each) => {
@@ -162,6 +175,11 @@ class OpenPage:
         expect(self.page.locator("#passages .summary").first).to_be_visible()
         expect(self.page.locator("#passages mark").first).to_be_visible()
         self.wait_until_still()
+
+    def judge_shifts(self) -> None:
+        """Nothing may have jumped since the page was opened, where WATCH_SHIFTS was added before."""
+        shifts = self.page.evaluate("layoutShifts")
+        assert sum(value for value, _ in shifts) < MOST_SHIFT, (self.page.url, shifts)
 
     def overflows(self) -> list[str]:
         """What is wider than the screen, by selector."""

@@ -76,6 +76,9 @@ def test_documents_page(open_page: Open, axe: Axe, size: ViewportSize, is_dark: 
     axe(opened)
     for closed in page.locator("#content button.label-wrap").all():
         closed.click()
+    page.locator("#source-address").fill("https://127.0.0.1:9/feed.xml")
+    page.get_by_role("button", name="Add source").click()
+    expect(page.locator(".sources li")).to_be_visible()
     axe(opened)
     assert opened.overflows() == []
     page.locator("#documents-list .open").first.click()

@@ -61,7 +61,7 @@ async def test_agent_on_this_machine_may_ask_over_http(http_url: str) -> None:
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (["--allow", "search,delete"], "search, answer, refine, fetch"),
+        (["--allow", "search,delete"], "search, answer, refine, fetch, news"),
         (["--http", "--host", "0.0.0.0"], "GIRCSE_MCP=true"),
     ],
 )

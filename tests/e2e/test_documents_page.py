@@ -16,6 +16,7 @@ import httpx
 import pytest
 from documents_application import serving_documents
 from playwright.sync_api import BrowserContext, Locator, Page, Route, expect
+from source_origins import BareRepository
 
 from app.types.documents import DocumentState, JobState
 from ingest.readers import SUFFIXES
@@ -234,7 +235,7 @@ def test_web_pages_are_fetched_and_those_that_are_not_there_say_so(
 
 @ON_PHONE
 def test_a_collection_is_made_and_deleted_only_by_its_own_name(
-    shown_factory: Callable[..., Shown], service: Service, width: int
+    shown_factory: Callable[..., Shown], service: Service, papers: Path, width: int
 ) -> None:
     shown = shown_factory(service.make_collection(), width=width)
     page, name = shown.page, f"letters-{width}"
@@ -252,6 +253,9 @@ def test_a_collection_is_made_and_deleted_only_by_its_own_name(
     shown.expect_message(f"“{name}” is there")
     assert (service.catalog.collection(name).chunk_tokens, service.catalog.collection(name).chunk_overlap) == (100, 10)
     expect(page.locator("#documents-collection input")).to_have_value(name)
+    shown.send(papers / "ferry.txt")  # which the message asked for
+    expect(page.locator(".upload-said")).to_contain_text(f"1 file into collection “{name}”")
+    expect(page.locator("#documents-message .notice")).to_be_hidden()
 
     shown.open_settings()
     page.get_by_label("To delete this collection").fill("another")
@@ -387,8 +391,9 @@ def test_files_go_into_a_collection_by_its_name_are_moved_and_taken_back_while_t
     expect(page.get_by_role("button", name=f"Create collection {name}")).to_be_visible()
     expect(page.locator(".uploader-target")).to_have_text(f"into the new collection “{name}”")
     page.get_by_role("button", name=f"Create collection {name}").click()
-    shown.expect_message(f"“{name}” is there")
+    expect(page.locator(".uploader-target")).to_have_text(f"into the collection “{name}”")
     expect(field).to_have_value(name)
+    expect(page.locator("#documents-message .notice")).to_have_count(0)
     expect(page.locator("#collection-offer").get_by_role("button")).to_have_count(0)
     unblocked = service.application.embedder.unblocked
     unblocked.clear()
@@ -537,3 +542,40 @@ def test_files_that_the_server_refuses_are_named_with_the_reason(
     shown.page.get_by_role("button", name="Send them again").click()
     expect(shown.page.locator(".upload-said")).to_contain_text(f"1 file into collection “{name}”")
     expect(shown.page.locator(".upload-errors li")).to_have_count(0)
+
+
+@ON_DESKTOP
+def test_a_source_comes_again_from_the_page(
+    shown_factory: Callable[..., Shown], service: Service, tmp_path: Path, width: int
+) -> None:
+    repository = BareRepository(tmp_path)
+    repository.put("docs/tide.md", "The tide comes twice a day.")
+    repository.put("notes/heron.md", "A grey heron.")
+    shown = shown_factory(service.make_collection(), width=width)
+    page = shown.page
+    page.get_by_role("button", name="Sources that come again").click()
+    form = page.locator("#source-form")
+    form.get_by_label("Kind").select_option("git")
+    form.get_by_label("Address").fill("file://elsewhere/handbook.git")
+    form.get_by_role("button", name="Add source").click()
+    expect(page.get_by_role("alert")).to_contain_text("names no repository")
+    form.get_by_label("Address").fill(repository.bare.as_uri())
+    form.get_by_label("Only these paths").fill("docs/")
+    form.get_by_label("What vanished").select_option("yes")
+    form.get_by_role("button", name="Add source").click()
+    listed = page.locator(".sources li")
+    expect(listed).to_contain_text("1 document ")
+    expect(listed).to_contain_text("every day")
+    expect(listed).to_contain_text("1 changed, 0 removed, 0 failed")
+    expect(shown.row("tide")).to_be_visible()
+    expect(shown.row("heron")).to_have_count(0)
+    repository.delete("docs/tide.md")
+    repository.put("docs/oven.md", "The oven is hot.")
+    listed.get_by_role("button", name="Run").click()
+    shown.expect_message("is fetched as soon as a worker is free")
+    expect(shown.row("oven")).to_be_visible()
+    expect(shown.row("tide")).to_have_count(0)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    listed.get_by_role("button", name="Delete").click()
+    expect(listed).to_have_count(0)
+    expect(shown.row("oven")).to_be_visible()

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-from browser import DESKTOP, OpenPage
-from page_application import RECIPES, PageApplication
-from playwright.sync_api import Browser, Route, expect
+from browser import DESKTOP, ON_PHONE, WATCH_SHIFTS, OpenPage
+from page_application import LETTERS, RECIPES, PageApplication
+from playwright.sync_api import Browser, Route, ViewportSize, expect
 
 Open = Callable[..., OpenPage]
 
@@ -64,6 +64,17 @@ def test_colours_that_were_chosen_stay_on_every_page(open_page: Open) -> None:
     switch.click()
     opened.go("/")
     expect(page.locator("body.dark")).to_have_count(0)
+
+
+@ON_PHONE
+def test_nothing_jumps_when_a_page_opens(open_page: Open, size: ViewportSize) -> None:
+    opened = open_page(size=size)
+    opened.page.add_init_script(WATCH_SHIFTS)
+    for path in ("/", f"/?q=kettle&c={LETTERS}", "/compare", "/documents", "/saved", "/evaluate", "/about"):
+        opened.go(path)
+        opened.page.wait_for_function("!document.documentElement.classList.contains('is-opening')")
+        opened.wait_until_still()
+        opened.judge_shifts()
 
 
 def test_what_was_typed_before_the_page_was_ready_stays(open_page: Open) -> None:

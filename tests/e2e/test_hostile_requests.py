@@ -210,7 +210,7 @@ def test_no_index_is_left_out(client: httpx.Client, handlers: list[Handler]) -> 
     assert 400 <= client.post("/gradio_api/queue/join", json=beyond).status_code < 500
 
 
-@pytest.mark.parametrize("share", [24, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("share", [48, pytest.param(1, marks=pytest.mark.long)])
 def test_malformed_requests(
     application: PageApplication, client: httpx.Client, handlers: list[Handler], share: int
 ) -> None:

@@ -284,7 +284,9 @@ def test_a_query_that_the_model_does_not_read_is_told_by_the_api_and_the_page(
     assert note == "This model reads English, and this looks like Chinese. Ask in English, or find by words."
     assert ask(page_application, query=query, instruction="", mode="sparse")["notes"] == []
     page = complete(open_page(address(query, i="-")))
-    expect(page.get_by_role("note")).to_contain_text("looks like Chinese")
+    page.get_by_text("This model reads English, not Chinese.").click()
+    expect(page.get_by_text("This looks like Chinese. Ask in English")).to_be_visible()
+    expect(page.locator("#reading .token")).to_have_count(0)  # what it thought of says nothing
 
 
 @ON_PHONE

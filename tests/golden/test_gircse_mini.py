@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sentence_transformers import SentenceTransformer
 
 from app.search.soft_tokens import is_stop_word
 from embedder import load_encoder
@@ -22,6 +21,8 @@ WHOLE_WORDS = {"red", "depend"}  # although the sample library has only longer o
 SENTENCE = "Why is it so hard to track down this card?"  # the paper's Table 4
 INSTRUCTIONS = {"intent": "Represent the intention of this text.", "emotion": "Represent the emotion of this text."}
 
+pytestmark = pytest.mark.xdist_group("other libraries")  # test_other_libraries has imported them
+
 
 @pytest.fixture(scope="module")
 def encoder():
@@ -30,6 +31,8 @@ def encoder():
 
 def test_after_0_steps_a_vector_is_that_of_sentence_transformers(encoder):
     """Of the base model, whatever the length: without an instruction retrieval is never worse than with it."""
+    from sentence_transformers import SentenceTransformer  # takes seconds, and every process collects this file
+
     base = SentenceTransformer(str(find_checkpoint("gircse-mini").base), device="cpu")
     texts = [SENTENCE, "7", "Straße, naïve — 北京 🚢", "A long one. " * 90]
     assert base.max_seq_length == encoder.contract.max_length

@@ -21,6 +21,7 @@ from app.agents.server import Ability, mcp_server
 from app.settings import Settings
 from app.types.access import Principal, Role, current_principal
 from app.types.search import DEFAULT_MODE
+from app.types.standing import Watch
 from app.wiring.agents import mount_agents, server_for
 
 READER = Principal("mcp", Role.READER)
@@ -165,6 +166,7 @@ async def test_other_collections_do_not_exist_for_an_agent(application: Any) -> 
     [
         ([Ability.SEARCH], {"search", "list_collections", "list_lenses"}),
         ([Ability.ANSWER], {"answer"}),
+        ([Ability.NEWS], {"news"}),
         ([Ability.REFINE, Ability.FETCH], {"refine", "fetch_document"}),
     ],
 )
@@ -181,6 +183,30 @@ async def test_only_what_is_allowed_is_there(application: Any, allowed: list[Abi
             assert (await client.call_tool(other, {})).is_error
 
 
+async def test_news_of_searches_that_keep_watch(application: Any) -> None:
+    catalog = application.services.catalog
+    for collection in ("library", "secret"):
+        saved = catalog.save_search(
+            "operator", f"cats in {collection}", {"query": "cat", "collection": collection, "mode": "sparse"}
+        )
+        catalog.watch("operator", saved.id, Watch())
+        application.add(f"A new cat. {INJECTION}", collection=collection)
+    async with client_of(application, Principal("mcp", Role.READER, ("library",))) as client:
+        listed = (await ask(client, "news")).structured_content
+        assert [(each["name"], each["unseen"]) for each in listed["searches"]] == [("cats in library", 1)]
+        answer = await ask(client, "news", search="cats in library")
+        [found] = answer.structured_content["news"]
+        assert (found["text"], found["is_seen"]) == (f"A new cat. {INJECTION}", False)
+        text = answer.content[0].text
+        mark = re.search(r"lines of (\w{16}) ", text)
+        assert mark is not None
+        assert INJECTION in text
+        assert INJECTION not in re.sub(f"<{mark[1]}>.*?</{mark[1]}>", "", text, flags=re.DOTALL)
+        assert "keeps watch" in await refusal(client, "news", search="cats in secret")
+        assert (await ask(client, "news", search="cats in library", offset=1)).structured_content["news"] == []
+    assert [each.unseen for each in catalog.standing_searches("operator")] == [1, 1]  # nothing was marked as seen
+
+
 async def test_services_run_on_behalf_of_the_principal(application: Any) -> None:
     seen = []
     search = application.services.search.search
@@ -190,7 +216,9 @@ async def test_services_run_on_behalf_of_the_principal(application: Any) -> None
         return search(*args, **options)
 
     application.services.search.search = search_seen
-    async with Client(mcp_server(application.services, principal_of=lambda request: READER)) as client:
+    standing = authorized(application.services).standing
+    server = mcp_server(application.services, principal_of=lambda request: READER, standing=standing)
+    async with Client(server) as client:
         await ask(client, "search", query="cat", collection="library")
     assert seen == [READER]
 

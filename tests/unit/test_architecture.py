@@ -112,6 +112,9 @@ LOCAL_IMPORTS: dict[str, str] = {
     "app.wiring.recurring: ingest.recurring.s3": "the extra [sources]",
     "ingest.recurring.web: feedparser": "the extra [sources]",
     "app.wiring.web: app.wiring.agents": "the extra [mcp]",
+    "ingest.readers.recognized_pages: ingest.readers.recognition": "the extra [ocr], which takes a second",
+    "embedder.evaluation.embedders: sentence_transformers": "seconds, for those who compare other systems",
+    "embedder.evaluation.embedders: sentence_transformers.sentence_transformer.modules": "as above",
 }
 LONG_FILES: dict[str, str] = {}
 LONG_FUNCTIONS: dict[str, str] = {}

@@ -337,20 +337,33 @@ def test_a_scheduled_backup_that_fails_leaves_the_others(tmp_path: Path, caplog:
     assert len(list(tmp_path.glob("*.zst"))) == 1
 
 
-def test_the_worker_makes_them_and_doctor_looks_after_them(small: Installation, tmp_path: Path) -> None:
-    home = tmp_path / "home"
-    shutil.copytree(small.home, home)
-    installation = Installation(home, {"GIRCSE_BACKUP_DIRECTORY": str(tmp_path / "b"), "GIRCSE_BACKUP_KEEP": "1"})
+@pytest.mark.parametrize("catalog", [SQLITE, pytest.param(POSTGRES, marks=pytest.mark.long)])
+def test_the_worker_makes_them_and_doctor_looks_after_them(
+    small: Installation, file: Path, installation_on: Callable[[str, str], Installation], tmp_path: Path, catalog: str
+) -> None:
+    made = installation_on("home", catalog)
+    made.call("restore", str(file), "--no-rebuild")
+    installation = Installation(
+        made.home, {**made.settings, "GIRCSE_BACKUP_DIRECTORY": str(tmp_path / "b"), "GIRCSE_BACKUP_KEEP": "1"}
+    )
     settings = installation.load_settings()
     assert not check_backups(settings).is_well
+    former = tmp_path / "b" / backup_name(datetime.now(UTC) - timedelta(days=3))
+    former.parent.mkdir()
+    former.touch()
     with open_services(settings) as services, running_worker(services):
-        deadline = time.monotonic() + 30
-        while not list((tmp_path / "b").glob("gircse-*.tar.zst")) and time.monotonic() < deadline:
-            time.sleep(0.05)
-    [made] = (tmp_path / "b").glob("gircse-*.tar.zst")
-    assert BackupReader(made).facts.documents == 3
-    assert str(made) in check_backups(settings).detail
+        wait_for(lambda: not former.exists())  # one is kept: the new one is whole by then
+    [new] = (tmp_path / "b").glob("gircse-*.tar.zst")
+    assert BackupReader(new).facts.documents == 3
+    assert str(new) in check_backups(settings).detail
     assert check_backups(settings).is_well
-    old = made.with_name(backup_name(datetime.now(UTC) - timedelta(days=5)))
-    made.rename(old)
+    old = new.with_name(backup_name(datetime.now(UTC) - timedelta(days=5)))
+    new.rename(old)
     assert not check_backups(settings).is_well
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert condition()

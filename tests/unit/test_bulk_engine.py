@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-pytest.importorskip("ray")  # which the tables of the stages come with
+pytest.importorskip("pyarrow")  # comes with Ray, which takes a second to import and is not needed here
 
 from bulk_parts import ApplicationParts, PlainPipeline, away_at, breaking_at, engine_of
 

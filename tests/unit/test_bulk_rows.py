@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-pytest.importorskip("ray")
+pytest.importorskip("pyarrow")  # comes with Ray
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,7 +16,6 @@ from app.cli import app
 from app.commands.bulk import require_ray
 from app.errors import ConflictError, NotFoundError
 from app.types.documents import Chunk, Job, JobKind, JobState
-from ingest.ray_engine.cluster import share_out
 from ingest.ray_engine.gathering import GatheredDocument
 from ingest.ray_engine.rows import SCHEMA, ChunkRow, DocumentRow, FailedRow, rows_of, to_table, written
 
@@ -49,6 +48,8 @@ def test_what_is_written_travels_without_its_text() -> None:
 @settings(deadline=None)
 @given(cpus=st.integers(1, 500), gpus=st.integers(0, 64))
 def test_a_cluster_has_room_for_all_embedders_and_a_reader(cpus: int, gpus: int) -> None:
+    from ingest.ray_engine.cluster import share_out  # imports Ray
+
     slots = share_out(cpus=cpus, gpus=gpus)
     assert slots.embedders == gpus or not gpus
     assert slots.embedders * slots.gpus_each <= gpus
@@ -58,6 +59,8 @@ def test_a_cluster_has_room_for_all_embedders_and_a_reader(cpus: int, gpus: int)
 
 
 def test_a_cluster_without_a_cpu_is_refused() -> None:
+    from ingest.ray_engine.cluster import share_out
+
     with pytest.raises(ConflictError, match="no CPU"):
         share_out(cpus=0, gpus=8)
 

@@ -20,8 +20,6 @@ from api_application import api_of
 from embedding_server import listening, server_process
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
-from langchain_openai import OpenAIEmbeddings
-from openai import NotFoundError, OpenAI, UnprocessableEntityError
 from pydantic import SecretStr
 from starlette.testclient import TestClient
 from tiny_models import save_tiny_model
@@ -304,6 +302,8 @@ def test_the_main_application_has_openai_s_routes(
 
 
 def test_openai_s_client_gets_the_library_s_vectors(url: str, model: str) -> None:
+    from openai import NotFoundError, OpenAI, UnprocessableEntityError  # two seconds in every process that collects it
+
     client = OpenAI(base_url=f"{url}/v1", api_key=KEY, max_retries=0)
     ours = GircseEmbeddings(model=model, dtype="float32", query_instruction="Look at it", query_steps=3)
     found = client.embeddings.create(model=model, input=TEXTS)  # asks for base64 by itself
@@ -322,6 +322,8 @@ def test_openai_s_client_gets_the_library_s_vectors(url: str, model: str) -> Non
 
 
 def test_langchain_s_openai_class_gets_the_library_s_vectors(url: str, model: str) -> None:
+    from langchain_openai import OpenAIEmbeddings
+
     options = {"base_url": f"{url}/v1", "api_key": KEY, "model": model}
     theirs = OpenAIEmbeddings(**options, check_embedding_ctx_length=False)
     ours = GircseEmbeddings(model=model, dtype="float32")

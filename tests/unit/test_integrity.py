@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
+import os
+import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +16,7 @@ from fastapi.testclient import TestClient
 
 from app.collections import index_probe
 from app.collections.index_probe import probe_index
+from app.collections.verified import Verified
 from app.errors import DamagedIndexError, EngineFaultError, VectorIndexUnavailableError
 from app.settings import Settings
 from app.testing import InMemoryVectorIndex, text_source
@@ -164,3 +169,38 @@ def test_a_file_that_is_damaged_is_told_until_it_is_mended(application: Any) -> 
     assert services.integrity.damage() == {"library": "1 stored files are missing or altered"}
     path.write_bytes(data)
     assert services.integrity.is_sound()
+
+
+@pytest.mark.parametrize(
+    "put", [Path.mkdir, os.mkfifo, lambda path: path.symlink_to(path)], ids=["folder", "pipe", "loop"]
+)
+def test_what_is_no_file_any_more_is_damage(application: Any, put: Callable[[Path], None]) -> None:
+    services = application.services
+    services.integrity.look()
+    path = services.blobs.path(services.catalog.documents()[0].content_hash)
+    path.unlink()
+    put(path)
+    services.integrity.look_at_files()
+    assert services.integrity.damage() == {"library": "1 stored files are missing or altered"}
+
+
+def test_what_the_disk_cannot_read_is_damage_and_ends_no_looks(
+    application: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    services = application.services
+
+    def fail(*_: object) -> bool:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(Verified, "holds", fail)
+    for document in services.catalog.documents():
+        os.utime(services.blobs.path(document.content_hash), (0, 0))
+    with services.integrity.watching():
+        wait_until(lambda: bool(services.integrity.damage()))
+    assert services.integrity.damage() == {"library": "3 stored files are missing or altered"}
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.02)

@@ -6,18 +6,22 @@ import json
 import runpy
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from llama_index.core import Document, VectorStoreIndex
-from llama_index.core.base.embeddings.base import BaseEmbedding
-from sentence_transformers import SentenceTransformer
 from tiny_models import save_tiny_model
 
 from embedder import GircseEmbeddings
 from embedder.errors import EmbedderError
-from embedder.llamaindex import GircseEmbedding
-from embedder.sentence_transformers import GircseModule, export_model, open_sentence_transformer
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+    from embedder.llamaindex import GircseEmbedding
+
+# Both libraries take seconds to import, and every process collects this file: only the one that runs it imports them.
+pytestmark = pytest.mark.xdist_group("other libraries")
 
 TEXTS = ["The cat sleeps on the sofa.", "I still have not received my card.", "a", "one two three, " * 20 + "four"]
 INSTRUCTION = "Identify the topic of the text."
@@ -34,28 +38,37 @@ def embeddings(folder: Path) -> GircseEmbeddings:
 
 
 class TestLlamaIndex:
-    def test_vectors_are_those_of_the_embeddings(self, embeddings: GircseEmbeddings) -> None:
-        embedding = GircseEmbedding(embeddings)
+    @pytest.fixture
+    def embedding(self, embeddings: GircseEmbeddings) -> GircseEmbedding:
+        from embedder.llamaindex import GircseEmbedding
+
+        return GircseEmbedding(embeddings)
+
+    def test_vectors_are_those_of_the_embeddings(
+        self, embedding: GircseEmbedding, embeddings: GircseEmbeddings
+    ) -> None:
         assert embedding.get_query_embedding(TEXTS[0]) == embeddings.embed_query(TEXTS[0])
         assert embedding.get_text_embedding_batch(TEXTS) == embeddings.embed_documents(TEXTS)
         assert embedding.get_text_embedding(TEXTS[0]) == embeddings.embed_documents(TEXTS[:1])[0]
 
-    async def test_async_vectors_are_the_same(self, embeddings: GircseEmbeddings) -> None:
-        embedding = GircseEmbedding(embeddings)
+    async def test_async_vectors_are_the_same(self, embedding: GircseEmbedding, embeddings: GircseEmbeddings) -> None:
         assert await embedding.aget_query_embedding(TEXTS[0]) == embeddings.embed_query(TEXTS[0])
         assert await embedding.aget_text_embedding_batch(TEXTS) == embeddings.embed_documents(TEXTS)
 
-    def test_an_index_finds_by_them(self, embeddings: GircseEmbeddings) -> None:
+    def test_an_index_finds_by_them(self, embedding: GircseEmbedding, embeddings: GircseEmbeddings) -> None:
+        from llama_index.core import Document, VectorStoreIndex
+
         documents = [Document(text=text, id_=str(place)) for place, text in enumerate(TEXTS)]
-        index = VectorStoreIndex.from_documents(documents, embed_model=GircseEmbedding(embeddings))
+        index = VectorStoreIndex.from_documents(documents, embed_model=embedding)
         found = index.as_retriever(similarity_top_k=len(TEXTS)).retrieve(TEXTS[0])
         scores = np.array(embeddings.embed_documents(TEXTS)) @ np.array(embeddings.embed_query(TEXTS[0]))
         expected = [TEXTS[place] for place in np.argsort(-scores)]
         assert [each.node.get_content() for each in found] == expected
         np.testing.assert_allclose([each.score for each in found], -np.sort(-scores), atol=1e-6)
 
-    def test_name_tells_models_apart(self, embeddings: GircseEmbeddings) -> None:
-        embedding = GircseEmbedding(embeddings)
+    def test_name_tells_models_apart(self, embedding: GircseEmbedding, embeddings: GircseEmbeddings) -> None:
+        from llama_index.core.base.embeddings.base import BaseEmbedding
+
         assert isinstance(embedding, BaseEmbedding)
         assert embeddings.fingerprint in embedding.model_name
 
@@ -63,10 +76,14 @@ class TestLlamaIndex:
 class TestSentenceTransformers:
     @pytest.fixture(scope="class")
     def model(self, folder: Path) -> SentenceTransformer:
+        from embedder.sentence_transformers import open_sentence_transformer
+
         return open_sentence_transformer(str(folder))
 
     @pytest.fixture(scope="class")
     def exported(self, folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+        from embedder.sentence_transformers import export_model
+
         target = tmp_path_factory.mktemp("exported") / "model"
         export_model(target, str(folder))
         return target
@@ -88,21 +105,29 @@ class TestSentenceTransformers:
         np.testing.assert_allclose(np.diag(model.similarity(vectors, vectors)), np.ones(len(TEXTS)), atol=1e-5)
 
     def test_exported_model_names_a_class_of_ours_and_holds_no_code(self, exported: Path) -> None:
+        from embedder.sentence_transformers import GircseModule
+
         (module,) = json.loads((exported / "modules.json").read_text())
         assert module["type"] == f"{GircseModule.__module__}.{GircseModule.__name__}"
         assert not list(exported.rglob("*.py"))
         assert not list(exported.rglob("*.bin"))
 
     def test_exported_model_gives_the_same_vectors(self, exported: Path, model: SentenceTransformer) -> None:
+        from sentence_transformers import SentenceTransformer
+
         loaded = SentenceTransformer(str(exported), trust_remote_code=True)
         np.testing.assert_allclose(loaded.encode_query(TEXTS), model.encode_query(TEXTS), atol=1e-5)
         np.testing.assert_allclose(loaded.encode_document(TEXTS), model.encode_document(TEXTS), atol=1e-5)
 
     def test_sentence_transformers_wants_to_be_asked_first(self, exported: Path) -> None:
+        from sentence_transformers import SentenceTransformer
+
         with pytest.raises(ValueError, match="trust_remote_code=True"):
             SentenceTransformer(str(exported))
 
     def test_nothing_is_overwritten(self, exported: Path, model: SentenceTransformer) -> None:
+        from embedder.sentence_transformers import export_model
+
         with pytest.raises(EmbedderError, match="not empty"):
             export_model(exported)
         with pytest.raises(EmbedderError, match="python -m embedder"):

@@ -11,11 +11,11 @@ from scan_samples import LINES, encoded, picture, picture_samples, scanned_pdf, 
 
 from app.errors import DocumentError
 from app.types.texts import POSITIONS, ExtractedText
-from ingest.readers import DEFAULT_LIMITS, recognition
+from ingest.readers import DEFAULT_LIMITS, recognized_lines
 from ingest.readers.document import read_document
 from ingest.readers.limits import ReadLimits
 from ingest.readers.reading_order import page_text
-from ingest.readers.recognition import RecognizedLine, RecognizedLines, RecognizedWord
+from ingest.readers.recognized_lines import RecognizedLine, RecognizedLines, RecognizedWord
 from ingest.readers.recognized_pages import has_ink, ranges
 
 pytestmark = pytest.mark.xdist_group("recognition")  # the models are loaded once
@@ -98,7 +98,7 @@ def test_no_more_pages_are_recognised_than_may_be() -> None:
 
 
 def test_without_the_extra_people_are_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recognition, "rapidocr", None)
+    monkeypatch.setattr(recognized_lines, "find_spec", lambda name: None)
     with pytest.raises(DocumentError, match=r"gircse-search\[ocr\]"):
         read(picture_samples()["a.png"], "a.png")
     with pytest.raises(DocumentError, match=r"gircse-search\[ocr\]"):

@@ -18,6 +18,7 @@ from app.access.quotas import UserQuotas
 from app.collections.recurring_sources import SourceSchedule
 from app.types.access import OPERATOR, Role, User
 from app.types.documents import utc_now
+from app.types.quotas import Quotas
 from app.types.sources import RecurringSource, SourceKind
 from ingest.recurring.web import WebSourceReader
 from ingest.urls import UrlReader
@@ -236,12 +237,37 @@ def test_who_may_not_add_documents_any_more_brings_nothing(
     assert site.sent == []
 
 
+def test_what_a_source_brings_is_on_the_account_of_its_owner(
+    toy_services: Any, site: Site, source: Callable[..., RecurringSource]
+) -> None:
+    site.pages |= {f"/{name}": f"<p>Page {name}.</p>" for name in "abc"}
+    site.sitemap("/a", "/b", "/c")
+    catalog = toy_services.services.catalog
+    catalog.add_user(User("anna", Role.EDITOR, utc_now(), quotas=Quotas(documents=2)))
+    sitemap = source(SourceKind.SITEMAP, site.url("/sitemap.xml"), owner="anna")
+    found = again(toy_services, sitemap)
+    assert (found.changed, found.failed, "anna may store 2 documents" in str(found.error)) == (2, 1, True)
+    assert catalog.stored_amount("anna").documents == 2
+    site.sitemap("/a", "/c")  # room is made in this round, and used in the next one
+    again(toy_services, sitemap)
+    found = again(toy_services, sitemap)
+    assert (found.items, found.failed, found.error) == (2, 0, None)
+    assert uris(toy_services) == [site.url("/a"), site.url("/c")]
+
+
 def test_sources_over_http(toy_services: Any) -> None:
     toy_services.services.library.ensure_collection("library")
     client = TestClient(api_of(toy_services.services), raise_server_exceptions=False)
     path = "/api/v1/collections/library/sources"
     added = client.post(path, json={"kind": "feed", "address": "https://example.org/feed", "every_minutes": 60}).json()
     assert client.get(path).json() == [added]
+    assert client.get("/api/v1/source-credentials").json() == []
+    chosen = {"patterns": ["docs/"], "branch": "next", "credentials": ""}
+    git = client.post(path, json={"kind": "git", "address": "https://example.org/x.git", **chosen}).json()
+    assert {name: git[name] for name in chosen} == chosen
+    client.delete(f"/api/v1/sources/{git['id']}")
+    unknown = client.post(path, json={"kind": "git", "address": "https://example.org/x.git", "credentials": "none"})
+    assert (unknown.status_code, "GIRCSE_CREDENTIALS_FOLDER" in unknown.text) == (422, True)
     assert client.post(f"/api/v1/sources/{added['id']}/run").status_code == 202
     assert client.delete(f"/api/v1/sources/{added['id']}").status_code == 204
     assert client.get(path).json() == []

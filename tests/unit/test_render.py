@@ -29,6 +29,7 @@ from embedder.refinement_steps import RefinementStep
 from embedder.refinement_steps import RefinementToken as Token
 from ui.choices import Choices
 from ui.contract import AboutInfo, Example, PageLink
+from ui.language import speaking
 from ui.render.collections import render_settings
 from ui.render.documents import (
     DocumentPage,
@@ -41,6 +42,7 @@ from ui.render.documents import (
 from ui.render.facets import render_facets
 from ui.render.frame import render_footer, render_header
 from ui.render.hits import render_results
+from ui.render.markdown_signs import sign_spans
 from ui.render.saved import KeptSearch, render_history, render_saved
 from ui.render.snippets import snippet_window
 from ui.render.text import render_error, render_note
@@ -465,3 +467,45 @@ def test_a_snippet_begins_and_ends_with_sentences() -> None:
     words = "word " * 200  # no sentence ends: between words
     first, last = snippet_window(words, 400, 404)
     assert (words[first:last].startswith("word"), words[last]) == (True, " ")
+
+
+MARKDOWN = HitDocument("d1", "The sourdough", "file:///bread.md", {})
+
+
+def test_signs_of_markdown_are_left_out_of_snippets_and_the_mark_stays_where_it_was() -> None:
+    text = "## Care\n\nFeed it **every evening** with `a * b`, see [the notes](notes.md).\n```sh\n# boil **it**\n```\n"
+    best = text.index("Feed"), text.index("with") - 1
+    seen = Tags(shown(result(hit(text, document=MARKDOWN, why=Highlight(*best, 0.9)))))
+    assert seen.marked == "Feed it every evening"
+    for kept in ("Care", "see the notes.", "a * b", "# boil **it**"):  # code, too
+        assert kept in seen.text, kept
+    for sign in ("##", "every evening**", "```", "](", "notes.md)"):
+        assert sign not in seen.text, sign
+    assert "**every evening**" in Tags(shown(result(hit(text)))).text
+
+
+@given(st.text(alphabet="ab *_`#[]()>!\n", max_size=60))
+def test_signs_are_parts_of_a_text_in_their_order(text: str) -> None:
+    at = 0
+    for start, end in sign_spans(text):
+        assert at <= start <= end <= len(text)
+        at = end
+
+
+def test_a_snippet_does_not_say_its_title_again() -> None:
+    text = "# The sourdough\n\nThe starter is fed. It sings."
+    seen = Tags(shown(result(hit(text, document=MARKDOWN, why=Highlight(17, 36, 0.9)))))
+    assert seen.marked == "The starter is fed."
+    assert seen.text.count("The sourdough") == 1
+    marked = Tags(shown(result(hit(text, document=MARKDOWN, why=Highlight(0, 15, 0.9)))))
+    assert marked.marked == "The sourdough"
+
+
+def test_moments_are_written_as_people_do() -> None:
+    values = [FacetValue("2024-05-01T12:30:00+00:00", 1), FacetValue("2024-02-31T00:00:00", 1)]
+    drawn = render_facets({"date": values}, {})
+    assert ">2024-05-01 12:30<" in drawn
+    assert 'data-value="2024-05-01T12:30:00+00:00"' in drawn  # as the filter wants it
+    assert ">2024-02-31T00:00:00<" in drawn  # there is none
+    with speaking("de"):
+        assert ">01.05.24, 12:30<" in render_facets({"date": values}, {})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -224,6 +225,50 @@ def test_saved_searches_are_listed_asked_and_deleted(run: Run, url: str) -> None
     assert "Which animal?" in run("history", "list").stdout
     assert run("history", "clear").stdout == "1 searches are forgotten.\n"
     assert run("history", "list", "--json").stdout == ""
+
+
+@pytest.fixture
+def same_catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands open the one of the service."""
+    monkeypatch.setenv("GIRCSE_DATABASE_URL", f"sqlite:///{tmp_path / 'catalog_test.db'}")
+
+
+def test_a_saved_search_keeps_watch_and_tells_its_news(
+    run: Run, same_catalog: None, url: str, toy_services: Any
+) -> None:
+    question = {"query": "grey heron", "collection": "library", "mode": "sparse"}
+    toy_services.services.catalog.save_search("operator", "herons", question)
+    begun = run("saved", "watch", "herons", "--strength", "strong", "--webhook", "https://example.org/hook").stdout
+    assert "'herons' keeps watch over 'library'" in begun
+    assert re.search(r"/feeds/[\w-]{32}\.atom", begun)
+    assert "whsec_" in begun
+    assert run("saved", "news").stdout.splitlines()[1].split() == ["herons", "library", "strong", "0"]
+    toy_services.add("A grey heron waits.")
+    assert run("saved", "news").stdout.splitlines()[1].split() == ["herons", "library", "strong", "1"]
+    (line,) = run("saved", "news", "herons", "--json").stdout.splitlines()
+    assert (json.loads(line)["text"], json.loads(line)["match"]) == ("A grey heron waits.", "strong")
+    assert "A grey heron waits." in run("saved", "news", "herons", "--seen").stdout
+    assert run("saved", "news", "herons", "--json").stdout == ""
+    assert len(run("saved", "news", "herons", "--all", "--json").stdout.splitlines()) == 1
+    assert "webhook" in run("saved", "watch", "herons", "--webhook", "ftp://host", code=1).output
+    assert "keeps watch no more" in run("saved", "unwatch", "herons").stdout
+    assert "keeps watch" in run("saved", "news", "herons", code=1).output
+
+
+def test_sources_are_added_listed_run_and_deleted(run: Run, same_catalog: None, toy_services: Any) -> None:
+    toy_services.services.library.ensure_collection("library")
+    git = ("sources", "add", "git", "https://127.0.0.1:9/x.git", "-c", "library")
+    assert "no credentials 'own'" in run(*git, "--credentials", "own", code=1).output
+    added = run(*git, "--glob", "docs/", "--glob", "*.md", "--branch", "next", "--every", "60", "--remove").stdout
+    assert "comes into 'library'" in added
+    (line,) = run("sources", "list", "-c", "library", "--json").stdout.splitlines()
+    found = json.loads(line)
+    assert (found["patterns"], found["branch"], found["every_minutes"]) == (["docs/", "*.md"], "next", 60)
+    assert (found["kind"], found["removes"]) == ("git", True)
+    assert "is due now" in run("sources", "run", found["id"]).stdout
+    run("sources", "delete", found["id"])
+    assert run("sources", "list", "-c", "library", "--json").stdout == ""
+    assert "no address of the kind git" in run("sources", "add", "git", "ext::sh", "-c", "library", code=1).output
 
 
 def test_documents_wait_to_be_deleted_and_are_restored(run: Run) -> None:

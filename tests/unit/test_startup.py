@@ -66,7 +66,17 @@ def test_the_list_of_commands_says_what_they_say_themselves() -> None:
 def test_the_pages_take_of_gradio_what_they_use(tmp_path: Path) -> None:
     imported = imported_by("import ui.app", home=tmp_path)
     assert "gradio" in imported
-    assert "mcp" not in imported
+    assert not imported & {"mcp", "pyarrow"}  # which pandas would bring, that waits until somebody uses it
+
+
+def test_pandas_is_there_once_it_is_used() -> None:
+    program = """
+import ui.app, sys
+import gradio.caching
+assert "pandas.core" not in sys.modules
+assert gradio.caching.pd.DataFrame({"a": [1]}).shape == (1, 1)
+"""
+    subprocess.run([sys.executable, "-P", "-c", program], check=True, timeout=120)
 
 
 def test_gradio_writes_no_stubs_and_mcp_can_be_imported_afterwards() -> None:

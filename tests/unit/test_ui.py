@@ -476,10 +476,12 @@ def test_without_a_collection_the_first_sight_says_what_to_do_and_shows_an_examp
 
 def test_a_language_that_the_model_does_not_read_is_told_in_that_of_the_page() -> None:
     result = SearchResult("Warum?", "", 1, "library", (), (), {}, unread=UnreadLanguage("German", "English"))
-    assert "This model reads English, and this looks like German." in render_results(result, Choices())
+    shown = render_results(result, Choices())
+    assert "<summary>This model reads English, not German.</summary>" in shown  # in one line; the advice unfolds
+    assert "looks like German. Ask in English" in shown
     assert "looks like" not in render_results(replace(result, unread=None), Choices())
     with speaking("de"):
-        assert "liest Englisch, und das hier sieht aus wie Deutsch." in render_results(result, Choices())
+        assert "liest Englisch, nicht Deutsch." in render_results(result, Choices())
 
 
 def test_what_to_try_where_nothing_fits(search: NoHits) -> None:

@@ -41,11 +41,14 @@ window.gircse = (() => {
   const STATES = `<style>.is-opening body { visibility: hidden; }
     :root:not(.is-searching) #skeleton, .is-searching #passages, .is-searching #reading, :root:not(.is-answering) #cited-answer { display: none; }</style>`;
   const QUIET_MS = 60, LONGEST_MS = 3000;
+  /* What the first answer fills, and all that is below it moves down then. */
+  const FILLED = { "/documents": "#documents-list", "/saved": "#search-history", "/evaluate": "#evaluate-sources" }[location.pathname];
   function hideUntilComplete() {
     root.classList.add("is-opening");
     document.head.insertAdjacentHTML("beforeend", STATES);
     if (location.pathname === "/") showSkeleton(asked);
-    const isComplete = () => document.querySelector(".site-footer") && (!asked?.trim() || (document.querySelector("#query textarea")?.value ?? asked));
+    const isFilled = () => !FILLED || document.querySelector(FILLED)?.offsetHeight;
+    const isComplete = () => document.querySelector(".site-footer") && isFilled() && (!asked?.trim() || (document.querySelector("#query textarea")?.value ?? asked));
     const show = () => {
       clearTimeout(latest);
       watching.disconnect();

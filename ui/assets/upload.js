@@ -157,6 +157,7 @@ function begin(items) {
   total += items.length;
   waiting.push(...items);
   addEventListener('beforeunload', warn);
+  for (const each of content.querySelectorAll('[data-until-upload]')) each.hidden = true; /* it asked for what now comes */
   draw();
   work();
 }

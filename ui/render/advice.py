@@ -37,13 +37,13 @@ def render_nothing_found(result: SearchResult, chosen: Choices) -> Markup:
 
 
 def render_language(unread: UnreadLanguage | None) -> Markup:
-    """Where the query is in a language that the model does not read."""
+    """Where the query is in a language that the model does not read: one line, so that the hits stay in sight."""
     if not unread:
         return Markup("")
     return html(
-        '<div class="notice is-short" role="note"><p>[[This model reads {}, and this looks like {}. '
-        "Ask in {}, or find by words (in the settings).]]</p></div>"
-    ).format(_(unread.read), _(unread.language), _(unread.read))
+        '<details class="notice"><summary>[[This model reads {}, not {}.]]</summary><p>[[This looks like {}. Ask in '
+        "{}, or find by words (in the settings).]]</p></details>"
+    ).format(*map(_, (unread.read, unread.language, unread.language, unread.read)))
 
 
 def _nothing_found(result: SearchResult, chosen: Choices) -> str:

@@ -59,9 +59,8 @@ def render_offer(typed: str, name: str) -> str:
             _("“{typed}” cannot name a collection: write letters from a to z or digits.").format(typed=typed)
         )
     return html(
-        '<div class="notice" role="status"><p dir="auto">[[There is no collection “{}”.]]</p><p '
-        'class="settings-buttons"><button type="button" class="plain-button" data-event="create" '
-        'data-name="{}">[[Create collection {}]]</button></p></div>'
+        '<p class="offer" role="status"><span class="sr-only">[[There is no collection “{}”.]]</span> <button '
+        'type="button" class="plain-button" data-event="create" data-name="{}">[[Create collection {}]]</button></p>'
     ).format(shorten(typed, 100), clean(name), clean(name))
 
 

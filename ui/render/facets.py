@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from app.types.documents import FacetValue
 from ui.language import html, number
-from ui.render.text import clean, join, shorten
+from ui.render.text import clean, join, shorten, shown_value
 
 VALUES_SHOWN = 8
 
@@ -51,6 +51,6 @@ def _render_value(key: str, facet: FacetValue, chosen: str | None) -> Markup:
         key=clean(key),
         value=clean(value),
         pressed="true" if is_chosen else "false",
-        shown=shorten(value, 60),
+        shown=shown_value(value),
         count=number(count),
     )

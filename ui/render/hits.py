@@ -13,7 +13,6 @@ from app.types.search import (
     ALL_COLLECTIONS,
     Exclusion,
     ExclusionEffect,
-    Highlight,
     Hit,
     Match,
     NearDuplicate,
@@ -25,9 +24,10 @@ from ui.contract import COMPARE
 from ui.language import _, html, later, ngettext, number
 from ui.render.advice import render_language, render_notes, render_nothing_found, render_weak
 from ui.render.lens_values import name_value, render_value_chip, render_value_counts
+from ui.render.markdown_signs import is_markdown
 from ui.render.scores import render_score
-from ui.render.snippets import mark_bounds, render_marked, snippet_window
-from ui.render.text import clean, join, name_of, render_place, render_source_link, shorten
+from ui.render.snippets import mark_bounds, render_marked, snippet_window, without_title
+from ui.render.text import clean, join, name_of, render_place, render_source_link, shorten, shown_value
 from ui.render.thumbnails import render_thumbnail, render_thumbnail_switch
 
 METADATA_CHIPS = 6
@@ -96,7 +96,7 @@ def render_choices(chosen: Choices, exclusions: Sequence[Exclusion] = (), *, doc
         *(
             _chip(_("document"), document or _("one alone"), "drop-filters", key)
             if key == DOCUMENT_FILTER
-            else _chip(key, value, "drop-filters", key)
+            else _chip(key, shown_value(value), "drop-filters", key)
             for key, value in chosen.filters.items()
         ),
         *(_chip(_("like"), title or _("a passage"), "drop-like", key) for key, title in chosen.like.items()),
@@ -239,7 +239,7 @@ def _render_hit(
         sentence=f"{hit.chunk.start + why.start}-{hit.chunk.start + why.end}" if why else "",
         source=render_source(hit, names_collection=names_collection),
         section=render_section(hit),
-        snippet=_render_snippet(hit.chunk.text, why),
+        snippet=_render_snippet(hit),
         chips=_render_chips(hit),
         actions=_render_actions(hit, is_alone=is_alone),
         duplicates=_render_duplicates(hit.duplicates, names_collection=names_collection),
@@ -335,15 +335,20 @@ def _headings(hit: Hit) -> str:
     return others if " ".join(hit.document.title.split()).startswith(first) else hit.chunk.context
 
 
-def _render_snippet(text: str, why: Highlight | None) -> Markup:
-    start, end = mark_bounds(text, why)
+def _render_snippet(hit: Hit) -> Markup:
+    is_md = is_markdown(hit.document.uri)
+    start, end = mark_bounds(hit.chunk.text, hit.why)
+    lead = without_title(hit.chunk.text, name_of(hit.document), start if hit.why else len(hit.chunk.text))
+    text, start, end = hit.chunk.text[lead:], max(start - lead, 0), max(end - lead, 0)
     first, last = snippet_window(text, start, end)
     snippet = Markup('<p class="snippet" dir="auto">{}{}{}</p>').format(
-        "… " if first else "", render_marked(text, first, start, end, last), " …" if last < len(text) else ""
+        "… " if first else "",
+        render_marked(text, first, start, end, last, is_markdown=is_md),
+        " …" if last < len(text) else "",
     )
     if first == 0 and last == len(text):
         return snippet
-    whole = render_marked(text, 0, start, end, len(text))
+    whole = render_marked(text, 0, start, end, len(text), is_markdown=is_md)
     return snippet + html(
         '<details class="whole"><summary>[[Whole passage]]</summary><p class="snippet" dir="auto">{}</p></details>'
     ).format(whole)
@@ -356,7 +361,7 @@ def _render_chips(hit: Hit) -> Markup:
             '<li dir="auto"><button type="button" data-event="choose" data-action="filter" '
             'data-subject="{subject}" data-value="{value}" title="[[Only documents with '
             'this]]"><span>{key}</span> {shown}</button></li>'
-        ).format(subject=clean(key), value=_filter_text(value), key=shorten(key, 30), shown=shorten(str(value), 60))
+        ).format(subject=clean(key), value=_filter_text(value), key=shorten(key, 30), shown=shown_value(value))
         for key, value in list(hit.document.metadata.items())[:METADATA_CHIPS]
     ]
     lower = html('<li class="excluded" dir="auto" title="[[Excluded: it ranks lower]]">[[about]] {}</li>')

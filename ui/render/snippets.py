@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from markupsafe import Markup
 
 from app.search.sentences import sentence_spans
 from app.types.search import Highlight
+from ui.render.markdown_signs import sign_spans
 from ui.render.text import clean
 
 SNIPPET_CHARS = 420
@@ -37,8 +40,27 @@ def snippet_window(text: str, start: int, end: int) -> tuple[int, int]:
     return first, last
 
 
-def render_marked(text: str, first: int, start: int, end: int, last: int) -> Markup:
-    before, marked, after = text[first:start], text[start:end], text[end:last]
+def without_title(text: str, title: str, start: int) -> int:
+    """Where a passage goes on after its first line, where that says its document's title again and is not marked."""
+    line, _, rest = text.partition("\n")
+    first = len(text) - len(rest.lstrip())
+    is_title = bool(title) and " ".join(line.lstrip("# \t").split()) == " ".join(title.split())
+    return first if is_title and rest.strip() and start >= first else 0
+
+
+def render_marked(text: str, first: int, start: int, end: int, last: int, *, is_markdown: bool = False) -> Markup:
+    """`is_markdown`: its signs are left out."""
+    signs = tuple(sign_spans(text)) if is_markdown else ()
+    before, marked, after = (_between(text, *each, signs) for each in ((first, start), (start, end), (end, last)))
     if not marked:
         return Markup("{}").format(clean(before + after))
     return Markup("{}<mark>{}</mark>{}").format(clean(before), clean(marked), clean(after))
+
+
+def _between(text: str, start: int, end: int, signs: Sequence[tuple[int, int]]) -> str:
+    kept, at = [], start
+    for begin, stop in signs:
+        if stop > at and begin < end:
+            kept.append(text[at : max(at, begin)])
+            at = min(stop, end)
+    return "".join((*kept, text[at:end]))

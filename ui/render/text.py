@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from contextlib import suppress
+from datetime import datetime
 from urllib.parse import urlencode, urlsplit
 
 from markupsafe import Markup
@@ -14,9 +16,10 @@ from app.types.search import HitDocument
 from app.types.uris import shown_address
 from ui.contract import DOCUMENTS
 from ui.core_messages import translate_message
-from ui.language import _, html, later, number
+from ui.language import _, html, later, moment, number
 
 _UNITS = (later("bytes"), "kB", "MB", "GB", "TB")
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)?")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 
 
@@ -30,6 +33,15 @@ def shorten(text: str, max_chars: int) -> str:
     return text if len(text) <= max_chars else text[: max_chars - 1].rstrip() + "…"
 
 
+def shown_value(value: object) -> str:
+    """Of metadata: a moment as people write it, in the minutes that matter to them; all else as it is."""
+    text = str(value)
+    if _MOMENT.fullmatch(text):
+        with suppress(ValueError):  # the 31st of February
+            return moment(datetime.fromisoformat(text))
+    return shorten(text, 60)
+
+
 def join(parts: Iterable[Markup]) -> Markup:
     return Markup("").join(parts)
 
@@ -40,8 +52,11 @@ def render_error(message: str, *, title: str = "") -> str:
     )
 
 
-def render_note(message: str) -> str:
-    return Markup('<div class="notice" role="status"><p dir="auto">{}</p></div>').format(shorten(message, 1000))
+def render_note(message: str, *, until_upload: bool = False) -> str:
+    """`until_upload`: it asks for files, and goes when they come (ui/assets/upload.js)."""
+    return Markup('<div class="notice" role="status"{}><p dir="auto">{}</p></div>').format(
+        Markup(" data-until-upload") if until_upload else "", shorten(message, 1000)
+    )
 
 
 def shown_size(byte_count: int) -> str:

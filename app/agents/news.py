@@ -1,0 +1,78 @@
+"""What standing searches found, for agents: fields for programs, and the same as text. Knows nothing of MCP."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pydantic import BaseModel, Field
+
+from app.agents.answers import UNTRUSTED, fenced
+from app.types.search import Match
+from app.types.standing import News, StandingSearch
+
+
+class StandingSummary(BaseModel):
+    id: str
+    name: str
+    collection: str
+    unseen: int = Field(description="Passages that its owner has not marked as seen.")
+
+
+class FoundPassage(BaseModel):
+    document_id: str
+    chunk_id: str
+    title: str
+    uri: str
+    text: str
+    start: int = Field(description="Characters of the document before it, as fetch_document counts them.")
+    end: int
+    page: int | None
+    match: Match
+    found_at: str
+    is_seen: bool
+
+
+class NewsAnswer(BaseModel):
+    searches: list[StandingSummary] = Field(description="Those that keep watch.")
+    search: str | None = Field(description="The name of the one whose news these are.")
+    news: list[FoundPassage]
+    notice: str = UNTRUSTED
+
+    def readable(self, fence: str) -> str:
+        if self.search is None:
+            lines = [f"{each.name} (in {each.collection}): {each.unseen} new" for each in self.searches]
+            return "\n\n".join(fenced(["\n".join(lines)], fence)) if lines else "No search keeps watch."
+        head = f"{len(self.news)} passages were found, the newest first."
+        return "\n\n".join([head, *fenced([_passage(each) for each in self.news], fence)])
+
+
+def news_answer(searches: Sequence[StandingSearch], named: StandingSearch | None, news: Sequence[News]) -> NewsAnswer:
+    return NewsAnswer(
+        searches=[
+            StandingSummary(id=each.id, name=each.name, collection=each.collection, unseen=each.unseen)
+            for each in searches
+        ],
+        search=None if named is None else named.name,
+        news=[
+            FoundPassage(
+                document_id=each.document_id,
+                chunk_id=each.chunk_id,
+                title=each.title,
+                uri=each.uri,
+                text=each.text,
+                start=each.start,
+                end=each.end,
+                page=each.page,
+                match=each.match,
+                found_at=each.matched_at.isoformat(),
+                is_seen=each.is_seen,
+            )
+            for each in news
+        ],
+    )
+
+
+def _passage(each: FoundPassage) -> str:
+    where = f"characters {each.start}-{each.end}" + (f", page {each.page}" if each.page else "")
+    head = f"{each.match.value}, found {each.found_at}, document_id {each.document_id}, {where}"
+    return f"{head}\ntitle: {each.title}\nuri: {each.uri}\n\n{each.text}"

@@ -1,0 +1,44 @@
+"""The signs of Markdown in a passage, which its author does not mean to be read: `**`, `#`, links' addresses."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+_SUFFIXES = (".md", ".markdown", ".mdown", ".mkd")
+_FENCED = re.compile(r"^[ \t]*(```|~~~)[^\n]*\n(.*?)(?:^[ \t]*\1[ \t]*$\n?|\Z)", re.MULTILINE | re.DOTALL)
+_SIGNS = re.compile(
+    r"(?P<code>(?P<ticks>`+)(?P<inner>[^`\n]+)(?P=ticks))"
+    r"|(?P<sign>^[ ]{0,3}\#{1,6}[ \t]+"  # a heading
+    r"|^[ \t]*>[ \t]?"  # what is quoted
+    r"|!?\[(?=[^\]\n]*\]\([^)\n]*\))|\]\((?:[a-z]+:|[\w./\#-])[^)\n]*\)"  # a link, a picture
+    r"|\*\*(?=[^\s*])|(?<=[^\s*])\*\*"
+    r"|(?<!\w)__(?=[^\s_])|(?<=[^\s_])__(?!\w)"
+    r"|(?<![\w*])\*(?=[^\s*])|(?<=[^\s*])\*(?![\w*])"
+    r"|(?<!\w)_(?=[^\s_])|(?<=[^\s_])_(?!\w))",
+    re.MULTILINE,
+)
+
+
+def is_markdown(uri: str) -> bool:
+    return uri.partition("#")[0].lower().endswith(_SUFFIXES)
+
+
+def sign_spans(text: str) -> Iterator[tuple[int, int]]:
+    """Characters [start, end) that are signs, in their order. Code stays as it is, but for what fences it."""
+    at = 0
+    for block in _FENCED.finditer(text):
+        yield from _signs_of(text, at, block.start())
+        yield block.start(), block.start(2)
+        yield block.end(2), block.end()
+        at = block.end()
+    yield from _signs_of(text, at, len(text))
+
+
+def _signs_of(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    for found in _SIGNS.finditer(text, start, end):
+        if found["code"]:
+            yield found.start("code"), found.start("inner")
+            yield found.end("inner"), found.end("code")
+        else:
+            yield found.span("sign")

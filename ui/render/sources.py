@@ -1,0 +1,133 @@
+"""Sources that come again, as the page Documents shows them, and the form that adds one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from markupsafe import Markup
+
+from app.types.sources import LONGEST_INTERVAL, SHORTEST_INTERVAL, RecurringSource, SourceKind
+from ui.core_messages import translate_message
+from ui.language import _, html, later, moment, ngettext, number
+from ui.render.text import clean, join, render_source_link, shorten
+
+KINDS = {
+    SourceKind.PAGE: later("Web page"),
+    SourceKind.FEED: later("Feed (RSS, Atom)"),
+    SourceKind.SITEMAP: later("Sitemap"),
+    SourceKind.GIT: later("Git repository"),
+    SourceKind.IMAP: later("Mailbox (IMAP)"),
+    SourceKind.S3: later("Bucket (S3)"),
+}
+_MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
+
+
+def render_sources(sources: Sequence[RecurringSource], credentials: Sequence[str]) -> str:
+    """`credentials` are offered in the form."""
+    offered = join(Markup('<option value="{}"></option>').format(clean(each)) for each in credentials)
+    names = Markup('<datalist id="source-credentials">{}</datalist>').format(offered)
+    if not sources:
+        return names + html(
+            '<p class="kept">[[Nothing comes again yet. What you add here is fetched on a schedule: only what '
+            "changed.]]</p>"
+        )
+    return names + Markup('<ul class="sources">{}</ul>').format(join(map(_source, sources)))
+
+
+def render_source_form() -> str:
+    """Of one collection, which the page knows."""
+    kinds = join(Markup('<option value="{}">{}</option>').format(kind.value, _(name)) for kind, name in KINDS.items())
+    return html(
+        '<div class="source-form" data-form>'
+        '<label for="source-kind">[[Kind]]</label><select id="source-kind" name="kind">{kinds}</select>'
+        '<label for="source-address">[[Address]]</label>'
+        '<input id="source-address" name="address" maxlength="2000" placeholder="https://example.org/feed.xml">'
+        '<label for="source-every">[[Every so many minutes]]</label>'
+        '<input id="source-every" name="every" type="number" min="{least}" max="{most}" value="1440">'
+        '<label for="source-removes">[[What vanished]]</label>'
+        '<select id="source-removes" name="removes"><option value="">[[is kept]]</option>'
+        '<option value="yes">[[is deleted]]</option></select>'
+        '<label for="source-patterns">[[Only these paths or folders]]</label>'
+        '<textarea id="source-patterns" name="patterns" rows="2" placeholder="docs/**/*.md"></textarea>'
+        '<label for="source-branch">[[Branch or tag]]</label>'
+        '<input id="source-branch" name="branch" maxlength="200">'
+        '<label for="source-own">[[Credentials]]</label>'
+        '<input id="source-own" name="credentials" maxlength="100" list="source-credentials">'
+        '<p class="hint">[[Paths are lines of .gitignore, one each; those, a branch and credentials are of '
+        "repositories, mailboxes and buckets. Credentials are named by the operator.]]</p>"
+        '<button type="button" class="plain-button" data-event="act" data-action="add-source">[[Add source]]</button>'
+        "</div>"
+    ).format(
+        kinds=kinds,
+        least=SHORTEST_INTERVAL // timedelta(minutes=1),
+        most=LONGEST_INTERVAL // timedelta(minutes=1),
+    )
+
+
+def interval(every: timedelta) -> str:
+    seconds = int(every.total_seconds())
+    if seconds % _DAY == 0:
+        days = seconds // _DAY
+        return ngettext("every day", "every {count} days", days).format(count=number(days))
+    if seconds % _HOUR == 0:
+        hours = seconds // _HOUR
+        return ngettext("every hour", "every {count} hours", hours).format(count=number(hours))
+    minutes = max(1, seconds // _MINUTE)
+    return ngettext("every minute", "every {count} minutes", minutes).format(count=number(minutes))
+
+
+def _source(source: RecurringSource) -> Markup:
+    name = shorten(source.address, 120)
+    return html(
+        '<li><div><span class="source-address" dir="auto">{link}</span>'
+        '<span class="source-details">{kind} · {every} · {items}{options}</span>'
+        '<span class="source-details">{times}</span>{error}</div><span class="source-buttons">'
+        '<button type="button" class="plain-button" data-event="act" data-action="run-source" data-subject="{id}" '
+        'aria-label="{run}"{busy}>[[Run now]]</button>'
+        '<button type="button" class="plain-button is-danger" data-event="act" data-action="delete-source" '
+        'data-subject="{id}" data-confirm="{confirm}" aria-label="{delete}">[[Delete]]</button></span></li>'
+    ).format(
+        link=render_source_link(source.address, 120),
+        kind=_(KINDS[source.kind]),
+        every=interval(source.every),
+        items=ngettext("{count} document", "{count} documents", source.items).format(count=number(source.items)),
+        options=_options(source),
+        times=_times(source),
+        error=_error(source),
+        id=clean(source.id),
+        run=_("Run now: {name}").format(name=name),
+        busy=Markup(" disabled") if source.is_running else "",
+        confirm=_("Let {name} come no more? Its documents stay.").format(name=name),
+        delete=_("Delete: {name}").format(name=name),
+    )
+
+
+def _options(source: RecurringSource) -> str:
+    options = source.options
+    told = [shorten(", ".join(options.patterns), 100)] if options.patterns else []
+    told += [shorten(options.branch, 60)] if options.branch else []
+    told += [_("credentials {name}").format(name=clean(options.credentials))] if options.credentials else []
+    told += [_("what vanished is deleted")] if source.removes else []
+    return "".join(f" · {each}" for each in told)
+
+
+def _times(source: RecurringSource) -> str:
+    if source.is_running:
+        return _("is being fetched now")
+    if source.last_at is None:
+        return _("not fetched yet; next {at}").format(at=moment(source.next_at))
+    counts = _("{changed} changed, {removed} removed, {failed} failed").format(
+        changed=number(source.changed), removed=number(source.removed), failed=number(source.failed)
+    )
+    return _("last {last}: {counts}; next {at}").format(
+        last=moment(source.last_at), counts=counts, at=moment(source.next_at)
+    )
+
+
+def _error(source: RecurringSource) -> Markup:
+    if not source.error:
+        return Markup("")
+    return Markup('<span class="source-error" dir="auto">{}</span>').format(
+        shorten(translate_message(source.error), 500)
+    )

@@ -1,0 +1,78 @@
+"""Sources that come again on the page Documents, without Gradio: plain values in, HTML out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+
+from app.errors import ForbiddenError, InputError, UnknownCollectionError
+from app.ports.sources import RecurringSources
+from app.types.sources import MAX_PATTERN_CHARACTERS, MAX_PATTERNS, SourceKind, SourceOptions
+from ui.handler_inputs import read_choice, read_text
+from ui.language import _
+from ui.render.sources import render_sources
+from ui.render.text import render_note
+
+_MAX_ADDRESS_CHARS = 2_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceHandlers:
+    sources: RecurringSources
+
+    def show(self, collection: object) -> str:
+        """Nothing of one that is not there yet."""
+        if not collection:
+            return ""
+        try:
+            found = self.sources.sources(read_choice(collection, name="collection"))
+        except UnknownCollectionError:
+            return ""
+        return render_sources(found, self._credentials())
+
+    def act(self, collection: object, data: Mapping[str, object]) -> str:
+        """What a button asks for; what was done."""
+        action = data.get("action")
+        if action == "add-source":
+            return self._add(collection, data)
+        if action == "run-source":
+            found = self.sources.hurry(read_choice(data.get("subject"), name="choice"))
+            return render_note(_("{name} is fetched as soon as a worker is free.").format(name=found.address))
+        if action == "delete-source":
+            self.sources.delete(read_choice(data.get("subject"), name="choice"))
+            return render_note(_("It comes no more; its documents stay."))
+        raise InputError(_("That button does not exist. Load the page again."))
+
+    def _add(self, collection: object, data: Mapping[str, object]) -> str:
+        kind = read_choice(data.get("kind"), name="choice")
+        if kind not in {*SourceKind}:
+            raise InputError(_("That {name} does not exist.").format(name=_("choice")))
+        most = MAX_PATTERNS * MAX_PATTERN_CHARACTERS
+        lines = read_text(data.get("patterns"), name="list of paths", max_chars=most).splitlines()
+        found = self.sources.add(
+            read_choice(collection, name="collection"),
+            SourceKind(kind),
+            read_text(data.get("address"), name="address", max_chars=_MAX_ADDRESS_CHARS),
+            every=_read_minutes(data.get("every")),
+            removes=data.get("removes") == "yes",
+            options=SourceOptions(
+                tuple(line.strip() for line in lines if line.strip()),
+                read_text(data.get("branch"), name="branch", max_chars=200),
+                read_text(data.get("credentials"), name="name", max_chars=100),
+            ),
+        )
+        return render_note(_("{name} is fetched as soon as a worker is free.").format(name=found.address))
+
+    def _credentials(self) -> list[str]:
+        try:
+            return self.sources.credentials()
+        except ForbiddenError:  # a reader sees sources, and adds none
+            return []
+
+
+def _read_minutes(value: object) -> timedelta:
+    text = str(value or "")[:20]
+    if not text.isascii() or not text.isdecimal():
+        raise InputError(_("Write after how many minutes it comes again, as a whole number."))
+    return timedelta(minutes=int(text))
