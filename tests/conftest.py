@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -57,6 +58,7 @@ class ToyServices:
         catalog, blobs = SqlCatalog(engine), FolderBlobStore(home / "files")
         self.embedder = embedder
         self.index = index
+        self._numbers = itertools.count()
         evaluations = evaluations_over(catalog=catalog, index=index, embedder=embedder)
         opened.callback(evaluations.close)
         metrics = Metrics()
@@ -99,8 +101,8 @@ class ToyServices:
     def add(self, text: str, *, collection: str = "library", metadata: Metadata | None = None) -> Document:
         """A document of this text, searchable."""
         self.services.library.ensure_collection(collection)
-        name = f"text://{len(self.services.catalog.documents(limit=10_000))}"
-        document, _ = self.services.library.add_document(collection, text_source(name, text, metadata=metadata))
+        source = text_source(f"text://{next(self._numbers)}", text, metadata=metadata)
+        document, _ = self.services.library.add_document(collection, source)
         self.work_off()
         return self.services.catalog.document(document.id)
 

@@ -39,6 +39,8 @@ from ingest.urls import UrlReader
 
 USER, PASSWORD = "anna", "open-sesame-48151623"
 NAME = "own"
+# A name that nobody knows: what reaches a server has asked the resolver that it was given, and no other.
+HOST = "sources"
 
 IsAllowed = Callable[[str], bool]
 
@@ -57,6 +59,18 @@ class Origin(Protocol):
     def reader(self, is_allowed: IsAllowed) -> SourceReader: ...
 
 
+def resolve(host: str, port: int) -> list[str]:
+    return ["127.0.0.1"] if host == HOST else []
+
+
+async def resolve_for_httpx(host: str, port: int) -> list[str]:
+    return resolve(host, port)
+
+
+def guard_of(is_allowed: IsAllowed) -> HostGuard:
+    return HostGuard(is_allowed=is_allowed, resolve=resolve)
+
+
 def write_credentials(
     folder: Path, address: str, *, user: str = USER, password: str = PASSWORD, more: str = ""
 ) -> None:
@@ -64,8 +78,10 @@ def write_credentials(
 
 
 @contextmanager
-def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[int]:
+def serving(handler: type[BaseHTTPRequestHandler], *, tls: SSLContext | None = None) -> Iterator[int]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
         yield server.server_port
@@ -85,7 +101,7 @@ class WebOrigin:
 
     @property
     def address(self) -> str:
-        return f"http://127.0.0.1:{self.port}/sitemap.xml"
+        return f"http://{HOST}:{self.port}/sitemap.xml"
 
     def put(self, name: str, text: str) -> None:
         self.pages[f"/{name}"] = f"<p>{text}</p>"
@@ -94,12 +110,12 @@ class WebOrigin:
         del self.pages[f"/{name}"]
 
     def reader(self, is_allowed: IsAllowed) -> SourceReader:
-        return WebSourceReader(UrlReader(is_allowed=is_allowed))
+        return WebSourceReader(UrlReader(is_allowed=is_allowed, resolve=resolve_for_httpx))
 
     def body(self, path: str) -> str | None:
         if path != "/sitemap.xml":
             return self.pages.get(path)
-        items = "".join(f"<url><loc>http://127.0.0.1:{self.port}{each}</loc></url>" for each in self.pages)
+        items = "".join(f"<url><loc>http://{HOST}:{self.port}{each}</loc></url>" for each in self.pages)
         return f"<urlset>{items}</urlset>"
 
 
@@ -169,7 +185,7 @@ class GitOrigin:
 
     @property
     def address(self) -> str:
-        return f"http://127.0.0.1:{self.port}/handbook.git"
+        return f"http://{HOST}:{self.port}/handbook.git"
 
     def put(self, name: str, text: str) -> None:
         self.repository.put(f"{name}.md", text)
@@ -178,7 +194,7 @@ class GitOrigin:
         self.repository.delete(f"{name}.md")
 
     def reader(self, is_allowed: IsAllowed) -> SourceReader:
-        return GitSourceReader(guard=HostGuard(is_allowed=is_allowed), credentials=CredentialsFolder(self.folder))
+        return GitSourceReader(guard=guard_of(is_allowed), credentials=CredentialsFolder(self.folder))
 
 
 @contextmanager
@@ -223,7 +239,7 @@ def git_origin(folder: Path) -> Iterator[GitOrigin]:
             pass
 
     with serving(Handler) as origin.port:
-        write_credentials(folder, f"http://127.0.0.1:{origin.port}/")
+        write_credentials(folder, f"http://{HOST}:{origin.port}/")
         yield origin
 
 
@@ -239,7 +255,7 @@ class MailOrigin:
 
     @property
     def address(self) -> str:
-        return f"imaps://localhost:{self.port}"
+        return f"imaps://{HOST}:{self.port}"
 
     @contextmanager
     def connected(self) -> Iterator[imaplib.IMAP4_SSL]:
@@ -267,8 +283,8 @@ class MailOrigin:
             connection.expunge()
 
     def reader(self, is_allowed: IsAllowed) -> SourceReader:
-        guard, credentials = HostGuard(is_allowed=is_allowed), CredentialsFolder(self.folder)
-        return ImapSourceReader(guard=guard, credentials=credentials, tls=self.tls)
+        credentials = CredentialsFolder(self.folder)
+        return ImapSourceReader(guard=guard_of(is_allowed), credentials=credentials, tls=self.tls)
 
 
 _DOVECOT = """
@@ -321,7 +337,7 @@ def mail_origin(folder: Path) -> Iterator[MailOrigin]:
         home = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="mail-")))
         home.chmod(0o755)
         own = pwd.getpwuid(os.getuid() or pwd.getpwnam("mail").pw_uid)
-        certificate = authority.issue_cert("localhost")
+        certificate = authority.issue_cert("localhost", HOST)
         certificate.cert_chain_pems[0].write_to_path(home / "cert.pem")
         certificate.private_key_pem.write_to_path(home / "key.pem")
         (home / "mail").mkdir()
@@ -376,7 +392,7 @@ class S3Origin:
 
     @property
     def address(self) -> str:
-        return f"http://127.0.0.1:{self.port}/papers"
+        return f"http://{HOST}:{self.port}/papers"
 
     def put(self, name: str, text: str) -> None:
         data = text.encode()
@@ -386,7 +402,7 @@ class S3Origin:
         self.client.remove_object("papers", f"{name}.txt")
 
     def reader(self, is_allowed: IsAllowed) -> SourceReader:
-        return S3SourceReader(guard=HostGuard(is_allowed=is_allowed), credentials=CredentialsFolder(self.folder))
+        return S3SourceReader(guard=guard_of(is_allowed), credentials=CredentialsFolder(self.folder))
 
 
 @contextmanager

@@ -32,7 +32,7 @@ _HINTS = (
     ("Permission denied", "The server refuses the key: check `user` and `key_file` of the credentials."),
     ("Host key verification failed", "The server's key is not known: put it into `known_hosts` of the credentials."),
     ("couldn't find remote ref", "There is no such branch or tag."),
-    ("unable to update url base from redirection", "The server sends on to another address: write that one."),
+    ("requested URL returned error: 30", "The server sends on to another address: write that one."),
     ("dubious ownership", "The repository belongs to another user of this machine: give it to the worker's."),
     ("does not appear to be a git repository", "There is no repository at this address."),
     ("not found", "There is no repository at this address, or it is private and needs credentials."),

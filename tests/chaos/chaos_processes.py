@@ -23,14 +23,13 @@ import psutil
 from chaos_plan import Kill, Target
 from chaos_postgres import KillablePostgres
 from chaos_proxy import FailingProxy
+from preloaded import PRELOADED
 
 from app.cli import main
 from app.edge.connection import read_connection, write_connection
 
 _CONTEXT = multiprocessing.get_context("forkserver")
-_CONTEXT.set_forkserver_preload(
-    ["app.cli", "app.wiring.services", "app.wiring.ingestion", "transformers.models.qwen2.modeling_qwen2"]
-)
+_CONTEXT.set_forkserver_preload(PRELOADED)
 _TICK_S = 0.02
 _INTERPOSE_S = 0.002
 _TARGET_TIMEOUT_S = 120

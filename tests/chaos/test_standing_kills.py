@@ -1,5 +1,5 @@
-"""Standing searches while workers and the index are killed: exactly the new chunks that a search of that strength
-finds, each told once, and none of other collections."""
+"""Standing searches while workers, the index and the web process are killed: exactly the new chunks that a search of
+that strength finds, each told once, and none of other collections."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ import pytest
 from chaos_plan import Kill, Target
 from chaos_processes import Supervisor, begin_imports
 from chaos_run import DTYPE, LEASE_S, patiently, wait_until_idle
+from chaos_web import KillableWeb
 
 from app.search.calibration import Scale, shares_words
 from app.services import Services
@@ -78,8 +79,13 @@ def a_text(random: Random) -> str:
     return ". ".join(" ".join(random.choice(WORDS) for _ in range(8)) for _ in range(random.randint(1, 6)))
 
 
-def add(services: Services, collection: str, numbers: range, random: Random) -> None:
+def add(services: Services, collection: str, numbers: range, random: Random, web: KillableWeb | None = None) -> None:
+    """Through the web process where there is one."""
     for number in numbers:
+        if web is not None:
+            body = {"collection": collection, "uri": f"text://{number}", "text": a_text(random)}
+            web.ask("POST", "/api/v1/documents", json=body)
+            continue
         source = text_source(f"text://{number}", a_text(random))
         patiently(lambda source=source: services.library.add_document(collection, source))  # type: ignore[misc]
 
@@ -126,12 +132,24 @@ def wait_until_delivered(services: Services, told: dict[str, set[str]], receiver
     raise AssertionError("not all of it was delivered")
 
 
+def read_and_mark(web: KillableWeb, searches: list[str]) -> dict[str, set[str]]:
+    """What a person is shown of each search; what they mark as seen stays so when the process is killed."""
+    found = {}
+    for search in searches:
+        path = f"/api/v1/saved-searches/{search}/news"
+        found[search] = {each["chunk_id"] for each in web.ask("GET", f"{path}?limit=500")}
+        web.ask("POST", f"{path}/seen", json={"chunk_ids": sorted(found[search])})
+    web.kill()
+    assert all(web.ask("GET", f"/api/v1/saved-searches/{each}/news?limit=500") == [] for each in searches)
+    return found
+
+
 @pytest.mark.parametrize(
-    ("seed", "kills", "documents"),
-    [(1, 2, 25), *(pytest.param(seed, 20, 60, marks=pytest.mark.long) for seed in (2, 3))],
+    ("seed", "kills", "documents", "has_web"),
+    [(1, 2, 25, False), *(pytest.param(seed, 20, 60, seed == 3, marks=pytest.mark.long) for seed in (2, 3))],
 )
 def test_each_new_chunk_is_told_once_across_kills(
-    model: Path, tmp_path: Path, seed: int, kills: int, documents: int
+    model: Path, tmp_path: Path, seed: int, kills: int, documents: int, has_web: bool
 ) -> None:
     begin_imports()
     random, home = Random(seed), tmp_path / "home"
@@ -156,11 +174,16 @@ def test_each_new_chunk_is_told_once_across_kills(
         before = set(points_of(services, WATCHED))
         collections = watch_all(services, receiver.port)
         coming = range(documents - 10, documents + int(SHARE_NEW * documents))
-        adding = threading.Thread(target=add, args=(services, WATCHED, coming, random))
+        web = opened.enter_context(KillableWeb(environment, log_file=tmp_path / "web.log")) if has_web else None
+        adding = threading.Thread(target=add, args=(services, WATCHED, coming, Random(seed), web))
         adding.start()
         for _ in range(kills):
             time.sleep(random.uniform(0.2, 1.5))
-            target = random.choice((Target.WORKER, Target.WORKER, Target.EDGE))
+            target = random.choice((Target.WORKER, Target.WORKER, Target.EDGE, *([None, None] if web else [])))
+            if target is None:
+                assert web is not None
+                web.kill()
+                continue
             supervisor.kill(Kill(target, random.randrange(2), at_work=True, gap_s=0, pause_s=random.uniform(0, 0.5)))
         adding.join()
         wait_until_idle(services)
@@ -177,8 +200,10 @@ def test_each_new_chunk_is_told_once_across_kills(
         assert any(wanted.values())
         assert not any(found for search, found in told.items() if collections[search] == OTHER)
         wait_until_delivered(services, told, receiver)
+        by_web = web.kills if web is not None else 0
+        assert web is None or (by_web > 0 and read_and_mark(web, list(collections)) == told)
     # A delivery that came twice, by the same id, told the same; no chunk is in two of them.
     assert all(len(set(sent)) == 1 for sent in receiver.deliveries.values())
     once = Counter((sent[0][0], chunk) for sent in receiver.deliveries.values() for chunk in sent[0][1])
     assert set(once.values()) == {1}
-    assert sum(supervisor.kills.values()) == kills
+    assert sum(supervisor.kills.values()) + by_web == kills

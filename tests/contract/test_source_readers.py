@@ -4,6 +4,7 @@ asks nothing private, and tells no password."""
 from __future__ import annotations
 
 import logging
+import ssl
 from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import timedelta
@@ -25,7 +26,7 @@ from source_origins import (
 from app.collections.recurring_sources import SourceSchedule
 from app.types.access import OPERATOR
 from app.types.documents import utc_now
-from app.types.sources import Mark, RecurringSource
+from app.types.sources import Mark, RecurringSource, SourceOptions
 from ingest.addresses import is_public
 
 pytestmark = pytest.mark.xdist_group("source_readers")  # the servers are shared
@@ -120,7 +121,7 @@ def test_it_adds_changes_and_deletes(rounds: Rounds) -> None:
     assert (found.removed, found.changed, found.items, rounds.holds("gone out")) == (1, 0, 1, True)
 
 
-def test_what_a_list_says_is_unchanged_is_not_asked_for(rounds: Rounds, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_list_says_is_unchanged_is_not_asked_for(rounds: Rounds) -> None:
     rounds.origin.put("tide", "The tide comes.")
     rounds.origin.put("heron", "A grey heron.")
     rounds.again()
@@ -196,3 +197,67 @@ def test_passwords_are_told_nobody(rounds: Rounds, caplog: pytest.LogCaptureFixt
     kept = repr(rounds.catalog.recurring_source(rounds.source.id)) + caplog.text
     assert PASSWORD not in kept
     assert rounds.holds("tide comes")  # nothing was removed by rounds that failed
+
+
+@pytest.mark.parametrize("origin", ["imap"], indirect=True)
+def test_mail_folders_are_chosen_and_nothing_becomes_read(rounds: Rounds) -> None:
+    origin: Any = rounds.origin
+    origin.put("tide", "The tide comes.")
+    origin.put("oven", "The oven is hot.", at='"Entw&APw-rfe"')
+    origin.put("heron", "A grey heron.", at="Archive")
+    origin.options = SourceOptions(("Entwürfe", "Arch*"), credentials=NAME)
+    rounds.source = Rounds(rounds.toy, origin).source
+    found = rounds.again()
+    assert (found.items, found.error, rounds.holds("oven is hot", "grey heron")) == (2, None, True)
+    assert any("Entw%C3%BCrfe;UIDVALIDITY=" in each for each in rounds.catalog.source_marks(rounds.source.id))
+    with origin.connected() as connection:
+        connection.select("Archive")
+        _, flags = connection.fetch("1", "(FLAGS)")
+        assert b"Seen" not in flags[0]
+        connection.close()
+        connection.delete("Archive")  # and it is made anew, with the same number for another message
+    del origin.uids["heron"]
+    origin.put("moon", "The moon is full.", at="Archive")
+    found = rounds.again()
+    assert (found.changed, found.removed, rounds.holds("oven is hot", "moon is full")) == (1, 1, True)
+
+
+@pytest.mark.parametrize("origin", ["imap"], indirect=True)
+def test_a_mail_server_without_a_trusted_certificate_gets_no_password(rounds: Rounds) -> None:
+    origin: Any = rounds.origin
+    origin.put("tide", "The tide comes.")
+    trusted, origin.tls = origin.tls, ssl.create_default_context()
+    assert "certificate is not accepted" in str(rounds.again().error)
+    origin.tls = trusted
+    assert rounds.again().changed == 1
+
+
+@pytest.mark.parametrize("origin", ["s3"], indirect=True)
+def test_objects_are_chosen_by_prefix_and_pattern(rounds: Rounds) -> None:
+    origin: Any = rounds.origin
+    for name in ("docs/tide", "docs/.hidden", "docs/old/heron", "notes/oven", "docs/\u00fc & \u00df"):
+        origin.put(name, f"Of {name}.")
+    address = f"{origin.address}/docs/"
+    rounds.source = rounds.catalog.add_recurring_source(
+        "library", origin.kind, address, every=timedelta(hours=1), removes=True, owner=OPERATOR.name,
+        options=SourceOptions(("*.txt", "!docs/old/**"), credentials=NAME),
+    )  # fmt: skip
+    rounds.catalog.delete_recurring_source(rounds.catalog.recurring_sources("library")[0].id)
+    found = rounds.again()
+    assert (found.items, found.error) == (3, None)
+    assert rounds.holds("Of docs/tide", "Of docs/.hidden", "Of docs/\u00fc & \u00df")
+    origin.put("docs/tide", "Of docs/tide.")  # the same, written again
+    assert rounds.again().changed == 0
+
+
+@pytest.mark.parametrize("origin", ["s3"], indirect=True)
+def test_a_bucket_that_denies_access_or_is_not_there_says_so(rounds: Rounds) -> None:
+    rounds.origin.put("tide", "The tide comes.")
+    moto_core = pytest.importorskip("moto.core")
+    found = moto_core.set_initial_no_auth_action_count(0)(rounds.again)()
+    assert "does not know this `user`" in str(found.error)
+    rounds.source = rounds.catalog.add_recurring_source(
+        "library", rounds.origin.kind, f"{rounds.origin.address}-gone", every=timedelta(hours=1), removes=True,
+        owner=OPERATOR.name,
+    )  # fmt: skip
+    assert "no such bucket" in str(rounds.again().error)

@@ -16,10 +16,10 @@ from collections.abc import Mapping, Sequence
 from multiprocessing.reduction import DupFd
 from typing import IO, Any, Self
 
+from preloaded import PRELOADED
+
 _programs = multiprocessing.get_context("forkserver")
-_programs.set_forkserver_preload(
-    ["app.cli", "app.wiring.services", "app.wiring.web", "app.wiring.ingestion", "embedder.checkpoint"]
-)
+_programs.set_forkserver_preload(PRELOADED)
 
 
 class ForkedProgram:

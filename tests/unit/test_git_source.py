@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
 import pytest
-from source_origins import NAME, BareRepository, free_port, wait_until
+from source_origins import HOST, NAME, BareRepository, free_port, guard_of, serving, wait_until
 
 from app.collections.credentials_folder import CredentialsFolder
 from app.errors import DocumentError, InputError, LeaseLostError
@@ -22,7 +24,6 @@ from app.types.sources import Listing, Mark, RecurringSource, SourceKind, Source
 from ingest.addresses import is_public
 from ingest.recurring.git import GitSourceReader
 from ingest.recurring.git_program import GitLimits
-from ingest.recurring.hosts import HostGuard
 
 MARKS: dict[str, Mark] = {}
 
@@ -40,8 +41,8 @@ def source_of(address: str, *, owner: str = OPERATOR.name, **options: Any) -> Re
 
 
 def reader_of(folder: Path, *, is_allowed: Any = lambda _: True, limits: GitLimits | None = None) -> GitSourceReader:
-    guard, own = HostGuard(is_allowed=is_allowed), CredentialsFolder(folder)
-    return GitSourceReader(guard=guard, credentials=own, folder=folder, limits=limits)
+    own = CredentialsFolder(folder)
+    return GitSourceReader(guard=guard_of(is_allowed), credentials=own, folder=folder, limits=limits)
 
 
 def names(listing: Listing) -> list[str]:
@@ -150,6 +151,16 @@ def test_a_lease_that_is_lost_ends_the_program(repository: BareRepository, monke
         opened.items()
 
 
+def test_what_a_killed_worker_left_is_removed_after_a_day(repository: BareRepository) -> None:
+    old, young, other = (_folder(repository.folder / name) for name in ("git-old", "git-young", "digits"))
+    (_folder(old / "objects") / "pack").write_bytes(b"x")
+    for each in (old, other):
+        os.utime(each, (0, 0))
+    repository.put("a.md", "a")
+    assert listed(repository) == ["a.md"]
+    assert [each.exists() for each in (old, young, other)] == [False, True, True]
+
+
 def test_disks_of_this_machine_are_the_operators(repository: BareRepository) -> None:
     source = source_of(repository.bare.as_uri(), owner="anna")
     with (
@@ -160,12 +171,32 @@ def test_disks_of_this_machine_are_the_operators(repository: BareRepository) -> 
 
 
 def test_a_name_that_leads_to_a_private_address_is_not_asked(repository: BareRepository) -> None:
-    for address in ("ssh://git@localhost/handbook.git", "https://localhost/handbook.git"):
+    for address in (f"ssh://git@{HOST}/handbook.git", f"https://{HOST}/handbook.git"):
         with (
             pytest.raises(DocumentError, match="not on the public internet"),
             reader_of(repository.folder, is_allowed=is_public).open(source_of(address), MARKS, beat=lambda: None),
         ):
             pass  # pragma: no cover
+
+
+def test_a_server_that_sends_on_elsewhere_is_not_followed(repository: BareRepository) -> None:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(302)
+            self.send_header("Location", f"http://127.0.0.1:{self.server.server_address[1]}/elsewhere.git{self.path}")
+            self.end_headers()
+            asked.append(self.path)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    asked: list[str] = []
+    with serving(Handler) as port:
+        source = source_of(f"http://{HOST}:{port}/handbook.git")
+        reading = reader_of(repository.folder).open(source, MARKS, beat=lambda: None)
+        with reading as opened, pytest.raises(DocumentError, match="another address"):
+            opened.items()
+    assert len(asked) == 1
 
 
 @contextmanager
@@ -194,8 +225,8 @@ def test_over_ssh_by_a_key_and_to_a_known_host_alone(repository: BareRepository,
     repository.put("a.md", "The tide.")
     folder = _folder(tmp_path / "ssh")
     with ssh_server(folder) as port:
-        address = f"ssh://root@localhost:{port}{repository.bare}"
-        own = f"address = ssh://localhost:{port}\nkey_file = {folder}/own\nknown_hosts = {folder}/known\n"
+        address = f"ssh://root@{HOST}:{port}{repository.bare}"
+        own = f"address = ssh://{HOST}:{port}\nkey_file = {folder}/own\nknown_hosts = {folder}/known\n"
         (tmp_path / NAME).write_text(own)
         source = source_of(address, credentials=NAME)
 
@@ -208,13 +239,11 @@ def test_over_ssh_by_a_key_and_to_a_known_host_alone(repository: BareRepository,
 
         with pytest.raises(DocumentError, match="known_hosts"):
             read()
-        (folder / "known").write_text(f"[localhost]:{port} {(folder / 'host.pub').read_text()}")
+        (folder / "known").write_text(f"[{HOST}]:{port} {(folder / 'host.pub').read_text()}")
         assert read() == b"The tide."
 
 
 def _listens(port: int) -> bool:
-    import socket
-
     with socket.socket() as found:
         return found.connect_ex(("127.0.0.1", port)) == 0
 
