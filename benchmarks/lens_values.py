@@ -22,8 +22,9 @@ import numpy as np
 import torch
 
 from app.search.aspects import background_phrases
-from app.search.value_distributions import distributions, fits, similarities, value_cosines
+from app.search.value_distributions import QUERY_TEMPERATURE, distributions, fits, similarities, value_cosines
 from embedder import Encoder, load_encoder
+from embedder.mentions import mentions
 
 _BACKGROUND = 256
 _OTHERS = 6  # aspects whose texts are asked for values that they do not have
@@ -114,17 +115,23 @@ def main() -> None:
     triplets = compose(aspects, rng, each=options.composed)
     found = encoder.encode_documents([text for each in triplets for text in each[1:]]).reshape(len(triplets), 3, -1)
     by_vector = [query @ positive > query @ negative for query, positive, negative in found]
-    by_values = []
+    by_values, by_product = [], []
     for triplet, three in zip(triplets, found, strict=True):
-        p = distributions(value_cosines(three, names[triplet.aspect], range(len(names[triplet.aspect]))))
+        values, owners = list(aspects[triplet.aspect]["values"]), range(len(names[triplet.aspect]))
+        p = distributions(value_cosines(three, names[triplet.aspect], owners))
         _, positive, negative = similarities(p, p[0])
         by_values.append(positive > negative)
+        cosines = value_cosines(three, names[triplet.aspect], owners, mentions(triplet[1:], values))
+        p = distributions(cosines[1:])
+        positive, negative = similarities(p, distributions(cosines[:1], QUERY_TEMPERATURE)[0])
+        by_product.append(positive > negative)
     print(f"{options.model}, {len(aspects)} aspects, {len(right)} texts, {len(triplets)} composed triplets")
     print("| measure | of 100 |\n|---|---|")
     for name, outcomes in (
         ("names: the nearest is the text's own", right),
         ("composed: by the cosine of vectors", by_vector),
         ("composed: by the cosine of distributions", by_values),
+        ("composed: as searches read values", by_product),
         ("composed: by the cosine of soft tokens among the names", by_soft_tokens(encoder, aspects, triplets)),
         ("fits: texts with the right name that fit it", own),
         ("fits: texts of other aspects that fit none", [not each for each in other]),
