@@ -2,7 +2,8 @@
 
 `names`: texts whose own value is the nearest name; `composed`: two sentences of two aspects joined, where the text that
 shares the wanted value must be more alike than the one that shares the other (chance 50), by the cosine of vectors and
-by that of distributions; `fits`: texts that fit one of their aspect's values, and texts of other aspects that fit none.
+by that of distributions, from vectors and from the model's soft tokens under the instruction, of which only the words
+of the names are kept; `fits`: texts that fit one of their aspect's values, and texts of other aspects that fit none.
 
     python -m benchmarks.lens_values --aspects data/dev/aspects.jsonl.gz
 """
@@ -18,10 +19,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import torch
 
 from app.search.aspects import background_phrases
-from app.search.value_distributions import distributions, fits, similarities, value_cosines
-from embedder import load_encoder
+from app.search.value_distributions import QUERY_TEMPERATURE, distributions, fits, similarities, value_cosines
+from embedder import Encoder, load_encoder
+from embedder.mentions import mentions
 
 _BACKGROUND = 256
 _OTHERS = 6  # aspects whose texts are asked for values that they do not have
@@ -56,6 +59,34 @@ def _sentences(aspect: dict, rng: random.Random) -> tuple[str, str, str]:
     return first, second, rng.choice(aspect["values"][otherwise])
 
 
+def among_names(encoder: Encoder, texts: Sequence[str], instruction: str, names: Sequence[str]) -> np.ndarray:
+    """(n, V): how much of the soft tokens of all steps is of each name's words, the heaviest of them, in parts of 1."""
+    entries = {word: at for at, word in enumerate(encoder.soft_token_words())}
+    own = [[entries[word] for word in name.lower().split() if word in entries] for name in names]
+    weights = np.zeros((len(texts), len(names)))
+
+    def on_step(rows: Sequence[int], step: int, soft_token: torch.Tensor) -> None:
+        for column, words in enumerate(own):
+            if words:
+                weights[list(rows), column] += soft_token[:, words].amax(dim=1).double().numpy()
+
+    steps = encoder.contract.default_query_steps
+    encoder.watch_soft_tokens(texts, on_step, instruction=instruction, steps=steps)
+    return weights / np.maximum(weights.sum(axis=1, keepdims=True), 1e-12)
+
+
+def by_soft_tokens(encoder: Encoder, aspects: Sequence[dict], triplets: Sequence[Composed]) -> list[bool]:
+    found = []
+    for at, aspect in enumerate(aspects):
+        own = [each for each in triplets if each.aspect == at]
+        texts = [text for each in own for text in each[1:]]
+        read = among_names(encoder, texts, aspect["instructions"][0], list(aspect["values"])).reshape(len(own), 3, -1)
+        for three in read:
+            _, positive, negative = similarities(three, three[0])
+            found.append(bool(positive > negative))
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--aspects", type=Path, required=True, help="a file of aspects with values and sentences")
@@ -84,17 +115,24 @@ def main() -> None:
     triplets = compose(aspects, rng, each=options.composed)
     found = encoder.encode_documents([text for each in triplets for text in each[1:]]).reshape(len(triplets), 3, -1)
     by_vector = [query @ positive > query @ negative for query, positive, negative in found]
-    by_values = []
+    by_values, by_product = [], []
     for triplet, three in zip(triplets, found, strict=True):
-        p = distributions(value_cosines(three, names[triplet.aspect], range(len(names[triplet.aspect]))))
+        values, owners = list(aspects[triplet.aspect]["values"]), range(len(names[triplet.aspect]))
+        p = distributions(value_cosines(three, names[triplet.aspect], owners))
         _, positive, negative = similarities(p, p[0])
         by_values.append(positive > negative)
+        cosines = value_cosines(three, names[triplet.aspect], owners, mentions(triplet[1:], values))
+        p = distributions(cosines[1:])
+        positive, negative = similarities(p, distributions(cosines[:1], QUERY_TEMPERATURE)[0])
+        by_product.append(positive > negative)
     print(f"{options.model}, {len(aspects)} aspects, {len(right)} texts, {len(triplets)} composed triplets")
     print("| measure | of 100 |\n|---|---|")
     for name, outcomes in (
         ("names: the nearest is the text's own", right),
         ("composed: by the cosine of vectors", by_vector),
         ("composed: by the cosine of distributions", by_values),
+        ("composed: as searches read values", by_product),
+        ("composed: by the cosine of soft tokens among the names", by_soft_tokens(encoder, aspects, triplets)),
         ("fits: texts with the right name that fit it", own),
         ("fits: texts of other aspects that fit none", [not each for each in other]),
     ):

@@ -78,8 +78,10 @@ def write_credentials(
 
 
 @contextmanager
-def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[int]:
+def serving(handler: type[BaseHTTPRequestHandler], *, tls: SSLContext | None = None) -> Iterator[int]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
         yield server.server_port

@@ -95,10 +95,10 @@ def source_routes(sources: RecurringSources) -> APIRouter:
             sources.add(name, new.kind, new.address, every=every, removes=new.removes, options=options)
         )
 
-    @routes.get("/source-credentials")
-    def list_source_credentials() -> list[str]:
+    @routes.get("/source-credentials", responses=PAGE_HEADERS)
+    def list_source_credentials(page: Page) -> list[str]:
         """Names of the credentials that sources of the caller may use."""
-        return sources.credentials()
+        return page.of(sources.credentials())
 
     @routes.post("/sources/{source_id}/run", status_code=202)
     def run_source(source_id: str) -> RecurringSourceAnswer:

@@ -74,12 +74,14 @@ def list_sources(collection: InCollection, as_json: console.JsonLines = False) -
             each.changed,
             each.removed,
             each.failed,
+            f"{each.last_at:%Y-%m-%d %H:%M}" if each.last_at else "",
             f"{each.next_at:%Y-%m-%d %H:%M}",
             each.error or "",
         )
         for each in found
     ]
-    console.print_table(("id", "kind", "address", "items", "changed", "removed", "failed", "next", "error"), rows)
+    names = ("id", "kind", "address", "items", "changed", "removed", "failed", "last", "next", "error")
+    console.print_table(names, rows)
 
 
 @sources.command("run")

@@ -12,6 +12,7 @@ import numpy as np
 
 from app.services import Services
 from app.types.documents import Document, DocumentState, JobState
+from app.vectors.filters import NUMBERS_FIELD
 from app.vectors.points import WORDS
 
 _MOST_DOCUMENTS = 10_000
@@ -121,7 +122,8 @@ def _points_by_document(services: Services, index: str) -> dict[str, list[Stored
         for record in records:
             metadata = dict(record.payload["metadata"])
             document_id = metadata.pop("document_id", "?")
-            payload = json.dumps({**record.payload, "metadata": metadata}, sort_keys=True)
+            given = {key: value for key, value in record.payload.items() if key != NUMBERS_FIELD or value}  # {}: none
+            payload = json.dumps({**given, "metadata": metadata}, sort_keys=True)
             sparse = record.vector[WORDS]
             words = dict(zip(sparse.indices, sparse.values, strict=True))
             found[document_id].append(StoredPoint(str(record.id), payload, np.array(record.vector[""]), words))

@@ -17,6 +17,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+sys.path.append(str(Path(__file__).parents[1]))  # what tests of all kinds share
+
 from chaos_model import tiny_model
 from chaos_run import ChaosSettings, run_seed
 

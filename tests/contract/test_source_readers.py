@@ -4,6 +4,7 @@ asks nothing private, and tells no password."""
 from __future__ import annotations
 
 import logging
+import ssl
 from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import timedelta
@@ -219,6 +220,16 @@ def test_mail_folders_are_chosen_and_nothing_becomes_read(rounds: Rounds) -> Non
     origin.put("moon", "The moon is full.", at="Archive")
     found = rounds.again()
     assert (found.changed, found.removed, rounds.holds("oven is hot", "moon is full")) == (1, 1, True)
+
+
+@pytest.mark.parametrize("origin", ["imap"], indirect=True)
+def test_a_mail_server_without_a_trusted_certificate_gets_no_password(rounds: Rounds) -> None:
+    origin: Any = rounds.origin
+    origin.put("tide", "The tide comes.")
+    trusted, origin.tls = origin.tls, ssl.create_default_context()
+    assert "certificate is not accepted" in str(rounds.again().error)
+    origin.tls = trusted
+    assert rounds.again().changed == 1
 
 
 @pytest.mark.parametrize("origin", ["s3"], indirect=True)

@@ -118,7 +118,9 @@ ROUTES: Mapping[tuple[str, str], Case] = {
     ("POST", "/api/v1/answer"): Case(READER, at("/api/v1/answer", json=ASKED)),
     ("GET", "/api/v1/saved-searches"): Case(READER, at("/api/v1/saved-searches"), of_collection=False),
     ("POST", "/api/v1/saved-searches"): Case(
-        READER, at("/api/v1/saved-searches", json={"name": "mine", "request": {"query": "cat"}}), of_collection=False
+        READER,
+        at("/api/v1/saved-searches", json={"name": "mine", "request": {"query": "cat", "collection": "{collection}"}}),
+        of_collection=False,
     ),
     ("GET", "/api/v1/saved-searches/{search_id}"): Case(
         READER, at("/api/v1/saved-searches/mine"), of_collection=False, may_fail=(404,)

@@ -317,6 +317,7 @@ def test_openapi_names_every_route_with_its_errors(lasting_client: TestClient) -
         "/api/v1/saved-searches/{search_id}/news/seen",
         "/api/v1/saved-searches/{search_id}/watch",
         "/api/v1/saved-searches/{search_id}/watch/feed",
+        "/api/v1/source-credentials",
         "/api/v1/sources/{source_id}",
         "/api/v1/sources/{source_id}/run",
         "/api/v1/standing-searches",

@@ -151,6 +151,16 @@ def test_a_lease_that_is_lost_ends_the_program(repository: BareRepository, monke
         opened.items()
 
 
+def test_what_a_killed_worker_left_is_removed_after_a_day(repository: BareRepository) -> None:
+    old, young, other = (_folder(repository.folder / name) for name in ("git-old", "git-young", "digits"))
+    (_folder(old / "objects") / "pack").write_bytes(b"x")
+    for each in (old, other):
+        os.utime(each, (0, 0))
+    repository.put("a.md", "a")
+    assert listed(repository) == ["a.md"]
+    assert [each.exists() for each in (old, young, other)] == [False, True, True]
+
+
 def test_disks_of_this_machine_are_the_operators(repository: BareRepository) -> None:
     source = source_of(repository.bare.as_uri(), owner="anna")
     with (
