@@ -205,7 +205,7 @@ def test_what_was_found_is_printed_in_the_form_that_is_asked_for(run: Run, url: 
     assert "--json is the format json" in run(*question, "--format", "csv", "--json", code=2).stderr
 
 
-def test_saved_searches_are_listed_asked_and_deleted(run: Run, url: str) -> None:
+def test_saved_searches_are_listed_asked_and_deleted(run: Run, same_catalog: None, url: str) -> None:
     request = {"query": "cat on a sofa", "collection": "library", "mode": "dense", "limit": 3}
     with open_catalog() as catalog:
         catalog.save_search("operator", "cats", request)
