@@ -37,8 +37,8 @@ def open_services(settings: Settings | None = None, *, needs_model: bool = False
             opened.callback(edge.stop)
             edge.begin()  # it takes as long as the imports of the wiring, and has a processor of its own
         embedder = embedder_of(settings)
-        if needs_model and settings.embedder_url is None:
-            embedder.begin()  # type: ignore[attr-defined]
+        if needs_model:
+            wiring("embedders").begin_loading(embedder)
         yield opened.enter_context(wiring("services").open_services(settings, embedder=embedder, edge=edge))
 
 

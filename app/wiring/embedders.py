@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from app.ports.parts import Embedder
 from app.settings import Settings
 from app.wiring.embedding import LocalEmbedder, tokenizer_json
 from app.wiring.remote import RemoteEmbedder
@@ -12,6 +13,12 @@ def embedder_for(settings: Settings, *, device: str | None = None) -> LocalEmbed
     if settings.embedder_url is not None:
         return RemoteEmbedder.of(settings)
     return LocalEmbedder.of(settings, device=device)
+
+
+def begin_loading(embedder: Embedder) -> None:
+    """Of a model in this process, beside what else has to start."""
+    if isinstance(embedder, LocalEmbedder):
+        embedder.begin()
 
 
 def tokenizer_for(settings: Settings) -> str:

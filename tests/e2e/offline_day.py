@@ -11,6 +11,7 @@ import sys
 import urllib.request
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).parents[1]))  # what tests of all kinds share
 from gircse_program import Gircse
 
 

@@ -98,7 +98,7 @@ def test_json_is_what_everybody_else_gets(client: TestClient) -> None:
 
 def test_job_is_watched_until_it_has_ended(client: TestClient, toy_services: Any) -> None:
     job_id = client.post("/api/v1/documents", json={"text": "Penguins swim."}).json()["job"]["id"]
-    worker = threading.Timer(0.2, toy_services.work_off)
+    worker = threading.Timer(0.6, toy_services.work_off)
     worker.start()
     events = events_of(client.get(f"/api/v1/jobs/{job_id}/events"))
     worker.join()
