@@ -185,7 +185,7 @@ def test_over_http(jazz: Any) -> None:
 
 
 def test_on_the_command_line(jazz: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search, "open_services", lambda _: nullcontext(jazz.services))
+    monkeypatch.setattr(search, "open_services", lambda _, **__: nullcontext(jazz.services))
     run = CliRunner().invoke(cli.app, ["search", "jazz", "-c", "library", "-i", "", "--exclude", "york", "--local"])
     assert "not about york: 1 candidates ranked lower" in " ".join(run.output.split())
     run = CliRunner().invoke(
