@@ -509,3 +509,17 @@ def test_moments_are_written_as_people_do() -> None:
     assert ">2024-02-31T00:00:00<" in drawn  # there is none
     with speaking("de"):
         assert ">01.05.24, 12:30<" in render_facets({"date": values}, {})
+
+
+def test_what_further_steps_changed_is_shown_beside_each_passage() -> None:
+    first, second, third = (hit(rank=rank, chunk=HitChunk(f"c{rank}", "A text.", 0, 7, None)) for rank in (1, 2, 3))
+    before = result(second, replace(third, rank=5), steps=1)
+    html = shown(result(first, second, replace(third, rank=3)), before=before)
+    moves = re.findall(r'class="move ([\w-]+)" title="([^"]+)"', html)
+    assert moves == [
+        ("is-new", "Not among the first ranks after the first look"),
+        ("is-up", "Rose by 2 while the query was refined"),
+    ]
+    fell = shown(result(replace(second, rank=3)), before=result(second, steps=1))
+    assert "Fell by 1 while the query was refined" in fell
+    assert 'class="move' not in shown(result(first, second))
