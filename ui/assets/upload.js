@@ -54,8 +54,17 @@ async function waitForOffered() {
   }
 }
 
+/* The list follows the field: what is handed in meanwhile goes where the field says. */
+async function waitForField() {
+  const field = content.querySelector('#documents-collection input');
+  for (let waited = 0; field?.value && field.value !== target().name && waited < 3_000; waited += 50) {
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+}
+
 async function ensureCollection() {
   await waitForOffered();
+  await waitForField();
   const { name, isNew } = target();
   if (!name) throw new Error(gircse.text('Choose a collection first, or write the name of a new one.'));
   if (isNew) await post('collections', { name }).catch((error) => { if (error.status !== 409) throw error; });
