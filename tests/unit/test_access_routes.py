@@ -699,6 +699,9 @@ def test_a_key_hears_of_its_users_searches_of_what_it_covers_alone(application: 
         services.library.ensure_collection(name)
     headers = application.as_("editor of all with a key for own")
     owner = client.get("/api/v1/me", headers=headers).json()["name"]
+    client.delete("/api/v1/history", headers=headers)
+    for each in services.catalog.saved_searches(owner):  # of the tests before
+        services.catalog.delete_saved_search(owner, each.id)
     hidden = {"query": MARKER, "collection": HIDDEN}
     kept = [services.catalog.save_search(owner, f"of {name}", {**hidden, "collection": name}) for name in (HIDDEN, "*")]
     services.catalog.record_search(owner, hidden, keep=9)
