@@ -5,9 +5,10 @@ importing it takes longer than all else of a start.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import torch
 from safetensors.torch import load_file
@@ -25,6 +26,14 @@ _REQUIRED: dict[str, tuple[object, ...]] = {
     "is_decoder": (None, False),
     "add_cross_attention": (None, False),
 }
+
+
+class HasBody(Protocol):
+    @property
+    def base_model(self) -> nn.Module: ...
+
+
+Model = TypeVar("Model", bound=HasBody)
 
 
 class BertModules(nn.Module):
@@ -58,23 +67,36 @@ class BertModules(nn.Module):
 
 def load_bert(folder: Path) -> BertModules | None:
     """Float32, from safetensors. None where the model is another, or has parts that are not built here."""
+    return load_modules(folder, BertModules, body=_BODY, unread=_UNREAD, required=_REQUIRED)
+
+
+def load_modules(
+    folder: Path,
+    build: Callable[[SimpleNamespace], Model],
+    *,
+    body: str,
+    unread: tuple[str, ...],
+    required: Mapping[str, tuple[object, ...]],
+) -> Model | None:
+    """`body` is what stands before every name in some files, `unread` begins names that are left out, and an entry of
+    the configuration must have one of the `required` values. None where the model is another, or has other parts."""
     config = read_model_config(folder)
     files = sorted(folder.glob("*.safetensors"))
-    if len(files) != 1 or any(config.get(entry) not in allowed for entry, allowed in _REQUIRED.items()):
+    if len(files) != 1 or any(config.get(entry) not in allowed for entry, allowed in required.items()):
         return None
     try:
         with torch.device("meta"):  # the file's tensors take the place of all
-            model = BertModules(SimpleNamespace(**config))
+            model = build(SimpleNamespace(**config))
     except AttributeError:
         return None  # an entry left to transformers' defaults
     weights = {
-        name.removeprefix(_BODY): tensor.float()
+        name.removeprefix(body): tensor.float()
         for name, tensor in load_file(files[0]).items()
-        if not name.removeprefix(_BODY).startswith(_UNREAD)
+        if not name.removeprefix(body).startswith(unread)
     }
-    if {name: tensor.shape for name, tensor in weights.items()} != shapes_of(model.bert):
+    if {name: tensor.shape for name, tensor in weights.items()} != shapes_of(model.base_model):
         return None
-    model.bert.load_state_dict(weights, assign=True)
+    model.base_model.load_state_dict(weights, assign=True)
     return model
 
 

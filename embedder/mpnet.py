@@ -7,15 +7,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import torch
-from safetensors.torch import load_file
 from torch import nn
 
-from embedder.bert import empty_embedding, modules_of, output_block, read_model_config, shapes_of
+from embedder.bert import empty_embedding, load_modules, modules_of, output_block
 
 _BODY = "mpnet."  # before every name in files that hold a head, too
 _UNREAD = ("pooler.", "lm_head.", "embeddings.position_ids")
-_REQUIRED: dict[str, object] = {"model_type": "mpnet", "hidden_act": "gelu"}
+_REQUIRED = {"model_type": ("mpnet",), "hidden_act": ("gelu",)}
 
 
 class MPNetModules(nn.Module):
@@ -53,24 +51,7 @@ class MPNetModules(nn.Module):
 
 def load_mpnet(folder: Path) -> MPNetModules | None:
     """Float32, from safetensors. None where the model is another, or has parts that are not built here."""
-    config = read_model_config(folder)
-    files = sorted(folder.glob("*.safetensors"))
-    if len(files) != 1 or any(config.get(entry) != value for entry, value in _REQUIRED.items()):
-        return None
-    try:
-        with torch.device("meta"):  # the file's tensors take the place of all
-            model = MPNetModules(SimpleNamespace(**config))
-    except AttributeError:
-        return None  # an entry left to transformers' defaults
-    weights = {
-        name.removeprefix(_BODY): tensor.float()
-        for name, tensor in load_file(files[0]).items()
-        if not name.removeprefix(_BODY).startswith(_UNREAD)
-    }
-    if {name: tensor.shape for name, tensor in weights.items()} != shapes_of(model.mpnet):
-        return None
-    model.mpnet.load_state_dict(weights, assign=True)
-    return model
+    return load_modules(folder, MPNetModules, body=_BODY, unread=_UNREAD, required=_REQUIRED)
 
 
 def _layer(config: SimpleNamespace) -> nn.Module:

@@ -121,8 +121,8 @@ def _page(found: _Scrolled) -> VectorPage:
     """Points without a dense vector, which are of other programs, are left out."""
     points = found.points
     if found.vectors is None:
-        points = [point for point in points if _dense_of(point.vector) is not None]
-        vectors = np.asarray([_dense_of(point.vector) for point in points], dtype=np.float32)
+        points = [point for point in points if dense_of(point.vector) is not None]
+        vectors = np.asarray([dense_of(point.vector) for point in points], dtype=np.float32)
     else:
         block = np.frombuffer(b64decode(found.vectors), dtype=_FLOAT32)
         vectors = block.reshape(len(points), -1) if points else block
@@ -139,7 +139,3 @@ def document_id_in(payload: Mapping[str, Any] | None) -> str:
 
 def _id_of(point_id: models.ExtendedPointId | None) -> PointId | None:
     return point_id if point_id is None or isinstance(point_id, int) else str(point_id)
-
-
-def _dense_of(vector: list[float] | Mapping[str, list[float]] | None) -> list[float] | None:
-    return vector.get("") if isinstance(vector, Mapping) else vector
