@@ -86,6 +86,13 @@ def test_a_tag_that_is_not_there_changes_nothing(
     assert "404" in capsys.readouterr().out
 
 
+def test_every_image_of_this_repository_has_a_digest() -> None:
+    texts = [(pin_images.ROOT / name).read_text(encoding="utf-8") for name in pin_images.FILES]
+    found = [(image.name, digest) for text in texts for image, digest in pin_images.images_in(text)]
+    assert {name for name, _ in found} == {"python", "postgres", "qdrant/qdrant"}
+    assert [name for name, digest in found if not digest] == []
+
+
 def test_a_release_needs_digests(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     root = root_of(tmp_path, "postgres:17.6")
     for command in (
