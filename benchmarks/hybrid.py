@@ -229,7 +229,7 @@ def search(services: Services, judged: Judged) -> Found:
         if is_tuning(text):
             for feedback in FEEDBACKS:
                 points = find_points(services.index, index, replace(instructed, limit=HITS), vectors, feedback=feedback)
-                ranked = best_documents([_uri(_of_document(each.point, uris)) for each in points.points])
+                ranked = best_documents([_uri(_of_document(each, uris)) for each in points.points])
                 found.feedbacks.setdefault(feedback, {})[key] = ranked
     return found
 
@@ -303,7 +303,7 @@ def _said(weights: Mapping[Leg, float]) -> str:
 
 
 def by_shares(legs: Mapping[Leg, Sequence[ScoredPoint]], weights: Mapping[Leg, float]) -> Ranking:
-    return best_documents([_uri(each.point) for each in fuse(legs, weights=weights)])
+    return best_documents([_uri(each) for each in fuse(legs, weights=weights)])
 
 
 def _documents_of(fused: Sequence[models.ScoredPoint]) -> Ranking:

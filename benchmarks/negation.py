@@ -155,7 +155,7 @@ def ask(services: Services, question: Question, unrelated: str) -> dict[str, lis
         points = find_points(
             services.index, index, topic, QueryVectors((moved / np.linalg.norm(moved)).tolist())
         ).points
-        found[system] = [uri_of(services, each.point.payload) for each in points]
+        found[system] = [uri_of(services, each.payload) for each in points]
     if question.values:
         values = tuple(LensValue(each) for each in question.values)
         found[VALUES] = search(replace(topic, values=values, exclude=(question.value,)))

@@ -30,11 +30,12 @@ from app.search.gircse_reranker import STEPS, GircseReranker, beginning_of
 from app.search.reranking import Candidate, rerank
 from app.search.retrieval import CHUNK_KEYS, QueryVectors, find_points
 from app.search.value_distributions import QUERY_TEMPERATURE, distributions, similarities, value_cosines
+from app.search.value_labels import ValueReadings
 from app.search.value_ranking import rank_by_values
 from app.testing import InMemoryVectorIndex
 from app.types.documents import Point, ScoredPoint
 from app.types.search import SearchMode, SearchRequest
-from app.types.values import LensValue, ValueReading
+from app.types.values import LensValue
 from app.wiring.embedding import LocalEmbedder
 from benchmarks.hybrid import COLLECTIONS, Judged, per_query, read_judged
 from embedder import Encoder, load_encoder
@@ -219,12 +220,12 @@ def rank(question: Question, system: str) -> list[int]:
         rows = np.array(question.rows)
         return rows[np.argsort(-(source.plain[rows] @ source.plain[question.row]), kind="stable")].tolist()
     points = first_ranking(question, "" if system == NONE else aspect)
-    candidates: Sequence[Candidate] = [Candidate(each) for each in points]
+    candidates: Sequence[Candidate] = [Candidate(RankedPoint(each)) for each in points]
     request = SearchRequest("", "", rerank=CANDIDATES)
     if system in (VALUES, BOTH):
-        readings = _readings(question, [int(each.point.id) for each in points])
-        ranked = rank_by_values(points, readings, value=None)
-        candidates = [Candidate(point, reading) for point, reading in ranked]
+        readings = _readings(question, [int(each.id) for each in points])
+        ranked = rank_by_values(points, readings)
+        candidates = [Candidate(RankedPoint(point), reading) for point, reading in ranked]
         request = SearchRequest("", "", rerank=CANDIDATES, values=(LensValue("a"), LensValue("b")))
     if system in (LOOK, LOOK_AT_ALL, BOTH):
         seen = source.whole if system == LOOK_AT_ALL else source.seen
@@ -233,7 +234,7 @@ def rank(question: Question, system: str) -> list[int]:
     return [int(each.ranked.point.id) for each in candidates]
 
 
-def first_ranking(question: Question, aspect: str) -> list[RankedPoint]:
+def first_ranking(question: Question, aspect: str) -> list[ScoredPoint]:
     """As a search in its default mode finds them; `aspect` is whose instruction it has, "" without one."""
     source = question.source
     if (question.row, aspect) not in source.found:
@@ -241,16 +242,17 @@ def first_ranking(question: Question, aspect: str) -> list[RankedPoint]:
         request = SearchRequest(text, source.name, limit=len(source.texts), mode=SearchMode.HYBRID)
         vectors = QueryVectors(source.asked[aspect][question.row].tolist(), source.plain[question.row].tolist())
         source.found[question.row, aspect] = find_points(source.index, source.name, request, vectors).points
-    return [each for each in source.found[question.row, aspect] if int(each.point.id) in question.rows]
+    return [each for each in source.found[question.row, aspect] if int(each.id) in question.rows]
 
 
-def _readings(question: Question, rows: Sequence[int]) -> list[ValueReading]:
+def _readings(question: Question, rows: Sequence[int]) -> ValueReadings:
     source, names = question.source, question.source.names[question.aspect]
     own = [question.row, *rows]
     said = source.said.setdefault(question.aspect, mentions(source.texts, source.values(question.aspect)))
     cosines = value_cosines(source.plain[own], names, range(len(names)), said[own])
     [query] = distributions(cosines[:1], QUERY_TEMPERATURE)
-    return [ValueReading("", 0.0, float(each)) for each in similarities(distributions(cosines[1:]), query)]
+    alike = similarities(distributions(cosines[1:]), query)
+    return ValueReadings([""], np.zeros(len(rows), dtype=np.int64), alike, alike)
 
 
 def precision(question: Question, ranked: Sequence[int]) -> float:

@@ -81,7 +81,7 @@ def report(judged: Judged, legs: Mapping[str, Legs]) -> None:
 def given(judged: Judged, key: str, legs: Legs) -> dict[str, int]:
     """Thumbs on the first documents that the defaults show."""
     points = fuse(legs, weights=WEIGHTS_AFTER_FEEDBACK)
-    names = [str(each.point.payload["metadata"]["document_id"]) for each in points]  # type: ignore[index]
+    names = [str(each.payload["metadata"]["document_id"]) for each in points]  # type: ignore[index]
     return {name: 3 * bool(judged.grades[key].get(name)) for name in dict.fromkeys(names[:THUMBS])}
 
 

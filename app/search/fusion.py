@@ -28,7 +28,7 @@ def fuse(
     weights: Mapping[Leg, float] = WEIGHTS,
     beyond: Mapping[Leg, Sequence[ScoredPoint]] = MappingProxyType({}),
     most: int | None = None,
-) -> list[RankedPoint]:
+) -> list[ScoredPoint]:
     """The best `most`, by the weighted mean of all scores, each as a share of the best one of its leg; ties by id.
 
     Each leg comes best first. What a leg of vectors did not find gets the lowest cosine that it found, which its own
@@ -46,15 +46,17 @@ def fuse(
         for point_id in by_id
     }
     order = sorted(totals, key=lambda point_id: (-totals[point_id], point_id))[:most]
-    ranks: dict[str, list[LegRank]] = {point_id: [] for point_id in order}
-    for leg, points in legs.items():
-        for rank, point in enumerate(points, start=1):
+    return [ScoredPoint(each, max(0.0, totals[each]), by_id[each].payload) for each in order]
+
+
+def rank_in_legs(points: Sequence[ScoredPoint], legs: Mapping[Leg, Sequence[ScoredPoint]]) -> list[RankedPoint]:
+    """Where each leg had each of the points."""
+    ranks: dict[str, list[LegRank]] = {each.id: [] for each in points}
+    for leg, found in legs.items():
+        for rank, point in enumerate(found, start=1):
             if point.id in ranks:
                 ranks[point.id].append(LegRank(leg, rank, point.score))
-    return [
-        RankedPoint(ScoredPoint(each, max(0.0, totals[each]), by_id[each].payload), tuple(ranks[each]))
-        for each in order
-    ]
+    return [RankedPoint(each, tuple(ranks[each.id])) for each in points]
 
 
 def leg_shares(

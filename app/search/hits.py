@@ -6,7 +6,6 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import cast
 
-from app.search.fusion import RankedPoint
 from app.search.joined_indexes import INDEX_KEY
 from app.search.reranking import Candidate
 from app.search.retrieval import CHUNK_KEYS, is_own
@@ -18,9 +17,9 @@ from app.types.search import Hit, HitChunk, HitDocument, NearDuplicate
 _log = logging.getLogger(__name__)
 
 
-def own_points(points: Sequence[RankedPoint]) -> list[RankedPoint]:
+def own_points(points: Sequence[ScoredPoint]) -> list[ScoredPoint]:
     """Those that are chunks of ours."""
-    own = [each for each in points if is_own(each.point.payload)]
+    own = [each for each in points if is_own(each.payload)]
     if len(own) < len(points):
         _log.warning("%d unmanaged points among the hits were left out", len(points) - len(own))
     return own

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from app.errors import ConflictError, InputError
 from app.ports.parts import SearchedIndex
-from app.search.fusion import WEIGHTS, WEIGHTS_AFTER_FEEDBACK, RankedPoint, fuse
+from app.search.fusion import WEIGHTS, WEIGHTS_AFTER_FEEDBACK, fuse
 from app.search.steering import steer_words
 from app.types.chunk_text import CONTEXT_KEY, KIND_KEY
 from app.types.documents import Point, ScoredPoint
@@ -43,10 +44,12 @@ class QueryVectors(NamedTuple):
 
 
 class Retrieved(NamedTuple):
-    """Points, best first, and the vector that they were searched with: the query's, moved by feedback."""
+    """Points, best first, the vector that they were searched with, which is the query's, moved by feedback, and what
+    each leg of a hybrid search found."""
 
-    points: Sequence[RankedPoint]
+    points: Sequence[ScoredPoint]
     vector: Sequence[float] = ()  # empty in sparse mode
+    legs: Mapping[Leg, Sequence[ScoredPoint]] = MappingProxyType({})
 
 
 class LabelChoice(NamedTuple):
@@ -136,12 +139,12 @@ def find_points(
                 f"`gircse reindex {request.collection}` brings it up to date; meanwhile the mode dense works."
             )
         ask = partial(index.search_sparse, name, steer_words(request.query, request.token_bias), filters=filters)
-        return Retrieved(_ranked(found := ask(limit=request.limit, label=only), _likely(ask, labels, found)))
+        return Retrieved(_joined(found := ask(limit=request.limit, label=only), _likely(ask, labels, found)))
     vectors = _moved_vectors(index, name, request, vectors)
     if request.mode is SearchMode.DENSE:
         ask = partial(index.search, name, vectors.dense, filters=filters, with_payload=with_payload)
         found = ask(limit=request.limit, label=only)
-        return Retrieved(_ranked(found, _likely(ask, labels, found)), vectors.dense)
+        return Retrieved(_joined(found, _likely(ask, labels, found)), vectors.dense)
     # Of a leg's hundreds of points few are left in the end: what all of them hold would take longer than the search.
     legs, leg, towards, likely = find_legs(
         index, name, request, vectors, has_sparse=has_sparse, feedback=feedback, labels=labels, with_payload=False
@@ -150,11 +153,11 @@ def find_points(
     points = fuse(legs, weights=weights, most=request.limit)
     if leg is not Leg.FEEDBACK:
         ask = partial(index.search, name, towards, filters=filters, with_payload=False)
-        likely = _likely(ask, labels, [each.point for each in points])
+        likely = _likely(ask, labels, points)
     if likely:
-        new = {point.id for point in likely} - {each.point.id for each in points}
-        points += [each for each in fuse(legs, weights=weights, beyond={leg: likely}) if each.point.id in new]
-    return Retrieved(load_payloads(index, name, points) if with_payload else points, vectors.dense)
+        new = {point.id for point in likely} - {each.id for each in points}
+        points += [each for each in fuse(legs, weights=weights, beyond={leg: likely}) if each.id in new]
+    return Retrieved(load_payloads(index, name, points) if with_payload else points, vectors.dense, legs)
 
 
 class FoundLegs(NamedTuple):
@@ -188,7 +191,7 @@ def find_legs(
     legs = {**dict(zip(asked, dense, strict=True)), Leg.SPARSE: sparse}
     if not feedback.chunks or request.like or request.unlike:
         return FoundLegs(legs, Leg.DENSE, vectors.dense)
-    first = [each.point.id for each in fuse(legs, most=feedback.chunks)]
+    first = [each.id for each in fuse(legs, most=feedback.chunks)]
     like = [point.vector for point in index.retrieve(name, first)]
     towards = _towards(asked, like, feedback.weight)
     if labels.likely is None or labels.count([each.id for each in dense[0]]) >= LIKELY_CANDIDATES:
@@ -199,14 +202,10 @@ def find_legs(
     return FoundLegs(legs, Leg.FEEDBACK, towards, likely)
 
 
-def load_payloads(index: SearchedIndex, name: str, points: Sequence[RankedPoint]) -> list[RankedPoint]:
+def load_payloads(index: SearchedIndex, name: str, points: Sequence[ScoredPoint]) -> list[ScoredPoint]:
     """Those that are still there."""
-    payloads = index.payloads(name, [each.point.id for each in points])
-    return [
-        replace(each, point=replace(each.point, payload=payloads[each.point.id]))
-        for each in points
-        if each.point.id in payloads
-    ]
+    payloads = index.payloads(name, [each.id for each in points])
+    return [replace(each, payload=payloads[each.id]) for each in points if each.id in payloads]
 
 
 def _likely(
@@ -218,9 +217,9 @@ def _likely(
     return ask(limit=LIKELY_CANDIDATES, label=labels.likely)
 
 
-def _ranked(found: Sequence[ScoredPoint], likely: Sequence[ScoredPoint]) -> list[RankedPoint]:
+def _joined(found: Sequence[ScoredPoint], likely: Sequence[ScoredPoint]) -> list[ScoredPoint]:
     known = {point.id for point in found}
-    return [RankedPoint(each) for each in (*found, *(point for point in likely if point.id not in known))]
+    return [*found, *(point for point in likely if point.id not in known)]
 
 
 def _towards(asked: Mapping[Leg, Sequence[float]], like: Sequence[Sequence[float]], weight: float) -> Sequence[float]:

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import islice
 from time import perf_counter
 
 import numpy as np
@@ -18,7 +19,7 @@ from app.ports.rerank import Reranker
 from app.runtime.lru import LRUCache
 from app.search.calibration import MatchCalibration, best_match
 from app.search.exclusions import ExclusionRanker, exclude_negated, excluded_values, told_exclusions
-from app.search.fusion import WEIGHTS_AFTER_FEEDBACK, RankedPoint
+from app.search.fusion import WEIGHTS_AFTER_FEEDBACK, rank_in_legs
 from app.search.gircse_reranker import GircseReranker
 from app.search.grouping import select
 from app.search.highlights import Highlighter
@@ -53,7 +54,7 @@ from app.types.search import (
     SearchRequest,
     SearchResult,
 )
-from app.types.values import LensValue, ValueSummary
+from app.types.values import LensValue, ValueReading, ValueSummary
 from embedder.refinement import Refinement
 
 RERANK_CANDIDATES = 20
@@ -115,7 +116,7 @@ class SearchService:
             with self._timed(timings_ms, "index"):
                 place, labels, found = self._ask_index(place, request, vectors, own_value)
             collection = place.collection
-            candidates, summary = self._candidates(found.points, request, collection, own_value, labels, timings_ms)
+            candidates, summary = self._candidates(found, request, collection, own_value, labels, timings_ms)
             ranked = self._rerank(candidates, request, timings_ms)
             kept = self._exclusions.push_down(ranked.candidates, request, collection)
         unread = None if request.mode is SearchMode.SPARSE else unread_language(asked, self._embedder.info.name)
@@ -141,10 +142,10 @@ class SearchService:
         )
         return self.highlight(result) if highlight else result
 
-    def _without_deleted(self, points: Sequence[RankedPoint]) -> Sequence[RankedPoint]:
+    def _without_deleted(self, points: Sequence[ScoredPoint]) -> Sequence[ScoredPoint]:
         """Until a worker takes the points of what is being deleted away."""
-        deleted = self._deleted_among({document_id_of(each.point) for each in points})
-        return [each for each in points if document_id_of(each.point) not in deleted]
+        deleted = self._deleted_among({document_id_of(each) for each in points})
+        return [each for each in points if document_id_of(each) not in deleted]
 
     def _deleted_among(self, document_ids: Iterable[str]) -> set[str]:
         return self._catalog.deleted_among(document_ids)
@@ -167,7 +168,7 @@ class SearchService:
 
     def _candidates(
         self,
-        points: Sequence[RankedPoint],
+        found: Retrieved,
         request: SearchRequest,
         collection: Collection,
         query: ValueLabels | None,
@@ -176,24 +177,27 @@ class SearchService:
     ) -> tuple[Sequence[Candidate], ValueSummary | None]:
         """The passages, ranked under the values of the request where it has some, and how many have which."""
         if query is None:
-            return [Candidate(each) for each in self._without_deleted(own_points(points))], None
+            own = self._without_deleted(own_points(found.points))
+            return [Candidate(each) for each in rank_in_legs(own, found.legs)], None
         started = timings_ms.get("values", 0.0)
         with self._timed(timings_ms, "values"):
-            read = self._value_search.read(points, query, request, collection, field=labels.field)
-            ranked = rank_by_values(read.points, read.readings, value=request.value)
+            read = self._value_search.read(found.points, query, request, collection, field=labels.field)
             without = set(excluded_values(request).values())
-            readings = {each.point.id: value for each, value in ranked if value.name not in without}
-            wanted = [each for each, value in ranked if value.name not in without]
-            kept = self._first_present(wanted, wanted_points(request), collection)
+            ranked = rank_by_values(read.points, read.readings, only=request.value, without=without)
+            kept = self._first_present(ranked, wanted_points(request), collection)
+            points = rank_in_legs([point for point, _ in kept], found.legs)
         timings_ms["values"] = round(timings_ms["values"] + started, 3)
-        return [Candidate(each, readings[each.point.id]) for each in kept], read.summary
+        return [Candidate(each, value) for each, (_, value) in zip(points, kept, strict=True)], read.summary
 
-    def _first_present(self, ranked: Sequence[RankedPoint], most: int, collection: Collection) -> Sequence[RankedPoint]:
+    def _first_present(
+        self, ranked: Iterator[tuple[ScoredPoint, ValueReading]], most: int, collection: Collection
+    ) -> list[tuple[ScoredPoint, ValueReading]]:
         """With what they hold, which is not fetched of the others."""
-        kept: list[RankedPoint] = []
-        while ranked and len(kept) < most:
-            part, ranked = ranked[: most - len(kept)], ranked[most - len(kept) :]
-            kept += self._without_deleted(own_points(load_payloads(self._index, collection.active_index, part)))
+        kept: list[tuple[ScoredPoint, ValueReading]] = []
+        while part := list(islice(ranked, most - len(kept))):
+            loaded = load_payloads(self._index, collection.active_index, [point for point, _ in part])
+            readings = {point.id: value for point, value in part}
+            kept += [(each, readings[each.id]) for each in self._without_deleted(own_points(loaded))]
         return kept
 
     def _vectors_of(self, pool: Sequence[Candidate], collection: Collection) -> Mapping[str, Sequence[float]]:

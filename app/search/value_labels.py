@@ -63,14 +63,25 @@ class ValueLabels:
         return cls(np.array([each["value"] for each in labels], dtype=np.int64), probabilities)
 
 
-def read_labels(passages: ValueLabels, query: ValueLabels, values: Sequence[LensValue]) -> tuple[ValueReading, ...]:
+@dataclass(frozen=True, slots=True)
+class ValueReadings:
+    """Of n texts, as arrays, since few of them are shown. `names`: of the V values, then OTHER; (n,) each: `numbers` of
+    the value, `probabilities` of the most probable one, `similarities` to the query's distribution."""
+
+    names: Sequence[str]
+    numbers: np.ndarray
+    probabilities: np.ndarray
+    similarities: np.ndarray
+
+    def __getitem__(self, row: int) -> ValueReading:
+        name = self.names[int(self.numbers[row])]
+        return ValueReading(name, float(self.probabilities[row]), float(self.similarities[row]))
+
+
+def read_labels(passages: ValueLabels, query: ValueLabels, values: Sequence[LensValue]) -> ValueReadings:
     """`query` is of one text."""
-    names = value_names(values)
     alike = similarities(passages.probabilities, query.probabilities[0])
-    return tuple(
-        ValueReading(names[number], float(row.max()), float(similarity))
-        for number, row, similarity in zip(passages.numbers, passages.probabilities, alike, strict=True)
-    )
+    return ValueReadings(value_names(values), passages.numbers, passages.probabilities.max(axis=1), alike)
 
 
 def summarize(

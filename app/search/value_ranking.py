@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 
-from app.search.fusion import RankedPoint
+import numpy as np
+
+from app.search.value_labels import ValueReadings
 from app.types.documents import ScoredPoint
 from app.types.values import ValueReading
 
-VALUE_WEIGHT = 0.5  # of 1, the first score has the rest; not tuned yet
+VALUE_WEIGHT = 0.5  # of 1, the first score has the rest: docs/evaluation/lens-values.md
 
 
 def rank_by_values(
-    points: Sequence[RankedPoint], readings: Sequence[ValueReading], *, value: str | None
-) -> list[tuple[RankedPoint, ValueReading]]:
-    """Best first, ties by id. The first score counts as a share of the best one; `value` leaves only passages of it."""
-    best = max((each.point.score for each in points), default=0.0)
-
-    def joined(ranked: RankedPoint, reading: ValueReading) -> float:
-        share = max(ranked.point.score, 0.0) / best if best > 0 else 0.0
-        return (1 - VALUE_WEIGHT) * share + VALUE_WEIGHT * reading.similarity
-
-    scored = [
-        (joined(ranked, reading), ranked, reading)
-        for ranked, reading in zip(points, readings, strict=True)
-        if value is None or reading.name == value
-    ]
-    scored.sort(key=lambda each: (-each[0], each[1].point.id))
-    return [
-        (RankedPoint(ScoredPoint(ranked.point.id, score, ranked.point.payload), ranked.legs), reading)
-        for score, ranked, reading in scored
-    ]
+    points: Sequence[ScoredPoint], readings: ValueReadings, *, only: str | None = None, without: Collection[str] = ()
+) -> Iterator[tuple[ScoredPoint, ValueReading]]:
+    """Best first, ties by id. The first score counts as a share of the best one. `only` leaves passages of this value,
+    `without` those of others than these."""
+    scores = np.array([each.score for each in points], dtype=np.float64)
+    best = max(float(scores.max(initial=0.0)), np.finfo(np.float64).tiny)
+    joined = ((1 - VALUE_WEIGHT) * np.maximum(scores, 0) / best + VALUE_WEIGHT * readings.similarities).tolist()
+    wanted = [name not in without and only in (None, name) for name in readings.names]
+    rows = [row for row, number in enumerate(readings.numbers.tolist()) if wanted[number]]
+    rows.sort(key=lambda row: (-joined[row], points[row].id))
+    return ((ScoredPoint(points[row].id, joined[row], points[row].payload), readings[row]) for row in rows)

@@ -16,16 +16,15 @@ from app.errors import NotFoundError, UnavailableError
 from app.ports.catalog import LensIndexRecords
 from app.ports.parts import SearchedIndex
 from app.runtime.lru import LRUCache
-from app.search.fusion import RankedPoint
 from app.search.label_tables import LabelTables
 from app.search.retrieval import NO_LABELS, LabelChoice
-from app.search.value_labels import ValueLabels, read_labels, summarize
+from app.search.value_labels import ValueLabels, ValueReadings, read_labels, summarize
 from app.search.value_reader import ValueReader
 from app.search.value_syntax import parse_values
-from app.types.documents import Collection
+from app.types.documents import Collection, ScoredPoint
 from app.types.lens_indexes import Label
 from app.types.search import SearchRequest
-from app.types.values import LensValue, ValueReading, ValueScope, ValueSummary, value_names
+from app.types.values import LensValue, ValueScope, ValueSummary, value_names
 
 _log = logging.getLogger(__name__)
 
@@ -56,8 +55,8 @@ class _Known(NamedTuple):
 class ReadPassages:
     """`readings` are of `points`, in their order."""
 
-    points: Sequence[RankedPoint]
-    readings: tuple[ValueReading, ...]
+    points: Sequence[ScoredPoint]
+    readings: ValueReadings
     summary: ValueSummary
 
 
@@ -109,7 +108,7 @@ class ValueSearch:
 
     def read(
         self,
-        points: Sequence[RankedPoint],
+        points: Sequence[ScoredPoint],
         query: ValueLabels,
         request: SearchRequest,
         collection: Collection,
@@ -119,7 +118,7 @@ class ValueSearch:
         """Of those that are chunks of documents. `field` holds the labels of a lens index; without one passages are
         counted, but for those of documents that are being deleted."""
         values = request.values
-        known = self._read([each.point.id for each in points], field, values, collection)
+        known = self._read([each.id for each in points], field, values, collection)
         if field is None:
             deleted = self._deleted_among(set(known.document_ids))
             rows = [row for row, owner in enumerate(known.document_ids) if owner not in deleted]
@@ -129,7 +128,7 @@ class ValueSearch:
         else:
             counts = self._counted(collection.active_index, field, request.filters)
             scope = ValueScope.COLLECTION
-        by_id = {each.point.id: each for each in points}
+        by_id = {each.id: each for each in points}
         readings = read_labels(known.labels, query, values)
         summary = summarize(counts, query, values, scope=scope)
         return ReadPassages([by_id[each] for each in known.ids], readings, summary)

@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 
 from app.errors import InputError
 from app.search.aspects import aspects, background_phrases
-from app.search.fusion import RankedPoint
 from app.search.value_distributions import MENTION, distributions, fits, similarities, value_cosines
+from app.search.value_labels import ValueReadings
 from app.search.value_ranking import rank_by_values
 from app.search.value_syntax import MAX_VALUES, join_values, parse_values, split_values
 from app.types.documents import ScoredPoint
 from app.types.lens_indexes import LABELS_VERSION
 from app.types.search import SearchRequest
-from app.types.values import OTHER, LensValue, ValueReading
+from app.types.values import OTHER, LensValue
 from embedder.mentions import PLANES, mentions
 
 ANIMALS = ("cat = kitten, tomcat", "dog", "horse")
@@ -165,16 +165,18 @@ def test_a_value_that_a_text_says_is_nearer_by_a_fixed_cosine() -> None:
 
 
 def test_a_ranking_joins_the_first_score_and_the_likeness() -> None:
-    points = [RankedPoint(ScoredPoint(name, score, {})) for name, score in (("a", 0.8), ("b", 0.4), ("c", 0.4))]
-    readings = [ValueReading("x", 1, 0.0), ValueReading("y", 1, 1.0), ValueReading(OTHER, 1, 0.0)]
-    ranked = rank_by_values(points, readings, value=None)
-    assert [(each.point.id, each.point.score) for each, _ in ranked] == [
+    points = [ScoredPoint(name, score, {}) for name, score in (("a", 0.8), ("b", 0.4), ("c", 0.4))]
+    readings = ValueReadings(["x", "y", OTHER], np.array([0, 1, 2]), np.ones(3), np.array([0.0, 1.0, 0.0]))
+    ranked = rank_by_values(points, readings)
+    assert [(each.id, each.score) for each, _ in ranked] == [
         ("b", pytest.approx(0.75)),
         ("a", pytest.approx(0.5)),
         ("c", pytest.approx(0.25)),
     ]
-    only = rank_by_values(points, readings, value=OTHER)
-    assert [(each.point.id, reading.name) for each, reading in only] == [("c", OTHER)]
+    only = rank_by_values(points, readings, only=OTHER)
+    assert [(each.id, reading.name) for each, reading in only] == [("c", OTHER)]
+    assert [each.id for each, _ in rank_by_values(points, readings, without={"y", OTHER})] == ["a"]
+    assert not list(rank_by_values([], ValueReadings(["x", OTHER], *(np.empty(0),) * 3)))
 
 
 def test_the_bank_has_wordings_and_values_of_many_aspects() -> None:

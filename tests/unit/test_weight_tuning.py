@@ -48,10 +48,10 @@ def test_ndcg_under_all_weights_is_that_of_each_fused_ranking(
     scores = ndcg_by_weights(legs, grades, judged_alone=judged_alone)
     assert scores.shape == (len(grid()),)
     fused = fuse(legs, weights=grid()[at]) if any(grid()[at][leg] for leg, points in legs.items() if points) else []
-    totals = [each.point.score for each in fused]
+    totals = [each.score for each in fused]
     if len(set(np.round(totals, 9))) < len(totals) or not fused:
         return  # which of equals is first is left open
-    ranking = [each.point.id.removesuffix("-0") for each in fused]
+    ranking = [each.id.removesuffix("-0") for each in fused]
     ranking = [each for each in ranking if not judged_alone or each in grades]
     assert scores[at] == pytest.approx(score_ranking(ranking, grades)[Measure.NDCG_10])
 
