@@ -1,7 +1,10 @@
-"""How well documents answer a query: their cosine under an instruction, and how alike both are among named values.
+"""How well texts of the caller's own answer a query: their cosine under an instruction, and how alike both are among
+named values.
 
-p(v | x) is the softmax over values of cos(x, v) / TEMPERATURE, of a value's phrases the nearest, where one that the
-text says is nearer; two texts are as alike as the cosine of their p. Knows no model: vectors come in, scores go out.
+p(v | x) is the softmax over values of cos(x, v) / temperature, of a value's phrases the nearest; two texts are as alike
+as the cosine of their p. Values are read twice: in the plain space, where one that the text says is nearer, and where
+there is an instruction among texts and names that are embedded under it. Both in docs/evaluation/lens-values.md.
+Knows no model: vectors come in, scores go out.
 """
 
 from __future__ import annotations
@@ -14,10 +17,11 @@ import numpy as np
 
 from embedder.errors import TextError
 
+# Chosen on the tuning half of the triplets: docs/evaluation/lens-values.md.
 TEMPERATURE = 0.07
-QUERY_TEMPERATURE = 0.04
+INSTRUCTED_TEMPERATURE = 0.03  # under an instruction all texts are near to each other
 MENTION = 0.15  # what a text gains in cosine for a value that it says itself
-VALUE_WEIGHT = 0.5  # of 1, the cosine has the rest
+VALUE_WEIGHT = 0.6  # of 1, the cosine has the rest
 MIN_VALUES, MAX_VALUES, MAX_PHRASES = 2, 200, 1_000
 
 
@@ -54,22 +58,34 @@ def cosine_scores(query: np.ndarray, documents: np.ndarray) -> np.ndarray:
     return np.asarray(documents, dtype=np.float32) @ np.asarray(query, dtype=np.float32)
 
 
+def reads_values_under(instruction: str, default: str) -> bool:
+    """Whether values are read under it, too: not under the model's own, which is for all questions."""
+    return instruction not in ("", default)
+
+
 def value_similarities(
-    texts: np.ndarray, phrases: np.ndarray, owners: Sequence[int], mentioned: np.ndarray
+    texts: np.ndarray,
+    phrases: np.ndarray,
+    owners: Sequence[int],
+    mentioned: np.ndarray | None = None,
+    *,
+    temperature: float = TEMPERATURE,
 ) -> np.ndarray:
     """texts (1 + n, D), the query first; phrases (P, D) -> (n,): how alike each is to the query among the values.
 
-    mentioned: (1 + n, P) bool, whether the text says the phrase.
+    mentioned: (1 + n, P) bool, whether the text says the phrase; such a one is nearer.
     """
-    cosines = texts @ phrases.T + MENTION * mentioned
+    cosines = texts @ phrases.T
+    if mentioned is not None:
+        cosines = cosines + MENTION * mentioned
     starts = np.flatnonzero(np.diff(np.asarray(owners), prepend=-1))
-    scaled = np.maximum.reduceat(cosines, starts, axis=1) / TEMPERATURE  # (1 + n, V)
-    scaled[0] *= TEMPERATURE / QUERY_TEMPERATURE
+    scaled = np.maximum.reduceat(cosines, starts, axis=1) / temperature  # (1 + n, V)
     exponents = np.exp(scaled - scaled.max(axis=1, keepdims=True))
     p = exponents / exponents.sum(axis=1, keepdims=True)
     lengths = np.linalg.norm(p, axis=1)
     return p[1:] @ p[0] / np.maximum(lengths[1:] * lengths[0], 1e-12)
 
 
-def joined_scores(cosines: np.ndarray, alike: np.ndarray) -> np.ndarray:
-    return (1 - VALUE_WEIGHT) * cosines + VALUE_WEIGHT * alike
+def joined_scores(scores: np.ndarray, *alike: np.ndarray) -> np.ndarray:
+    """(n,) each; `alike` by every way that values were read."""
+    return (1 - VALUE_WEIGHT) * scores + VALUE_WEIGHT * np.mean(alike, axis=0)

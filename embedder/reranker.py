@@ -11,7 +11,14 @@ from pydantic import ConfigDict, Field
 
 from embedder.langchain import GircseEmbeddings
 from embedder.mentions import mentions
-from embedder.relevance import ValuePhrases, cosine_scores, joined_scores, value_similarities
+from embedder.relevance import (
+    INSTRUCTED_TEMPERATURE,
+    ValuePhrases,
+    cosine_scores,
+    joined_scores,
+    reads_values_under,
+    value_similarities,
+)
 
 
 class GircseReranker(BaseDocumentCompressor):
@@ -67,6 +74,13 @@ class GircseReranker(BaseDocumentCompressor):
         if not self.values:
             return cosines
         values = ValuePhrases.parse(self.values)
+        alike = []
+        if reads_values_under(instruction, encoder.contract.default_query_instruction):
+            names = encoder.encode_documents(
+                values.phrases, instruction=instruction, steps=self.steps, batch_size=batch_size
+            )
+            read = np.concatenate([asked[None], seen])
+            alike += [value_similarities(read, names, values.owners, temperature=INSTRUCTED_TEMPERATURE)]
         steps = 0 if encoder.contract.min_steps == 0 else None
         instruction = "" if steps == 0 else None
         plain = encoder.encode_documents(
@@ -74,4 +88,5 @@ class GircseReranker(BaseDocumentCompressor):
         )
         count = 1 + len(texts)
         said = mentions([query, *texts], values.phrases)
-        return joined_scores(cosines, value_similarities(plain[:count], plain[count:], values.owners, said))
+        alike += [value_similarities(plain[:count], plain[count:], values.owners, said)]
+        return joined_scores(cosines, *alike)

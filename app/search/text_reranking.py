@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from app.errors import InputError
 from app.ports.parts import Embedder
 from app.ports.rerank import Passage, Reranker
-from app.search.value_distributions import QUERY_TEMPERATURE, distributions, similarities, value_cosines
-from app.search.value_ranking import VALUE_WEIGHT
+from app.search.gircse_reranker import STEPS
 from app.types.documents import require_text
 from app.types.values import LensValue, flatten_phrases
 from embedder.mentions import mentions
+from embedder.relevance import INSTRUCTED_TEMPERATURE, joined_scores, reads_values_under, value_similarities
 
 MAX_DOCUMENTS = 1_000
 MAX_CHARACTERS = 4_000_000  # of all documents
@@ -36,23 +36,28 @@ def rerank_texts(
     scores = reranker.scores(query, passages, instruction=used)
     if not values:
         return scores
-    alike = value_similarities(embedder, [query, *texts], values)
-    return [(1 - VALUE_WEIGHT) * score + VALUE_WEIGHT * float(each) for score, each in zip(scores, alike, strict=True)]
+    return joined_scores(np.asarray(scores), *_alike(embedder, [query, *texts], values, used)).tolist()
 
 
-def value_similarities(embedder: Embedder, texts: Sequence[str], values: Sequence[LensValue]) -> np.ndarray:
-    """(n - 1,): how alike each text after the first is to it among the values, in the model's plain space, or where it
-    has none in that of its documents."""
+def _alike(
+    embedder: Embedder, texts: Sequence[str], values: Sequence[LensValue], instruction: str
+) -> Iterator[np.ndarray]:
+    """(n - 1,) each: how alike every text after the first is to it among the values, in the model's plain space, or
+    where it has none in that of its documents; and under the instruction."""
     info = embedder.info
-    instruction, steps = (
-        ("", 0) if info.min_steps == 0 else (info.default_document_instruction, info.default_document_steps)
-    )
     phrases, owners = flatten_phrases(values)
-    found = np.asarray(
-        embedder.embed_documents([*texts, *phrases], instruction=instruction, steps=steps), dtype=np.float32
-    )
-    cosines = value_cosines(found[: len(texts)], found[len(texts) :], owners, mentions(texts, phrases))
-    return similarities(distributions(cosines[1:]), distributions(cosines[:1], QUERY_TEMPERATURE)[0])
+
+    def embed(instruction: str, steps: int) -> tuple[np.ndarray, np.ndarray]:
+        found = embedder.embed_documents([*texts, *phrases], instruction=instruction, steps=steps)
+        vectors = np.asarray(found, dtype=np.float32)
+        return vectors[: len(texts)], vectors[len(texts) :]
+
+    has_plain = info.min_steps == 0
+    plain = embed("", 0) if has_plain else embed(info.default_document_instruction, info.default_document_steps)
+    yield value_similarities(*plain, owners, mentions(texts, phrases))
+    if reads_values_under(instruction, info.default_query_instruction):
+        seen = embed(instruction, min(max(STEPS, info.min_steps), info.max_steps))
+        yield value_similarities(*seen, owners, temperature=INSTRUCTED_TEMPERATURE)
 
 
 def _check(texts: Sequence[str]) -> None:

@@ -203,8 +203,9 @@ class ServiceApplication:
             return subprocess.CompletedProcess(arguments, code, said.read().decode())
 
     def add_key(self, name: str, role: str) -> str:
-        """A new user's, who may see the collection of the load alone."""
+        """A new user's, who may see the collection of the load alone. Another load may have had one of this name."""
         with self.client() as client:
+            name = f"{name}-{time.time_ns()}"
             user = {"name": name, "role": role, "collections": [COLLECTION]}
             client.post("/api/v1/users", json=user).raise_for_status()
             answer = client.post("/api/v1/keys", json={"user": name}).raise_for_status().json()

@@ -76,8 +76,11 @@ FORBIDDEN = {
     "ui": {"embedder", "ingest", "torch", "transformers"} | SQL | QDRANT,
 }
 # Of the embedder, all may import these, which know no torch: frozen dataclasses, so that a refinement is one value
-# everywhere, and what values a text says, so that it is read alike everywhere.
-FREE_OF_EMBEDDER = {"embedder.refinement", "embedder.refinement_steps", "embedder.model_info", "embedder.mentions"}
+# everywhere, and how texts of the caller's own are read as values, so that they are read alike everywhere.
+FREE_OF_EMBEDDER = {
+    *("embedder.refinement", "embedder.refinement_steps", "embedder.model_info"),
+    *("embedder.mentions", "embedder.relevance"),
+}
 # Packages that may break a direction, and why.
 ENTRY_POINTS = {"app.wiring": "joins the real parts to the ports"}
 # Libraries that only these modules may import.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +14,22 @@ from langchain_core.callbacks import CallbackManagerForRetrieverRun
 from langchain_core.documents import BaseDocumentCompressor, Document
 from langchain_core.retrievers import BaseRetriever
 
-from app.search import value_distributions, value_ranking, value_syntax
+from app.search import gircse_reranker as search_reranker
+from app.search import value_distributions, value_syntax
+from app.search.text_reranking import rerank_texts
+from app.search.value_syntax import parse_values
+from app.wiring.embedding import LocalEmbedder
 from embedder import GircseEmbeddings, GircseReranker, TextError
-from embedder.relevance import MAX_PHRASES, MAX_VALUES, MENTION, MIN_VALUES, TEMPERATURE, VALUE_WEIGHT, ValuePhrases
+from embedder.relevance import (
+    INSTRUCTED_TEMPERATURE,
+    MAX_PHRASES,
+    MAX_VALUES,
+    MENTION,
+    MIN_VALUES,
+    TEMPERATURE,
+    VALUE_WEIGHT,
+    ValuePhrases,
+)
 from embedder.relevance import value_similarities as similarities
 
 TEXTS = ("The band played rock songs.", "The striker scored a goal.", "", "A concert of old music.", "   ")
@@ -103,14 +117,11 @@ def test_values_are_read_as_in_searches() -> None:
     rng = np.random.default_rng(1)
     texts, phrases = rng.normal(size=(6, 16)), rng.normal(size=(len(read.phrases), 16))
     said = rng.random((6, len(read.phrases))) < 0.3
-    cosines = value_distributions.value_cosines(texts, phrases, read.owners, said)
-    p = value_distributions.distributions(cosines[1:])
-    [query] = value_distributions.distributions(cosines[:1], value_distributions.QUERY_TEMPERATURE)
+    p = value_distributions.distributions(value_distributions.value_cosines(texts, phrases, read.owners, said))
     np.testing.assert_allclose(
-        similarities(texts, phrases, read.owners, said), value_distributions.similarities(p, query), atol=1e-9
+        similarities(texts, phrases, read.owners, said), value_distributions.similarities(p[1:], p[0]), atol=1e-9
     )
-    assert (TEMPERATURE, VALUE_WEIGHT) == (value_distributions.TEMPERATURE, value_ranking.VALUE_WEIGHT)
-    assert value_distributions.MENTION == MENTION
+    assert (value_distributions.TEMPERATURE, value_distributions.MENTION) == (TEMPERATURE, MENTION)
     assert (MIN_VALUES, MAX_VALUES, MAX_PHRASES) == (
         value_syntax.MIN_VALUES,
         value_syntax.MAX_VALUES,
@@ -119,6 +130,37 @@ def test_values_are_read_as_in_searches() -> None:
     for wrong in (["a"], ["a", " = b"], ["a"] * 201, [f"v{at} = {', '.join(map(str, range(9)))}" for at in range(150)]):
         with pytest.raises(TextError):
             ValuePhrases.parse(wrong)
+
+
+@pytest.mark.parametrize("instruction", ["", "Identify the country."])
+def test_values_are_read_in_the_plain_space_and_under_the_instruction(
+    embeddings: GircseEmbeddings, instruction: str
+) -> None:
+    encoder = embeddings._encoder
+    texts = ["An airport in Lyon.", "Paris has a new museum.", "Tokyo has a new airport.", "A bridge in Nice, France."]
+    written = ["France = Paris", "Japan = Tokyo", "Chad"]
+    values = ValuePhrases.parse(written)
+    seen, names = (
+        encoder.encode_documents(list(each), instruction=instruction, steps=1) for each in (texts, values.phrases)
+    )
+    plain, own = (encoder.encode_documents(list(each), instruction="", steps=0) for each in (texts, values.phrases))
+    said = np.zeros((4, 5), dtype=bool)
+    said[[1, 2, 3], [1, 3, 0]] = True
+    alike = [similarities(plain, own, values.owners, said)]
+    if instruction:
+        alike += [similarities(seen, names, values.owners, temperature=INSTRUCTED_TEMPERATURE)]
+    expected = (1 - VALUE_WEIGHT) * seen[1:] @ seen[0] + VALUE_WEIGHT * np.mean(alike, axis=0)
+    found = GircseReranker(embeddings=embeddings, instruction=instruction, values=written).compress_documents(
+        [Document(each) for each in texts[1:]], texts[0]
+    )
+    scores = {each.page_content: each.metadata["relevance_score"] for each in found}
+    assert [scores[each] for each in texts[1:]] == pytest.approx(expected.tolist(), abs=1e-5)
+    with closing(LocalEmbedder("gircse-mini", dtype="float32")) as embedder:
+        reranker = search_reranker.GircseReranker(embedder)
+        answer = rerank_texts(
+            embedder, reranker, texts[0], texts[1:], instruction=instruction, values=parse_values(written)
+        )
+    assert answer == pytest.approx(expected.tolist(), abs=1e-5)
 
 
 def test_importing_the_embedder_brings_no_reranker() -> None:

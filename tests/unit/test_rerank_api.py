@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
+import numpy as np
 import pytest
 from embedding_server import WatchedServer, listening
 from starlette.testclient import TestClient
@@ -17,6 +18,7 @@ from app.wiring.query_template import QueryTemplate
 from app.wiring.rerank_server import ServerReranker
 from embedder import Encoder, load_encoder
 from embedder.engine.limits import Limits
+from embedder.relevance import INSTRUCTED_TEMPERATURE, joined_scores, value_similarities
 from embedder.server.application import create_application
 
 KEY = "a-secret"
@@ -53,6 +55,21 @@ def test_scores_are_those_of_the_model(client: TestClient, encoder: Encoder) -> 
     answer = client.post("/v1/rerank", json=ASK)
     assert scores_of(answer) == pytest.approx((texts @ query).tolist(), abs=1e-5)
     assert answer.headers["x-gircse-fingerprint"] == encoder.fingerprint
+
+
+def test_values_are_read_in_both_spaces(client: TestClient, encoder: Encoder) -> None:
+    asked, values = [ASK["query"], *ASK["documents"]], ["salt sea", "river"]
+    seen, names = (encoder.encode_documents(each, instruction="Which water?", steps=1) for each in (asked, values))
+    plain, own = (encoder.encode_documents(each) for each in (asked, values))  # this model has no vector without steps
+    said = np.zeros((4, 2), dtype=bool)
+    said[[0, 1, 2], [1, 0, 1]] = True
+    alike = [
+        value_similarities(seen, names, [0, 1], temperature=INSTRUCTED_TEMPERATURE),
+        value_similarities(plain, own, [0, 1], said),
+    ]
+    answer = client.post("/v1/rerank", json={**ASK, "values": values})
+    expected = joined_scores(seen[1:] @ seen[0], *alike)
+    assert scores_of(answer) == pytest.approx(expected.tolist(), abs=1e-5)
 
 
 def test_values_steps_and_top_count(client: TestClient) -> None:
