@@ -2,9 +2,7 @@
 named values.
 
 p(v | x) is the softmax over values of cos(x, v) / temperature, of a value's phrases the nearest; two texts are as alike
-as the cosine of their p. Values are read twice: in the plain space, where one that the text says is nearer, and where
-there is an instruction among texts and names that are embedded under it. Both in docs/evaluation/lens-values.md.
-Knows no model: vectors come in, scores go out.
+as the cosine of their p. Knows no model: vectors come in, scores go out.
 """
 
 from __future__ import annotations
@@ -17,7 +15,8 @@ import numpy as np
 
 from embedder.errors import TextError
 
-# Chosen on the tuning half of the triplets: docs/evaluation/lens-values.md.
+# Values are read in the plain space, where one that a text says is nearer, and under an instruction among texts and
+# names that are embedded under it. Chosen on the tuning half of the triplets: docs/evaluation/lens-values.md.
 TEMPERATURE = 0.07
 INSTRUCTED_TEMPERATURE = 0.03  # under an instruction all texts are near to each other
 MENTION = 0.15  # what a text gains in cosine for a value that it says itself
