@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -253,6 +254,9 @@ def main() -> None:
     # By default the collector looks through a million objects of freshly imported libraries again and again, and once
     # more at the end: 2 of the 8 seconds that starting and stopping `gircse up` would take.
     gc.set_threshold(_NEW_OBJECTS, 20, 100)
+    # NumPy's products here are small: more threads wait for each other in a loop that takes a whole processor, and a
+    # lens index is built no sooner. It reads this when it is imported. Torch has threads of its own.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         app()
     finally:

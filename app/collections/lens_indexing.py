@@ -7,9 +7,10 @@ anywhere is simply run again, and two builds at once do no harm.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from app.types.documents import Collection, Job, Point
 from app.types.lens_indexes import LensIndex
 
 Heartbeat = Callable[[float], None]
+T = TypeVar("T")
 
 
 class LensIndexer:
@@ -69,15 +71,16 @@ class LensIndexer:
         """What is written meanwhile gets its labels by who writes it."""
         name, field, values = collection.active_index, wanted.field_in(collection), parse_values(wanted.values)
         missing, labelled, before = self._index.count_unlabelled(name, field), 0, -1
-        with ThreadPoolExecutor(1, thread_name_prefix="labels") as writing:
+        with ThreadPoolExecutor(2, thread_name_prefix="labels") as others:
             while labelled > before:
-                before, written = labelled, writing.submit(lambda: None)
-                for ids, page in self._index.unlabelled(name, field):  # a page is read while one is written
+                before, written = labelled, others.submit(lambda: None)
+                # One page is read, one labelled and one written at a time.
+                for ids, page in read_ahead(self._index.unlabelled(name, field), others):
                     labels = self._reader.label(page.vectors, page.texts, values, collection=collection).payloads()
                     written.result()
                     heartbeat(min(labelled / max(missing, 1), 1.0))
                     found = dict(zip(ids, labels, strict=True))
-                    written = writing.submit(self._index.set_labels, name, field, found)
+                    written = others.submit(self._index.set_labels, name, field, found)
                     labelled += len(ids)
                 written.result()
         return labelled
@@ -94,6 +97,15 @@ class LensIndexer:
             for own, label in zip(found, labels, strict=True):
                 own[each.field_in(collection)] = label
         return found
+
+
+def read_ahead(pages: Iterable[T], executor: Executor) -> Iterator[T]:
+    """The next one is read while one is used."""
+    iterator = iter(pages)
+    coming = executor.submit(next, iterator, None)
+    while (page := coming.result()) is not None:
+        coming = executor.submit(next, iterator, None)
+        yield page
 
 
 def queue_outdated(catalog: Ledger) -> int:

@@ -19,7 +19,7 @@ from app.types.search import MAX_RERANK
 STEPS = 1
 # Of a passage of a collection its beginning is looked at, for time: docs/evaluation/rerank.md. A text of the caller's
 # own, which has no id, is read whole.
-MOST_CHARACTERS = 400
+MOST_CHARACTERS = 350
 KEPT_VECTORS = 20_000
 # A call this small goes among the queries; between two of them other queries, and due documents, have their turn.
 _PART_TEXTS, _PART_CHARACTERS = 32, 20_000

@@ -15,7 +15,7 @@ from app.types.documents import Collection, Job, JobState
 LABELS_VERSION = 2
 LABEL_PREFIX = "lens_"
 _OF_VECTORS = ("fingerprint", "document_instruction", "document_steps")
-UNLABELLED_PAGE = 1_000  # points: 1.5 MB of vectors of 384 numbers, and 8 MB of JSON
+UNLABELLED_PAGE = 250  # points: what others ask of the embedded engine waits for a page
 
 
 class Label(NamedTuple):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
+import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
@@ -21,7 +23,7 @@ from fastapi.testclient import TestClient
 
 from app.collections.archive_records import ChunkLine
 from app.collections.lens_indexes import MOST_OF_COLLECTION
-from app.collections.lens_indexing import LensIndexer, queue_outdated
+from app.collections.lens_indexing import LensIndexer, queue_outdated, read_ahead
 from app.collections.reindex import Reindexer
 from app.errors import ConflictError, InputError, LeaseLostError, NotFoundError, UnknownCollectionError
 from app.search.judgements import new_lens
@@ -668,3 +670,22 @@ def test_a_collection_is_a_table_by_value(zoo: Any) -> None:
     refused = client.get(address, params={"lens": "animals", "value": "cow"})
     assert refused.status_code == 422
     assert "cat, dog, horse, other" in refused.json()["detail"]
+
+
+def test_a_page_is_read_while_the_one_before_is_used() -> None:
+    reads_second = threading.Event()
+
+    def pages() -> Iterator[str]:
+        yield "first"
+        reads_second.set()
+        yield "second"
+
+    with ThreadPoolExecutor(1) as executor:
+        ahead = read_ahead(pages(), executor)
+        assert next(ahead) == "first"
+        assert reads_second.wait(10)
+        assert list(ahead) == ["second"]
+        failing = read_ahead((1 / each for each in (1, 0)), executor)
+        assert next(failing) == 1
+        with pytest.raises(ZeroDivisionError):
+            next(failing)

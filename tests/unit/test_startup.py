@@ -56,6 +56,20 @@ def test_command_imports_only_what_it_needs(arguments: tuple[str, ...], needless
     assert not imported & needless
 
 
+def test_products_of_numpy_take_one_thread() -> None:
+    """Before anything brings in NumPy, which asks for the number then."""
+    pytest.importorskip("threadpoolctl")
+    code = (
+        "import sys; from app.cli import main; sys.argv[1:] = ['--help']\n"
+        "try: main()\n"
+        "except SystemExit: import numpy, threadpoolctl\n"
+        "print({each['num_threads'] for each in threadpoolctl.threadpool_info() if each['user_api'] == 'blas'})"
+    )
+    environment = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
+    said = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    assert said.stdout.splitlines()[-1] == "{1}", said.stderr
+
+
 def test_the_list_of_commands_says_what_they_say_themselves() -> None:
     commands = typer.main.get_command(command_line).commands  # type: ignore[attr-defined]
     said = {name: " ".join((each.help or "").split("\n\n")[0].split()) for name, each in commands.items()}
