@@ -46,6 +46,9 @@ LABEL org.opencontainers.image.title="gircse-search" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}"
+# For repositories that are fetched on a schedule.
+# hadolint ignore=DL3008
+RUN apt-get update && apt-get install --yes --no-install-recommends git openssh-client && rm -rf /var/lib/apt/lists/*
 RUN groupadd --gid 10001 gircse \
     && useradd --uid 10001 --gid gircse --home-dir /data --no-create-home --shell /usr/sbin/nologin gircse \
     && install --directory --owner=gircse --group=gircse --mode=0700 /data
