@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import grp
 import imaplib
+import json
 import os
 import pwd
 import shutil
@@ -400,6 +401,18 @@ class S3Origin:
 
     def delete(self, name: str) -> None:
         self.client.remove_object("papers", f"{name}.txt")
+
+    def add_user(self) -> tuple[str, str]:
+        """An access key of somebody who may do all that S3 has, and its secret."""
+        boto3 = pytest.importorskip("boto3")
+        keys = {"aws_access_key_id": "any", "aws_secret_access_key": "any", "region_name": "us-east-1"}
+        iam = boto3.client("iam", endpoint_url=f"http://127.0.0.1:{self.port}", **keys)
+        iam.create_user(UserName="reader")
+        statement = {"Effect": "Allow", "Action": "s3:*", "Resource": "*"}
+        policy = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+        iam.put_user_policy(UserName="reader", PolicyName="all", PolicyDocument=policy)
+        key = iam.create_access_key(UserName="reader")["AccessKey"]
+        return key["AccessKeyId"], key["SecretAccessKey"]
 
     def reader(self, is_allowed: IsAllowed) -> SourceReader:
         return S3SourceReader(guard=guard_of(is_allowed), credentials=CredentialsFolder(self.folder))

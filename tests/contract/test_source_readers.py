@@ -251,11 +251,20 @@ def test_objects_are_chosen_by_prefix_and_pattern(rounds: Rounds) -> None:
 
 
 @pytest.mark.parametrize("origin", ["s3"], indirect=True)
-def test_a_bucket_that_denies_access_or_is_not_there_says_so(rounds: Rounds) -> None:
-    rounds.origin.put("tide", "The tide comes.")
+def test_a_bucket_that_denies_access_or_is_not_there_says_so(rounds: Rounds, caplog: pytest.LogCaptureFixture) -> None:
+    origin: Any = rounds.origin
+    origin.put("tide", "The tide comes.")
     moto_core = pytest.importorskip("moto.core")
-    found = moto_core.set_initial_no_auth_action_count(0)(rounds.again)()
-    assert "does not know this `user`" in str(found.error)
+    when_asked_for_keys = moto_core.set_initial_no_auth_action_count(0)(rounds.again)
+    assert "does not know this `user`" in str(when_asked_for_keys().error)
+    user, password = origin.add_user()
+    for written, told in ((password[::-1], "does not accept the `password`"), (password, "None")):
+        write_credentials(origin.folder, origin.address, user=user, password=written)
+        caplog.clear()
+        error = str(when_asked_for_keys().error)
+        assert told in error
+        assert written not in error + caplog.text
+    assert rounds.holds("The tide comes.")
     rounds.source = rounds.catalog.add_recurring_source(
         "library", rounds.origin.kind, f"{rounds.origin.address}-gone", every=timedelta(hours=1), removes=True,
         owner=OPERATOR.name,
