@@ -120,14 +120,16 @@ image: ## build the container image on that base: make image BASE=python:3.11.13
 COMPILE = $(BIN)/uv pip compile --quiet --python-version 3.11 --python-platform x86_64-manylinux_2_28 --generate-hashes --no-annotate \
 	--custom-compile-command "make lock"
 WITH_TORCH := filelock fsspec jinja2 markupsafe mpmath networkx setuptools sympy typing-extensions
+# PyPI's torch, with what it needs of CUDA, which no other list holds.
+LOCK_TORCH = echo "torch==$(TORCH_VERSION)" | $(COMPILE) - $(WITH_TORCH:%=--no-emit-package %) --output-file docker/torch-cuda.txt $(LOCK_ARGS)
 
 lock: $(VENV)/app.stamp ## write docker/*.txt: every package of the image, with hashes (LOCK_ARGS for uv)
 	$(PIP) install --quiet '$(UV)'
+	$(LOCK_TORCH)
 	$(COMPILE) pyproject.toml --extra app --extra server --extra mcp --extra oidc --extra ocr --extra otel --extra postgres \
-		--extra office --extra alerts --extra sources --override docker/overrides.txt --no-emit-package torch \
-		--output-file $(LOCK) $(LOCK_ARGS)
-	echo "torch==$(TORCH_VERSION)" | $(COMPILE) - --constraint $(LOCK) $(WITH_TORCH:%=--no-emit-package %) \
-		--output-file docker/torch-cuda.txt $(LOCK_ARGS)
+		--extra office --extra alerts --extra sources --override docker/overrides.txt \
+		$$(sed -n 's/^\([a-z0-9-]*\)==.*/--no-emit-package \1/p' docker/torch-cuda.txt) --output-file $(LOCK) $(LOCK_ARGS)
+	$(LOCK_TORCH) --constraint $(LOCK)
 	echo "cyclonedx-bom==$(SBOM_VERSION)" | $(COMPILE) - --output-file docker/sbom.txt $(LOCK_ARGS)
 	echo "torch==$(TORCH_VERSION)+cpu" | $(COMPILE) - --no-deps --default-index $(TORCH_CPU_INDEX) --output-file docker/torch-cpu.txt \
 		|| echo "$(TORCH_CPU_INDEX) cannot be reached: docker/torch-cpu.txt stays as it is."
