@@ -249,6 +249,7 @@ class MailOrigin:
     folder: Path
     port: int
     tls: SSLContext
+    authority: Path  # the certificate to trust
     uids: dict[str, tuple[str, bytes]] = field(default_factory=dict)
     kind: SourceKind = SourceKind.IMAP
     options: SourceOptions = field(default_factory=lambda: SourceOptions(credentials=NAME))
@@ -355,7 +356,8 @@ def mail_origin(folder: Path) -> Iterator[MailOrigin]:
         opened.callback(process.terminate)
         tls = create_default_context()
         authority.configure_trust(tls)
-        origin = MailOrigin(folder, port, tls)
+        authority.cert_pem.write_to_path(home / "authority.pem")
+        origin = MailOrigin(folder, port, tls, home / "authority.pem")
         wait_until(lambda: _answers(origin), home / "log")
         write_credentials(folder, origin.address)
         yield origin
