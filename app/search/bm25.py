@@ -74,7 +74,7 @@ def document_vector(text: str) -> SparseVector:
 def query_vector(text: str) -> SparseVector:
     """1 for every word. Empty when there is none."""
     terms: dict[str, None] = {}
-    for word, is_unspaced in _words(text):
+    for word, is_unspaced in dict.fromkeys(_words(text)):  # a passage that is read as a query repeats many
         terms.update(dict.fromkeys((_pairs(word) or [word]) if is_unspaced else [_stem(word)]))
     return _vector((term, 1.0) for term in islice(terms, MAX_QUERY_TERMS))
 
