@@ -101,7 +101,7 @@ def has_marks_or_ended(services: Services, source: RecurringSource, count: int) 
     return len(services.catalog.source_marks(source.id)) >= count or not is_running
 
 
-def is_settled(services: Services, source: RecurringSource) -> bool:
+def is_finished(services: Services, source: RecurringSource) -> bool:
     found = services.catalog.recurring_source(source.id)
     return not found.is_running and found.items == ITEMS
 
@@ -131,7 +131,7 @@ def test_rounds_that_are_killed_bring_everything_once(origin: Origin, model: Pat
         )  # fmt: skip
         supervisor = opened.enter_context(Supervisor(home, environment, logs=tmp_path, workers=1))
         met = kill_in_rounds(services, supervisor, source, random)
-        wait_until(lambda: is_settled(services, source))
+        wait_until(lambda: is_finished(services, source))
         wait_until_idle(services)
         assert met >= KILLS // 2, supervisor.worker_logs()[-3000:]
         wanted = {f"Of number {number}." for number in range(ITEMS)}
@@ -143,7 +143,7 @@ def test_rounds_that_are_killed_bring_everything_once(origin: Origin, model: Pat
         origin.put("more", "Of more.")
         kill_in_rounds(services, supervisor, source, random)
         wait_until(lambda: any("Of more." in each for each in texts(services)))
-        wait_until(lambda: is_settled(services, source))
+        wait_until(lambda: is_finished(services, source))
         wait_until_idle(services)
         wait_until(lambda: len(texts(services)) == ITEMS)
         found = texts(services)
