@@ -42,6 +42,16 @@ _WORK_TIMEOUT_S = 8
 _OPEN_STATES = (JobState.QUEUED, JobState.RUNNING, JobState.FAILED)
 
 
+def worker_environment(home: Path, model: str) -> dict[str, str]:
+    """Of workers whose leases soon end, where one was killed."""
+    return {
+        "GIRCSE_HOME": str(home),
+        "GIRCSE_MODEL": model,
+        "GIRCSE_DTYPE": DTYPE,
+        "GIRCSE_LEASE_S": str(LEASE_S),
+    }
+
+
 @dataclass(frozen=True, slots=True)
 class ChaosSettings:
     model: str
@@ -121,13 +131,9 @@ class DisturbedRun:
         self._home = home
         self._settings = Settings(home=home, model=settings.model, dtype=DTYPE, database_url=url, lease_s=LEASE_S)
         self.proxy = FailingProxy(seed=plan.seed)
-        environment = {
-            "GIRCSE_HOME": str(home),
-            "GIRCSE_MODEL": settings.model,
-            "GIRCSE_DTYPE": DTYPE,
-            "GIRCSE_LEASE_S": str(LEASE_S),
-            **({} if url is None else {"GIRCSE_DATABASE_URL": url}),
-        }
+        environment = worker_environment(home, settings.model)
+        if url is not None:
+            environment["GIRCSE_DATABASE_URL"] = url
         home.mkdir(parents=True)
         self.supervisor = Supervisor(home, environment, logs=home, workers=WORKERS, proxy=self.proxy, postgres=postgres)
         self.in_flight = 0

@@ -18,7 +18,7 @@ import pytest
 import source_origins
 from chaos_plan import Kill, Target
 from chaos_processes import Supervisor, begin_imports
-from chaos_run import DTYPE, LEASE_S, wait_until_idle
+from chaos_run import DTYPE, LEASE_S, wait_until_idle, worker_environment
 from source_origins import Origin, git_origin, mail_origin, s3_origin, web_origin
 
 from app.services import Services
@@ -114,10 +114,7 @@ def test_rounds_that_are_killed_bring_everything_once(origin: Origin, model: Pat
         origin.put(f"n{number}", f"Of number {number}.")
     settings = Settings(home=home, model=str(model), dtype=DTYPE, lease_s=LEASE_S)
     environment = {
-        "GIRCSE_HOME": str(home),
-        "GIRCSE_MODEL": str(model),
-        "GIRCSE_DTYPE": DTYPE,
-        "GIRCSE_LEASE_S": str(LEASE_S),
+        **worker_environment(home, str(model)),
         "GIRCSE_ALLOW_PRIVATE_URLS": "true",
         "GIRCSE_CREDENTIALS_FOLDER": str(origin.folder),
         **({"SSL_CERT_FILE": str(origin.authority)} if hasattr(origin, "authority") else {}),

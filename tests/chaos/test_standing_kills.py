@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 from chaos_plan import Kill, Target
 from chaos_processes import Supervisor, begin_imports
-from chaos_run import DTYPE, LEASE_S, patiently, wait_until_idle
+from chaos_run import DTYPE, LEASE_S, patiently, wait_until_idle, worker_environment
 from chaos_web import KillableWeb
 
 from app.search.calibration import Scale, shares_words
@@ -155,13 +155,7 @@ def test_each_new_chunk_is_told_once_across_kills(
     random, home = Random(seed), tmp_path / "home"
     home.mkdir()
     settings = Settings(home=home, model=str(model), dtype=DTYPE, lease_s=LEASE_S)
-    environment = {
-        "GIRCSE_HOME": str(home),
-        "GIRCSE_MODEL": str(model),
-        "GIRCSE_DTYPE": DTYPE,
-        "GIRCSE_LEASE_S": str(LEASE_S),
-        "GIRCSE_ALLOW_PRIVATE_URLS": "true",
-    }
+    environment = {**worker_environment(home, str(model)), "GIRCSE_ALLOW_PRIVATE_URLS": "true"}
     with ExitStack() as opened:
         receiver = opened.enter_context(receiving(seed))
         services = opened.enter_context(open_services(settings))
