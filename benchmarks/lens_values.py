@@ -22,9 +22,10 @@ import numpy as np
 import torch
 
 from app.search.aspects import background_phrases
-from app.search.value_distributions import QUERY_TEMPERATURE, distributions, fits, similarities, value_cosines
+from app.search.value_distributions import QUERY_TEMPERATURE, fits
 from embedder import Encoder, load_encoder
 from embedder.mentions import mentions
+from embedder.relevance import distributions, similarities, value_cosines
 
 _BACKGROUND = 256
 _OTHERS = 6  # aspects whose texts are asked for values that they do not have

@@ -29,7 +29,7 @@ from app.search.fusion import RankedPoint
 from app.search.gircse_reranker import STEPS, GircseReranker, beginning_of
 from app.search.reranking import Candidate, rerank
 from app.search.retrieval import CHUNK_KEYS, QueryVectors, find_points
-from app.search.value_distributions import QUERY_TEMPERATURE, distributions, similarities, value_cosines
+from app.search.value_distributions import QUERY_TEMPERATURE
 from app.search.value_labels import ValueReadings
 from app.search.value_ranking import rank_by_values
 from app.testing import InMemoryVectorIndex
@@ -44,6 +44,7 @@ from embedder.evaluation.bootstrap import draw_weights, estimate, means
 from embedder.evaluation.data import files_of, is_tuning, name_of, read_instructions, read_rows
 from embedder.evaluation.machine import cpu_name
 from embedder.mentions import mentions
+from embedder.relevance import distributions, similarities, value_cosines
 
 CANDIDATES, DEPTH = 50, 10
 PLAIN, NONE, TODAY = "MiniLM alone", "no instruction", "instruction"

@@ -62,6 +62,34 @@ def reads_values_under(instruction: str, default: str) -> bool:
     return instruction not in ("", default)
 
 
+def value_cosines(
+    vectors: np.ndarray, phrases: np.ndarray, value_of_phrase: Sequence[int], mentioned: np.ndarray | None = None
+) -> np.ndarray:
+    """(n, V) cosine of every text and every value, of whose phrases the nearest counts.
+
+    vectors: (n, D); phrases: (P, D), both L2-normalised; value_of_phrase: the value 0..V-1 of each phrase, ascending.
+    mentioned: (n, P) bool, whether the text says the phrase; such a one is nearer.
+    """
+    cosines = vectors @ phrases.T  # (n, P)
+    if mentioned is not None:
+        cosines = cosines + MENTION * mentioned
+    starts = np.flatnonzero(np.diff(np.asarray(value_of_phrase), prepend=-1))
+    return np.maximum.reduceat(cosines, starts, axis=1)
+
+
+def distributions(cosines: np.ndarray, temperature: float = TEMPERATURE) -> np.ndarray:
+    """softmax over values: (n, V) -> (n, V)."""
+    scaled = cosines / temperature
+    exponents = np.exp(scaled - scaled.max(axis=1, keepdims=True))
+    return exponents / exponents.sum(axis=1, keepdims=True)
+
+
+def similarities(distributions: np.ndarray, query: np.ndarray) -> np.ndarray:
+    """(n, V) and (V,) -> (n,): the cosine of each distribution and the query's."""
+    lengths = np.linalg.norm(distributions, axis=1) * np.linalg.norm(query)
+    return distributions @ query / np.maximum(lengths, 1e-12)
+
+
 def value_similarities(
     texts: np.ndarray,
     phrases: np.ndarray,
@@ -70,21 +98,26 @@ def value_similarities(
     *,
     temperature: float = TEMPERATURE,
 ) -> np.ndarray:
-    """texts (1 + n, D), the query first; phrases (P, D) -> (n,): how alike each is to the query among the values.
+    """texts (1 + n, D), the query first; phrases (P, D) -> (n,): how alike each is to the query among the values."""
+    p = distributions(value_cosines(texts, phrases, owners, mentioned), temperature)
+    return similarities(p[1:], p[0])
 
-    mentioned: (1 + n, P) bool, whether the text says the phrase; such a one is nearer.
+
+def joined_scores(
+    scores: np.ndarray,
+    owners: Sequence[int],
+    mentioned: np.ndarray,
+    plain: np.ndarray,
+    instructed: np.ndarray | None = None,
+) -> np.ndarray:
+    """(n,) scores joined with likeness among the values, read in the plain space and, where there is one, under the
+    instruction.
+
+    plain, instructed: (1 + n + P, D), of the query, the texts, and the phrases of the values.
     """
-    cosines = texts @ phrases.T
-    if mentioned is not None:
-        cosines = cosines + MENTION * mentioned
-    starts = np.flatnonzero(np.diff(np.asarray(owners), prepend=-1))
-    scaled = np.maximum.reduceat(cosines, starts, axis=1) / temperature  # (1 + n, V)
-    exponents = np.exp(scaled - scaled.max(axis=1, keepdims=True))
-    p = exponents / exponents.sum(axis=1, keepdims=True)
-    lengths = np.linalg.norm(p, axis=1)
-    return p[1:] @ p[0] / np.maximum(lengths[1:] * lengths[0], 1e-12)
-
-
-def joined_scores(scores: np.ndarray, *alike: np.ndarray) -> np.ndarray:
-    """(n,) each; `alike` by every way that values were read."""
+    count = 1 + len(scores)
+    alike = [value_similarities(plain[:count], plain[count:], owners, mentioned)]
+    if instructed is not None:
+        texts, phrases = instructed[:count], instructed[count:]
+        alike.append(value_similarities(texts, phrases, owners, temperature=INSTRUCTED_TEMPERATURE))
     return (1 - VALUE_WEIGHT) * scores + VALUE_WEIGHT * np.mean(alike, axis=0)

@@ -11,14 +11,7 @@ from pydantic import ConfigDict, Field
 
 from embedder.langchain import GircseEmbeddings
 from embedder.mentions import mentions
-from embedder.relevance import (
-    INSTRUCTED_TEMPERATURE,
-    ValuePhrases,
-    cosine_scores,
-    joined_scores,
-    reads_values_under,
-    value_similarities,
-)
+from embedder.relevance import ValuePhrases, cosine_scores, joined_scores, reads_values_under
 
 
 class GircseReranker(BaseDocumentCompressor):
@@ -74,19 +67,15 @@ class GircseReranker(BaseDocumentCompressor):
         if not self.values:
             return cosines
         values = ValuePhrases.parse(self.values)
-        alike = []
+        instructed = None
         if reads_values_under(instruction, encoder.contract.default_query_instruction):
             names = encoder.encode_documents(
                 values.phrases, instruction=instruction, steps=self.steps, batch_size=batch_size
             )
-            read = np.concatenate([asked[None], seen])
-            alike += [value_similarities(read, names, values.owners, temperature=INSTRUCTED_TEMPERATURE)]
+            instructed = np.concatenate([asked[None], seen, names])
         steps = 0 if encoder.contract.min_steps == 0 else None
         instruction = "" if steps == 0 else None
         plain = encoder.encode_documents(
             [query, *texts, *values.phrases], instruction=instruction, steps=steps, batch_size=batch_size
         )
-        count = 1 + len(texts)
-        said = mentions([query, *texts], values.phrases)
-        alike += [value_similarities(plain[:count], plain[count:], values.owners, said)]
-        return joined_scores(cosines, *alike)
+        return joined_scores(cosines, values.owners, mentions([query, *texts], values.phrases), plain, instructed)

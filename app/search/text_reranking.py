@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from app.search.gircse_reranker import STEPS
 from app.types.documents import require_text
 from app.types.values import LensValue, flatten_phrases
 from embedder.mentions import mentions
-from embedder.relevance import INSTRUCTED_TEMPERATURE, joined_scores, reads_values_under, value_similarities
+from embedder.relevance import joined_scores, reads_values_under
 
 MAX_DOCUMENTS = 1_000
 MAX_CHARACTERS = 4_000_000  # of all documents
@@ -36,28 +36,27 @@ def rerank_texts(
     scores = reranker.scores(query, passages, instruction=used)
     if not values:
         return scores
-    return joined_scores(np.asarray(scores), *_alike(embedder, [query, *texts], values, used)).tolist()
+    return _joined(embedder, np.asarray(scores), [query, *texts], values, used).tolist()
 
 
-def _alike(
-    embedder: Embedder, texts: Sequence[str], values: Sequence[LensValue], instruction: str
-) -> Iterator[np.ndarray]:
-    """(n - 1,) each: how alike every text after the first is to it among the values, in the model's plain space, or
-    where it has none in that of its documents; and under the instruction."""
+def _joined(
+    embedder: Embedder, scores: np.ndarray, texts: Sequence[str], values: Sequence[LensValue], instruction: str
+) -> np.ndarray:
+    """(n - 1,): values are read in the model's plain space, or where it has none in that of its documents; and under
+    the instruction. The query is the first text."""
     info = embedder.info
     phrases, owners = flatten_phrases(values)
 
-    def embed(instruction: str, steps: int) -> tuple[np.ndarray, np.ndarray]:
+    def embed(instruction: str, steps: int) -> np.ndarray:
         found = embedder.embed_documents([*texts, *phrases], instruction=instruction, steps=steps)
-        vectors = np.asarray(found, dtype=np.float32)
-        return vectors[: len(texts)], vectors[len(texts) :]
+        return np.asarray(found, dtype=np.float32)
 
     has_plain = info.min_steps == 0
     plain = embed("", 0) if has_plain else embed(info.default_document_instruction, info.default_document_steps)
-    yield value_similarities(*plain, owners, mentions(texts, phrases))
+    instructed = None
     if reads_values_under(instruction, info.default_query_instruction):
-        seen = embed(instruction, min(max(STEPS, info.min_steps), info.max_steps))
-        yield value_similarities(*seen, owners, temperature=INSTRUCTED_TEMPERATURE)
+        instructed = embed(instruction, min(max(STEPS, info.min_steps), info.max_steps))
+    return joined_scores(scores, owners, mentions(texts, phrases), plain, instructed)
 
 
 def _check(texts: Sequence[str]) -> None:

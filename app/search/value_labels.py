@@ -13,8 +13,8 @@ from typing import cast
 
 import numpy as np
 
-from app.search.value_distributions import similarities
 from app.types.values import OTHER, LensValue, ValueCount, ValueReading, ValueScope, ValueSummary, value_names
+from embedder.relevance import similarities
 
 _KEPT = np.dtype("<f2")
 

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from app.types.documents import Collection, Job, JobState
 
-# Of how values are read: change it with app/search/value_distributions.py and embedder/mentions.py. Indexes of an
-# earlier one are not used any more, and workers make them anew.
+# Of how values are read: change it with embedder/relevance.py, embedder/mentions.py and
+# app/search/value_distributions.py. Indexes of an earlier one are not used any more, and workers make them anew.
 LABELS_VERSION = 2
 LABEL_PREFIX = "lens_"
 _OF_VECTORS = ("fingerprint", "document_instruction", "document_steps")

@@ -10,14 +10,7 @@ from fastapi import APIRouter, Request, Response
 from embedder.engine.errors import InvalidRequestError
 from embedder.errors import TextError
 from embedder.mentions import mentions
-from embedder.relevance import (
-    INSTRUCTED_TEMPERATURE,
-    ValuePhrases,
-    cosine_scores,
-    joined_scores,
-    reads_values_under,
-    value_similarities,
-)
+from embedder.relevance import ValuePhrases, cosine_scores, joined_scores, reads_values_under
 from embedder.server.failures import OpenAIRoute
 from embedder.server.gone import unless_gone
 from embedder.server.protocol import FINGERPRINT_HEADER, EmbeddingSource, EmbedTask, InputType
@@ -51,18 +44,15 @@ async def score(source: EmbeddingSource, question: RerankQuestion) -> np.ndarray
     cosines = cosine_scores(seen.vectors[0], seen.vectors[1:])
     if values is None:
         return cosines
-    alike = []
+    instructed = None
     if reads_values_under(instruction, info.default_query_instruction):
         task = EmbedTask(values.phrases, InputType.DOCUMENT, instruction=instruction, steps=question.steps)
-        names = (await source.embed(task)).vectors
-        alike += [value_similarities(seen.vectors, names, values.owners, temperature=INSTRUCTED_TEMPERATURE)]
+        instructed = np.concatenate([seen.vectors, (await source.embed(task)).vectors])
     task = EmbedTask((*texts, *values.phrases), InputType.DOCUMENT)
     if info.min_steps == 0:
         task = EmbedTask(task.texts, InputType.DOCUMENT, instruction="", steps=0)
     plain = (await source.embed(task)).vectors
-    said = mentions(texts, values.phrases)
-    alike += [value_similarities(plain[: len(texts)], plain[len(texts) :], values.owners, said)]
-    return joined_scores(cosines, *alike)
+    return joined_scores(cosines, values.owners, mentions(texts, values.phrases), plain, instructed)
 
 
 def _values_of(question: RerankQuestion) -> ValuePhrases | None:

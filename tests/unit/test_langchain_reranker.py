@@ -15,7 +15,7 @@ from langchain_core.documents import BaseDocumentCompressor, Document
 from langchain_core.retrievers import BaseRetriever
 
 from app.search import gircse_reranker as search_reranker
-from app.search import value_distributions, value_syntax
+from app.search import value_syntax
 from app.search.text_reranking import rerank_texts
 from app.search.value_syntax import parse_values
 from app.wiring.embedding import LocalEmbedder
@@ -117,11 +117,12 @@ def test_values_are_read_as_in_searches() -> None:
     rng = np.random.default_rng(1)
     texts, phrases = rng.normal(size=(6, 16)), rng.normal(size=(len(read.phrases), 16))
     said = rng.random((6, len(read.phrases))) < 0.3
-    p = value_distributions.distributions(value_distributions.value_cosines(texts, phrases, read.owners, said))
-    np.testing.assert_allclose(
-        similarities(texts, phrases, read.owners, said), value_distributions.similarities(p[1:], p[0]), atol=1e-9
-    )
-    assert (value_distributions.TEMPERATURE, value_distributions.MENTION) == (TEMPERATURE, MENTION)
+    cosines = texts @ phrases.T + MENTION * said
+    best = np.stack([cosines[:, np.array(read.owners) == at].max(axis=1) for at in range(3)], axis=1)
+    p = np.exp(best / TEMPERATURE) / np.exp(best / TEMPERATURE).sum(axis=1, keepdims=True)
+    expected = p[1:] @ p[0] / (np.linalg.norm(p[1:], axis=1) * np.linalg.norm(p[0]))
+    np.testing.assert_allclose(similarities(texts, phrases, read.owners, said), expected, atol=1e-9)
+    assert (TEMPERATURE, MENTION) == (0.07, 0.15)
     assert (MIN_VALUES, MAX_VALUES, MAX_PHRASES) == (
         value_syntax.MIN_VALUES,
         value_syntax.MAX_VALUES,

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from app.errors import InputError
 from app.search.aspects import aspects, background_phrases
-from app.search.value_distributions import MENTION, distributions, fits, similarities, value_cosines
+from app.search.value_distributions import fits
 from app.search.value_labels import ValueReadings
 from app.search.value_ranking import rank_by_values
 from app.search.value_syntax import MAX_VALUES, join_values, parse_values, split_values
@@ -24,6 +24,7 @@ from app.types.lens_indexes import LABELS_VERSION
 from app.types.search import SearchRequest
 from app.types.values import OTHER, LensValue
 from embedder.mentions import PLANES, mentions
+from embedder.relevance import MENTION, distributions, similarities, value_cosines
 
 ANIMALS = ("cat = kitten, tomcat", "dog", "horse")
 

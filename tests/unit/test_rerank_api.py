@@ -18,7 +18,7 @@ from app.wiring.query_template import QueryTemplate
 from app.wiring.rerank_server import ServerReranker
 from embedder import Encoder, load_encoder
 from embedder.engine.limits import Limits
-from embedder.relevance import INSTRUCTED_TEMPERATURE, joined_scores, value_similarities
+from embedder.relevance import INSTRUCTED_TEMPERATURE, VALUE_WEIGHT, value_similarities
 from embedder.server.application import create_application
 
 KEY = "a-secret"
@@ -68,7 +68,7 @@ def test_values_are_read_in_both_spaces(client: TestClient, encoder: Encoder) ->
         value_similarities(plain, own, [0, 1], said),
     ]
     answer = client.post("/v1/rerank", json={**ASK, "values": values})
-    expected = joined_scores(seen[1:] @ seen[0], *alike)
+    expected = (1 - VALUE_WEIGHT) * seen[1:] @ seen[0] + VALUE_WEIGHT * np.mean(alike, axis=0)
     assert scores_of(answer) == pytest.approx(expected.tolist(), abs=1e-5)
 
 
