@@ -30,7 +30,7 @@ from app.search.value_proposals import ValueProposer
 from app.services import Services
 from app.settings import Settings
 from app.testing import InMemoryVectorIndex, ToyEmbedder, text_source
-from app.types.documents import Document, Metadata
+from app.types.documents import Document, DocumentState, Metadata
 from ingest.pipeline import IngestPipeline
 from ingest.readers.document import read_file
 from ingest.splitters import splitter_of
@@ -103,8 +103,9 @@ class ToyServices:
         self.services.library.ensure_collection(collection)
         source = text_source(f"text://{next(self._numbers)}", text, metadata=metadata)
         document, _ = self.services.library.add_document(collection, source)
-        self.work_off()
-        return self.services.catalog.document(document.id)
+        while document.state is DocumentState.QUEUED and self._worker.run_once():
+            document = self.services.catalog.document(document.id)
+        return document
 
 
 # Thousands of modules are imported by then: looking through all of them again and again for garbage takes a third of

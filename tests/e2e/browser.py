@@ -157,6 +157,10 @@ class OpenPage:
         self._is_leaving = False
         self.page.locator(".site-footer").wait_for()
 
+    def close(self) -> None:
+        self._is_leaving = True
+        self.page.close()
+
     def accept_next_dialog(self) -> None:
         """The question that the next click asks is answered with yes; any other dialog is a fault."""
         self._expected_dialogs += 1
@@ -243,7 +247,7 @@ def opened_page(
     try:
         yield opened
     finally:
-        page.close()
+        opened.close()
     assert not opened.faults(), "\n".join(opened.faults())
 
 

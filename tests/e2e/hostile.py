@@ -79,10 +79,10 @@ FILE_NAMES = (
 def take_in(application: PageApplication, *, is_whole: bool) -> None:
     """Documents with hostile texts, titles, metadata and names, read by the real worker; lenses with such names, too.
 
-    Unless `is_whole`, every third attack has a document of its own; files hold all of them in either case.
+    Unless `is_whole`, every fifth attack has a document of its own; files hold all of them in either case.
     """
     application.server.ask("/api/v1/collections", {"name": HOSTILE})
-    attacks = list(enumerate(ATTACKS))[:: 1 if is_whole else 3]
+    attacks = list(enumerate(ATTACKS))[:: 1 if is_whole else 5]
     for number, attack in attacks:
         text = f"An angry letter about the ferry. {attack} The ferry was late again, and nobody told us anything."
         title, metadata = attack[:MAX_TITLE], {attack[:200]: attack, "year": 2020 + number}

@@ -174,7 +174,7 @@ def works_by_itself(application: ServiceApplication, part: str) -> bool:
 
 
 @pytest.mark.skipif(importlib.util.find_spec("locust") is None, reason="locust is not installed: pip install locust")
-@pytest.mark.parametrize("seconds", [8, pytest.param(60, marks=pytest.mark.long)])
+@pytest.mark.parametrize("seconds", [4, pytest.param(60, marks=pytest.mark.long)])
 def test_a_mixed_load_is_served_and_nothing_is_lost(application: ServiceApplication, seconds: int) -> None:
     load = run_load(application, seconds=seconds, users=8, rows=50)
     assert not load.faults, "\n".join(load.faults)

@@ -483,13 +483,13 @@ def test_all_collections_are_searched_at_once_and_every_hit_opens_in_its_own(
     expect(page.locator("#message")).to_contain_text("Noted")
 
     # A page that looks at one collection falls back to one, and the choice stays.
-    page.locator(".site-header nav").get_by_role("link", name="Documents").click()
+    opened.follow(page.locator(".site-header nav").get_by_role("link", name="Documents"))
     expect(page.locator("#documents-collection input")).to_have_value(re.compile("."))
     opened.wait_until_still()
-    page.locator(".site-header nav").get_by_role("link", name="Saved").click()
+    opened.follow(page.locator(".site-header nav").get_by_role("link", name="Saved"))
     link = page.locator("#search-history li", has_text="in all collections").get_by_role("link", name="Bake a flat")
     expect(link).to_be_visible()
-    page.locator(".site-header nav").get_by_role("link", name="Search").click()
+    opened.follow(page.locator(".site-header nav").get_by_role("link", name="Search"))
     expect(page.locator("#collection input")).to_have_value("All collections")
 
 
