@@ -27,7 +27,7 @@ def test_bytes_are_kept_under_their_sha256(blobs: FolderBlobStore, tmp_path: Pat
 
 
 @given(data=st.binary(), text=st.text(st.characters(codec=None)))
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_bytes_and_any_text_come_back(blobs: FolderBlobStore, data: bytes, text: str) -> None:
     content_hash = blobs.put(data)
     blobs.put_text(content_hash, text)
@@ -35,7 +35,7 @@ def test_any_bytes_and_any_text_come_back(blobs: FolderBlobStore, data: bytes, t
 
 
 @given(text=st.text(st.characters(codec=None), max_size=40), start=st.integers(0, 50), length=st.integers(0, 50))
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_window_of_a_text_is_cut_by_characters(
     blobs: FolderBlobStore, monkeypatch: pytest.MonkeyPatch, text: str, start: int, length: int
 ) -> None:

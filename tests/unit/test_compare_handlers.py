@@ -236,7 +236,7 @@ def lasting_application(toy_services_class: Any, tmp_path_factory: pytest.TempPa
         yield application
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.one_of(JUNK, *GOOD), min_size=0, max_size=14))
 def test_no_junk_reaches_the_unforeseen(lasting_application: Any, values: list[object]) -> None:
     for view in as_stream_handler(handlers_of(lasting_application).compare, outputs=len(NOTHING))(*values):
@@ -244,7 +244,7 @@ def test_no_junk_reaches_the_unforeseen(lasting_application: Any, values: list[o
         "".join(map(str, view)).encode()
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.dictionaries(st.sampled_from([f"{key}{side}" for key in "qikmcxv" for side in ("", "1", "2")]), st.text()))
 def test_no_address_reaches_the_unforeseen(lasting_application: Any, params: dict[str, str]) -> None:
     for view in as_stream_handler(handlers_of(lasting_application).compare_address, outputs=len(NOTHING))(params):

@@ -232,7 +232,7 @@ def test_examples_that_share_a_query_become_links() -> None:
     assert not Seen(render_welcome(())).of("a")
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None)
 @given(HOSTILE, HOSTILE, HOSTILE, st.integers(-5, 60))
 def test_hostile_texts_stay_text(text: str, title: str, other: str, start: int) -> None:
     bad = Hit(1, 0.5, HitDocument(other, title, other, {}), HitChunk(other, text, 0, 9, 3), Highlight(start, 9, 0.5))

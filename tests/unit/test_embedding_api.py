@@ -188,7 +188,7 @@ _BODIES = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(body=_BODIES | _JSON, is_named=st.booleans())
 def test_any_body_gets_vectors_or_a_reason(client: TestClient, name: str, body: Any, is_named: bool) -> None:
     if isinstance(body, dict) and (is_named or body.get("model") == "MODEL"):
@@ -205,7 +205,7 @@ def test_any_body_gets_vectors_or_a_reason(client: TestClient, name: str, body: 
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(content=st.binary(max_size=60))
 def test_any_bytes_get_a_reason(client: TestClient, content: bytes) -> None:
     answer = client.post("/v1/embeddings", content=content, headers={"content-type": "application/json"})

@@ -138,7 +138,7 @@ JUNK = st.one_of(
 )  # fmt: skip
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(JUNK, min_size=7, max_size=7))
 def test_no_junk_reaches_the_unforeseen(handlers: EvaluateHandlers, values: list[object]) -> None:
     def one(call: Callable[..., object]) -> Callable[..., tuple[Any, ...]]:

@@ -104,7 +104,7 @@ def test_a_small_file_that_unpacks_to_a_huge_one_is_stopped(monkeypatch: pytest.
         read_judgements(given_files(QUERIES, packed))
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None)
 @given(st.binary(max_size=300) | st.text(max_size=300).map(lambda text: text.encode("utf-8", "surrogatepass")))
 def test_no_file_breaks_the_reader(content: bytes) -> None:
     with contextlib.suppress(InputError):

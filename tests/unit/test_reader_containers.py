@@ -182,7 +182,7 @@ class TestArchives:
 
 @pytest.mark.parametrize("uri", ["a.eml", "a.mbox", "a.zip", "a.tar", "a.epub", "a.pptx", "a.json", "a.xml", "a.jsonl"])
 @given(data=st.binary(min_size=1, max_size=200))
-@settings(max_examples=40, deadline=None)
+@settings(deadline=None)
 def test_any_bytes_give_text_or_a_reason(uri, data):
     try:
         assert read_document(data, uri=uri).text.strip()

@@ -71,7 +71,7 @@ class TestJson:
             read_document(b'{"a": 1}\n\n{"a": 2\n', uri="a.jsonl")
 
     @given(JSON_VALUES)
-    @settings(max_examples=60, deadline=None)
+    @settings(deadline=None)
     def test_every_value_is_told(self, value):
         leaves = [leaf for leaf in leaves_of(value) if leaf is not None and str(leaf).replace("\0", "").strip()]
         data = json.dumps(value).encode()

@@ -83,7 +83,7 @@ def test_nul_and_lone_surrogates_become_storable():
 
 
 @given(st.binary(min_size=1, max_size=300))
-@settings(max_examples=150, deadline=None)
+@settings(deadline=None)
 def test_any_bytes_give_storable_text_or_a_reason(data):
     try:
         text = read_document(data, uri="a.txt").text
@@ -389,7 +389,7 @@ def test_pdf_of_blank_pages_is_refused():
 
 
 @given(st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 255)), min_size=1, max_size=30))
-@settings(max_examples=40, deadline=None)
+@settings(deadline=None)
 def test_damaged_pdf_is_read_or_refused(changes):
     data = bytearray(pdf("one", "two", title="T"))
     for place, byte in changes:

@@ -57,7 +57,7 @@ def test_intervals_agree_with_scipys(size: int) -> None:
         assert estimate.high == pytest.approx(wanted.high, abs=0.02 * sample.std())
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=40),
     st.integers(0, 10),

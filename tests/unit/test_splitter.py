@@ -82,7 +82,7 @@ TEXTS = st.lists(
 
 
 @given(text=TEXTS, max_tokens=st.integers(8, 40), share=st.floats(0, 0.5))
-@settings(max_examples=80, deadline=None)
+@settings(deadline=None)
 def test_chunks_cover_any_text_within_the_limit(text, max_tokens, share):
     counter = WordCounter()
     splitter = TokenSplitter(counter, max_tokens=max_tokens, overlap=int(share * max_tokens))
@@ -96,7 +96,7 @@ def test_chunks_cover_any_text_within_the_limit(text, max_tokens, share):
     text="今天天气很好" + "x" * 90 + "\x0b👩\u200d👩\u200d👧" + "今天天气很好" * 3
 )  # has more tokens alone than in the text
 @example(text="ﬀ\x85" + "x" * 90 + "今天天气很好" + "x" * 90)  # repeated text that has too many tokens alone
-@settings(max_examples=100, deadline=None)
+@settings(deadline=None)
 def test_chunks_keep_to_the_limit_of_the_real_tokenizer(minilm, text):
     spans = TokenSplitter(minilm, max_tokens=24, overlap=6)(document(text))
     assert_holds(text, spans, minilm, max_tokens=24)
@@ -111,7 +111,7 @@ class ContextCounter(WordCounter):
 
 
 @given(text=TEXTS)
-@settings(max_examples=50, deadline=None)
+@settings(deadline=None)
 def test_chunk_that_grows_when_tokenised_alone_is_shrunk(text):
     counter = ContextCounter()
     assert_holds(text, TokenSplitter(counter, max_tokens=8, overlap=4)(document(text)), counter, max_tokens=8)

@@ -49,7 +49,7 @@ def structured(draw: st.DrawFn) -> ExtractedText:
 
 
 @given(found=structured(), max_tokens=st.integers(8, 60), share=st.floats(0, 0.5))
-@settings(max_examples=120, deadline=None)
+@settings(deadline=None)
 def test_chunks_cover_any_text_within_the_limit(found, max_tokens, share):
     splitter = StructureSplitter(WordCounter(), max_tokens=max_tokens, overlap=int(share * max_tokens))
     spans = splitter(found)

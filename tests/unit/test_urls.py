@@ -354,7 +354,7 @@ TRICKS = [
 ]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=150)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(address=loopback, form=st.sampled_from(FORMS), trick=st.sampled_from(TRICKS))
 def test_no_spelling_of_a_url_reaches_this_machine(
     site: Site, address: IPv4Address, form: Callable[[IPv4Address], str], trick: str

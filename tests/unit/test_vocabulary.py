@@ -39,7 +39,7 @@ def random_head(entries: int, width: int, *, seed: int = 0, has_bias: bool = Tru
     return Linear(weight, torch.randn(entries, generator=generator) if has_bias else None), embedding
 
 
-@settings(max_examples=150, deadline=None)
+@settings(deadline=None)
 @given(
     rows=st.integers(1, 9),
     entries=st.integers(1, 80),
