@@ -9,6 +9,7 @@ import logging
 import signal
 import threading
 import time
+from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
 
@@ -57,8 +58,12 @@ class Worker:
         slots: WorkerSlots | None = None,
         block: int = DEFAULT_BLOCK,
         observer: Observer = SILENT,
+        when_idle: Callable[[], None] = lambda: None,
     ) -> None:
+        """`when_idle` is called once each time that nothing is left to do."""
         self._observer = observer
+        self._when_idle = when_idle
+        self._has_worked = False
         self._catalog = catalog
         self._pipeline = pipeline
         self._owner = owner
@@ -91,6 +96,9 @@ class Worker:
 
     def _rest(self, listener: JobListener, stop: threading.Event) -> None:
         """Until the listener hears of a job, else for the time between two polls."""
+        if self._has_worked and self._slots.taken == 0:
+            self._has_worked = False
+            self._when_idle()
         until = time.monotonic() + self._poll_s
         while not stop.is_set() and (left_s := until - time.monotonic()) > 0:
             if listener.wait(min(left_s, _STOP_LOOK_S)):
@@ -111,6 +119,7 @@ class Worker:
                 self._slots.give_back()
         if not jobs:
             return False
+        self._has_worked = True
         is_alone = jobs[0].attempts > _SHARED_ATTEMPTS
         name = f"job-{jobs[0].id}"
         thread = threading.Thread(target=self._run_slot, args=(jobs, stop, is_alone), name=name, daemon=True)

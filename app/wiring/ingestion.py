@@ -18,6 +18,7 @@ from app.collections.reindex import Reindexer
 from app.collections.standing import StandingCompletion
 from app.errors import GircseError, UnavailableError
 from app.ports.parts import Embedder
+from app.runtime.memory import release_memory
 from app.services import Services
 from app.settings import Settings
 from app.wiring.embedding import LocalEmbedder
@@ -99,6 +100,7 @@ def run_worker(services: Services, stop: threading.Event) -> None:
                 lease=lease,
                 slots=slots,
                 observer=services.metrics,
+                when_idle=release_memory,
             ).run(stop)
 
 

@@ -74,7 +74,10 @@ class KillablePostgres:
         if self._server is not None and self._server.poll() is None:
             return
         options = ["-c", "listen_addresses=127.0.0.1", "-F", "-c", "max_connections=60"]
-        options += ["-c", "dynamic_shared_memory_type=mmap"]  # files of its folder: a killed server leaves others behind
+        options += [
+            "-c",
+            "dynamic_shared_memory_type=mmap",
+        ]  # files of its folder: a killed server leaves others behind
         with open(self._folder / "log", "ab") as log:
             self._server = subprocess.Popen(
                 [self._programs / "postgres", "-D", str(self._folder / "data"), "-p", str(self._port),

@@ -354,3 +354,22 @@ class TestProcess:
         assert 0 < len(embedder.embedded_texts) < 20
         parts.index.close()  # type: ignore[attr-defined]
         parts.engine.dispose()
+
+
+def test_when_all_is_done_it_is_told_once_and_again_after_more_work(parts: IngestParts) -> None:
+    stop, idle = threading.Event(), []
+    worker = Worker(
+        catalog=parts.catalog, pipeline=parts.pipeline(), owner="test", poll_s=0.01, when_idle=lambda: idle.append(1)
+    )
+    thread = threading.Thread(target=worker.run, args=(stop,))
+    thread.start()
+    try:
+        for round_ in (1, 2):
+            parts.submit(f"Text {round_}.", uri=f"{round_}.txt")
+            wait_for(lambda: parts.catalog.job_counts()[JobState.DONE] == round_)  # noqa: B023
+            wait_for(lambda: len(idle) == round_)  # noqa: B023
+        time.sleep(0.1)  # in which it looks for work several times
+        assert len(idle) == 2
+    finally:
+        stop.set()
+        thread.join()
