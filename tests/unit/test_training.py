@@ -9,6 +9,8 @@ import torch
 from tiny_models import save_tiny_model
 
 from embedder import load_encoder
+from embedder.contract import hash_files
+from embedder.gguf_source import SOURCE_FILE
 from embedder.training.__main__ import main
 from embedder.training.config import PRESETS, read_config
 from embedder.training.data import DataError, read_training_data
@@ -206,10 +208,15 @@ def test_broken_line_is_named(tmp_path, data_folder):
 
 def test_command_trains_and_writes_what_can_be_loaded(data_folder, tmp_path, capsys):
     config = write_config(tmp_path, optimiser_steps=2)
+    base = tmp_path / "base"  # as dequantised weights lie in the cache, with the terms that they came with
+    source = {"gguf": "tiny.gguf", "sha256": "0" * 64, "files": hash_files(base)}
+    (base / SOURCE_FILE).write_text(json.dumps(source))
+    (base / "NOTICE.md").write_text("Terms.")
     assert main([str(config), "--data", str(data_folder), "--out", str(tmp_path / "run")]) == 0
     assert {"config.yaml", "gircse.json", "adapter_model.safetensors"} <= {
         f.name for f in (tmp_path / "run/adapter").iterdir()
     }
+    assert (tmp_path / "run/adapter/NOTICE.md").read_text() == "Terms."
     assert (tmp_path / "run/curves.png").stat().st_size > 10_000
     assert main([str(config), "--data", str(tmp_path), "--out", str(tmp_path / "run")]) == 1
     assert "holds no rows in pairs" in capsys.readouterr().err
