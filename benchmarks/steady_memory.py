@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import socket
 import subprocess
 import sys
 import tempfile
@@ -22,11 +21,11 @@ from urllib.request import Request, urlopen
 
 import psutil
 
+from benchmarks.load.application import free_port, wait_until
 from benchmarks.serving_memory import memory_of
+from benchmarks.startup import GIRCSE
 
-_POLL_S = 0.5
 _IDLE_S = 5.0
-_COMMAND = [sys.executable, "-P", "-c", "from app.cli import main; main()"]
 
 
 def main() -> None:
@@ -54,23 +53,23 @@ def main() -> None:
 @contextmanager
 def running(*arguments: str, environment: Mapping[str, str]) -> Iterator[tuple[psutil.Process, str]]:
     """A command that serves, once it is ready."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     url = f"http://127.0.0.1:{port}"
     log = Path(environment["GIRCSE_HOME"]) / f"{arguments[0]}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("wb") as written:
         process = subprocess.Popen(
-            [*_COMMAND, *arguments, "--port", str(port)],
+            [sys.executable, "-P", *GIRCSE, *arguments, "--port", str(port)],
             env={**os.environ, **environment},
             stdout=written,
             stderr=written,
         )
     try:
-        while not is_ready(url):
-            if process.poll() is not None:
-                raise RuntimeError(log.read_text(encoding="utf-8")[-2000:])
-            time.sleep(_POLL_S)
+        wait_until(
+            lambda: process.poll() is not None or is_ready(url), told=lambda: log.read_text(encoding="utf-8")[-2000:]
+        )
+        if process.poll() is not None:
+            raise RuntimeError(log.read_text(encoding="utf-8")[-2000:])
         yield psutil.Process(process.pid), url
     finally:
         process.terminate()
@@ -86,12 +85,12 @@ def is_ready(url: str) -> bool:
 
 
 def wait_until_taken_in(url: str) -> None:
-    while True:
+    def is_taken_in() -> bool:
         with urlopen(f"{url}/api/v1/documents/counts?collection=sample") as answer:
             counts = json.load(answer)
-        if counts["total"] and not counts["states"]["queued"]:
-            return
-        time.sleep(_POLL_S)
+        return counts["total"] and not counts["states"]["queued"]
+
+    wait_until(is_taken_in, timeout_s=300)
 
 
 def use(url: str, searches: int) -> None:

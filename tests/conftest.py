@@ -139,9 +139,11 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """What takes long is left out altogether: a thousand skipped tests would take seconds to be told of."""
     if not config.getoption("--long"):
-        left_out = [item for item in items if item.get_closest_marker("long")]
+        left_out, kept = [], []
+        for item in items:
+            (left_out if item.get_closest_marker("long") else kept).append(item)
         config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if not item.get_closest_marker("long")]
+        items[:] = kept
 
 
 def pytest_collection_finish() -> None:

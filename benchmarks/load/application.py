@@ -231,7 +231,7 @@ def service_application(
     """
     with ExitStack() as opened:
         postgres = opened.enter_context(KillablePostgres()) if _has_postgres() else None
-        ports = {part: _free_port() for part in (EMBEDDER, WEB)}
+        ports = {part: free_port() for part in (EMBEDDER, WEB)}
         application = ServiceApplication(
             folder,
             opened,
@@ -289,6 +289,6 @@ def _has_postgres() -> bool:
     return postgres_programs() is not None and importlib.util.find_spec("psycopg") is not None
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as free:
         return int(free.getsockname()[1])

@@ -73,11 +73,9 @@ class KillablePostgres:
         """Starts the server unless it runs. It refuses while the processes of a killed one are still ending."""
         if self._server is not None and self._server.poll() is None:
             return
-        options = ["-c", "listen_addresses=127.0.0.1", "-F", "-c", "max_connections=60"]
-        options += [
-            "-c",
-            "dynamic_shared_memory_type=mmap",
-        ]  # files of its folder: a killed server leaves others behind
+        # Shared memory is files of its folder (mmap): of others a killed server leaves some behind.
+        settings = ("listen_addresses=127.0.0.1", "max_connections=60", "dynamic_shared_memory_type=mmap")
+        options = ["-F", *(each for setting in settings for each in ("-c", setting))]
         with open(self._folder / "log", "ab") as log:
             self._server = subprocess.Popen(
                 [self._programs / "postgres", "-D", str(self._folder / "data"), "-p", str(self._port),
