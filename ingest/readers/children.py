@@ -174,7 +174,7 @@ class _Check:
         self._most_bytes = start_bytes + limits.memory_bytes
         self._memory_bytes = memory_bytes
         self._is_stopping = is_stopping
-        self._look_at = 0.0  # at its memory, on the monotonic clock
+        self._look_at = time.monotonic() + _POLL_S  # at its memory: most documents are read by then
 
     def __call__(self) -> None:
         _check_stopping(self._is_stopping)

@@ -514,8 +514,9 @@ def test_any_metadata_can_be_asked_for_or_is_refused(edge_index: QdrantVectorInd
     name = "any-metadata"
     edge_index.create(name, dimension=3)
     try:
-        edge_index.upsert(name, [point(1, **{key: value})])
-        assert found_numbers(edge_index, name, **{key: value}) == [1]
+        edge_index.upsert(name, [Point(point_id(1), NORTH, {"page_content": "a text", "metadata": {key: value}})])
+        found = edge_index.search(name, NORTH, limit=10, filters={key: value})
+        assert [hit.id for hit in found] == [point_id(1)]
     except FilterError:
         assert set(key) & set('"\\') or "\0" in key + value
 
