@@ -49,6 +49,7 @@ class QdrantVectorIndex(InspectedPoints):
     """Implements the port `VectorIndex`.
 
     `reconnect` gives a new client after the present one has lost its server; every operation here may be repeated.
+    `is_embedded`: the server is app/edge, which gives vectors in one piece and equal scores in the order of ids.
     """
 
     def __init__(
@@ -58,13 +59,13 @@ class QdrantVectorIndex(InspectedPoints):
         quantization: tuning.Quantization = "none",
         sharding: tuning.Sharding = tuning.AS_THE_SERVER_HAS_IT,
         reconnect: Callable[[], QdrantClient] | None = None,
-        packs_vectors: bool = False,
+        is_embedded: bool = False,
     ) -> None:
         self._client = client
         self._quantization = quantization
         self._sharding = sharding
         self._reconnect = reconnect
-        self._packs_vectors = packs_vectors
+        self._is_embedded = is_embedded
         self._lock = threading.Lock()
         self._with_words: set[str] = set()
         self._searched = tuning.SearchedIndexes(self._info)
@@ -77,7 +78,7 @@ class QdrantVectorIndex(InspectedPoints):
             # Nor are certificates read for it: 40 ms.
             return _client(connection.url, headers={"api-key": connection.token}, trust_env=False, verify=False)
 
-        return cls(connect(), quantization=quantization, reconnect=connect, packs_vectors=True)
+        return cls(connect(), quantization=quantization, reconnect=connect, is_embedded=True)
 
     @classmethod
     def at(
@@ -247,7 +248,7 @@ class QdrantVectorIndex(InspectedPoints):
             yield metadata["document_id"], str(record.id)
 
     def retrieve(self, index: str, ids: Sequence[str]) -> list[Point]:
-        fetch = partial(retrieve_points, index=index, is_packed=self._packs_vectors)
+        fetch = partial(retrieve_points, index=index, is_packed=self._is_embedded)
         pages = (ids[start : start + _SCROLL_PAGE] for start in range(0, len(ids), _SCROLL_PAGE))
         return [point for page in pages for point in self._call(index, partial(fetch, ids=page))]
 
@@ -333,7 +334,7 @@ class QdrantVectorIndex(InspectedPoints):
     def _query(
         self, index: str, legs: Sequence[tuple[models.QueryRequest, int]], *, with_payload: bool = True
     ) -> list[list[ScoredPoint]]:
-        ask = partial(query_whole_ties, index=index, legs=legs, with_payload=with_payload)
+        ask = partial(query_whole_ties, index=index, legs=legs, with_payload=with_payload, is_ordered=self._is_embedded)
         return self._call(index, ask)
 
     def _records(self, index: str, **options: object) -> Iterator[models.Record]:

@@ -50,7 +50,7 @@ class _PageFound(BaseModel):
 class LabelledPoints(FilteredPoints):
     """The part `Labels` of the port `VectorIndex`."""
 
-    _packs_vectors: bool  # whether the engine does, as the embedded one
+    _is_embedded: bool  # whether the engine does, as the embedded one
 
     def add_labels(self, index: str, field: str) -> None:
         create = partial(QdrantClient.create_payload_index, collection_name=index, field_name=label_path(field))
@@ -58,7 +58,7 @@ class LabelledPoints(FilteredPoints):
 
     def set_labels(self, index: str, field: str, labels: Mapping[str, Mapping[str, object]]) -> None:
         if labels:
-            write = _send_labels if self._packs_vectors else _set_labels
+            write = _send_labels if self._is_embedded else _set_labels
             self._call(index, partial(write, index=index, field=field, labels=labels))
 
     def drop_labels(self, index: str, field: str) -> None:
@@ -74,7 +74,7 @@ class LabelledPoints(FilteredPoints):
     def unlabelled(self, index: str, field: str) -> Iterator[tuple[list[str], TextVectors]]:
         condition = models.Filter(must=[_is_empty(field)], must_not=[_is_empty(DOCUMENT_ID_FIELD)])
         scroll = partial(
-            scroll_vectors, index=index, condition=condition, limit=UNLABELLED_PAGE, is_packed=self._packs_vectors
+            scroll_vectors, index=index, condition=condition, limit=UNLABELLED_PAGE, is_packed=self._is_embedded
         )
         offset: int | str | None = None
         while True:
@@ -94,12 +94,12 @@ class LabelledPoints(FilteredPoints):
             yield [Point(str(each.id), [], payload_of(each.payload)) for each in records]
 
     def vectors(self, index: str, ids: Sequence[str]) -> tuple[list[str], np.ndarray]:
-        fetch = partial(retrieve_vectors, index=index, ids=ids, is_packed=self._packs_vectors)
+        fetch = partial(retrieve_vectors, index=index, ids=ids, is_packed=self._is_embedded)
         page = self._call(index, fetch)
         return page.ids, page.vectors
 
     def owned_vectors(self, index: str, ids: Sequence[str]) -> Owned[TextVectors]:
-        fetch = partial(retrieve_vectors, index=index, ids=ids, is_packed=self._packs_vectors)
+        fetch = partial(retrieve_vectors, index=index, ids=ids, is_packed=self._is_embedded)
         page = self._call(index, partial(fetch, fields=[DOCUMENT_ID_FIELD, TEXT_FIELD]))
         own = [row for row, owner in enumerate(page.document_ids) if owner]
         found = TextVectors([page.texts[row] for row in own], page.vectors[own])

@@ -13,19 +13,34 @@ _MOST_TIES = 10_000
 
 
 def query_whole_ties(
-    client: QdrantClient, *, index: str, legs: Sequence[tuple[models.QueryRequest, int]], with_payload: bool
+    client: QdrantClient,
+    *,
+    index: str,
+    legs: Sequence[tuple[models.QueryRequest, int]],
+    with_payload: bool,
+    is_ordered: bool = False,
 ) -> list[list[ScoredPoint]]:
-    """All legs in one request, each with its limit; as many are fetched as it takes to see the next score."""
-    more = 1
-    while True:
-        requests = [leg.model_copy(update={"limit": limit + more, "with_payload": with_payload}) for leg, limit in legs]
-        answers = [answer.points for answer in client.query_batch_points(index, requests)]
-        if more >= _MOST_TIES or not any(
-            len(found) == limit + more and found[-1].score == found[limit - 1].score
-            for found, (_, limit) in zip(answers, legs, strict=True)
-        ):
-            return [_best(found, limit) for found, (_, limit) in zip(answers, legs, strict=True)]
-        more = 3 * (more + max(limit for _, limit in legs))
+    """All legs in one request, each with its limit. Of those that a tie crosses as many are asked for again as it takes
+    to see the next score; of none where the server orders equal scores itself (`is_ordered`).
+    """
+    found: list[Sequence[models.ScoredPoint]] = [()] * len(legs)
+    asked, more = list(range(len(legs))), 0 if is_ordered else 1
+    while asked:
+        requests = [
+            legs[leg][0].model_copy(update={"limit": legs[leg][1] + more, "with_payload": with_payload})
+            for leg in asked
+        ]
+        for leg, answer in zip(asked, client.query_batch_points(index, requests), strict=True):
+            found[leg] = answer.points
+        if is_ordered or more >= _MOST_TIES:
+            break
+        asked = [leg for leg in asked if _is_tie_cut_off(found[leg], legs[leg][1], more)]
+        more = 3 * (more + max((legs[leg][1] for leg in asked), default=0))
+    return [_best(each, limit) for each, (_, limit) in zip(found, legs, strict=True)]
+
+
+def _is_tie_cut_off(found: Sequence[models.ScoredPoint], limit: int, more: int) -> bool:
+    return len(found) == limit + more and found[-1].score == found[limit - 1].score
 
 
 def _best(found: Sequence[models.ScoredPoint], limit: int) -> list[ScoredPoint]:
