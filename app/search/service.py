@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import copy_context
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from time import perf_counter
 
@@ -60,6 +63,8 @@ from embedder.refinement import Refinement
 RERANK_CANDIDATES = 20
 KEPT_QUERIES = 64  # at 20 steps a tenth of a megabyte each
 
+_READINGS = 8  # at a time, beside their searches; further ones wait
+
 _log = logging.getLogger(__name__)
 _NOTHING = Refinement(text="", instruction="", vector=np.empty(0))
 
@@ -90,6 +95,7 @@ class SearchService:
         self._exclusions = ExclusionRanker(self._index, self._values)
         self._value_search = ValueSearch(catalog, self._index, self._values, deleted_among=self._deleted_among)
         self._calibration = MatchCalibration(self._index, embedder)
+        self._readings = ThreadPoolExecutor(_READINGS, thread_name_prefix="query-reading")  # starts none until then
         self._queries: LRUCache[tuple[object, ...], Refinement] = LRUCache(KEPT_QUERIES)
 
     def search(self, request: SearchRequest, *, highlight: bool = True) -> SearchResult:
@@ -108,10 +114,10 @@ class SearchService:
             collection = place.collection
             _check_refinement(self._embedder, request.instruction, request.steps, request.token_bias)
             request = self._with_rerank(request, collection)
-            query, vectors = _NOTHING, QueryVectors()
+            reading, vectors = _read(_NOTHING), QueryVectors()
             if request.mode is not SearchMode.SPARSE:
                 with self._timed(timings_ms, "embed"):
-                    query, vectors = self._embed(request, collection)
+                    reading, vectors = self._embed(request, collection)
             own_value = self._read_query(request, collection, timings_ms)
             with self._timed(timings_ms, "index"):
                 place, labels, found = self._ask_index(place, request, vectors, own_value)
@@ -119,6 +125,7 @@ class SearchService:
             candidates, summary = self._candidates(found, request, collection, own_value, labels, timings_ms)
             ranked = self._rerank(candidates, request, timings_ms)
             kept = self._exclusions.push_down(ranked.candidates, request, collection)
+            query = reading.result()
         unread = None if request.mode is SearchMode.SPARSE else unread_language(asked, self._embedder.info.name)
         result = SearchResult(
             query=asked,
@@ -137,7 +144,7 @@ class SearchService:
             vector=found.vector,
             document_instruction=collection.document_instruction,
             has_plain_vectors=collection.has_plain_vectors,
-            is_ranked_by_refinement=_is_ranked_by_refinement(request, query.instruction, collection),
+            is_ranked_by_refinement=self._is_ranked_by_refinement(request, collection),
             among=request.among,
         )
         return self.highlight(result) if highlight else result
@@ -298,15 +305,33 @@ class SearchService:
             yield
         timings_ms[stage] = round((perf_counter() - started) * 1000, 3)
 
-    def _embed(self, request: SearchRequest, collection: Collection) -> tuple[Refinement, QueryVectors]:
-        read = self.refine(request.query, instruction=request.instruction, steps=request.steps)
+    def _embed(self, request: SearchRequest, collection: Collection) -> tuple[Future[Refinement], QueryVectors]:
+        """What the model makes of the query, and by which vectors it is searched for.
+
+        Where the soft tokens have no part in the ranking they are made while the index is searched.
+        """
         words = [(bias, self._document_vector(word, collection)) for word, bias in request.token_bias.items()]
-        is_plain = not read.steps and not read.instruction  # a model without soft tokens may read the instruction yet
-        if request.mode is not SearchMode.HYBRID or not collection.has_plain_vectors or is_plain:
-            return read, QueryVectors(steer(read.vector, words))
-        plain = steer(self.refine(request.query, instruction="", steps=0).vector, words)
-        is_refined = _is_ranked_by_refinement(request, read.instruction, collection)
-        return read, QueryVectors(steer(read.vector, words), plain) if is_refined else QueryVectors(plain)
+        read = partial(self.refine, request.query, instruction=request.instruction, steps=request.steps)
+        if self._is_ranked_by_refinement(request, collection):
+            found = read()
+            refined = steer(found.vector, words)
+            is_plain = not found.steps and not found.instruction  # without soft tokens it may read the instruction yet
+            if request.mode is not SearchMode.HYBRID or not collection.has_plain_vectors or is_plain:
+                return _read(found), QueryVectors(refined)
+            return _read(found), QueryVectors(refined, steer(self._plain(request.query).vector, words))
+        plain = self._plain(request.query)
+        steps = self._embedder.info.default_query_steps if request.steps is None else request.steps
+        reading = self._readings.submit(copy_context().run, read) if steps else _read(plain)
+        return reading, QueryVectors(steer(plain.vector, words))
+
+    def _plain(self, query: str) -> Refinement:
+        return self.refine(query, instruction="", steps=0)
+
+    def _is_ranked_by_refinement(self, request: SearchRequest, collection: Collection) -> bool:
+        """Soft tokens that no instruction steers find less than the base model does, where a collection has vectors of
+        that (docs/evaluation/hybrid.md)."""
+        is_steered = bool(self._instruction(request))
+        return is_steered or request.mode is not SearchMode.HYBRID or not collection.has_plain_vectors
 
     def _document_vector(self, text: str, collection: Collection) -> np.ndarray:
         """Of a text, as documents of the collection are embedded. It is remembered."""
@@ -341,10 +366,11 @@ class SearchService:
         return find_legs(self._index, collection.active_index, request, vectors).legs
 
 
-def _is_ranked_by_refinement(request: SearchRequest, instruction: str, collection: Collection) -> bool:
-    """Soft tokens that no instruction steers find less than the base model does, where a collection has vectors of that
-    (docs/evaluation/hybrid.md)."""
-    return bool(instruction) or request.mode is not SearchMode.HYBRID or not collection.has_plain_vectors
+def _read(found: Refinement) -> Future[Refinement]:
+    """One that is there already."""
+    reading: Future[Refinement] = Future()
+    reading.set_result(found)
+    return reading
 
 
 def refine_query(

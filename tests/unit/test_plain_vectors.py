@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from app.errors import InputError
 from app.search.service import RERANK_CANDIDATES
 from app.search.stages import StageName, search_in_stages
-from app.testing import ToyEmbedder
+from app.testing import InMemoryVectorIndex, ToyEmbedder
 from app.types.search import Leg, SearchMode, SearchRequest
 
 TEXTS = ("A heron stands in the river.", "The bank raised its rates.", "Boats cross the river at dawn.")
@@ -62,6 +63,38 @@ def test_without_an_instruction_the_base_model_alone_is_asked(application: Any) 
     by_word = search(ask(instruction="", token_bias={"boat": 2.0}))
     assert legs(by_word) == legs(unsteered)
     assert not by_word.is_ranked_by_refinement
+
+
+class LateEmbedder(ToyEmbedder):
+    """Generates soft tokens once the index was asked."""
+
+    def __init__(self) -> None:
+        super().__init__(dimension=4096, has_plain_vectors=True)
+        self.asked = threading.Event()
+
+    def embed_query(self, text: str, *, steps: int | None = None, **more: Any) -> Any:
+        assert steps == 0 or self.asked.wait(20), "The index waits for soft tokens."
+        return super().embed_query(text, steps=steps, **more)
+
+
+class NotedIndex(InMemoryVectorIndex):
+    def __init__(self, asked: threading.Event) -> None:
+        super().__init__()
+        self._asked = asked
+
+    def search_legs(self, *args: Any, **more: Any) -> Any:
+        self._asked.set()
+        return super().search_legs(*args, **more)
+
+
+def test_soft_tokens_that_do_not_rank_are_made_while_the_index_is_searched(
+    toy_services_factory: Callable[..., Any],
+) -> None:
+    embedder = LateEmbedder()
+    application = toy_services_factory(embedder=embedder, index=NotedIndex(embedder.asked))
+    application.add(TEXTS[0])
+    found = application.services.search.search(ask(instruction=None))
+    assert found.steps == len(found.refinement) == 2
 
 
 def test_vectors_after_steps_are_not_compared_with_those_of_the_base(application: Any) -> None:
