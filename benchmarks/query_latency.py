@@ -5,6 +5,8 @@ optimised as `gircse optimize` does; queries of a few tokens, each asked once, s
 The floor is the time that this machine takes to read once, from memory, all weights that the steps need.
 
     python -m benchmarks.query_latency --points 100000 --steps 1 5 20 --dtypes bfloat16 int8 float32
+
+With `--clients 1 4 16` so many ask at once, each its next query when it has the answer to the one before.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -33,7 +36,7 @@ from app.services import Services
 from app.settings import Settings
 from app.types.documents import Point
 from app.types.point_ids import PointIds
-from app.types.search import SearchRequest
+from app.types.search import SearchMode, SearchRequest
 from app.wiring.services import open_services
 from benchmarks.encode import load, machine, texts_of
 from benchmarks.spread_vectors import fit_spread
@@ -60,6 +63,8 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=12, help="of a query")
     parser.add_argument("--steps", type=int, nargs="+", default=[1, 5, 20])
     parser.add_argument("--dtypes", nargs="+", default=["auto", "int8"])
+    parser.add_argument("--mode", type=SearchMode, choices=list(SearchMode), default=SearchMode.HYBRID)
+    parser.add_argument("--clients", type=int, nargs="*", default=[], help="how many ask at once")
     parser.add_argument("--out", type=Path, help="where to write the numbers as JSON")
     options = parser.parse_args()
     options.device = "cpu"
@@ -74,6 +79,7 @@ def main() -> None:
                     fill(services, options.points)
                     filled = True
                 report += measure(services, options)
+                report += [measure_together(services, options, clients) for clients in options.clients]
     if options.out:
         content = {"machine": machine(options), "command": shlex.join(sys.orig_argv[1:]), "rows": report}
         options.out.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
@@ -122,7 +128,7 @@ def measure(services: Services, options: argparse.Namespace) -> Iterator[dict[st
         chosen = queries[number :: len(options.steps)]
         spent: dict[str, list[float]] = {stage: [] for stage in STAGES}
         for text in tqdm(chosen, desc=f"{options.dtype}, {steps} steps", unit="query", leave=False):
-            request = SearchRequest(text, COLLECTION, instruction="", steps=steps)
+            request = SearchRequest(text, COLLECTION, instruction="", steps=steps, mode=options.mode)
             found = services.search.search(request, highlight=False)
             highlighted = services.search.highlight(found)
             for stage in STAGES:
@@ -140,6 +146,27 @@ def measure(services: Services, options: argparse.Namespace) -> Iterator[dict[st
             row[stage] = {f"p{p}": float(np.percentile(times, p)) for p in (50, 95, 99)}
         print(described(row), flush=True)
         yield row
+
+
+def measure_together(services: Services, options: argparse.Namespace, clients: int) -> dict[str, object]:
+    """At the first number of steps."""
+    steps = options.steps[0]
+    model, _ = on_model_thread(load, options)
+    texts = texts_of(model, options.tokens, options.queries * (clients + 1))[options.queries :]
+
+    def ask(text: str) -> float:
+        started = time.perf_counter()
+        request = SearchRequest(f"{clients} {text}", COLLECTION, instruction="", steps=steps, mode=options.mode)
+        services.search.search(request, highlight=False)
+        return 1000 * (time.perf_counter() - started)
+
+    with ThreadPoolExecutor(clients) as threads, _timed() as spent:
+        taken = list(threads.map(ask, texts))
+    row: dict[str, object] = {"dtype": options.dtype, "steps": steps, "points": options.points, "clients": clients}
+    row |= {"total": {f"p{p}": float(np.percentile(taken, p)) for p in (50, 95, 99)}, "per_s": len(texts) / spent[0]}
+    shown = ", ".join(f"{name} {value:.0f}" for name, value in row["total"].items())  # type: ignore[attr-defined]
+    print(f"{options.dtype}, {steps} steps, {clients} at once: {row['per_s']:.1f} searches/s; ms: {shown}", flush=True)
+    return row
 
 
 def described(row: dict) -> str:
