@@ -29,6 +29,7 @@ from embedder.gguf_source import hash_weights, verify_weights
 from embedder.library_encoder import LibraryEncoder
 from embedder.model_thread import on_model_thread
 from embedder.prompts import load_tokenizer
+from embedder.refinement_steps import DOCUMENT_STEPS
 from embedder.tokens import read_fragments
 from embedder.weight_formats import multiplies_bfloat16
 
@@ -100,6 +101,8 @@ def _checkpoint_without_contract(model: str, folder: Path) -> Checkpoint:
         max_length=min(_DEFAULT_MAX_LENGTH, max(int(config.get("max_position_embeddings") or 1024) - 64, 1)),
         dimension=_hidden_size(config, base),
         dtype="bfloat16" if config.get("dtype", config.get("torch_dtype")) in ("bfloat16", "float16") else "float32",
+        # One that was not trained to refine gains nothing from more, and a step weighs the whole vocabulary.
+        default_document_steps=DOCUMENT_STEPS if adapter else 1,
     )
     return Checkpoint(contract, base, adapter)
 

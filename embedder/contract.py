@@ -11,7 +11,7 @@ from pathlib import Path
 
 from embedder.errors import ContractError
 from embedder.pooling import POOLINGS, PROMPT_POOLINGS
-from embedder.refinement_steps import QUERY_STEPS
+from embedder.refinement_steps import DOCUMENT_STEPS, QUERY_STEPS
 from embedder.templates import TEMPLATES
 
 CONTRACT_FILE = "gircse.json"
@@ -49,7 +49,7 @@ class Contract:
     dimension: int
     dtype: str = "float32"
     default_query_steps: int = QUERY_STEPS
-    default_document_steps: int = 20
+    default_document_steps: int = DOCUMENT_STEPS
     default_query_instruction: str = ""
     default_document_instruction: str = ""
     plain_pooling: str | None = None  # of the base alone, where it is an embedder: the vector after 0 steps

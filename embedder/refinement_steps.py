@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 QUERY_STEPS = 5  # where a model says nothing else: more buy nothing that was measured, docs/evaluation/report.md
+DOCUMENT_STEPS = 20
 MAX_BIAS = 10.0  # either way, on the logits of a word
 MAX_BIASED_WORDS = 64
 

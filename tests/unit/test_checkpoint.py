@@ -85,7 +85,12 @@ def test_adapter_without_contract_takes_its_base_from_its_config(adapter_folder)
     checkpoint = find_checkpoint(str(adapter_folder))
     assert checkpoint.contract.template == "official"
     assert checkpoint.contract.adapter_files == hash_files(adapter_folder)
+    assert checkpoint.contract.default_document_steps == 20
     assert load_encoder(str(adapter_folder)).encode_queries(["a text"]).shape == (1, 32)
+
+
+def test_documents_take_one_step_of_a_model_that_was_not_trained_to_refine(adapter_folder):
+    assert find_checkpoint(str(adapter_folder.parent / "base")).contract.default_document_steps == 1
 
 
 def test_damaged_weights_are_refused(adapter_folder):
