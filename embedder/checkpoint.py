@@ -25,7 +25,7 @@ from embedder.backbone import (
 from embedder.contract import Contract, hash_files, read_contract, verify_files
 from embedder.encoder import Encoder
 from embedder.errors import ContractError, ModelNotFoundError
-from embedder.gguf_source import hash_weights, verify_weights
+from embedder.gguf_source import hash_weights, is_from_gguf, verify_weights
 from embedder.library_encoder import LibraryEncoder
 from embedder.model_thread import on_model_thread
 from embedder.prompts import load_tokenizer
@@ -101,8 +101,8 @@ def _checkpoint_without_contract(model: str, folder: Path) -> Checkpoint:
         max_length=min(_DEFAULT_MAX_LENGTH, max(int(config.get("max_position_embeddings") or 1024) - 64, 1)),
         dimension=_hidden_size(config, base),
         dtype="bfloat16" if config.get("dtype", config.get("torch_dtype")) in ("bfloat16", "float16") else "float32",
-        # One that was not trained to refine gains nothing from more, and a step weighs the whole vocabulary.
-        default_document_steps=DOCUMENT_STEPS if adapter else 1,
+        # A decoder as it comes in a GGUF file was not trained to refine: it gains nothing from more steps.
+        default_document_steps=1 if adapter is None and is_from_gguf(base) else DOCUMENT_STEPS,
     )
     return Checkpoint(contract, base, adapter)
 

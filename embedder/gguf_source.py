@@ -15,22 +15,26 @@ _NOTICES = ("NOTICE*", "*TERMS*", "LICENSE*", "COPYING*")  # travel with the wei
 SOURCE_FILE = "gguf.json"  # beside weights that were dequantised; names the file, its hash, and those of what was made
 
 
+def is_from_gguf(folder: Path) -> bool:
+    """Whether the weights in it were dequantised."""
+    return (folder / SOURCE_FILE).is_file()
+
+
 def hash_weights(folder: Path, patterns: tuple[str, ...] = ("*.safetensors",)) -> dict[str, str]:
     """File name -> SHA-256 of the files in `folder` that match: of the GGUF file that all were, where they were one.
 
     Raises ContractError where what was made of it has changed.
     """
-    source = folder / SOURCE_FILE
-    if not source.is_file():
+    if not is_from_gguf(folder):
         return hash_files(folder, patterns)
-    said = json.loads(source.read_text(encoding="utf-8"))
+    said = json.loads((folder / SOURCE_FILE).read_text(encoding="utf-8"))
     verify_files(folder, said["files"])
     return {said["gguf"]: said["sha256"]}
 
 
 def verify_weights(folder: Path, expected: Mapping[str, str]) -> None:
     """Raises ContractError where a file is missing or its SHA-256 is not the expected one."""
-    if not (folder / SOURCE_FILE).is_file():
+    if not is_from_gguf(folder):
         verify_files(folder, expected)
         return
     found = hash_weights(folder)
@@ -68,7 +72,7 @@ def _required(package: importlib.metadata.Distribution) -> Iterator[importlib.me
 
 def copy_notices(base: Path, folder: Path) -> None:
     """Licences and notices that lie beside a base's GGUF weights, to lie beside what was made from them as well."""
-    if (base / SOURCE_FILE).is_file():
+    if is_from_gguf(base):
         for pattern in _NOTICES:
             for notice in base.glob(pattern):
                 shutil.copyfile(notice, folder / notice.name)

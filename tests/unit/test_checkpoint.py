@@ -89,8 +89,8 @@ def test_adapter_without_contract_takes_its_base_from_its_config(adapter_folder)
     assert load_encoder(str(adapter_folder)).encode_queries(["a text"]).shape == (1, 32)
 
 
-def test_documents_take_one_step_of_a_model_that_was_not_trained_to_refine(adapter_folder):
-    assert find_checkpoint(str(adapter_folder.parent / "base")).contract.default_document_steps == 1
+def test_a_whole_model_without_contract_takes_the_steps_of_the_method(adapter_folder):
+    assert find_checkpoint(str(adapter_folder.parent / "base")).contract.default_document_steps == 20
 
 
 def test_damaged_weights_are_refused(adapter_folder):

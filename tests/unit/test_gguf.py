@@ -151,6 +151,7 @@ def test_a_file_is_dequantised_once_and_what_was_made_is_verified(tmp_path: Path
     assert (folder / "model.safetensors").stat().st_mtime_ns == before
     said = find_checkpoint(name).contract
     assert said.base_files == {"tiny.gguf": json.loads((folder / SOURCE_FILE).read_text())["sha256"]}
+    assert said.default_document_steps == 1  # it was not trained to refine
     write_gguf(tmp_path / "tiny.gguf", "qwen2", FAMILIES["qwen2"], seed=1)
     other = find_checkpoint(name).contract
     assert other.fingerprint != said.fingerprint
