@@ -68,10 +68,11 @@ class Reindexing:
     def status(self, name: str) -> ReindexStatus:
         """Raises UnknownCollectionError."""
         self._catalog.collection(name)
-        can_roll_back = self._catalog.standby(name, IndexRole.PREVIOUS) is not None
         with self._lock:
             run = self._runs.get(name)
-        if run is not None and not run.future.done():
+        is_running = run is not None and not run.future.done()  # before the catalog is read, in which it ends
+        can_roll_back = self._catalog.standby(name, IndexRole.PREVIOUS) is not None
+        if run is not None and is_running:
             contract = _contract_of(run.target)
             return ReindexStatus(
                 name, ReindexState.RUNNING, run.done, run.total, contract=contract, can_roll_back=can_roll_back

@@ -102,6 +102,25 @@ def test_it_is_built_switched_to_told_of_and_taken_back(application: Any, reinde
     assert reindexing.roll_back("library").active_index == "library--1"
 
 
+def test_one_that_ends_while_its_status_is_read_still_runs_or_can_be_taken_back(
+    application: Any, reindexing: Reindexing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    standby = application.services.catalog.standby
+
+    def ends_meanwhile(*asked: Any) -> Any:
+        found = standby(*asked)
+        application.embedder.unblocked.set()
+        reindexing._runs["library"].future.result(20)
+        return found
+
+    application.embedder.unblocked.clear()
+    reindexing.start("library", SHORTER)
+    wait_for(reindexing, ReindexState.RUNNING)
+    monkeypatch.setattr(reindexing._catalog, "standby", ends_meanwhile)
+    status = reindexing.status("library")
+    assert status.state is ReindexState.RUNNING or status.can_roll_back
+
+
 def test_a_second_one_of_the_same_collection_is_refused_while_it_runs(application: Any, reindexing: Reindexing) -> None:
     application.embedder.unblocked.clear()
     reindexing.start("library", SHORTER)
