@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from served import in_thread
+
 Words = Callable[[dict[str, Any]], Sequence[str]]
 
 
@@ -73,13 +75,9 @@ def chat_server(**options: Any) -> Iterator[ChatServer]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
     state.url = f"http://127.0.0.1:{server.server_address[1]}/v1"
-    try:
-        yield state
-    finally:
-        state.ended.set()
-        server.shutdown()
-        server.server_close()
-        thread.join(5)
+    with in_thread(server):
+        try:
+            yield state
+        finally:
+            state.ended.set()

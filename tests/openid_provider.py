@@ -5,7 +5,6 @@ It signs in whom `person` describes, without asking. Tests make it lie: see `for
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -20,6 +19,7 @@ from authlib.oidc.core import OpenIDCode
 from flask import Flask, Response, jsonify, request
 from joserfc import jwt
 from joserfc.jwk import RSAKey
+from served import in_thread
 from werkzeug.serving import WSGIRequestHandler, make_server
 
 CLIENT, SECRET, PUBLIC_CLIENT = "search", "a secret with : and %", "public-search"
@@ -229,11 +229,5 @@ def openid_provider(*redirect_urls: str) -> Iterator[OpenIdProvider]:
     OpenIdProvider.current = provider
     server = make_server("127.0.0.1", 0, provider_app(provider), threaded=True, request_handler=_Silent)
     provider.issuer = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
-    thread.start()
-    try:
+    with in_thread(server):
         yield provider
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join(5)

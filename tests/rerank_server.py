@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from served import in_thread
+
 Answer = Callable[[dict[str, Any]], Any]
 
 
@@ -69,13 +71,9 @@ def rerank_server(answer: Answer = cohere_answer) -> Iterator[RerankServer]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
     state.url = f"http://127.0.0.1:{server.server_address[1]}/rerank"
-    try:
-        yield state
-    finally:
-        state.ended.set()
-        server.shutdown()
-        server.server_close()
-        thread.join(5)
+    with in_thread(server):
+        try:
+            yield state
+        finally:
+            state.ended.set()

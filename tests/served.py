@@ -1,15 +1,17 @@
-"""An application behind a real socket on this machine, in a thread of the test's process."""
+"""Applications and servers behind a real socket on this machine, in threads of the test's process."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from socketserver import BaseServer
 from typing import Any
 
 import uvicorn
 
 _START_S = 60.0
+_POLL_S = 0.02  # how long a server may take to notice that it is to end
 
 
 @contextmanager
@@ -29,3 +31,16 @@ def served(app: Any) -> Iterator[str]:
     finally:
         server.should_exit = True
         thread.join(20)
+
+
+@contextmanager
+def in_thread(server: BaseServer) -> Iterator[None]:
+    """It answers while the block is open, and is closed with it."""
+    thread = threading.Thread(target=server.serve_forever, args=(_POLL_S,), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join(5)

@@ -9,10 +9,10 @@ import json
 import os
 import pwd
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -27,6 +27,7 @@ from typing import Any, Protocol
 import minio
 import pytest
 import trustme
+from served import in_thread
 
 from app.collections.credentials_folder import CredentialsFolder
 from app.ports.sources import SourceReader
@@ -83,12 +84,8 @@ def serving(handler: type[BaseHTTPRequestHandler], *, tls: SSLContext | None = N
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     if tls is not None:
         server.socket = tls.wrap_socket(server.socket, server_side=True)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
+    with in_thread(server):
         yield server.server_port
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 @dataclass
@@ -351,9 +348,9 @@ def mail_origin(folder: Path) -> Iterator[MailOrigin]:
             home=home, port=port, password=PASSWORD, uid=own.pw_uid, gid=own.pw_gid, user=own.pw_name, group=group
         )
         (home / "dovecot.conf").write_text(settings)
-        process = subprocess.Popen([program, "-F", "-c", str(home / "dovecot.conf")])
+        process = subprocess.Popen([program, "-F", "-c", str(home / "dovecot.conf")], start_new_session=True)
         opened.callback(process.wait)
-        opened.callback(process.terminate)
+        opened.callback(os.killpg, process.pid, signal.SIGKILL)  # asked to end, it takes a second
         tls = create_default_context()
         authority.configure_trust(tls)
         authority.cert_pem.write_to_path(home / "authority.pem")

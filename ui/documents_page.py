@@ -115,7 +115,8 @@ def build_documents_page(site: gr.Blocks, parts: PageParts) -> None:
     def show(*given: object) -> tuple[Any, ...]:
         view = handlers.show(*given)
         coming = sources.handlers.show(given[0] if given else None)
-        return view.offer, view.overview, view.listing, view.settings, coming, gr.Timer(view.poll_s)
+        poll_s = BUSY_POLL_S if coming.is_awaited else view.poll_s
+        return view.offer, view.overview, view.listing, view.settings, coming.listing, gr.Timer(poll_s)
 
     showing = {
         "fn": as_handler(show, outputs=6, on_error=gr.skip()),

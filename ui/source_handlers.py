@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 from app.errors import ForbiddenError, InputError, UnknownCollectionError
 from app.ports.sources import RecurringSources
@@ -17,19 +17,29 @@ from ui.render.text import render_note
 _MAX_ADDRESS_CHARS = 2_000
 
 
+@dataclass(frozen=True, slots=True)
+class SourcesView:
+    """The sources of a collection; `is_awaited` where one of them is being fetched, or is due."""
+
+    listing: str = ""
+    is_awaited: bool = False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceHandlers:
     sources: RecurringSources
 
-    def show(self, collection: object) -> str:
+    def show(self, collection: object) -> SourcesView:
         """Nothing of one that is not there yet."""
         if not collection:
-            return ""
+            return SourcesView()
         try:
             found = self.sources.sources(read_choice(collection, name="collection"))
         except UnknownCollectionError:
-            return ""
-        return render_sources(found, self._credentials())
+            return SourcesView()
+        now = datetime.now(UTC)
+        is_awaited = any(each.is_running or each.next_at <= now for each in found)
+        return SourcesView(render_sources(found, self._credentials()), is_awaited)
 
     def act(self, collection: object, data: Mapping[str, object]) -> str:
         """What a button asks for; what was done."""

@@ -51,7 +51,7 @@ class SourceSchedule:
         readers: Mapping[SourceKind, SourceReader],
         allowance_of: AllowanceOf,
         lease: timedelta = timedelta(minutes=3),  # longer than any single fetch takes
-        poll_s: float = 5.0,
+        poll_s: float = 1.0,  # who adds a source, or has one run, waits for it
     ) -> None:
         self._catalog = catalog
         self._library = library

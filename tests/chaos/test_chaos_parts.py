@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.client
-import threading
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,6 +14,7 @@ from chaos_corpus import real_files
 from chaos_plan import Delete, Plan, Put, Target, make_plan
 from chaos_proxy import FailingProxy, Fault
 from chaos_state import State, StoredDocument, StoredPoint, differences
+from served import in_thread
 
 from ingest.readers import media_type_of
 
@@ -63,11 +63,10 @@ class _Hello(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def upstream() -> Iterator[ThreadingHTTPServer]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), _Hello) as server:
-        server.served = 0  # type: ignore[attr-defined]
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Hello)
+    server.served = 0  # type: ignore[attr-defined]
+    with in_thread(server):
         yield server
-        server.shutdown()
 
 
 def ask(port: int) -> int:

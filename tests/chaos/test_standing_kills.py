@@ -21,6 +21,7 @@ from chaos_plan import Kill, Target
 from chaos_processes import Supervisor, begin_imports
 from chaos_run import DTYPE, LEASE_S, patiently, wait_until_idle, worker_environment
 from chaos_web import KillableWeb
+from served import in_thread
 
 from app.search.calibration import Scale, shares_words
 from app.services import Services
@@ -67,12 +68,8 @@ def receiving(seed: int) -> Iterator[Receiver]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     found.port = server.server_port
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
+    with in_thread(server):
         yield found
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 def a_text(random: Random) -> str:

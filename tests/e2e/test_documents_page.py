@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.server
 import itertools
-import threading
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -16,6 +15,7 @@ import httpx
 import pytest
 from documents_application import serving_documents
 from playwright.sync_api import BrowserContext, Locator, Page, Route, expect
+from served import in_thread
 from source_origins import BareRepository
 
 from app.types.documents import DocumentState, JobState
@@ -203,12 +203,8 @@ def web(tmp_path: Path) -> Iterator[str]:
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "page.html").write_text("<title>On tides</title><p>The tide comes twice a day.</p>")
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(_Pages, directory=str(tmp_path / "site")))
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
-    thread.join(timeout=10)
+    with in_thread(server):
+        yield f"http://127.0.0.1:{server.server_port}"
 
 
 @ON_DESKTOP

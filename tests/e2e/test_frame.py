@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -10,6 +9,7 @@ import pytest
 from browser import DESKTOP, ON_PHONE, WATCH_SHIFTS, OpenPage
 from page_application import LETTERS, RECIPES, PageApplication
 from playwright.sync_api import Browser, Route, ViewportSize, expect
+from served import in_thread
 
 Open = Callable[..., OpenPage]
 
@@ -43,12 +43,9 @@ class _Remembering(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def elsewhere() -> Iterator[Elsewhere]:
-    with Elsewhere() as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
+    server = Elsewhere()
+    with in_thread(server):
         yield server
-        server.shutdown()
-        thread.join()
 
 
 def test_colours_that_were_chosen_stay_on_every_page(open_page: Open) -> None:
@@ -110,7 +107,8 @@ def test_an_answer_is_not_lost_when_it_is_asked_for_as_the_stream_ends(open_page
     page.get_by_label("Judged queries of the collection").click()
     with page.expect_response("**/queue/join*"):
         page.get_by_role("option", name=RECIPES).click()
-    page.wait_for_timeout(100)  # the stream is asked for once it is known what to wait for
+    while not held:  # the stream is asked for once it is known what to wait for
+        page.wait_for_timeout(20)
     ended = held[0].fetch()  # whole, with its end
     with page.expect_response("**/queue/join*"):
         page.get_by_role("button", name="Bring in", exact=True).click()

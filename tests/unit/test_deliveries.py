@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -12,6 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
+from served import in_thread
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
 from app.collections.deliveries import MAX_ATTEMPTS, Deliverer, retry_in
@@ -57,10 +57,8 @@ def receiver() -> Iterator[Receiver]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     found.port = server.server_port
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield found
-    server.shutdown()
-    server.server_close()
+    with in_thread(server):
+        yield found
 
 
 @pytest.fixture

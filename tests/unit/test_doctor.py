@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
@@ -17,6 +16,7 @@ import pytest
 import torch
 from openid_provider import openid_provider
 from pydantic import SecretStr
+from served import in_thread
 from typer.testing import CliRunner
 
 from app.catalog import CatalogFacts, connect, upgrade
@@ -186,10 +186,8 @@ def embedding_server() -> Iterator[tuple[str, dict[str, int]]]:
             pass
 
     server = HTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}", statuses
-    server.shutdown()
-    server.server_close()
+    with in_thread(server):
+        yield f"http://127.0.0.1:{server.server_port}", statuses
 
 
 def test_embedder(finding: Callable[..., Finding], embedding_server: tuple[str, dict[str, int]]) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import subprocess
-import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from served import in_thread
 
 from scripts import pin_images
 from scripts.pin_images import Image
@@ -51,10 +51,9 @@ class Registry(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def registry() -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Registry) as server:
-        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Registry)
+    with in_thread(server):
         yield f"127.0.0.1:{server.server_port}"
-        server.shutdown()
 
 
 def root_of(folder: Path, image: str) -> Path:

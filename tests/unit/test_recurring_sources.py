@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -12,6 +11,7 @@ from typing import Any
 import pytest
 from api_application import api_of
 from fastapi.testclient import TestClient
+from served import in_thread
 
 from app.access.authorized_sources import allowance_by_owner
 from app.access.quotas import UserQuotas
@@ -71,10 +71,8 @@ def site() -> Iterator[Site]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     found.port = server.server_port
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield found
-    server.shutdown()
-    server.server_close()
+    with in_thread(server):
+        yield found
 
 
 def schedule_over(toy_services: Any, *, is_allowed: Callable[[str], bool] = lambda _: True) -> SourceSchedule:

@@ -13,7 +13,7 @@ from app.errors import ForbiddenError, InputError
 from app.types.access import OPERATOR, Principal, Role, acting_as
 from app.types.sources import Round
 from ui.render.sources import interval
-from ui.source_handlers import SourceHandlers
+from ui.source_handlers import SourceHandlers, SourcesView
 
 FORM = {"action": "add-source", "kind": "git", "address": "https://host/<x>.git", "every": "60", "removes": "yes"}
 
@@ -32,8 +32,10 @@ def handlers(toy_services: Any) -> SourceHandlers:
 
 def test_a_source_is_added_shown_run_and_deleted(toy_services: Any, handlers: SourceHandlers) -> None:
     catalog = toy_services.services.catalog
-    assert handlers.show("") == handlers.show("gone") == ""
-    assert "Nothing comes again yet" in handlers.show("library")
+    assert handlers.show("") == handlers.show("gone") == SourcesView()
+    shown = handlers.show("library")
+    assert "Nothing comes again yet" in shown.listing
+    assert not shown.is_awaited
     said = handlers.act("library", {**FORM, "patterns": " docs/ \n\n*.md", "branch": "main"})
     assert "&lt;x&gt;" in said
     [source] = catalog.recurring_sources("library")
@@ -41,15 +43,20 @@ def test_a_source_is_added_shown_run_and_deleted(toy_services: Any, handlers: So
     assert source.every == timedelta(hours=1)
     shown = handlers.show("library")
     for text in ("every hour", "docs/, *.md", "main", "not fetched yet", "what vanished is deleted"):
-        assert text in shown
-    assert "<x>" not in shown
+        assert text in shown.listing
+    assert "<x>" not in shown.listing
+    assert shown.is_awaited  # until a worker takes it up
     held = catalog.claim_recurring_source(lease=timedelta(minutes=1))
-    assert "is being fetched now" in handlers.show("library")
+    shown = handlers.show("library")
+    assert "is being fetched now" in shown.listing
+    assert shown.is_awaited
     catalog.end_round(held, Round(1, 2, 3, "There is no such branch or tag."))
     shown = handlers.show("library")
-    assert "1 changed, 2 removed, 3 failed" in shown
-    assert "There is no such branch or tag." in shown
+    assert "1 changed, 2 removed, 3 failed" in shown.listing
+    assert "There is no such branch or tag." in shown.listing
+    assert not shown.is_awaited
     handlers.act("library", {"action": "run-source", "subject": source.id})
+    assert handlers.show("library").is_awaited
     assert catalog.claim_recurring_source(lease=timedelta(minutes=1)) is not None
     handlers.act("library", {"action": "delete-source", "subject": source.id})
     assert catalog.recurring_sources("library") == []
@@ -67,7 +74,7 @@ def test_what_cannot_be_is_refused(toy_services: Any, handlers: SourceHandlers, 
 def test_readers_see_sources_and_add_none(handlers: SourceHandlers) -> None:
     handlers.act("library", FORM)
     with acting_as(Principal("rita", Role.READER)):
-        assert "host" in handlers.show("library")
+        assert "host" in handlers.show("library").listing
         with pytest.raises(ForbiddenError):
             handlers.act("library", FORM)
     with acting_as(Principal("eve", Role.EDITOR)), pytest.raises(ForbiddenError, match="operator"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -11,6 +10,7 @@ from typing import Any
 import pytest
 from api_application import api_of
 from fastapi.testclient import TestClient
+from served import in_thread
 
 from app.runtime.metrics import Metrics
 from app.runtime.tracing import NO_SPANS
@@ -70,13 +70,10 @@ class Collector:
 @pytest.fixture
 def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
     collector = Collector()
-    thread = threading.Thread(target=collector.server.serve_forever, daemon=True)
-    thread.start()
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
     monkeypatch.setenv("NO_PROXY", "*")
-    yield collector
-    collector.server.shutdown()
-    collector.server.server_close()
+    with in_thread(collector.server):
+        yield collector
 
 
 def test_a_search_is_one_trace_of_request_embedding_and_index(collector: Collector, toy_services: Any) -> None:

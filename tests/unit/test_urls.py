@@ -6,9 +6,9 @@ import asyncio
 import gzip
 import socket
 import ssl
-import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ipaddress import IPv4Address, IPv4Network, IPv6Network
@@ -18,6 +18,7 @@ import trustme
 from denied_network import NetworkDeniedError, asked
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from served import in_thread
 
 from app.errors import DocumentError
 from app.types.documents import Source, SourceFailure
@@ -57,7 +58,7 @@ class Site:
 
 @pytest.fixture
 def site_factory() -> Iterator[Callable[..., Site]]:
-    opened: list[ThreadingHTTPServer] = []
+    opened = ExitStack()
 
     def build(tls: ssl.SSLContext | None = None) -> Site:
         site = Site()
@@ -84,15 +85,12 @@ def site_factory() -> Iterator[Callable[..., Site]]:
         if tls is not None:
             tls.sni_callback = lambda _, name, __: site.names_in_tls.append(name)
             server.socket = tls.wrap_socket(server.socket, server_side=True)
-        opened.append(server)
         site.port = server.server_address[1]
-        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+        opened.enter_context(in_thread(server))
         return site
 
-    yield build
-    for server in opened:
-        server.shutdown()
-        server.server_close()
+    with opened:
+        yield build
 
 
 @pytest.fixture
