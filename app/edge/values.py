@@ -8,12 +8,11 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-import numpy as np
 import qdrant_edge as edge
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 
 # Qdrant leaves a vector unnormalised when its squared length is under the float32 epsilon: cosine would be wrong.
-_SHORTEST_SQUARED = float(np.finfo(np.float32).eps)
+_SHORTEST_SQUARED = 2.0**-23
 
 PointId = Annotated[int, Field(strict=True, ge=0, lt=2**64)] | UUID
 Component = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=-1e18, le=1e18)]
@@ -22,9 +21,12 @@ VectorChoice = bool | list[str]
 
 
 def _refuse_zero(vector: list[float]) -> list[float]:
-    if float(np.dot(vector, vector)) < _SHORTEST_SQUARED:
-        raise ValueError("a zero vector has no direction, so it has no cosine: leave this point out")
-    return vector
+    squared = 0.0
+    for component in vector:
+        squared += component * component
+        if squared >= _SHORTEST_SQUARED:  # mostly the first component is enough
+            return vector
+    raise ValueError("a zero vector has no direction, so it has no cosine: leave this point out")
 
 
 def _check_path(path: str) -> str:
