@@ -17,7 +17,7 @@ from pathlib import Path
 from app.collections.garbage import delete_points_of, remove_unneeded
 from app.errors import DocumentError, GircseError, LeaseLostError, UnavailableError
 from app.ports.ledger import Completion, IngestedDocument, Ledger
-from app.ports.parts import BlobStore, Embedder, LensIndexing, VectorIndex
+from app.ports.parts import BlobBatch, BlobStore, Embedder, LensIndexing, VectorIndex
 from app.ports.texts import Reader, Splitter
 from app.search.fingerprints import require_same_model
 from app.types.chunk_text import CONTEXT_KEY, KIND_KEY, with_context
@@ -138,23 +138,25 @@ class IngestPipeline:
         """
         require_same_model(collection, self._embedder)
         block = _Block(documents, heartbeat)
-        writer = PointWriter(
-            index=self._index,
-            lens_indexing=self._lens_indexing,
-            embedder=self._embedder,
-            collection=collection,
-            document_ids=[document.id for document in documents],
-            batch_size=self._batch_size if len(documents) == 1 else self._block_batch_size,
-            held=block.held,
-        )
         split = self._splitter_for(collection)
         found: dict[str, IngestedDocument] = {}
         with ExitStack() as files:
-            for document in documents:
-                chunks = files.enter_context(SpooledChunks(document.id, self._temporary_folder))
-                if ingested := self._index_one(document, collection, split, chunks, writer, block):
-                    found[document.id] = ingested
-            reports = writer.finish(found)
+            with self._blobs.batch() as texts:
+                writer = PointWriter(
+                    index=self._index,
+                    lens_indexing=self._lens_indexing,
+                    embedder=self._embedder,
+                    collection=collection,
+                    document_ids=[document.id for document in documents],
+                    batch_size=self._batch_size if len(documents) == 1 else self._block_batch_size,
+                    held=block.held,
+                    before_write=texts.keep,
+                )
+                for document in documents:
+                    chunks = files.enter_context(SpooledChunks(document.id, self._temporary_folder))
+                    if ingested := self._index_one(document, collection, split, chunks, writer, texts, block):
+                        found[document.id] = ingested
+                reports = writer.finish(found)
             yield Indexed({each: found[each] for each in reports}, reports, block.left)
 
     def _index_one(
@@ -164,6 +166,7 @@ class IngestPipeline:
         split: Splitter,
         chunks: SpooledChunks,
         writer: PointWriter,
+        texts: BlobBatch,
         block: _Block,
     ) -> IngestedDocument | None:
         """None when it was left."""
@@ -172,7 +175,9 @@ class IngestPipeline:
             # Read whole before the first write, so that a document that cannot be read leaves the index as it is.
             with block.leaving_out(document):
                 heartbeat = partial(block.heartbeat, document)
-                findings = read_text(document, text, blobs=self._blobs, read=self._read, heartbeat=heartbeat)
+                findings = read_text(
+                    document, text, blobs=self._blobs, texts=texts, read=self._read, heartbeat=heartbeat
+                )
             if findings is None:
                 return None
             title, metadata = describe(document, findings)
@@ -231,9 +236,9 @@ class _Block:
 
 
 def read_text(
-    document: Document, text: SpooledText, *, blobs: BlobStore, read: Reader, heartbeat: Heartbeat
+    document: Document, text: SpooledText, *, blobs: BlobStore, texts: BlobBatch, read: Reader, heartbeat: Heartbeat
 ) -> Findings:
-    """Reads the stored file into `text`, and keeps that beside it."""
+    """Reads the stored file into `text`, and puts that into `texts`."""
     sink = _ProgressingSink(text, document, heartbeat)
 
     def attempt() -> Findings:
@@ -248,7 +253,7 @@ def read_text(
     if not text.has_text:
         raise DocumentError(f"No text was found in {document.uri}: it is empty, or holds only images.")
     heartbeat(READ_PROGRESS)
-    blobs.put_text(document.content_hash, _interruptible(text.parts(), heartbeat))
+    texts.put_text(document.content_hash, _interruptible(text.parts(), heartbeat))
     blobs.put_layout(document.content_hash, text.layout)
     return found
 

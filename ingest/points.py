@@ -64,7 +64,8 @@ class PresentPoints:
 class PointWriter:
     """Takes the chunks of documents, one document after the other.
 
-    `held` is asked before each write, and nothing is written of a document whose id is not in it.
+    `held` is asked before each write, and nothing is written of a document whose id is not in it. `before_write` is
+    called then, for what must be there once points are found.
     """
 
     def __init__(
@@ -77,6 +78,7 @@ class PointWriter:
         document_ids: Sequence[str],
         batch_size: int,
         held: Callable[[], Container[str]],
+        before_write: Callable[[], None],
     ) -> None:
         self._index = index
         self._lens_indexing = lens_indexing
@@ -85,6 +87,7 @@ class PointWriter:
         self._collection = collection
         self._batch_size = batch_size
         self._held = held
+        self._before_write = before_write
         self._present = _present_points(index, self._name, document_ids)
         self._new: list[tuple[Chunk, Payload]] = []
         self._kept: list[tuple[Chunk, Payload]] = []
@@ -135,6 +138,7 @@ class PointWriter:
             if chunk.document_id in held
         ]
         if points:
+            self._before_write()
             self._lens_indexing.upsert(self._collection, points)
         self._embedded.update(chunk.document_id for chunk, _ in self._new)
         self._new.clear()
@@ -145,6 +149,7 @@ class PointWriter:
         held = self._held()
         payloads = {chunk.id: payload for chunk, payload in self._kept if chunk.document_id in held}
         if payloads:
+            self._before_write()
             self._index.set_payloads(self._name, payloads)
         self._reused.update(chunk.document_id for chunk, _ in self._kept)
         self._kept.clear()

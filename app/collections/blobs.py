@@ -126,7 +126,8 @@ class FolderBlobStore:
         raise _missing(path, content_hash)
 
     def put_text(self, content_hash: str, parts: Iterable[str]) -> None:
-        _write_whole(self._text_path(content_hash), (part.encode("utf-8", "surrogatepass") for part in parts))
+        with self.batch() as batch:
+            batch.put_text(content_hash, parts)
 
     def get_text(self, content_hash: str) -> str:
         return _read(self._text_path(content_hash), content_hash).decode("utf-8", "surrogatepass")
@@ -162,7 +163,7 @@ class FolderBlobStore:
         return self._folder / f"{_checked(content_hash)}.layout"
 
     def _text_path(self, content_hash: str) -> Path:
-        return self._folder / f"{_checked(content_hash)}.txt"
+        return self._folder / _text_name(content_hash)
 
 
 class _Batch:
@@ -171,7 +172,7 @@ class _Batch:
     def __init__(self, folder: Path, verified: Verified) -> None:
         self._folder = folder
         self._verified = verified
-        self._written: dict[str, Path] = {}  # by hash
+        self._written: dict[str, Path] = {}  # by the name that it gets
         self._temporaries: set[Path] = set()
 
     def put_file(self, file: BinaryIO) -> StoredBytes:
@@ -180,14 +181,24 @@ class _Batch:
             stored = self._write(file)
         return stored
 
+    def put_text(self, content_hash: str, parts: Iterable[str]) -> None:
+        name = _text_name(content_hash)
+        with _errors_translated(self._folder / name):
+            temporary, file = self._opened()
+            with file:
+                file.writelines(_encoded(parts))
+        self._written[name] = temporary
+
     def keep(self) -> None:
         if not self._written:
             return
         with _errors_translated(self._folder / next(iter(self._written))):
             _sync_files(self._folder, self._written.values())
-            for content_hash, temporary in self._written.items():
-                temporary.replace(self._folder / content_hash)
+            for name, temporary in self._written.items():
+                temporary.replace(self._folder / name)
+                self._temporaries.discard(temporary)
             _sync_folder(self._folder)
+        self._written.clear()
 
     def clear(self) -> None:
         """Removes what was not kept."""
@@ -203,11 +214,7 @@ class _Batch:
 
     def _write(self, file: BinaryIO) -> StoredBytes:
         with _errors_translated(self._folder / "a new file"):
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            descriptor, name = tempfile.mkstemp(dir=self._folder, prefix=".", suffix=".part")
-        temporary = Path(name)
-        self._temporaries.add(temporary)
-        target = os.fdopen(descriptor, "wb")
+            temporary, target = self._opened()
         try:
             # The file may have changed since it was hashed: what counts is what is written.
             stored = self._copied(file, target)
@@ -216,6 +223,13 @@ class _Batch:
                 target.close()  # which writes the rest
         self._written.setdefault(stored.content_hash, temporary)
         return stored
+
+    def _opened(self) -> tuple[Path, BinaryIO]:
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor, name = tempfile.mkstemp(dir=self._folder, prefix=".", suffix=".part")
+        temporary = Path(name)
+        self._temporaries.add(temporary)
+        return temporary, os.fdopen(descriptor, "wb")
 
     def _copied(self, file: BinaryIO, target: BinaryIO) -> StoredBytes:
         """An error in reading is the caller's, one in writing ours."""
@@ -227,6 +241,14 @@ class _Batch:
                 yield piece
 
         return _hashed(written())
+
+
+def _text_name(content_hash: str) -> str:
+    return f"{_checked(content_hash)}.txt"
+
+
+def _encoded(parts: Iterable[str]) -> Iterator[bytes]:
+    return (part.encode("utf-8", "surrogatepass") for part in parts)
 
 
 def _pieces(file: BinaryIO) -> Iterator[bytes]:

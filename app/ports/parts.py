@@ -287,6 +287,11 @@ class BlobBatch(Protocol):
         """Raises OSError when `file` cannot be read, FilesUnavailableError when it cannot be kept."""
         ...
 
+    def put_text(self, content_hash: str, parts: Iterable[str]) -> None: ...
+    def keep(self) -> None:
+        """Makes what was put so far durable, and lets it be found, before the block ends."""
+        ...
+
 
 class BlobStore(Protocol):
     """Original bytes, named by their SHA-256, and the text that was extracted from them."""

@@ -67,7 +67,10 @@ def _split(work: Work, parts: NodeParts, collection: Collection) -> Iterator[Row
     document = work.document
     index = parts.index()
     with SpooledText() as text:
-        found = read_text(document, text, blobs=parts.blobs(), read=parts.reader(), heartbeat=lambda _: None)
+        with parts.blobs().batch() as texts:
+            found = read_text(
+                document, text, blobs=parts.blobs(), texts=texts, read=parts.reader(), heartbeat=lambda _: None
+            )
         title, metadata = describe(document, found)
         ids = patiently(lambda: list(index.points_of(collection.active_index, [document.id])))
         present = PresentPoints(point_id for _, point_id in ids)

@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import BinaryIO, TypeVar, cast
 
@@ -34,6 +34,7 @@ from ingest.readers.messages import (
     MessageError,
     PageImage,
     PageRequest,
+    ReadMessage,
     ReadRequest,
     Refusal,
     read_frame,
@@ -209,21 +210,23 @@ class ReaderChild:
 
     def read(self, request: ReadRequest, into: TextSink, *, is_stopping: Callable[[], bool]) -> Findings | Refusal:
         """Raises DocumentError, UnavailableError or ChildLostError."""
-        with self._asked(request, is_stopping) as (answer, check):
-            while isinstance(message := self._watch(answer.next, check), TextPart | Advance):
+        with self._asking(request, is_stopping) as (ask, answer, check):
+            message = self._watch(ask, check)
+            while isinstance(message, TextPart | Advance):
                 if isinstance(message, Advance):
                     check.deadline += request.process_limits.page_s
                     into.advance(message.share)
                 else:
                     into.write(message)
+                message = self._watch(answer.next, check)
             if not isinstance(message, Findings | Refusal):
                 raise MessageError("the answer is of another kind than was asked for")
             return message
 
     def page(self, request: PageRequest, *, is_stopping: Callable[[], bool]) -> PageWords | bytes | Refusal:
         """Its words, or its picture. Raises DocumentError, UnavailableError or ChildLostError."""
-        with self._asked(request, is_stopping) as (answer, check):
-            message = self._watch(answer.next, check)
+        with self._asking(request, is_stopping) as (ask, answer, check):
+            message = self._watch(ask, check)
             if isinstance(message, PageImage) and request.width:
                 announced = message
                 return self._watch(lambda: answer.image(announced), check)
@@ -232,17 +235,23 @@ class ReaderChild:
             raise MessageError("the answer is of another kind than was asked for")
 
     @contextmanager
-    def _asked(
+    def _asking(
         self, request: ReadRequest | PageRequest, is_stopping: Callable[[], bool]
-    ) -> Iterator[tuple[AnswerReader, _Check]]:
+    ) -> Iterator[tuple[Callable[[], ReadMessage], AnswerReader, _Check]]:
+        """What sends the request and waits for the first message, and what reads the others. Both may block."""
         if self._start_bytes is None:
             self._start_bytes = self._wait_until_ready(is_stopping)
         self._document_count += 1
         limits = request.process_limits
         check = _Check(limits, self._start_bytes, self._memory_bytes, is_stopping)
+        answer = AnswerReader(self._answers, request.limits)
+
+        def ask() -> ReadMessage:
+            write_request(self._requests, request)
+            return answer.next()
+
         try:
-            self._watch(lambda: write_request(self._requests, request), check)
-            yield AnswerReader(self._answers, request.limits), check
+            yield ask, answer, check
         except (EOFError, OSError) as error:
             raise self._ending(limits) from error
         except MessageError as error:
@@ -287,10 +296,13 @@ class ReaderChild:
 
     def _watch(self, talk: Callable[[], T], check: Callable[[], None]) -> T:
         future = self._talk.submit(talk)
-        check()
-        while not wait([future], timeout=_POLL_S).done:
+        while True:
             check()
-        return future.result()
+            try:
+                future.exception(_POLL_S)
+            except TimeoutError:  # of this wait: what `talk` raises comes with the result
+                continue
+            return future.result()
 
     @property
     def _requests(self) -> BinaryIO:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import tracemalloc
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from io import SEEK_END, BytesIO
 from pathlib import Path
@@ -11,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.collections.blobs import FolderBlobStore
-from app.errors import DamagedFileError, FilesUnavailableError, NotFoundError
+from app.errors import DamagedFileError, FilesUnavailableError, LeaseLostError, NotFoundError
 
 
 @pytest.fixture
@@ -155,6 +156,32 @@ def test_a_batch_is_synced_before_any_of_it_is_there(
         assert not any(map(blobs.has, hashes))
     assert seen == [[]]
     assert {path.name for path in (tmp_path / "files").iterdir()} == hashes
+
+
+def test_texts_of_a_batch_are_there_once_they_are_kept(blobs: FolderBlobStore, tmp_path: Path) -> None:
+    hashes = ["a" * 64, "b" * 64, "c" * 64]
+    with blobs.batch() as batch:
+        for content_hash in hashes[:2]:
+            batch.put_text(content_hash, ["A first ", "text."])
+        batch.put_text(hashes[0], ["The newer \udc80 one."])
+        assert not any(map(blobs.has_text, hashes))
+        batch.keep()
+        assert [blobs.has_text(each) for each in hashes] == [True, True, False]
+        batch.put_text(hashes[2], ["Another."])
+    assert [blobs.get_text(each) for each in hashes] == ["The newer \udc80 one.", "A first text.", "Another."]
+    assert {path.name for path in (tmp_path / "files").iterdir()} == {f"{each}.txt" for each in hashes}
+
+
+def test_a_text_that_breaks_off_is_not_kept_and_its_batch_goes_on(blobs: FolderBlobStore, tmp_path: Path) -> None:
+    def broken_off() -> Iterator[str]:
+        yield "Half of"
+        raise LeaseLostError("it was cancelled")
+
+    with blobs.batch() as batch:
+        with pytest.raises(LeaseLostError):
+            batch.put_text("a" * 64, broken_off())
+        batch.put_text("b" * 64, ["Whole."])
+    assert [path.name for path in (tmp_path / "files").iterdir()] == [f"{'b' * 64}.txt"]
 
 
 def test_of_a_batch_that_is_broken_off_nothing_is_kept(blobs: FolderBlobStore, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -141,6 +142,28 @@ def test_a_document_that_is_read_again_has_the_same_context(tmp_path: Path, embe
         ) as indexed:
             assert indexed.reports[document.id] == IngestReport(reused=2)
     assert embedder.embedded_texts == []
+
+
+def test_texts_of_a_block_are_synced_together_and_are_there_before_their_points(
+    tmp_path: Path, embedder: ToyEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts = IngestParts.open(tmp_path, InMemoryVectorIndex())
+    parts.add_collection(embedder)
+    documents = [parts.submit(f"Text {number}.", uri=f"{number}.txt")[0] for number in range(30)]
+    upsert, synced, seen = parts.index.upsert, [], []
+
+    def watched(name: str, points: Any) -> None:
+        seen.append([parts.blobs.get_text(each.content_hash) for each in documents])
+        upsert(name, points)
+
+    monkeypatch.setattr(parts.index, "upsert", watched)
+    monkeypatch.setattr("app.collections.blobs._sync_files", lambda _, files: synced.append(len(list(files))))
+    with parts.pipeline(embedder).index_documents(
+        documents, parts.catalog.collection("library"), heartbeat=lambda *_: None
+    ) as indexed:
+        assert len(indexed.reports) == 30
+    assert synced == [30]
+    assert seen == [[f"Text {number}." for number in range(30)]]
 
 
 def test_instruction_and_steps_are_those_of_the_collection(
