@@ -1,15 +1,22 @@
 """All measurements of speed, one after the other: `make bench`. Each prints its table as it goes; numbers, tables and
-pictures are written into a folder. Nothing else should run on the machine meanwhile.
+pictures are written into a folder. Nothing else should run on the machine meanwhile. With `--as-if avx2` libraries
+take this processor for a lesser one, and the folder gets a folder of that name.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 from pathlib import Path
 
-from benchmarks.speed_report import write_report
+from benchmarks.speed_report import write_processors, write_report
+
+# What torch, oneDNN, MKL and OpenVINO are told.
+PROCESSORS = {
+    "avx2": {"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "MKL_ENABLE_INSTRUCTIONS": "AVX2"},
+}
 
 
 def commands_of(options: argparse.Namespace) -> dict[str, list[str]]:
@@ -47,7 +54,12 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="a first look of some minutes; all takes hours")
     parser.add_argument("--data", type=Path, help="folder of evaluation files, for real queries")
     parser.add_argument("--into", type=Path, default=Path("benchmark-results"), help="where numbers and tables go")
+    parser.add_argument("--as-if", choices=PROCESSORS, help="use the instructions of that processor alone")
     options = parser.parse_args()
+    folder, environment = options.into, dict(os.environ)
+    if options.as_if:
+        environment |= PROCESSORS[options.as_if]
+        options.into = folder / options.as_if
     commands = commands_of(options)
     chosen = options.only or list(commands)
     if unknown := sorted(set(chosen) - set(commands)):
@@ -55,11 +67,12 @@ def main() -> None:
     options.into.mkdir(parents=True, exist_ok=True)
     for name in chosen:
         print(f"\n== {name}: python -m {' '.join(commands[name])}", flush=True)
-        code = subprocess.run([sys.executable, "-m", *commands[name]], check=False).returncode
+        code = subprocess.run([sys.executable, "-m", *commands[name]], check=False, env=environment).returncode
         if code:
             raise SystemExit(f"{name} ended with {code}; what was measured before lies in {options.into}.")
     if {"encode", "query"} & set(chosen):
         write_report(options.into)
+        write_processors(folder)
     print(f"\nWritten into {options.into}.")
 
 

@@ -26,7 +26,16 @@ import transformers
 from tqdm import tqdm
 
 from app.collections.library import sample_rows
-from benchmarks.encode_peers import Encode, Model, ours, sentence_transformers, with_dynamic_cache, without_cache
+from benchmarks.encode_peers import (
+    Encode,
+    Model,
+    has_openvino,
+    openvino,
+    ours,
+    sentence_transformers,
+    with_dynamic_cache,
+    without_cache,
+)
 from embedder.backbone import DTYPES
 from embedder.checkpoint import DEFAULT_MODEL, chosen_dtype, find_checkpoint, load_parts
 from embedder.evaluation.machine import cpu_name
@@ -104,6 +113,8 @@ def rivals_of(
     rivals: dict[str, Encode] = {f"ours, K={steps}": ours(model, texts, steps) for steps in options.steps}
     for name in ("float32", "bfloat16"):
         rivals[f"sentence-transformers, {name}"] = sentence_transformers(folder, texts, DTYPES[name], options.device)
+    if options.device == "cpu" and has_openvino():
+        rivals["OpenVINO"] = openvino(folder, texts)
     for steps in options.plain_steps:
         for dtype, each in plain.items():
             rivals[f"DynamicCache, {dtype}, K={steps}"] = with_dynamic_cache(each, texts, steps)
@@ -152,7 +163,8 @@ def ratio_of(seconds: Sequence[float], others: Sequence[float]) -> float:
 
 
 def machine(options: argparse.Namespace) -> str:
-    name = torch.cuda.get_device_name() if options.device != "cpu" else f"{cpu_name()}, {os.cpu_count()} cores"
+    instructions = f"{torch.backends.cpu.get_cpu_capability()}, {os.cpu_count()} cores"
+    name = torch.cuda.get_device_name() if options.device != "cpu" else f"{cpu_name()} with {instructions}"
     return (
         f"{options.model}, {options.dtype}, {name}, {torch.get_num_threads()} threads, torch {torch.__version__}, "
         f"transformers {transformers.__version__}, Python {platform.python_version()}"

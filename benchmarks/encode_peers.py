@@ -1,18 +1,22 @@
-"""What benchmarks/encode.py compares: our encoder, sentence-transformers, and two plain ways to write Algorithm 1."""
+"""What benchmarks/encode.py compares: our encoder, sentence-transformers, OpenVINO, and two plain ways to write
+Algorithm 1."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from sentence_transformers import SentenceTransformer
 from tokenizers import Tokenizer
 from torch import Tensor
 from torch.nn.functional import normalize
-from transformers import DynamicCache
+from transformers import AutoModel, AutoTokenizer, DynamicCache
 
 from embedder.backbone import Backbone
 from embedder.batching import pad
@@ -50,6 +54,35 @@ def sentence_transformers(folder: Path, texts: Sequence[str], dtype: torch.dtype
     model = SentenceTransformer(str(folder), device=device, model_kwargs={"dtype": dtype})
     model.max_seq_length = 512
     return lambda: model.encode(list(texts), batch_size=len(texts), show_progress_bar=False)
+
+
+def has_openvino() -> bool:
+    return find_spec("openvino") is not None
+
+
+def openvino(folder: Path, texts: Sequence[str]) -> Encode:
+    """The backbone compiled by OpenVINO, in the precision that it chooses; a backend of sentence-transformers, too."""
+    compiled, tokenizer = _compiled(folder)
+
+    def encode() -> np.ndarray:
+        read = dict(tokenizer(list(texts), padding=True, truncation=True, max_length=512, return_tensors="np"))
+        states = compiled(read)[0]
+        mask = read["attention_mask"][..., None]
+        vectors = (states * mask).sum(axis=1) / mask.sum(axis=1)
+        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+    return encode
+
+
+@cache
+def _compiled(folder: Path) -> tuple[Any, Any]:
+    import openvino as ov
+
+    model = AutoModel.from_pretrained(folder, attn_implementation="eager").eval()
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    example = dict(tokenizer(["Two texts", "of other lengths"], padding=True, return_tensors="pt"))
+    with torch.no_grad():
+        return ov.Core().compile_model(ov.convert_model(model, example_input=example), "CPU"), tokenizer
 
 
 def with_dynamic_cache(model: Model, texts: Sequence[str], steps: int) -> Encode:

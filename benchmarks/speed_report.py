@@ -20,6 +20,7 @@ from matplotlib import pyplot as plt
 from benchmarks.encode import ratio_of
 
 OURS = "ours, K=0"
+PEER = "sentence-transformers, float32"
 _SHOWN = ("ours, K=1", "ours, K=5", "ours, K=20", "sentence-transformers, bfloat16", "sentence-transformers, float32")
 _RATIOS = (1, 1.5, 2, 3, 5, 8, 15, 30)
 Report = Mapping[str, Any]
@@ -28,7 +29,11 @@ Report = Mapping[str, Any]
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="of encode.json and query-latency.json")
-    write_report(parser.parse_args().folder)
+    parser.add_argument(
+        "--processors", action="store_true", help="write processors.md alone, with those of its folders"
+    )
+    options = parser.parse_args()
+    (write_processors if options.processors else write_report)(options.folder)
 
 
 def write_report(folder: Path) -> None:
@@ -43,6 +48,33 @@ def write_report(folder: Path) -> None:
     if not parts:
         raise SystemExit(f"{folder} has neither encode.json nor query-latency.json; run make bench.")
     (folder / "speed.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+
+
+def write_processors(folder: Path) -> None:
+    """processors.md: our figures beside those of each peer, for the processor of `folder` and of its folders."""
+    folders = [folder, *sorted(path.parent for path in folder.glob("*/encode.json"))]
+    reports = [report for each in folders if (report := _read(each / "encode.json"))]
+    parts = [
+        "# By processor",
+        "Medians of a call, and how many times the time of one pass of sentence-transformers in float32, its default.",
+    ]
+    for report in reports:
+        parts += [f"## {report['machine']}", f"```sh\npython {report['command']}\n```", peer_table(report)]
+    (folder / "processors.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+
+
+def peer_table(report: Report) -> str:
+    names = list(report["rows"][0]["seconds"])
+    columns = [f"{row['batch']} of {row['tokens']} tokens" for row in report["rows"]]
+    lines = [f"| texts in a call | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]
+    for name in names:
+        cells = [
+            f"{1000 * statistics.median(row['seconds'][name]):.1f} ms, "
+            f"×{ratio_of(row['seconds'][name], row['seconds'][PEER]):.2f}"
+            for row in report["rows"]
+        ]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
 
 
 def _read(path: Path) -> Report | None:

@@ -75,6 +75,34 @@ def test_the_report_tells_medians_spread_and_ratios(results: Path) -> None:
         assert f"({name}.png)" in page
 
 
+def test_a_page_has_all_processors_with_each_peer_beside_us(results: Path) -> None:
+    peer = {"sentence-transformers, float32": [0.4, 0.4, 0.4], "ours, K=0": [0.1, 0.2, 0.3]}
+    write(results / "encode.json", rows=[{"tokens": 128, "batch": 64, "seconds": peer}], machine="one machine")
+    (results / "avx2").mkdir()
+    slower = {name: [2 * each for each in seconds] for name, seconds in peer.items()}
+    slower["ours, K=0"] = [0.6, 0.6, 0.6]
+    write(results / "avx2" / "encode.json", rows=[{"tokens": 128, "batch": 64, "seconds": slower}], machine="another")
+    speed_report.write_processors(results)
+    first, second = (results / "processors.md").read_text(encoding="utf-8").split("\n## ")[1:]
+    assert first.startswith("one machine")
+    assert "| ours, K=0 | 200.0 ms, ×0.50 |" in first
+    assert second.startswith("another")
+    assert "| ours, K=0 | 600.0 ms, ×0.75 |" in second
+
+
+def test_parts_are_told_to_take_the_processor_for_a_lesser_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = "import os, sys; open(sys.argv[1], 'w').write(os.environ.get('ATEN_CPU_CAPABILITY', 'its own'))"
+    (tmp_path / "probe.py").write_text(program)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.delenv("ATEN_CPU_CAPABILITY", raising=False)
+    monkeypatch.setattr(bench, "commands_of", lambda options: {"probe": ["probe", str(options.into / "said")]})
+    for more in ([], ["--as-if", "avx2"]):
+        monkeypatch.setattr("sys.argv", ["benchmarks", "--into", str(tmp_path / "out"), *more])
+        bench.main()
+    assert (tmp_path / "out" / "said").read_text() == "its own"
+    assert (tmp_path / "out" / "avx2" / "said").read_text() == "avx2"
+
+
 def test_a_folder_without_results_says_what_to_run(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="make bench"):
         speed_report.write_report(tmp_path)
