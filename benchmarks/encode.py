@@ -36,9 +36,12 @@ from benchmarks.encode_peers import (
     with_dynamic_cache,
     without_cache,
 )
-from embedder.backbone import DTYPES
+from embedder.adapter import merge_adapter
+from embedder.backbone import DTYPES, saved_pieces, take_apart
+from embedder.causal_model import load_causal_model
 from embedder.checkpoint import DEFAULT_MODEL, chosen_dtype, find_checkpoint, load_parts
 from embedder.evaluation.machine import cpu_name
+from embedder.prompts import load_tokenizer
 
 STEPS = (0, 1, 5, 20)
 TOKENS = (16, 64, 128, 256, 460)  # the longest leaves room for an instruction and 20 steps in 512 positions
@@ -59,9 +62,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="where to write the numbers as JSON")
     options = parser.parse_args()
     model, folder = load(options)
-    plain = {options.dtype: model}
-    if options.plain_steps and options.dtype != "float32":
-        plain["float32"], _ = load(argparse.Namespace(**{**vars(options), "dtype": "float32"}))
+    dtypes = dict.fromkeys((options.dtype, "float32")) if options.plain_steps else ()
+    plain = {dtype: load_plain(options.model, dtype=dtype, device=options.device) for dtype in dtypes}
     print(f"{machine(options)}; {options.rounds} rounds", flush=True)
     rows = []
     for tokens in options.tokens:
@@ -91,6 +93,22 @@ def load(options: argparse.Namespace) -> tuple[Model, Path]:
     return Model(backbone, tokenizer, contract), checkpoint.base
 
 
+def load_plain(model: str, *, dtype: str, device: str) -> Model:
+    """Read by transformers' own modules."""
+    checkpoint = find_checkpoint(model)
+    contract, adapter = checkpoint.contract, checkpoint.adapter
+    loaded = load_causal_model(
+        checkpoint.base,
+        with_soft_head=contract.head == "soft_head",
+        pieces=saved_pieces(adapter) if adapter else None,
+        dtype=torch.float32,
+    )
+    merged = merge_adapter(loaded, adapter) if adapter else loaded
+    merged = merged.to(device=device, dtype=DTYPES[dtype]).eval().requires_grad_(False)
+    tokenizer = load_tokenizer(adapter if adapter and (adapter / "tokenizer.json").is_file() else checkpoint.base)
+    return Model(take_apart(merged, attention=contract.attention), tokenizer, contract)
+
+
 def texts_of(model: Model, tokens: int, count: int) -> list[str]:
     """Different texts of so many tokens, of the sample library's words."""
     chosen = random.Random(tokens)
@@ -118,7 +136,7 @@ def rivals_of(
     for steps in options.plain_steps:
         for dtype, each in plain.items():
             rivals[f"DynamicCache, {dtype}, K={steps}"] = with_dynamic_cache(each, texts, steps)
-        rivals[f"no cache, K={steps}"] = without_cache(model, texts, steps)
+        rivals[f"no cache, K={steps}"] = without_cache(plain[options.dtype], texts, steps)
     return rivals
 
 

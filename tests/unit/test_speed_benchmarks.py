@@ -6,14 +6,17 @@ import argparse
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
 from benchmarks import __main__ as bench
 from benchmarks import speed_report
-from benchmarks.encode import SLOW_S, in_turn, ratio_of
+from benchmarks.encode import SLOW_S, in_turn, load, load_plain, ratio_of
+from benchmarks.encode_peers import ours, with_dynamic_cache, without_cache
 from benchmarks.query_latency import weight_bytes
+from embedder.checkpoint import DEFAULT_MODEL
 
 
 def test_rivals_take_turns_in_an_order_that_changes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -24,6 +27,16 @@ def test_rivals_take_turns_in_an_order_that_changes(monkeypatch: pytest.MonkeyPa
     times = iter([SLOW_S + 1, 0.5, *range(1, 9)])
     monkeypatch.setattr("benchmarks.encode.timed", lambda work, device: next(times))
     assert in_turn({"slow": str, "fast": str}, rounds=2, device="cpu") == {"slow": [SLOW_S + 1], "fast": [1, 2]}
+
+
+def test_the_plain_ways_to_write_the_method_give_our_vectors() -> None:
+    options = argparse.Namespace(model=DEFAULT_MODEL, dtype="float32", device="cpu")
+    model, _ = load(options)
+    plain = load_plain(DEFAULT_MODEL, dtype="float32", device="cpu")
+    texts = ["A ferry.", "A text that is a little longer than the other one."]
+    expected = ours(model, texts, 3)()
+    np.testing.assert_allclose(with_dynamic_cache(plain, texts, 3)(), expected, atol=1e-4)
+    np.testing.assert_allclose(without_cache(plain, texts, 3)(), expected, atol=1e-4)
 
 
 def test_a_ratio_is_the_median_of_the_rounds() -> None:
