@@ -56,7 +56,9 @@ def write_processors(folder: Path) -> None:
     reports = [report for each in folders if (report := _read(each / "encode.json"))]
     parts = [
         "# By processor",
-        "Medians of a call, and how many times the time of one pass of sentence-transformers in float32, its default.",
+        "Medians of a call, and how many times the time of one pass of sentence-transformers in float32, its default. "
+        "A lesser processor is this one, whose libraries were told to take it for that (`--as-if` of "
+        "`python -m benchmarks` sets what they are told).",
     ]
     for report in reports:
         parts += [f"## {report['machine']}", f"```sh\npython {report['command']}\n```", peer_table(report)]
