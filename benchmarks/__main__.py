@@ -13,7 +13,7 @@ from pathlib import Path
 
 from benchmarks.speed_report import write_processors, write_report
 
-# What torch, oneDNN, MKL and OpenVINO are told.
+# What torch, oneDNN and MKL are told.
 PROCESSORS = {
     "avx2": {"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "MKL_ENABLE_INSTRUCTIONS": "AVX2"},
 }
@@ -72,6 +72,7 @@ def main() -> None:
             raise SystemExit(f"{name} ended with {code}; what was measured before lies in {options.into}.")
     if {"encode", "query"} & set(chosen):
         write_report(options.into)
+    if "encode" in chosen:
         write_processors(folder)
     print(f"\nWritten into {options.into}.")
 

@@ -41,7 +41,6 @@ from embedder.backbone import DTYPES, saved_pieces, take_apart
 from embedder.causal_model import load_causal_model
 from embedder.checkpoint import DEFAULT_MODEL, chosen_dtype, find_checkpoint, load_parts
 from embedder.evaluation.machine import cpu_name
-from embedder.prompts import load_tokenizer
 
 STEPS = (0, 1, 5, 20)
 TOKENS = (16, 64, 128, 256, 460)  # the longest leaves room for an instruction and 20 steps in 512 positions
@@ -63,7 +62,7 @@ def main() -> None:
     options = parser.parse_args()
     model, folder = load(options)
     dtypes = dict.fromkeys((options.dtype, "float32")) if options.plain_steps else ()
-    plain = {dtype: load_plain(options.model, dtype=dtype, device=options.device) for dtype in dtypes}
+    plain = {dtype: through_transformers(model, options.model, dtype=dtype, device=options.device) for dtype in dtypes}
     print(f"{machine(options)}; {options.rounds} rounds", flush=True)
     rows = []
     for tokens in options.tokens:
@@ -93,20 +92,19 @@ def load(options: argparse.Namespace) -> tuple[Model, Path]:
     return Model(backbone, tokenizer, contract), checkpoint.base
 
 
-def load_plain(model: str, *, dtype: str, device: str) -> Model:
-    """Read by transformers' own modules."""
-    checkpoint = find_checkpoint(model)
-    contract, adapter = checkpoint.contract, checkpoint.adapter
+def through_transformers(model: Model, name: str, *, dtype: str, device: str) -> Model:
+    """`model`, which is called `name`, read by transformers' own modules."""
+    checkpoint = find_checkpoint(name)
+    adapter = checkpoint.adapter
     loaded = load_causal_model(
         checkpoint.base,
-        with_soft_head=contract.head == "soft_head",
+        with_soft_head=checkpoint.contract.head == "soft_head",
         pieces=saved_pieces(adapter) if adapter else None,
         dtype=torch.float32,
     )
     merged = merge_adapter(loaded, adapter) if adapter else loaded
     merged = merged.to(device=device, dtype=DTYPES[dtype]).eval().requires_grad_(False)
-    tokenizer = load_tokenizer(adapter if adapter and (adapter / "tokenizer.json").is_file() else checkpoint.base)
-    return Model(take_apart(merged, attention=contract.attention), tokenizer, contract)
+    return replace(model, backbone=take_apart(merged, attention=checkpoint.contract.attention))
 
 
 def texts_of(model: Model, tokens: int, count: int) -> list[str]:
@@ -131,8 +129,7 @@ def rivals_of(
     rivals: dict[str, Encode] = {f"ours, K={steps}": ours(model, texts, steps) for steps in options.steps}
     for name in ("float32", "bfloat16"):
         rivals[f"sentence-transformers, {name}"] = sentence_transformers(folder, texts, DTYPES[name], options.device)
-    # OpenVINO does not run where oneDNN is told to take the processor for a lesser one.
-    if options.device == "cpu" and has_openvino() and "ONEDNN_MAX_CPU_ISA" not in os.environ:
+    if options.device == "cpu" and has_openvino():
         rivals["OpenVINO"] = openvino(folder, texts)
     for steps in options.plain_steps:
         for dtype, each in plain.items():

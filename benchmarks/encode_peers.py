@@ -3,6 +3,7 @@ Algorithm 1."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -57,7 +58,8 @@ def sentence_transformers(folder: Path, texts: Sequence[str], dtype: torch.dtype
 
 
 def has_openvino() -> bool:
-    return find_spec("openvino") is not None
+    """It does not run where oneDNN is told to take the processor for a lesser one."""
+    return find_spec("openvino") is not None and "ONEDNN_MAX_CPU_ISA" not in os.environ
 
 
 def openvino(folder: Path, texts: Sequence[str]) -> Encode:

@@ -54,6 +54,8 @@ def write_processors(folder: Path) -> None:
     """processors.md: our figures beside those of each peer, for the processor of `folder` and of its folders."""
     folders = [folder, *sorted(path.parent for path in folder.glob("*/encode.json"))]
     reports = [report for each in folders if (report := _read(each / "encode.json"))]
+    if not reports:
+        raise SystemExit(f"Neither {folder} nor a folder in it has encode.json; run make bench.")
     parts = [
         "# By processor",
         "Medians of a call, and how many times the time of one pass of sentence-transformers in float32, its default. "

@@ -184,9 +184,9 @@ class _Batch:
     def put_text(self, content_hash: str, parts: Iterable[str]) -> None:
         name = _text_name(content_hash)
         with _errors_translated(self._folder / name):
-            temporary, file = self._opened()
+            temporary, file = self._new_file()
             with file:
-                file.writelines(_encoded(parts))
+                file.writelines(part.encode("utf-8", "surrogatepass") for part in parts)
         self._written[name] = temporary
 
     def keep(self) -> None:
@@ -214,7 +214,7 @@ class _Batch:
 
     def _write(self, file: BinaryIO) -> StoredBytes:
         with _errors_translated(self._folder / "a new file"):
-            temporary, target = self._opened()
+            temporary, target = self._new_file()
         try:
             # The file may have changed since it was hashed: what counts is what is written.
             stored = self._copied(file, target)
@@ -224,12 +224,10 @@ class _Batch:
         self._written.setdefault(stored.content_hash, temporary)
         return stored
 
-    def _opened(self) -> tuple[Path, BinaryIO]:
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(dir=self._folder, prefix=".", suffix=".part")
-        temporary = Path(name)
+    def _new_file(self) -> tuple[Path, BinaryIO]:
+        temporary, file = _temporary_in(self._folder)
         self._temporaries.add(temporary)
-        return temporary, os.fdopen(descriptor, "wb")
+        return temporary, file
 
     def _copied(self, file: BinaryIO, target: BinaryIO) -> StoredBytes:
         """An error in reading is the caller's, one in writing ours."""
@@ -247,8 +245,10 @@ def _text_name(content_hash: str) -> str:
     return f"{_checked(content_hash)}.txt"
 
 
-def _encoded(parts: Iterable[str]) -> Iterator[bytes]:
-    return (part.encode("utf-8", "surrogatepass") for part in parts)
+def _temporary_in(folder: Path) -> tuple[Path, BinaryIO]:
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(dir=folder, prefix=".", suffix=".part")
+    return Path(name), os.fdopen(descriptor, "wb")
 
 
 def _pieces(file: BinaryIO) -> Iterator[bytes]:
@@ -310,11 +310,9 @@ def _checked(content_hash: str) -> str:
 
 def _write_whole(path: Path, parts: Iterable[bytes], *, is_durable: bool = True) -> None:
     with _errors_translated(path):
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:8]}.", suffix=".part")
-        temporary = Path(name)
+        temporary, file = _temporary_in(path.parent)
         try:
-            with os.fdopen(descriptor, "wb") as file:
+            with file:
                 file.writelines(parts)
                 file.flush()
                 if is_durable:

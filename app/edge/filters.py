@@ -27,13 +27,12 @@ class Match(Message):
         if self.except_of is not None:
             return edge.MatchExcept(**{"except": self.except_of})
         value: Any = self.value
-        if not isinstance(value, bool):
-            return edge.MatchValue(value=value)
-        # Edge takes Python's bool for the integer that it also is, and then finds nothing; NumPy's is no integer.
-        # NumPy takes a third of the time in which the process starts, and few filters ask for a bool.
-        import numpy as np
+        if isinstance(value, bool):
+            # Edge takes Python's bool for the integer that it also is, and then finds nothing; NumPy's is no integer.
+            # NumPy takes a third of the time in which the process starts, and few filters ask for a bool.
+            import numpy as np
 
-        value = np.bool_(value)
+            value = np.bool_(value)
         return edge.MatchValue(value=value)
 
 

@@ -65,12 +65,10 @@ def _rows_of_work(work: Work, parts: NodeParts, collection: Collection) -> Itera
 
 def _split(work: Work, parts: NodeParts, collection: Collection) -> Iterator[Row]:
     document = work.document
-    index = parts.index()
+    index, blobs = parts.index(), parts.blobs()
     with SpooledText() as text:
-        with parts.blobs().batch() as texts:
-            found = read_text(
-                document, text, blobs=parts.blobs(), texts=texts, read=parts.reader(), heartbeat=lambda _: None
-            )
+        with blobs.batch() as texts:
+            found = read_text(document, text, blobs=blobs, texts=texts, read=parts.reader(), heartbeat=lambda _: None)
         title, metadata = describe(document, found)
         ids = patiently(lambda: list(index.points_of(collection.active_index, [document.id])))
         present = PresentPoints(point_id for _, point_id in ids)

@@ -210,8 +210,7 @@ class ReaderChild:
 
     def read(self, request: ReadRequest, into: TextSink, *, is_stopping: Callable[[], bool]) -> Findings | Refusal:
         """Raises DocumentError, UnavailableError or ChildLostError."""
-        with self._asking(request, is_stopping) as (ask, answer, check):
-            message = self._watch(ask, check)
+        with self._asked(request, is_stopping) as (message, answer, check):
             while isinstance(message, TextPart | Advance):
                 if isinstance(message, Advance):
                     check.deadline += request.process_limits.page_s
@@ -225,8 +224,7 @@ class ReaderChild:
 
     def page(self, request: PageRequest, *, is_stopping: Callable[[], bool]) -> PageWords | bytes | Refusal:
         """Its words, or its picture. Raises DocumentError, UnavailableError or ChildLostError."""
-        with self._asking(request, is_stopping) as (ask, answer, check):
-            message = self._watch(ask, check)
+        with self._asked(request, is_stopping) as (message, answer, check):
             if isinstance(message, PageImage) and request.width:
                 announced = message
                 return self._watch(lambda: answer.image(announced), check)
@@ -235,10 +233,10 @@ class ReaderChild:
             raise MessageError("the answer is of another kind than was asked for")
 
     @contextmanager
-    def _asking(
+    def _asked(
         self, request: ReadRequest | PageRequest, is_stopping: Callable[[], bool]
-    ) -> Iterator[tuple[Callable[[], ReadMessage], AnswerReader, _Check]]:
-        """What sends the request and waits for the first message, and what reads the others. Both may block."""
+    ) -> Iterator[tuple[ReadMessage, AnswerReader, _Check]]:
+        """The first message of the answer, and what reads the others, which may block."""
         if self._start_bytes is None:
             self._start_bytes = self._wait_until_ready(is_stopping)
         self._document_count += 1
@@ -251,7 +249,7 @@ class ReaderChild:
             return answer.next()
 
         try:
-            yield ask, answer, check
+            yield self._watch(ask, check), answer, check
         except (EOFError, OSError) as error:
             raise self._ending(limits) from error
         except MessageError as error:

@@ -13,7 +13,7 @@ from torch import nn
 
 from benchmarks import __main__ as bench
 from benchmarks import speed_report
-from benchmarks.encode import SLOW_S, in_turn, load, load_plain, ratio_of
+from benchmarks.encode import SLOW_S, in_turn, load, ratio_of, through_transformers
 from benchmarks.encode_peers import ours, with_dynamic_cache, without_cache
 from benchmarks.query_latency import weight_bytes
 from embedder.checkpoint import DEFAULT_MODEL
@@ -32,8 +32,8 @@ def test_rivals_take_turns_in_an_order_that_changes(monkeypatch: pytest.MonkeyPa
 def test_the_plain_ways_to_write_the_method_give_our_vectors() -> None:
     options = argparse.Namespace(model=DEFAULT_MODEL, dtype="float32", device="cpu")
     model, _ = load(options)
-    plain = load_plain(DEFAULT_MODEL, dtype="float32", device="cpu")
-    texts = ["A ferry.", "A text that is a little longer than the other one."]
+    plain = through_transformers(model, DEFAULT_MODEL, dtype="float32", device="cpu")
+    texts = ["A ferry.", "A text that is a little longer than the other one.", "A ferry and a boat. " * 60]
     expected = ours(model, texts, 3)()
     np.testing.assert_allclose(with_dynamic_cache(plain, texts, 3)(), expected, atol=1e-4)
     np.testing.assert_allclose(without_cache(plain, texts, 3)(), expected, atol=1e-4)
