@@ -7,7 +7,7 @@ every step from the start.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
@@ -54,10 +54,19 @@ class Decoder:
         """Whether what rows begin with alike can be read once for all: not where it sees what comes after it."""
         return not self._sees_both_ways
 
-    def start(self, lengths: Sequence[int], *, steps: int, like: Tensor, shared: int = 0) -> KVCacheSession:
+    def start(
+        self,
+        lengths: Sequence[int],
+        *,
+        steps: int,
+        like: Tensor,
+        shared: int = 0,
+        between_parts: Callable[[], None] | None = None,
+    ) -> KVCacheSession:
         """A run over rows of these lengths, longest first, with room for `steps` more positions each.
 
-        shared: how many tokens all rows begin with alike, fewer than the shortest has.
+        shared: how many tokens all rows begin with alike, fewer than the shortest has; between_parts: called after each
+        attention and each feed-forward part, and may compute another run.
         """
         return KVCacheSession(
             self._layout,
@@ -67,6 +76,7 @@ class Decoder:
             sees_both_ways=self._sees_both_ways,
             like=like,
             spare=self._spare,
+            between_parts=between_parts,
         )
 
 
@@ -81,6 +91,7 @@ class KVCacheSession:
     sees_both_ways: bool
     like: Tensor
     spare: SpareMemory
+    between_parts: Callable[[], None] | None = None
     _keys: Tensor = field(init=False)  # (layers, B, key_heads, longest + steps, head_size)
     _values: Tensor = field(init=False)
     _mask: Tensor | None = field(init=False)  # 0 or -inf (B, longest + steps), None where all rows are of one length
@@ -190,11 +201,18 @@ class KVCacheSession:
             if layout.is_norm_first:
                 attended = self._attention(index, layer, layer.attention_norm(x), angles[layer.angles], attend)
                 x = x + _normed(layer.attention_end_norm, attended)
+                self._pause()
                 x = x + _normed(layer.feed_end_norm, layout.feed(layer, layer.feed_norm(x)))
             else:
                 x = layer.attention_norm(x + self._attention(index, layer, x, angles[layer.angles], attend))
+                self._pause()
                 x = layer.feed_norm(x + layout.feed(layer, x))
+            self._pause()
         return x if layout.final_norm is None else layout.final_norm(x)
+
+    def _pause(self) -> None:
+        if self.between_parts is not None:
+            self.between_parts()
 
     def _attention(self, index: int, layer: Layer, x: Tensor, angles, attend) -> Tensor:
         layout = self.layout

@@ -214,10 +214,15 @@ class Encoder:
         token_bias: Mapping[str, float] | None = None,
         on_step: StepObserver | None = None,
         tolerance: float | None = None,
+        between_parts: Callable[[], None] | None = None,
     ) -> np.ndarray:
         """z_1..z_K (B, K, dimension) of one batch, K alone where the model takes no steps; fewer where by `tolerance`
-        all have converged before. A row that is not finite is returned as it is; it does not affect the others."""
-        return self._raw_prefixes(prompts, steps, self._bias(token_bias), on_step, tolerance=tolerance)
+        all have converged before. A row that is not finite is returned as it is; it does not affect the others.
+
+        between_parts: called some milliseconds apart while a batch is computed on a CPU, and may compute another.
+        """
+        bias = self._bias(token_bias)
+        return self._raw_prefixes(prompts, steps, bias, on_step, tolerance=tolerance, between_parts=between_parts)
 
     def token_recorder(self, top_tokens: int) -> TopTokens:
         """For `refine_prompts`: keeps the words of a batch."""
@@ -330,6 +335,7 @@ class Encoder:
             raise ContractError(f"Model {self.name!r} gave a vector that is not finite. Try dtype='float32'.")
         return prefixes
 
+    @torch.inference_mode()
     def _raw_prefixes(
         self,
         prompts: Sequence[Ids],
@@ -338,6 +344,7 @@ class Encoder:
         on_step: StepObserver | None,
         *,
         tolerance: float | None = None,
+        between_parts: Callable[[], None] | None = None,
     ) -> np.ndarray:
         """z_1..z_K (B, K, dimension) of one batch; fewer where by `tolerance` all have converged before."""
         self.check_steps(steps)
@@ -348,22 +355,11 @@ class Encoder:
                 "positions. Take fewer steps or a shorter text."
             )
         steps = 0 if self.contract.pooling in PROMPT_POOLINGS else steps
-        return self._compute(prompts, steps, bias, on_step, tolerance)
-
-    @torch.inference_mode()
-    def _compute(
-        self,
-        prompts: Sequence[Ids],
-        steps: int,
-        bias: Tensor | None,
-        on_step: StepObserver | None,
-        tolerance: float | None,
-    ) -> np.ndarray:
         if steps == 0 and self._backbone.base is not None:
-            plain = refine_states(self._reader(self._backbone.base, prompts, 0), steps=0)
+            plain = refine_states(self._reader(self._backbone.base, prompts, 0, between_parts), steps=0)
             return self._pooled(plain, self.contract.plain_pooling or self.contract.pooling).cpu().numpy()
         states = refine_states(
-            self._reader(self._backbone, prompts, steps),
+            self._reader(self._backbone, prompts, steps, between_parts),
             steps=steps,
             temperature=self.contract.temperature,
             logit_bias=bias,
@@ -379,9 +375,11 @@ class Encoder:
     def _have_converged(self, states: RefinedStates, tolerance: float) -> bool:
         return bool((step_distances(self._pooled(states, self.contract.pooling)) <= tolerance).any(dim=1).all())
 
-    def _reader(self, backbone: Backbone, prompts: Sequence[Ids], steps: int) -> Reader:
-        pooling, frame, side = self.contract.pooling, self._prompts.frame, self._padding_side
-        return start_prefill(backbone, prompts, steps=steps, pooling=pooling, frame=frame, padding_side=side)
+    def _reader(
+        self, backbone: Backbone, prompts: Sequence[Ids], steps: int, between_parts: Callable[[], None] | None
+    ) -> Reader:
+        start = partial(start_prefill, pooling=self.contract.pooling, frame=self._prompts.frame)
+        return start(backbone, prompts, steps=steps, padding_side=self._padding_side, between_parts=between_parts)
 
     def _bias(self, token_bias: Mapping[str, float] | None) -> Tensor | None:
         if not token_bias:

@@ -25,8 +25,9 @@ class LibraryEncoder(Encoder):
         self._cache = VectorCache(cache_mb) if cache_mb > 0 else None
         self._has_own_thread = own_thread
 
-    def _compute(self, *batch: Any) -> np.ndarray:
-        return on_model_thread(super()._compute, *batch) if self._has_own_thread else super()._compute(*batch)
+    def _raw_prefixes(self, *batch: Any, **options: Any) -> np.ndarray:
+        compute = super()._raw_prefixes
+        return on_model_thread(compute, *batch, **options) if self._has_own_thread else compute(*batch, **options)
 
     def _encode_batches(
         self, texts: Sequence[str], instruction: str, steps: int, *, bias: Tensor | None, batch_size: int

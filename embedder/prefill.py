@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -80,6 +80,7 @@ class PackedPrefill:
         *,
         steps: int,
         weights: Sequence[Sequence[float]] | None = None,
+        between_parts: Callable[[], None] | None = None,
     ) -> None:
         order = sorted(range(len(ids)), key=lambda row: -len(ids[row]))
         device = backbone.device
@@ -95,7 +96,9 @@ class PackedPrefill:
         self._order = None if is_sorted else torch.tensor(order, device=device)
         self._backbone = backbone
         self._decoder = decoder
-        self._run = decoder.start(lengths, steps=steps, like=backbone.weight, shared=shared)
+        self._run = decoder.start(
+            lengths, steps=steps, like=backbone.weight, shared=shared, between_parts=between_parts
+        )
 
     def read(self) -> tuple[Tensor, Tensor]:
         states = self._run.read(self._backbone.embed(self._tokens))  # (N, D)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from embedder.backbone import Backbone
 from embedder.batching import pad
@@ -19,11 +19,16 @@ def start_prefill(
     pooling: str,
     frame: Frame,
     padding_side: str = "right",
+    between_parts: Callable[[], None] | None = None,
 ) -> Reader:
-    """Packed where the decoder of ours reads the model, else padded."""
+    """Packed where the decoder of ours reads the model, else padded, which is never interrupted `between_parts`."""
     weights = prompt_weights(pooling, [len(ids) for ids in prompts], frame)
     if backbone.decoder is not None:
-        return PackedPrefill(backbone, backbone.decoder, prompts, steps=steps, weights=weights)
+        if backbone.device.type != "cpu":
+            between_parts = None  # there kernels are started ahead, and nothing is won
+        return PackedPrefill(
+            backbone, backbone.decoder, prompts, steps=steps, weights=weights, between_parts=between_parts
+        )
     side = "left" if backbone.has_windows else padding_side
     return PaddedPrefill(backbone, pad(prompts, device=backbone.device, side=side), weights=weights)
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from embedder.encoder import Encoder
 from embedder.engine.errors import ComputationError, InvalidRequestError, NotAVectorError
-from embedder.engine.work import Answer, Item
+from embedder.engine.work import Answer, Item, Priority
 from embedder.errors import TextError
 from embedder.pooling import steps_to_convergence
 from embedder.tokens import TopTokens
@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 class BatchRunner:
     """`note_out_of_memory` is called when the device has no memory for a batch, `note_batch` with what was computed,
-    `note_answer` with every answer before it is given."""
+    `note_answer` with every answer before it is given, `let_queries_in` between the parts of a batch of documents."""
 
     def __init__(
         self,
@@ -35,11 +35,13 @@ class BatchRunner:
         note_out_of_memory: Callable[[], None] = lambda: None,
         note_batch: Callable[[Sequence[Item]], None] = lambda _: None,
         note_answer: Callable[[Item, Answer], None] = lambda _, __: None,
+        let_queries_in: Callable[[], None] | None = None,
     ) -> None:
         self._encoder = encoder
         self._note_out_of_memory = note_out_of_memory
         self._note_batch = note_batch
         self._note_answer = note_answer
+        self._let_queries_in = let_queries_in
 
     def run(self, batch: Sequence[Item]) -> None:
         """Gives every item its answer or its error. An exception is not due to a text: the thread is to end."""
@@ -70,6 +72,7 @@ class BatchRunner:
                 token_bias=dict(variant.bias),
                 on_step=None if observed is None else self._watch(group, observed),
                 tolerance=variant.tolerance,
+                between_parts=self._let_queries_in if group[0].priority is Priority.DOCUMENT else None,
             )
             self._note_batch(group)
             seconds = time.monotonic() - started

@@ -49,12 +49,14 @@ class Engine:
             note_out_of_memory=self._note_out_of_memory,
             note_batch=self._note_batch,
             note_answer=self._note_answer,
+            let_queries_in=self._let_queries_in,
         )
         self._probe_lock = threading.Lock()
         self._probe: Item | None = None
         self._changed = threading.Condition()
         self._is_computing = False
         self._is_dead = False
+        self._queries_s = 0.0  # of the running batch of documents, spent on queries between its parts
         self.metrics.watch(self.scheduler)
         self.metrics.note_alive(True)
 
@@ -200,9 +202,24 @@ class Engine:
             self._continue()
 
     def _compute(self, batch: list[Item]) -> None:
-        started = time.monotonic()
+        started, self._queries_s = time.monotonic(), 0.0
         self._runner.run(batch)
-        self.scheduler.note_done(batch, time.monotonic() - started)
+        self.scheduler.note_done(batch, time.monotonic() - started - self._queries_s)
+
+    def _let_queries_in(self) -> None:
+        """One batch of them at most, so that documents make progress however many queries come."""
+        started = time.monotonic()
+        with self.scheduler.interruption() as (batch, late):
+            _fail(late, late_error())
+            if batch:
+                try:
+                    self._runner.run(batch)
+                except BaseException as error:
+                    self._die(error, batch)
+                    raise
+                spent = time.monotonic() - started
+                self.scheduler.note_done(batch, spent)
+                self._queries_s += spent
 
     def _die(self, error: BaseException, batch: Sequence[Item]) -> None:
         error_id = uuid.uuid4().hex[:12]

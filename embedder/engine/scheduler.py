@@ -9,7 +9,8 @@ import heapq
 import math
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from embedder.engine.errors import NotServingError, OverloadedError
@@ -126,6 +127,18 @@ class Scheduler:
             cost = sum(item.cost for item in batch)
             self._busy_until = now + self._queues[self._busy_with].latency.seconds_for(cost)
             return batch, late
+
+    @contextmanager
+    def interruption(self) -> Iterator[tuple[list[Item], list[Item]]]:
+        """As `take`, of what comes before documents alone, while a batch of these is being computed."""
+        with self._lock:
+            documents_until, documents_with = self._busy_until, self._busy_with
+            are_queries_due = self._query_batches < _QUERY_BATCHES and self.depth(Priority.QUERY) > 0
+            is_urgent = are_queries_due or self.depth(Priority.PROBE) > 0
+            taken = self.take() if is_urgent else ([], [])
+        yield taken
+        with self._lock:
+            self._busy_until, self._busy_with = documents_until, documents_with
 
     def note_computed(self) -> None:
         """Before the answers are given: a client that has one may ask again at once, and is then first."""

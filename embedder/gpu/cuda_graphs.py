@@ -141,11 +141,20 @@ class GraphedDecoder(Decoder):
         self._lock = threading.Lock()
         self._is_off = False
 
-    def start(self, lengths: Sequence[int], *, steps: int, like: Tensor, shared: int = 0) -> KVCacheSession:
+    def start(
+        self,
+        lengths: Sequence[int],
+        *,
+        steps: int,
+        like: Tensor,
+        shared: int = 0,
+        between_parts: Callable[[], None] | None = None,
+    ) -> KVCacheSession:
+        """As `Decoder.start`; nothing is let in between the parts of a graph."""
         shape = shape_for(len(lengths), lengths[0] + steps, like.device)
         run = self._take(shape, like) if steps and shape is not None else None
         if shape is None or run is None:
-            return super().start(lengths, steps=steps, like=like, shared=shared)
+            return super().start(lengths, steps=steps, like=like, shared=shared, between_parts=between_parts)
         lent = Lent(run)
         # Also when a run is dropped before its last step, after an error for one.
         weakref.finalize(lent, self._lent.discard, shape)

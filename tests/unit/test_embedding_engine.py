@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 
@@ -22,7 +23,7 @@ from embedder.engine.errors import (
     TooLargeError,
 )
 from embedder.engine.limits import Limits
-from embedder.engine.work import Priority
+from embedder.engine.work import Item, Priority, document_items
 from embedder.refinement_steps import RefinementStep
 from embedder.server.protocol import EmbedTask, InputType, RefineTask
 
@@ -120,6 +121,54 @@ async def test_queries_overtake_documents_between_two_batches(
     server.encoder.unblocked.set()
     await asyncio.gather(held, bulk, asked)
     assert server.encoder.batches[1] == [server.encoder.ids("the question")]
+
+
+async def test_queries_are_let_in_between_the_parts_of_a_batch_of_documents(
+    server: WatchedServer, encoder: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended: list[Ids] = []
+
+    def note_end(prompts: Sequence[Ids], prefixes: np.ndarray) -> np.ndarray:
+        ended.extend(prompts)
+        return prefixes
+
+    server.encoder.meddle = note_end
+    started, asked = threading.Event(), threading.Event()
+    let_in = server.engine._runner._let_queries_in
+
+    def wait_for_a_query() -> None:
+        started.set()
+        assert asked.wait(20)
+        let_in()
+
+    monkeypatch.setattr(server.engine._runner, "_let_queries_in", wait_for_a_query)
+    bulk = asyncio.create_task(server.source.embed(documents("a", "b")))
+    await until(started.is_set)
+    question = asyncio.create_task(server.source.embed(query("the question")))
+    await waiting(server, Priority.QUERY, 1)
+    asked.set()
+    found, (expected,) = await bulk, encoder.encode_queries(["the question"], instruction="", steps=STEPS)
+    assert ended[0] == server.encoder.ids("the question")
+    np.testing.assert_allclose((await question).vectors[0], expected, atol=1e-6)
+    expected = encoder.encode_documents(["a", "b"], instruction="", steps=STEPS)
+    np.testing.assert_allclose(found.vectors, expected, atol=1e-6)
+
+
+async def test_documents_go_on_between_queries_that_are_let_in(server: WatchedServer) -> None:
+    """The ninth batch of queries waits until that of documents is done."""
+    scheduler = server.engine.scheduler
+    scheduler.submit(items_of(server, "a document", priority=Priority.DOCUMENT))
+    scheduler.take()
+    taken = []
+    for number in range(12):
+        scheduler.submit(items_of(server, f"question {number}", priority=Priority.QUERY))
+        with scheduler.interruption() as (batch, _):
+            taken.append(len(batch))
+    assert taken == [1] * 8 + [0] * 4
+
+
+def items_of(server: WatchedServer, text: str, *, priority: Priority) -> list[Item]:
+    return document_items(server.engine.encoder.read_prompts([text], ""), [text], steps=STEPS, priority=priority)
 
 
 async def test_documents_have_a_turn_however_many_queries_come(server_factory: Callable[..., WatchedServer]) -> None:

@@ -27,13 +27,13 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
 def threads(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     """Names of the threads in which models compute."""
     seen: set[str] = set()
-    compute = Encoder._compute
+    compute = Encoder._raw_prefixes
 
-    def noted(self: Encoder, *rest: object) -> np.ndarray:
+    def noted(self: Encoder, *rest: object, **options: object) -> np.ndarray:
         seen.add(threading.current_thread().name)
-        return compute(self, *rest)  # type: ignore[arg-type]
+        return compute(self, *rest, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Encoder, "_compute", noted)
+    monkeypatch.setattr(Encoder, "_raw_prefixes", noted)
     return seen
 
 
