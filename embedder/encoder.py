@@ -378,8 +378,10 @@ class Encoder:
     def _reader(
         self, backbone: Backbone, prompts: Sequence[Ids], steps: int, between_parts: Callable[[], None] | None
     ) -> Reader:
-        start = partial(start_prefill, pooling=self.contract.pooling, frame=self._prompts.frame)
-        return start(backbone, prompts, steps=steps, padding_side=self._padding_side, between_parts=between_parts)
+        pooling, frame, side = self.contract.pooling, self._prompts.frame, self._padding_side
+        return start_prefill(
+            backbone, prompts, steps=steps, pooling=pooling, frame=frame, padding_side=side, between_parts=between_parts
+        )
 
     def _bias(self, token_bias: Mapping[str, float] | None) -> Tensor | None:
         if not token_bias:

@@ -56,7 +56,7 @@ class Engine:
         self._changed = threading.Condition()
         self._is_computing = False
         self._is_dead = False
-        self._queries_s = 0.0  # of the running batch of documents, spent on queries between its parts
+        self._let_in_s = 0.0  # of all batches, spent on queries between the parts of others
         self.metrics.watch(self.scheduler)
         self.metrics.note_alive(True)
 
@@ -202,9 +202,9 @@ class Engine:
             self._continue()
 
     def _compute(self, batch: list[Item]) -> None:
-        started, self._queries_s = time.monotonic(), 0.0
+        started, let_in_s = time.monotonic(), self._let_in_s
         self._runner.run(batch)
-        self.scheduler.note_done(batch, time.monotonic() - started - self._queries_s)
+        self.scheduler.note_done(batch, time.monotonic() - started - (self._let_in_s - let_in_s))
 
     def _let_queries_in(self) -> None:
         """One batch of them at most, so that documents make progress however many queries come."""
@@ -213,13 +213,11 @@ class Engine:
             _fail(late, late_error())
             if batch:
                 try:
-                    self._runner.run(batch)
+                    self._compute(batch)
                 except BaseException as error:
                     self._die(error, batch)
                     raise
-                spent = time.monotonic() - started
-                self.scheduler.note_done(batch, spent)
-                self._queries_s += spent
+                self._let_in_s += time.monotonic() - started
 
     def _die(self, error: BaseException, batch: Sequence[Item]) -> None:
         error_id = uuid.uuid4().hex[:12]

@@ -130,7 +130,10 @@ class Scheduler:
 
     @contextmanager
     def interruption(self) -> Iterator[tuple[list[Item], list[Item]]]:
-        """As `take`, of what comes before documents alone, while a batch of these is being computed."""
+        """As `take`, of what comes before documents alone, while a batch of these is being computed.
+
+        After _QUERY_BATCHES of queries no more until the documents are done.
+        """
         with self._lock:
             documents_until, documents_with = self._busy_until, self._busy_with
             are_queries_due = self._query_batches < _QUERY_BATCHES and self.depth(Priority.QUERY) > 0
