@@ -65,6 +65,10 @@ def bytes_read(backbone: Backbone, *, steps: int) -> int:
     """The least that a query reads of the weights: the body at every pass and step, head and E at every step; where
     these are one they need be read once."""
     head, embedding = backbone.head.weight, backbone.weight
+    if backbone.soft_head is not None:
+        body = sum(each.nbytes for each in backbone.body.parameters()) - embedding.nbytes
+        soft = sum(each.nbytes for each in backbone.soft_head.parameters()) + backbone.soft_weight.nbytes
+        return (1 + steps) * body + steps * soft
     vocabulary = embedding.nbytes if head.data_ptr() == embedding.data_ptr() else head.nbytes + embedding.nbytes
     whole = sum(each.nbytes for each in backbone.model.parameters())  # a tied weight counts once
     return (1 + steps) * (whole - vocabulary) + steps * vocabulary
@@ -86,7 +90,8 @@ def with_graphs(backbone: Backbone, device: str) -> Backbone:
     decoder = backbone.decoder
     assert decoder is not None
     capture = None if device != "cpu" else lambda run: None
-    graphed = GraphedDecoder(decoder._layout, decoder.vocabulary, sees_both_ways=False, capture=capture)
+    both_ways = backbone.attention == "prefix"
+    graphed = GraphedDecoder(decoder._layout, decoder.vocabulary, sees_both_ways=both_ways, capture=capture)
     return replace(backbone, decoder=graphed)
 
 

@@ -3,15 +3,19 @@ memory), without a download."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import torch
 from torch import Tensor
-from transformers import AutoModelForCausalLM, MistralConfig, PretrainedConfig, Qwen2Config
+from transformers import AutoModelForCausalLM, BertConfig, MistralConfig, PretrainedConfig, Qwen2Config
 
 from embedder.backbone import Backbone, take_apart, with_decoder
 from embedder.decoder import Decoder
+from embedder.heads import attach_soft_head
 from embedder.layouts import read_layout
 from embedder.vocabulary import build_vocabulary
 
+_SOFT_ENTRIES = 10_000  # of a soft token of gircse-mini
 # As the config.json of each base model on the hub has it.
 SHAPES: dict[str, PretrainedConfig] = {
     "tiny": Qwen2Config(
@@ -31,6 +35,24 @@ SHAPES: dict[str, PretrainedConfig] = {
         num_attention_heads=14,
         num_key_value_heads=2,
         tie_word_embeddings=True,
+    ),
+    "qwen2.5-1.5b": Qwen2Config(
+        vocab_size=151_936,
+        hidden_size=1536,
+        intermediate_size=8960,
+        num_hidden_layers=28,
+        num_attention_heads=12,
+        num_key_value_heads=2,
+        tie_word_embeddings=True,
+    ),
+    "gircse-mini": BertConfig(  # with room for long texts, which the model itself lacks
+        vocab_size=30_522,
+        hidden_size=384,
+        intermediate_size=1536,
+        num_hidden_layers=6,
+        num_attention_heads=12,
+        max_position_embeddings=1024,
+        is_decoder=True,
     ),
     "qwen2.5-7b": Qwen2Config(
         vocab_size=152_064,
@@ -62,7 +84,12 @@ def random_model(shape: str, *, device: str, dtype: torch.dtype):
 
 def random_backbone(shape: str, *, device: str, dtype: torch.dtype) -> Backbone:
     """Read as a served model is."""
-    backbone = with_decoder(take_apart(random_model(shape, device=device, dtype=dtype), attention="causal"))
+    model = random_model(shape, device=device, dtype=dtype)
+    is_bert = isinstance(SHAPES[shape], BertConfig)
+    if is_bert:
+        attach_soft_head(model, Path(), torch.arange(_SOFT_ENTRIES))
+        model = model.to(device, dtype).requires_grad_(False)
+    backbone = with_decoder(take_apart(model, attention="prefix" if is_bert else "causal"))
     if backbone.decoder is None:
         raise RuntimeError(f"Our decoder does not give what transformers' modules give for {shape} on {device}.")
     return backbone

@@ -27,7 +27,6 @@ from embedder.gpu.cuda_graphs import GraphedDecoder
 from embedder.heads import SoftHead, attach_soft_head
 from embedder.layouts import UnknownLayoutError, read_layout, with_products
 from embedder.model_packages import joined_model
-from embedder.mpnet import load_mpnet
 from embedder.vocabulary import build_vocabulary
 from embedder.weight_formats import Product, fastest_format, in_int8
 
@@ -201,7 +200,7 @@ def load_backbone(
     keep_base: so that the base can be read by itself, too, at the cost of its layers in memory.
     """
     model: Any = _load_model(base, with_soft_head=with_soft_head, adapter=adapter, dtype=dtype)
-    base_model: Any = _copy_of_layers(model) if keep_base and adapter is not None else None
+    base_model: Any = copy_of_layers(model) if keep_base and adapter is not None else None
     if adapter is not None:
         model = merge_adapter(model, adapter)
     model = model.to(device=device, dtype=DTYPES[dtype]).eval().requires_grad_(False)
@@ -223,29 +222,6 @@ def load_backbone(
     return backbone
 
 
-def load_bare_encoder(base: Path, *, device: str, dtype: str) -> Backbone:
-    """An encoder without a head, of the layout of BERT or MPNet: it reads prompts and generates nothing.
-
-    Raises ContractError where the layout is another.
-    """
-    loaded = load_bert(base) or load_mpnet(base)
-    if loaded is None:
-        raise ContractError(f"{base} is no encoder of the layout of BERT or MPNet: it cannot be read without a head.")
-    model: Any = loaded.to(device=device, dtype=DTYPES[dtype]).eval().requires_grad_(False)
-    backbone = Backbone(
-        model=model,
-        body=model.base_model,
-        embedding=model.get_input_embeddings(),
-        head=nn.Identity(),
-        soft_head=None,
-        attention="prefix",
-        soft_weight=model.get_input_embeddings().weight,
-    )
-    layout = with_products(read_layout(model), in_int8 if dtype == "int8" else fastest_format)
-    backbone = replace(backbone, decoder=Decoder(layout, None, sees_both_ways=True))
-    return replace(backbone, base=backbone)
-
-
 def _load_model(base: Path, *, with_soft_head: bool, adapter: Path | None, dtype: str) -> nn.Module:
     pieces = saved_pieces(adapter) if with_soft_head and adapter is not None else None
     if with_soft_head and (adapter is None or is_plain_lora(adapter)):
@@ -259,7 +235,7 @@ def _load_model(base: Path, *, with_soft_head: bool, adapter: Path | None, dtype
     return model
 
 
-def _copy_of_layers(model: nn.Module) -> nn.Module:
+def copy_of_layers(model: nn.Module) -> nn.Module:
     """A copy whose embeddings are those of `model`, which an adapter leaves as they are."""
     inner: Any = model
     shared = {id(weight): weight for weight in inner.get_input_embeddings().parameters()}

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from embedder.prefill import Prompt
 
@@ -42,13 +43,19 @@ def pad(ids: Sequence[Sequence[int]], *, device: torch.device, side: str = "righ
     if side not in PADDING_SIDES:
         raise ValueError(f"side is {side!r}, but must be one of {PADDING_SIDES}.")
     width = max(len(row) for row in ids)
-    padded = torch.zeros(len(ids), width, dtype=torch.long)
-    mask = torch.zeros(len(ids), width, dtype=torch.bool)
+    padded = np.zeros((len(ids), width), dtype=np.int64)
+    mask = np.zeros((len(ids), width), dtype=bool)
     for index, row in enumerate(ids):
         at = slice(width - len(row), width) if side == "left" else slice(0, len(row))
-        padded[index, at] = torch.tensor(row, dtype=torch.long)
+        padded[index, at] = row
         mask[index, at] = True
-    return Prompt(padded.to(device), mask.to(device))
+    return Prompt(on_device(torch.from_numpy(padded), device), on_device(torch.from_numpy(mask), device))
+
+
+def on_device(tensor: Tensor, device: torch.device) -> Tensor:
+    """A tensor of the CPU's on `device`. A GPU need not finish its work first, as a plain `to` asks."""
+    is_cuda = torch.device(device).type == "cuda"
+    return tensor.pin_memory().to(device, non_blocking=True) if is_cuda else tensor.to(device)
 
 
 def repeat_rows(rows: Sequence[list[int]], vectors: np.ndarray) -> tuple[list[int], np.ndarray]:

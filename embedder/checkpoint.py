@@ -18,10 +18,10 @@ from embedder.backbone import (
     GGUF_PREFIX,
     Backbone,
     load_backbone,
-    load_bare_encoder,
     locate_model,
     release_body,
 )
+from embedder.bare_encoder import load_bare_encoder
 from embedder.contract import Contract, hash_files, read_contract, verify_files
 from embedder.encoder import Encoder
 from embedder.errors import ContractError, ModelNotFoundError
@@ -232,7 +232,8 @@ def load_parts(
 ) -> tuple[Backbone, Tokenizer]:
     """The model on `device` in `dtype`, and the tokenizer that goes with it."""
     if checkpoint.contract.head == "none":
-        return load_bare_encoder(checkpoint.base, device=device, dtype=dtype), load_tokenizer(checkpoint.base)
+        bare = load_bare_encoder(checkpoint.base, adapter=checkpoint.adapter, device=device, dtype=dtype)
+        return bare, load_tokenizer(checkpoint.base)
     backbone = load_backbone(
         checkpoint.base,
         attention=checkpoint.contract.attention,

@@ -117,7 +117,8 @@ def resolve_defaults(contract: Contract, role: str, instruction: str | None, ste
     steps = default_steps if steps is None else steps
     if instruction is None:
         instruction = default_instruction if steps else ""
-    return instruction, steps
+    # What reads a prompt and generates nothing has but its base for a text alone.
+    return instruction, 0 if contract.head == "none" and contract.plain_pooling and not instruction else steps
 
 
 def _check_choice(name: str, value: str, known: Mapping[str, object] | tuple[str, ...]) -> None:

@@ -354,8 +354,9 @@ class Encoder:
                 f"{longest} prompt tokens and {steps} steps exceed the model's {self._backbone.max_positions} "
                 "positions. Take fewer steps or a shorter text."
             )
+        is_plain = steps == 0
         steps = 0 if self.contract.pooling in PROMPT_POOLINGS else steps
-        if steps == 0 and self._backbone.base is not None:
+        if is_plain and self._backbone.base is not None:
             plain = refine_states(self._reader(self._backbone.base, prompts, 0, between_parts), steps=0)
             return self._pooled(plain, self.contract.plain_pooling or self.contract.pooling).cpu().numpy()
         states = refine_states(

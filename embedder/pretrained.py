@@ -2,11 +2,12 @@
 it from two places could find it half empty. Python lets the second thread wait for this module.
 """
 
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, DynamicCache, PreTrainedModel
+from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoTokenizer, DynamicCache, PreTrainedModel
 from transformers import logging as transformers_logging
 
 __all__ = [
     "AutoConfig",
+    "AutoModel",
     "AutoModelForCausalLM",
     "AutoTokenizer",
     "DynamicCache",

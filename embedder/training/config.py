@@ -64,6 +64,7 @@ class TrainConfig:
     rising: float = 0.0
     supervise: str = "every"  # `last`: the contrastive loss of z_K alone, without stepwise supervision
     distillation_weight: float = 0.0
+    plain_documents: bool = False  # documents without an instruction are the base's own vectors; see `Objective`
     free_document_share: float = 0.5  # of the distillation weight, on documents whose queries carry an instruction
     grounding_weight: float = 0.0
     coverage_weight: float = 0.0  # against soft tokens that say again what earlier steps said
@@ -87,6 +88,8 @@ class TrainConfig:
     checkpoint_every: int = 100
     validate_every: int = 200
     skip_tasks: tuple[str, ...] = field(default=())
+    with_aspects: bool = False  # trains on the hand-written aspects of aspects.jsonl.gz, too
+    batches_per_step: int = 1  # each of one task, embedded together; their losses are averaged
     chunk_size: int | None = None  # texts per forward pass; the gradient stays the whole batch's
     gradient_checkpointing: bool = False  # refused: it breaks training through the KV cache
     device: str = "auto"
@@ -103,6 +106,12 @@ class TrainConfig:
                 raise ValueError(f"{name} is {getattr(self, name)!r}, but must be one of {', '.join(known)}")
         if self.gradient_checkpointing:
             raise ValueError(CHECKPOINTING_REFUSED)
+        if self.batches_per_step < 1 or (self.batches_per_step > 1 and self.chunk_size is not None):
+            raise ValueError(
+                f"batches_per_step is {self.batches_per_step}, but must be at least 1, and 1 where chunk_size is set"
+            )
+        if self.plain_documents and (self.chunk_size is not None or not self.distillation_weight):
+            raise ValueError("plain_documents needs distillation_weight above 0, and no chunk_size")
         if self.chunk_size is not None and self.chunk_size < 1:
             raise ValueError(f"chunk_size is {self.chunk_size}, but must be at least 1, or null for whole batches")
         taus = self.temperature if isinstance(self.temperature, tuple) else (self.temperature,)

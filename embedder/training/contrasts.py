@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from embedder.training.data import Aspect, TrainingData
 
@@ -78,7 +78,7 @@ def short_aspects(data: TrainingData) -> dict[str, Aspect]:
             if len(kept := tuple(text for text in members if len(text) <= _SHORT_TEXT and len(known[text]) == 1)) > 2
         }
         if len(texts) > 2:
-            short[f"{aspect.task}:{aspect.name}"] = Aspect(aspect.task, aspect.name, aspect.instruction, texts)
+            short[f"{aspect.task}:{aspect.name}"] = replace(aspect, texts=texts)
     return short
 
 

@@ -15,6 +15,9 @@ from pathlib import Path
 from typing import IO
 
 logger = logging.getLogger(__name__)
+ASPECTS_FILE = "aspects.jsonl.gz"
+WRITTEN_ASPECTS = "aspects"  # the task of all hand-written aspects
+INNER_SHARE = 9  # one in this many training aspects is held out of training, as a second estimate for unseen aspects
 _SUFFIXES = (".jsonl", ".jsonl.gz")
 _SCORES = ("pos_scores", "neg_scores")  # FlagEmbedding's, for distilling a reranker
 
@@ -41,6 +44,8 @@ class Aspect:
     name: str
     instruction: str
     texts: Mapping[str, tuple[str, ...]]  # label -> texts
+    wordings: tuple[str, ...] = ()  # other ways to say the instruction that the data bring
+    family: str = ""  # texts of two families are composed
 
 
 @dataclass(slots=True)
@@ -52,8 +57,13 @@ class TrainingData:
     """(task, aspect) -> text -> its labels; tells false negatives."""
 
 
-def read_training_data(folder: Path, *, skip_tasks: frozenset[str] = frozenset()) -> TrainingData:
-    """Reads `pairs.*`, `triplets.*` and `labels.*`; the last need `../instructions.json`. Raises DataError."""
+def read_training_data(
+    folder: Path, *, skip_tasks: frozenset[str] = frozenset(), with_aspects: bool = False
+) -> TrainingData:
+    """Reads `pairs.*`, `triplets.*` and `labels.*`; the last need `../instructions.json`. Raises DataError.
+
+    with_aspects: also `aspects.jsonl.gz`, but for those that are held out (`is_inner`).
+    """
     data = TrainingData()
     instructions: Mapping[str, Mapping[str, str]] | None = None
     for path in training_files(folder, skip_tasks=skip_tasks):
@@ -67,14 +77,22 @@ def read_training_data(folder: Path, *, skip_tasks: frozenset[str] = frozenset()
         elif kind == "labels":
             instructions = _read_instructions(folder) if instructions is None else instructions
             _add_labels(data, path, task, instructions.get(task, {}))
+    if with_aspects:
+        _add_written_aspects(data, folder / ASPECTS_FILE)
     if not (data.pairs or data.aspects):
         raise DataError(f"{folder} holds no rows in pairs.*.jsonl[.gz] or labels.*.jsonl[.gz].")
     return data
 
 
-def training_files(folder: Path, *, skip_tasks: frozenset[str] = frozenset()) -> list[Path]:
+def is_inner(aspect: str) -> bool:
+    """Whether a hand-written training aspect is held out of training."""
+    return int(hashlib.sha1(aspect.encode(), usedforsecurity=False).hexdigest(), 16) % INNER_SHARE == 0
+
+
+def training_files(folder: Path, *, skip_tasks: frozenset[str] = frozenset(), with_aspects: bool = False) -> list[Path]:
     """The files that a run reads, in order."""
-    return [
+    written = [folder / ASPECTS_FILE] if with_aspects else []
+    return written + [
         path
         for path in sorted(folder.glob("*.jsonl*"))
         if path.name.endswith(_SUFFIXES)
@@ -83,9 +101,10 @@ def training_files(folder: Path, *, skip_tasks: frozenset[str] = frozenset()) ->
     ]
 
 
-def fingerprint_of(folder: Path, *, skip_tasks: frozenset[str] = frozenset()) -> str:
+def fingerprint_of(folder: Path, *, skip_tasks: frozenset[str] = frozenset(), with_aspects: bool = False) -> str:
     """Digest of the names and sizes of a run's files: a resumed run must find those that it began with."""
-    listing = [[path.name, path.stat().st_size] for path in training_files(folder, skip_tasks=skip_tasks)]
+    files = training_files(folder, skip_tasks=skip_tasks, with_aspects=with_aspects)
+    listing = [[path.name, path.stat().st_size] for path in files]
     return hashlib.sha256(json.dumps(listing).encode()).hexdigest()[:16]
 
 
@@ -178,6 +197,23 @@ def _add_labels(data: TrainingData, path: Path, task: str, instructions: Mapping
         usable = {label: tuple(members) for label, members in texts.items() if len(members) > 1}
         if len(usable) > 1:
             data.aspects.append(Aspect(task, name, instructions[name], usable))
+
+
+def _add_written_aspects(data: TrainingData, path: Path) -> None:
+    """Rows `{aspect, domain, instructions, values: {name: [texts]}}`."""
+    for number, row in read_rows(path):
+        if not row.get("instructions") or not isinstance(row.get("values"), dict):
+            raise DataError(f"{path}, line {number}: needs `aspect`, `domain`, `instructions` and `values`.")
+        if is_inner(row["aspect"]):
+            continue
+        name = f"{row['aspect']} {number}"  # two rows may name their aspect alike
+        texts = {label: tuple(members) for label, members in row["values"].items() if len(members) > 1}
+        labels: dict[str, frozenset[str]] = {}
+        for label, members in texts.items():
+            labels |= {text: labels.get(text, frozenset()) | {label} for text in members}
+        data.labels[WRITTEN_ASPECTS, name] = labels
+        first, *others = row["instructions"]
+        data.aspects.append(Aspect(WRITTEN_ASPECTS, name, first, texts, tuple(others), row["domain"]))
 
 
 def sample_texts(data: TrainingData, count: int, *, seed: int) -> list[str]:

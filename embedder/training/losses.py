@@ -8,6 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from embedder.batching import on_device
+
 LOG_EPSILON = 1e-8  # inside the logarithm, as in the authors' code
 
 
@@ -24,14 +26,14 @@ def stepwise_info_nce(
     negatives. `allowed` (Q, M) bool drops false negatives where it is False; positives are always kept.
     temperature: τ, or τ_1, τ_2, … whose last value holds on.
     """
-    taus = temperature_of_steps(temperature, queries.shape[1]).to(queries.device)
+    taus = on_device(temperature_of_steps(temperature, queries.shape[1]), queries.device)
     scores = torch.einsum("qkd,mkd->kqm", queries, candidates)  # cosine, since both are normalised
     scores = scores / taus[:, None, None]
     if allowed is not None:
         keep = allowed | torch.eye(*allowed.shape, dtype=torch.bool, device=allowed.device)
         scores = scores.masked_fill(~keep, float("-inf"))
-    target = torch.arange(queries.shape[0], device=queries.device)
-    return torch.stack([F.cross_entropy(step, target) for step in scores])
+    target = torch.arange(queries.shape[0], device=queries.device).repeat(len(scores))
+    return F.cross_entropy(scores.flatten(0, 1), target, reduction="none").view(len(scores), -1).mean(1)
 
 
 def temperature_of_steps(temperature: float | Sequence[float], steps: int) -> Tensor:
@@ -93,13 +95,13 @@ def distillation(embeddings: Tensor, teacher: Tensor) -> Tensor:
     return (1 - torch.einsum("bkd,bd->bk", embeddings, teacher)).mean()
 
 
-def grounding(mean_soft_token: Tensor, rows: Tensor, ids: Tensor, weights: Tensor) -> Tensor:
+def grounding(mean_soft_token: Tensor, rows: Tensor, ids: Tensor, weights: Tensor, *, texts: int) -> Tensor:
     """Cross-entropy of weighted word bags against the mean soft token (B, V).
 
     rows, ids, weights (n,): token `ids[i]` belongs to text `rows[i]`; the weights of a row sum to 1. Taking the mean
-    over steps lets different steps cover different words.
+    over steps lets different steps cover different words. texts: how many have a bag.
     """
     if not len(rows):
         return mean_soft_token.new_zeros(())
     log_probabilities = mean_soft_token[rows, ids].clamp_min(1e-9).log()
-    return -(weights * log_probabilities).sum() / rows.unique().numel()
+    return -(weights * log_probabilities).sum() / texts

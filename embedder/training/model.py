@@ -18,6 +18,7 @@ from embedder.causal_model import load_causal_model
 from embedder.heads import SOFT_HEAD_FILE
 from embedder.peft_adapter import lora_config
 from embedder.pretrained import PreTrainedModel
+from embedder.training.bare_encoder import bare_encoder, load_bare_model
 from embedder.training.config import CHECKPOINTING_REFUSED, TrainConfig
 from embedder.training.data import DataError
 
@@ -29,8 +30,11 @@ def build_student(base: Path, config: TrainConfig, pieces: Tensor, device: torch
     soft = config.head == "soft_head"
     # Frozen weights may be small; those that are trained stay fp32, and autocast computes with them in bf16.
     small = config.precision == "bf16" and config.tuning == "lora" and not soft
-    model: Any = load_causal_model(
-        base, with_soft_head=soft, pieces=pieces, dtype=DTYPES["bfloat16" if small else "float32"]
+    dtype = DTYPES["bfloat16" if small else "float32"]
+    model: Any = (
+        load_bare_model(base, dtype=dtype)
+        if config.head == "none"
+        else load_causal_model(base, with_soft_head=soft, pieces=pieces, dtype=dtype)
     )
     if config.tuning == "lora":
         return _with_lora(model, config).to(device)
@@ -60,10 +64,18 @@ def build_teacher(base: Path, config: TrainConfig, device: torch.device) -> Back
     """The untouched base, where a term of the loss or the mask of false negatives looks at it."""
     if not config.distillation_weight and config.false_negative_margin is None:
         return None
-    soft = config.head == "soft_head"
-    model: Any = load_causal_model(base, with_soft_head=soft)
     dtype = torch.bfloat16 if config.precision == "bf16" and device.type == "cuda" else torch.float32
-    return take_apart(model.to(device, dtype).eval().requires_grad_(False), attention=config.attention)
+    model: Any = (
+        load_bare_model(base, dtype=torch.float32)
+        if config.head == "none"
+        else load_causal_model(base, with_soft_head=config.head == "soft_head")
+    )
+    return parts_of(model.to(device, dtype).eval().requires_grad_(False), config)
+
+
+def parts_of(model: Any, config: TrainConfig) -> Backbone:
+    """The model taken apart as its head asks."""
+    return bare_encoder(model) if config.head == "none" else take_apart(model, attention=config.attention)
 
 
 def trained_parameters(model: TrainedModel) -> dict[str, Tensor]:

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from embedder.backbone import Backbone
-from embedder.batching import pad, split_by_length
+from embedder.batching import on_device, pad, split_by_length
 from embedder.pooling import PROMPT_POOLINGS, pool_prefixes
 from embedder.prefill import PaddedPrefill
 from embedder.prompts import PromptTokenizer
@@ -41,13 +41,15 @@ class Terms:
     repetition: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Side:
     """Queries or documents of a batch, and what the losses compare them with."""
 
     texts: Sequence[str]
     instruction: str
     taught: Tensor | None  # the teacher's embeddings (B, D), where something looks at them
+    is_taught: bool
+    is_base: bool  # its vectors are the teacher's
     is_plain: bool  # keeps the teacher's geometry
     bags: Bags | None  # what the soft tokens should say
     grounding_share: float  # of the batch's grounding term
@@ -122,24 +124,41 @@ class Objective:
         # Weights of what each text adds for itself: grounding, repetition.
         self._own_weights = torch.tensor([config.grounding_weight, config.coverage_weight], device=student.device)
 
-    def __call__(self, batch: Batch) -> Terms:
-        """The whole batch in one graph."""
-        sides = self._sides(batch)
+    def __call__(self, batches: Sequence[Batch]) -> Terms:
+        """All batches, which take the same steps, in one graph; every loss is within its batch, and they are averaged.
+
+        With `plain_documents`, documents without an instruction are what the base makes of them: those that a search
+        stores, so that queries are drawn to them and not they to queries.
+        """
+        sides = self._sides(batches)
+        steps = self._steps_of(batches[0])
+        prompts = [
+            (side.instruction, side.texts, batch.long)
+            for batch, pair in zip(batches, sides, strict=True)
+            for side in pair
+            if not side.is_base
+        ]
         with folded_lora(self._student.model):
-            whole = self._embed(batch, [(side.instruction, side.texts) for side in sides])
-        parts = whole.split([len(side.texts) for side in sides])
-        own = sum((self._own(batch, side, 0, part) for side, part in zip(sides, parts, strict=True)), torch.zeros(()))
-        joint, stepwise, distilled = self._joint(batch, sides, torch.cat([part.prefixes for part in parts]))
+            whole = self._embed(prompts, steps)
+        embedded = iter(whole.split([len(texts) for _, texts, _ in prompts]))
+        found = []
+        for batch, pair in zip(batches, sides, strict=True):
+            parts = [self._of_base(side, steps) if side.is_base else next(embedded) for side in pair]
+            own = sum((self._own(batch, *each) for each in zip(pair, (0, 0), parts, strict=True)), torch.zeros(()))
+            found.append((*self._joint(batch, pair, torch.cat([part.prefixes for part in parts])), own))
+        joint, stepwise, distilled, own = (torch.stack(each).mean(0) for each in zip(*found, strict=True))
         return _terms(joint + own @ self._own_weights, stepwise, distilled, own)
 
-    def backward(self, batch: Batch) -> Terms:
-        """Adds the batch's gradient to the parameters, in chunks of at most `chunk_size` texts where that is set."""
+    def backward(self, batches: Sequence[Batch]) -> Terms:
+        """Adds the batches' gradient to the parameters; that of one, in chunks of at most `chunk_size` texts where that
+        is set."""
         size = self._config.chunk_size
         if size is None:
-            terms = self(batch)
+            terms = self(batches)
             terms.total.backward()
             return terms
-        sides = self._sides(batch)
+        (batch,) = batches
+        (sides,) = self._sides(batches)
         seen: list[tuple[Tensor, Tensor]] = []
 
         def joint_loss(rows: Tensor) -> Tensor:
@@ -155,43 +174,58 @@ class Objective:
         joint, own = backward_in_chunks(chunks, joint_loss, own_weights=self._own_weights)
         return _terms(joint + own @ self._own_weights, *seen[0], own)
 
-    def _sides(self, batch: Batch) -> tuple[Side, Side]:
-        similar = batch.kind == "similarity"
+    def _sides(self, batches: Sequence[Batch]) -> list[tuple[Side, Side]]:
+        """Queries and documents of every batch, with what the teacher makes of those that need it, in one pass."""
+        pairs = [self._untaught(batch) for batch in batches]
+        for long in (False, True):
+            taught = [side for batch, pair in zip(batches, pairs, strict=True) for side in pair if batch.long is long]
+            taught = [side for side in taught if side.is_taught]
+            if taught:
+                vectors = self.teach([text for side in taught for text in side.texts], long=long)
+                for side, part in zip(taught, vectors.split([len(side.texts) for side in taught]), strict=True):
+                    side.taught = part
+        return pairs
+
+    def _untaught(self, batch: Batch) -> tuple[Side, Side]:
+        config = self._config
+        # A query that asks for documents stays among them, as both sides of texts that are alike stay where they are.
+        similar = batch.kind == "similarity" or (config.plain_documents and batch.kind == "pairs")
         bags = self._bags(batch)
-        guided = self._config.false_negative_margin is not None and batch.kind in ("pairs", "similarity")
+        guided = config.false_negative_margin is not None and batch.kind in ("pairs", "similarity")
         sides = []
         for texts, instruction, bag in (
             (batch.queries, batch.query_instruction, bags[0]),
             (batch.documents, batch.document_instruction, bags[1]),
         ):
+            is_base = config.plain_documents and texts is batch.documents and not instruction
             # Plain texts, and those whose instruction asks for similarity alone, keep the base's geometry.
-            is_plain = bool(self._config.distillation_weight) and (not instruction or similar)
+            is_plain = bool(config.distillation_weight) and (not instruction or similar) and not is_base
             is_plain = is_plain and batch.kind != "label_names"
-            taught = self.teach(texts, long=batch.long) if is_plain or guided else None
             share = 0.0 if bag is None else 1 / sum(each is not None for each in bags)
-            sides.append(Side(texts, instruction, taught, is_plain, bag, share))
+            is_taught = is_plain or guided or is_base
+            sides.append(Side(texts, instruction, None, is_taught, is_base, is_plain, bag, share))
         return sides[0], sides[1]
 
     def _chunk(self, batch: Batch, side: Side, start: int, stop: int) -> tuple[Tensor, Tensor]:
         with folded_lora(self._student.model):
-            embedded = self._embed(batch, [(side.instruction, side.texts[start:stop])])
+            part = [(side.instruction, side.texts[start:stop], batch.long)]
+            embedded = self._embed(part, self._steps_of(batch))
         return embedded.prefixes, self._own(batch, side, start, embedded)
 
     def _joint(self, batch: Batch, sides: tuple[Side, Side], rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Loss on the embeddings of queries, then documents (Q + M, K, D); its L_1..L_K and distillation term."""
         config = self._config
         queries, documents = sides
-        allowed = torch.from_numpy(batch.allowed).to(rows.device)
+        allowed = on_device(torch.from_numpy(batch.allowed), rows.device)
         if config.false_negative_margin is not None and queries.taught is not None and documents.taught is not None:
             allowed = allowed & unlike_positive(queries.taught, documents.taught, margin=config.false_negative_margin)
         losses = []
         for cut in truncations(rows, config.matryoshka):
-            stepwise = stepwise_info_nce(
-                cut[: len(queries.texts)],
-                cut[len(queries.texts) :],
-                temperature=config.temperature,
-                allowed=allowed,
-            )
+            asked, found = cut[: len(queries.texts)], cut[len(queries.texts) :]
+            stepwise = stepwise_info_nce(asked, found, temperature=config.temperature, allowed=allowed)
+            if batch.kind == "name_queries":  # a text must tell the names apart, too
+                back = stepwise_info_nce(found, asked, temperature=config.temperature, allowed=allowed.T)
+                stepwise = (stepwise + back) / 2
             losses.append(
                 icr_loss(
                     stepwise if config.supervise == "every" else stepwise[-1:],
@@ -208,27 +242,41 @@ class Objective:
         """What these rows, from `start`, add to the batch's mean grounding and repetition (2,)."""
         grounded = embedded.repetition.new_zeros(())
         if side.bags is not None and side.bags.row_count:
-            part = side.bags.between(start, start + len(embedded.repetition))
+            whole = start == 0 and len(embedded.repetition) == len(side.texts)
+            part = side.bags if whole else side.bags.between(start, start + len(embedded.repetition))
             share = side.grounding_share * part.row_count / side.bags.row_count
-            grounded = share * grounding(embedded.mean_token, part.rows, part.ids, part.weights)
+            grounded = share * grounding(embedded.mean_token, part.rows, part.ids, part.weights, texts=part.row_count)
         return torch.stack([grounded, embedded.repetition.sum() / (len(batch.queries) + len(batch.documents))])
 
-    def _embed(self, batch: Batch, parts: Sequence[tuple[str, Sequence[str]]]) -> Embedded:
-        """All texts of (instruction, texts) together: a step over few rows leaves the processor idle."""
-        prompts = self._long_prompts if batch.long else self._prompts
-        ids = [each.ids for instruction, texts in parts for each in prompts.encode(texts, instruction)]
+    def _steps_of(self, batch: Batch) -> int:
+        return 0 if self._config.pooling in PROMPT_POOLINGS else batch.steps
+
+    def _of_base(self, side: Side, steps: int) -> Embedded:
+        """What the base makes of a side, the same after every step; it says nothing."""
+        assert side.taught is not None
+        none = side.taught.new_zeros(len(side.texts))
+        return Embedded(side.taught[:, None].expand(-1, max(steps, 1), -1), none[:, None], none)
+
+    def _embed(self, parts: Sequence[tuple[str, Sequence[str], bool]], steps: int) -> Embedded:
+        """All texts of (instruction, texts, long) together: a step over few rows leaves the processor idle."""
+        ids = [
+            each.ids
+            for instruction, texts, long in parts
+            for each in (self._long_prompts if long else self._prompts).encode(texts, instruction)
+        ]
         groups = split_by_length([len(each) for each in ids])
         embedded = []
         for rows in groups:
-            observer = MeanSoftToken(len(rows), self._student.soft_weight)
+            observer = MeanSoftToken(len(rows), self._student.soft_weight[: None if self._watches_tokens else 1])
             with self._autocast():
                 states = refine_states(
                     PaddedPrefill(self._student, pad([ids[row] for row in rows], device=self._student.device)),
-                    steps=0 if self._config.pooling in PROMPT_POOLINGS else batch.steps,
+                    steps=steps,
                     on_step=observer if self._watches_tokens else None,
                 )
             embedded.append((pool_prefixes(states, self._config.pooling), observer.mean(), observer.repetition()))
-        order = torch.tensor([row for rows in groups for row in rows], device=self._student.device).argsort()
+        order = torch.tensor([row for rows in groups for row in rows]).argsort()
+        order = on_device(order, self._student.device)
         return Embedded(*(torch.cat(each)[order] for each in zip(*embedded, strict=True)))
 
     def _distil(self, batch: Batch, sides: tuple[Side, Side], rows: Tensor) -> Tensor:
@@ -270,7 +318,7 @@ class Objective:
                 for query, hints in zip(batch.queries, batch.hints, strict=True)
             ]
         ).to(self._student.device, pieces)
-        if batch.document_instruction:
+        if batch.document_instruction or self._config.plain_documents:
             return queries, None
         return queries, self._words.bags([[(text, 1.0)] for text in batch.documents]).to(self._student.device, pieces)
 

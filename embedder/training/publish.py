@@ -12,7 +12,8 @@ from safetensors.torch import save_file
 
 from embedder.backbone import locate_model
 from embedder.checkpoint import load_encoder
-from embedder.contract import CONTRACT_FILE, Contract, Golden, hash_files
+from embedder.contract import CONTRACT_FILE, Contract, Golden, hash_files, resolve_defaults
+from embedder.encoder import Encoder
 from embedder.gguf_source import copy_notices
 from embedder.heads import SOFT_HEAD_FILE
 from embedder.pretrained import PreTrainedModel
@@ -50,22 +51,17 @@ def publish(
     (folder / CONFIG_FILE).write_text(config.to_yaml(), encoding="utf-8")
     (folder / CONTRACT_FILE).write_text(contract.to_json(), encoding="utf-8")
     encoder = load_encoder(str(folder), device="cpu")
-    golden = tuple(
-        Golden(
-            text,
-            instruction,
-            steps,
-            tuple(
-                round(float(x), 6)
-                for x in encoder.refine(text, instruction=instruction, steps=steps).vector[:_GOLDEN_NUMBERS]
-            ),
-        )
-        for text, instruction, steps in _GOLDEN_TEXTS
-    )
+    golden = tuple(_golden(encoder, *each) for each in _GOLDEN_TEXTS)
     (folder / CONTRACT_FILE).write_text(dataclasses.replace(contract, golden=golden).to_json(), encoding="utf-8")
     copy_notices(locate_model(contract.base), folder)
     write_card(folder, contract, config, run=run, files=files)
     return folder
+
+
+def _golden(encoder: Encoder, text: str, instruction: str, steps: int) -> Golden:
+    instruction, steps = resolve_defaults(encoder.contract, "query", instruction, min(steps, encoder.max_steps))
+    vector = encoder.refine(text, instruction=instruction, steps=steps).vector
+    return Golden(text, instruction, steps, tuple(round(float(x), 6) for x in vector[:_GOLDEN_NUMBERS]))
 
 
 def _save_adapter(model: PeftModel, contract: Contract, config: TrainConfig, folder: Path) -> Contract:

@@ -17,7 +17,7 @@ from embedder.training.data import Aspect, DataError, Pair, TrainingData
 from embedder.training.wordings import shipped_wordings
 
 KINDS = (
-    *("pairs", "similarity", "labels", "label_queries", "label_names"),
+    *("pairs", "similarity", "labels", "label_queries", "label_names", "name_queries"),
     *("triplets", "triplet_queries", "contrasts", "composed"),
 )
 
@@ -80,9 +80,10 @@ class BatchSampler:
         weights = _weighted({name: len(each.labels) for name, each in self._contrasts.items()}, mixture)
         self._contrast_tasks = {name: w / together[self._contrasts[name].wanted.task] for name, w in weights.items()}
         short = short_aspects(data) if mixture.weights.get("composed") else {}
-        self._short = {name: each for name, each in short.items() if each.task in mixture.families}
+        self._family = {name: each.family or mixture.families.get(each.task, "") for name, each in short.items()}
+        self._short = {name: each for name, each in short.items() if self._family[name]}
         self._short_tasks = _weighted({name: _size(each) for name, each in self._short.items()}, mixture)
-        several = len({mixture.families[each.task] for each in self._short.values()}) > 1
+        several = len({self._family[name] for name in self._short}) > 1
         available = {
             "pairs": data.pairs,
             "similarity": data.pairs,
@@ -160,10 +161,14 @@ class BatchSampler:
 
     def _labels(self, rng: random.Random, kind: str, size: int, steps: int) -> Batch:
         aspect = self._aspect_of[_draw(rng, self._aspects)]
+        if aspect.wordings:  # of few texts, which would come twice
+            size = min(size, _size(aspect) // 2)
         chosen = _spread(rng, sorted(aspect.texts), size)
         pairs = [rng.sample(aspect.texts[label], 2) for label in chosen]
         labels = self._data.labels[aspect.task, aspect.name]
         instruction = self._varied(rng, aspect.task, aspect.name, aspect.instruction)
+        if kind == "name_queries":
+            return _for_label_names(aspect, instruction, chosen, [pair[0] for pair in pairs], labels, steps)
         if kind == "label_names":
             return _against_label_names(rng, aspect, instruction, chosen, [pair[0] for pair in pairs], labels, steps)
         documents = [pair[1] for pair in pairs]
@@ -190,12 +195,10 @@ class BatchSampler:
         return self._contrast_batch(rng, "contrasts", aspect, rows, allowed, hints, steps)
 
     def _composed(self, rng: random.Random, size: int, steps: int) -> Batch:
-        aspect = self._short[_draw(rng, self._short_tasks)]
-        family = self._mixture.families
+        wanted = _draw(rng, self._short_tasks)
+        aspect = self._short[wanted]
         other_sources = {
-            name: weight
-            for name, weight in self._short_tasks.items()
-            if family[self._short[name].task] != family[aspect.task]
+            name: weight for name, weight in self._short_tasks.items() if self._family[name] != self._family[wanted]
         }
         other = self._short[_draw(rng, other_sources)]
         chosen = _spread(rng, sorted(aspect.texts), size)
@@ -229,6 +232,9 @@ class BatchSampler:
         )
 
     def _varied(self, rng: random.Random, task: str, aspect: str, instruction: str) -> str:
+        known = self._aspect_of.get(f"{task}:{aspect}")
+        if known is not None and known.wordings:
+            return rng.choice((known.instruction, *known.wordings))
         return self._wordings.of_aspect(rng, task, aspect, instruction, share=self._mixture.paraphrase_share)
 
 
@@ -253,6 +259,28 @@ def _against_label_names(
         documents=documents,
         allowed=_allowed(len(queries), documents, lambda i, name: name not in labels[queries[i]]),
         hints=[[label] for label in chosen],
+        steps=steps,
+    )
+
+
+def _for_label_names(
+    aspect: Aspect,
+    instruction: str,
+    chosen: Sequence[str],
+    documents: list[str],
+    labels: Mapping[str, frozenset[str]],
+    steps: int,
+) -> Batch:
+    """Names of labels under the instruction against plain texts."""
+    return Batch(
+        kind="name_queries",
+        task=aspect.task,
+        query_instruction=instruction,
+        document_instruction="",
+        queries=list(chosen),
+        documents=documents,
+        allowed=_allowed(len(chosen), documents, lambda i, text: chosen[i] not in labels[text]),
+        hints=[[document] for document in documents],
         steps=steps,
     )
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -10,7 +12,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from tqdm.auto import tqdm
 
-from embedder.backbone import locate_model, take_apart
+from embedder.backbone import locate_model
 from embedder.contract import Contract
 from embedder.encoder import Encoder
 from embedder.evaluation.measures import validate_briefly
@@ -36,6 +38,7 @@ from embedder.training.model import (
     learning_rate_factor,
     load_parameters,
     parameter_groups,
+    parts_of,
     spoken_pieces,
     trained_parameters,
 )
@@ -80,9 +83,9 @@ class Trainer:
         self._log = RunLog(out, writes=self._compute.writes)
         self._base = locate_model(config.base)
         skipped = frozenset(config.skip_tasks)
-        self._files = training_files(data, skip_tasks=skipped)
-        self._fingerprint = fingerprint_of(data, skip_tasks=skipped)
-        self._rows = read_training_data(data, skip_tasks=skipped)
+        self._files = training_files(data, skip_tasks=skipped, with_aspects=config.with_aspects)
+        self._fingerprint = fingerprint_of(data, skip_tasks=skipped, with_aspects=config.with_aspects)
+        self._rows = read_training_data(data, skip_tasks=skipped, with_aspects=config.with_aspects)
         self._sampler = BatchSampler(self._rows, config.mixture, seed=config.seed)
         self._tokenizer = load_tokenizer(self._base)
         self._prompts, long_prompts = (
@@ -99,7 +102,7 @@ class Trainer:
         spoken = spoken_pieces(start_from / ADAPTER_FOLDER) if start_from is not None else None
         self._words = WordIndex(self._tokenizer, sample, size=config.soft_vocabulary, pieces=spoken)
         self._model = build_student(self._base, config, self._words.pieces, self._compute.device)
-        self._student = take_apart(base_of(self._model), attention=config.attention)
+        self._student = parts_of(base_of(self._model), config)
         self._objective = Objective(
             self._student,
             build_teacher(self._base, config, self._compute.device),
@@ -162,28 +165,35 @@ class Trainer:
 
     def _train_step(self, step: int) -> dict:
         """The step's row of the log."""
-        batch = self._sampler.batch(self._compute.batch_index(step))
+        batches = self._batches_of(step)
         self._optimiser.zero_grad(set_to_none=True)
-        terms = self._objective.backward(batch)
+        terms = self._objective.backward(batches)
         parameters = list(self._trained.values())
         self._compute.average_gradients(parameters)
         norm = torch.nn.utils.clip_grad_norm_(parameters, self._config.max_gradient_norm)
         if not torch.isfinite(norm):
-            raise RuntimeError(
-                f"Step {step} ({batch.kind}, {batch.task}, seed {self._config.seed}): the gradient is not finite."
-            )
+            drawn = ", ".join(f"{batch.kind} of {batch.task}" for batch in batches)
+            raise RuntimeError(f"Step {step} ({drawn}; seed {self._config.seed}): the gradient is not finite.")
         self._optimiser.step()
         self._schedule.step()
-        row = self._row(step, batch, terms)
+        row = self._row(step, batches, terms)
         self._log.add(row)
         return row
 
-    def _row(self, step: int, batch: Batch, terms: Terms) -> dict:
+    def _batches_of(self, step: int) -> list[Batch]:
+        """They take the steps of the first."""
+        count = self._config.batches_per_step
+        first = self._compute.batch_index(step) * count
+        batches = [self._sampler.batch(place) for place in range(first, first + count)]
+        return [replace(batch, steps=batches[0].steps) for batch in batches]
+
+    def _row(self, step: int, batches: Sequence[Batch], terms: Terms) -> dict:
+        one = batches[0] if len(batches) == 1 else None
         return {
             "step": step,
-            "kind": batch.kind,
-            "task": batch.task,
-            "texts": self._compute.total(len(batch.queries) + len(batch.documents)),
+            "kind": one.kind if one else "mixed",
+            "task": one.task if one else ", ".join(batch.task for batch in batches),
+            "texts": self._compute.total(sum(len(batch.queries) + len(batch.documents) for batch in batches)),
             "loss": float(terms.total.detach()),
             "stepwise": terms.stepwise,
             "distillation": terms.distillation,
@@ -233,6 +243,7 @@ class Trainer:
             dimension=self._student.hidden_size,
             default_query_steps=config.query_steps,
             default_document_steps=config.document_steps,
+            plain_pooling="prompt_mean" if config.plain_documents else None,
         )
 
     def _validate(self, step: int, folder: Path) -> None:

@@ -11,6 +11,8 @@ import torch
 from tokenizers import Tokenizer
 from torch import Tensor
 
+from embedder.batching import on_device
+
 
 @dataclass(frozen=True, slots=True)
 class Bags:
@@ -19,21 +21,19 @@ class Bags:
     rows: Tensor
     ids: Tensor
     weights: Tensor
-
-    @property
-    def row_count(self) -> int:
-        """How many texts have a bag that is not empty."""
-        return self.rows.unique().numel()
+    row_count: int  # how many texts have a bag that is not empty
 
     def between(self, start: int, stop: int) -> Bags:
         """The bags of texts [start, stop), whose rows count from `start`."""
         inside = (self.rows >= start) & (self.rows < stop)
-        return Bags(self.rows[inside] - start, self.ids[inside], self.weights[inside])
+        rows = self.rows[inside] - start
+        return Bags(rows, self.ids[inside], self.weights[inside], rows.unique().numel())
 
     def to(self, device: torch.device, pieces: Tensor | None = None) -> Bags:
         """On a device; with `pieces`, ids are token ids: a model's own head speaks the whole vocabulary."""
         ids = self.ids if pieces is None else pieces[self.ids]
-        return Bags(self.rows.to(device), ids.to(device), self.weights.to(device))
+        rows, ids, weights = (on_device(each, device) for each in (self.rows, ids, self.weights))
+        return Bags(rows, ids, weights, self.row_count)
 
 
 class WordIndex:
@@ -63,11 +63,15 @@ class WordIndex:
     def bags(self, weighted_texts: Sequence[Sequence[tuple[str, float]]]) -> Bags:
         """One bag per row of (text, share): the idf weights of each text's words sum to its share."""
         rows, ids, weights = [], [], []
+        texts = list(dict.fromkeys(text for parts in weighted_texts for text, _ in parts))
+        encoded = self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)
+        tokens_of = {text: set(each.ids) for text, each in zip(texts, encoded, strict=True)}
         for row, parts in enumerate(weighted_texts):
             bag: dict[int, float] = defaultdict(float)
             for text, share in parts:
-                tokens = set(self._tokenizer.encode(text, add_special_tokens=False).ids)
-                idf = {self._place[token]: self._idf[token] for token in tokens if self._idf.get(token, 0.0) > 0}
+                idf = {
+                    self._place[token]: self._idf[token] for token in tokens_of[text] if self._idf.get(token, 0.0) > 0
+                }
                 total = sum(idf.values())
                 for place, value in idf.items():
                     bag[place] += share * value / total
@@ -76,7 +80,8 @@ class WordIndex:
                 rows.append(row)
                 ids.append(place)
                 weights.append(value / total)
-        return Bags(torch.tensor(rows, dtype=torch.long), torch.tensor(ids, dtype=torch.long), torch.tensor(weights))
+        numbers = torch.tensor(rows, dtype=torch.long), torch.tensor(ids, dtype=torch.long), torch.tensor(weights)
+        return Bags(*numbers, row_count=len(set(rows)))
 
 
 def is_word_like(piece: str) -> bool:

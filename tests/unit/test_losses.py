@@ -65,7 +65,9 @@ def test_grounding_is_the_cross_entropy_of_the_bag():
     soft_token = torch.tensor([[0.5, 0.25, 0.25], [0.1, 0.8, 0.1]])
     rows, ids, weights = torch.tensor([0, 0, 1]), torch.tensor([0, 1, 1]), torch.tensor([0.5, 0.5, 1.0])
     expected = -(0.5 * math.log(0.5) + 0.5 * math.log(0.25) + math.log(0.8)) / 2
-    assert grounding(soft_token, rows, ids, weights).item() == pytest.approx(expected, rel=1e-5)
+    assert grounding(soft_token, rows, ids, weights, texts=len(set(rows.tolist()))).item() == pytest.approx(
+        expected, rel=1e-5
+    )
 
 
 def test_states_are_averaged_before_they_are_normalised():

@@ -16,7 +16,8 @@ from huggingface_hub import constants
 from transformers import MPNetConfig, MPNetModel
 
 from embedder import model_packages
-from embedder.backbone import load_bare_encoder, locate_model
+from embedder.backbone import locate_model
+from embedder.bare_encoder import load_bare_encoder
 from embedder.batching import pad
 from embedder.checkpoint import load_encoder
 from embedder.contract import Contract
@@ -48,7 +49,7 @@ def saved_mpnet(folder: Path, **changes) -> Path:
 
 def test_states_are_those_of_transformers_at_all_distances(tmp_path: Path) -> None:
     folder = saved_mpnet(tmp_path)
-    backbone = load_bare_encoder(folder, device="cpu", dtype="float32")
+    backbone = load_bare_encoder(folder, adapter=None, device="cpu", dtype="float32")
     known = MPNetModel.from_pretrained(folder).eval()
     rng = torch.Generator().manual_seed(3)
     prompts = [torch.randint(2, 90, (length,), generator=rng).tolist() for length in (5, 400, 5, 1, 63, 150)]
@@ -72,11 +73,11 @@ def test_what_is_not_of_this_layout_is_refused(tmp_path: Path, changes: dict) ->
     folder = saved_mpnet(tmp_path, **changes)
     assert load_mpnet(folder) is None
     with pytest.raises(ContractError, match="layout of BERT or MPNet"):
-        load_bare_encoder(folder, device="cpu", dtype="float32")
+        load_bare_encoder(folder, adapter=None, device="cpu", dtype="float32")
 
 
 def test_it_says_no_words(tmp_path: Path) -> None:
-    backbone = load_bare_encoder(saved_mpnet(tmp_path), device="cpu", dtype="float32")
+    backbone = load_bare_encoder(saved_mpnet(tmp_path), adapter=None, device="cpu", dtype="float32")
     assert backbone.decoder is not None
     with pytest.raises(ValueError, match="no head"):
         _ = backbone.decoder.vocabulary

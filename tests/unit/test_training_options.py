@@ -43,7 +43,7 @@ def gradient_of(trainer, batch):
     body = trainer._student.body
     hook = body.register_forward_pre_hook(lambda _, __, kw: rows.append(len(kw["inputs_embeds"])), with_kwargs=True)
     trainer._optimiser.zero_grad(set_to_none=True)
-    terms = trainer._objective.backward(batch)
+    terms = trainer._objective.backward([batch])
     hook.remove()
     gradient = torch.cat([p.grad.flatten() for p in trainer._trained.values() if p.grad is not None])
     return gradient, terms, max(rows)
@@ -71,7 +71,7 @@ def test_chunks_give_the_gradient_of_the_whole_batch(trainer_factory, changes):
 def test_soft_tokens_are_grounded_in_the_words_of_their_texts(trainer_factory, head):
     trainer = trainer_factory(head=head, grounding_weight=0.1)
     batch = batch_of(trainer, "label_queries")
-    bags = trainer._objective._sides(batch)[0].bags
+    bags = trainer._objective._sides([batch])[0][0].bags
     entries = trainer._student.soft_ids if head == "soft_head" else torch.arange(len(trainer._student.soft_weight))
     assert bags.row_count == len(batch.queries)
     for row, entry in zip(bags.rows.tolist(), bags.ids.tolist(), strict=True):

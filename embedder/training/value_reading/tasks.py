@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import random
 from collections import defaultdict
@@ -10,11 +9,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from embedder.training.data import Aspect, Pair, TrainingData, fingerprint_of, read_pairs, read_rows, read_training_data
+from embedder.training.data import (
+    ASPECTS_FILE,
+    Aspect,
+    Pair,
+    TrainingData,
+    fingerprint_of,
+    is_inner,
+    read_pairs,
+    read_rows,
+    read_training_data,
+)
 from embedder.training.wordings import Wordings, shipped_wordings
 
-ASPECTS_FILE = "aspects.jsonl.gz"
-INNER_SHARE = 9  # one in this many training aspects is held out of training, as a second estimate for unseen aspects
 _MAX_TEXT = 400  # characters: a longer text says several values
 _MAX_NAME = 60
 _LABEL_TEXTS = 480  # texts kept of one labelled aspect; breadth of aspects counts more than texts
@@ -67,10 +74,6 @@ class ReadingData:
     retrieval: tuple[str, ...]  # instructions under which a query must stay what plain MiniLM makes of it
 
 
-def is_inner(aspect: str) -> bool:
-    return int(hashlib.sha1(aspect.encode(), usedforsecurity=False).hexdigest(), 16) % INNER_SHARE == 0
-
-
 def read_aspects(path: Path) -> list[ReadingTask]:
     """Hand-written aspects: `{aspect, domain, instructions, values: {name: [texts]}}`."""
     tasks = []
@@ -115,7 +118,7 @@ def _retrieval_instructions(folder: Path, skip_tasks: frozenset[str]) -> tuple[s
 
 def fingerprint_of_data(folder: Path, *, skip_tasks: frozenset[str]) -> str:
     """Digest of the files of a run, the aspects' included."""
-    return f"{fingerprint_of(folder, skip_tasks=skip_tasks)}-{(folder / ASPECTS_FILE).stat().st_size}"
+    return fingerprint_of(folder, skip_tasks=skip_tasks, with_aspects=True)
 
 
 def _unused_tasks(folder: Path) -> frozenset[str]:

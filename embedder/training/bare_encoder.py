@@ -1,0 +1,50 @@
+"""Trains an encoder without a head of the layout of BERT or MPNet: it reads prompts and generates nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from embedder.backbone import Backbone
+from embedder.causal_model import loading_quietly
+from embedder.pretrained import AutoModel
+
+
+@dataclass(frozen=True, slots=True)
+class BareEncoder(Backbone):
+    """Reads whole prompts through transformers' modules, and keeps no keys and values."""
+
+    def new_cache(self) -> Any:
+        return None
+
+    def forward(self, inputs: Tensor, *, mask: Tensor, positions: Tensor, cache: Any) -> Tensor:
+        """Final states (B, N, D) of prompts (B, N, D); positions count from 0."""
+        del cache
+        if self.model.config.model_type == "mpnet":  # the first rows of its table are of pads
+            positions = positions + self.model.config.pad_token_id + 1
+        return self.body(inputs_embeds=inputs, attention_mask=mask.long(), position_ids=positions).last_hidden_state
+
+
+def load_bare_model(base: Path, *, dtype: torch.dtype) -> nn.Module:
+    with loading_quietly():
+        model: nn.Module = AutoModel.from_pretrained(
+            base, dtype=dtype, add_pooling_layer=False, use_safetensors=True, trust_remote_code=False
+        )
+    return model
+
+
+def bare_encoder(model: Any) -> BareEncoder:
+    embedding = model.get_input_embeddings()
+    return BareEncoder(
+        model=model,
+        body=model,
+        embedding=embedding,
+        head=nn.Identity(),
+        soft_head=None,
+        attention="prefix",
+        soft_weight=embedding.weight[:1],
+    )
