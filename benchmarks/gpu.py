@@ -24,22 +24,18 @@ from benchmarks.gpu_parts import (
     embedding_of,
     in_turn,
     peak_bytes,
-    plain_vocabulary,
     until_saturated,
     with_graphs,
 )
 from benchmarks.random_models import SHAPES, random_backbone
 from embedder.backbone import DTYPES, Backbone
 from embedder.evaluation.machine import cpu_name
-from embedder.gpu.fused_vocabulary import FusedMean
-from embedder.vocabulary import Vocabulary
 
 # What is aimed at: times one pass at the batch that saturates the card; times the floor by shape; times Eq 10.
 MOST_TIMES_ONE_PASS = {5: 1.05, 20: 1.15}
 MOST_TIMES_FLOOR = {"qwen2.5-7b": 1.5, "mistral-7b": 1.5, "qwen2.5-0.5b": 3.0}
 MOST_OFF_EQ_10 = 0.10
 _QUERY_STEPS = 20
-_VOCABULARY_ROWS = (1, 8, 64)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -87,23 +83,13 @@ def measure(shape: str, bandwidth: float, options: argparse.Namespace) -> dict[s
         "dtype": options.dtype,
         "tokens": options.tokens,
         "batches": [],
-        "mixed_by": mixer(backbone.decoder.vocabulary),
     }
     found["batches"], found["ended"] = until_saturated(
         lambda rows: batch(backbone, rows, options), most=options.most_rows, texts_per_second=texts_per_second
     )
     found["query"] = query(backbone, bandwidth, options)
-    # A soft head's is small, and is read in one way.
-    rows = () if backbone.soft_head is not None else _VOCABULARY_ROWS
-    found["vocabulary"] = [vocabulary(backbone, each, options) for each in rows]
     found["targets"] = targets(shape, found)
     return found
-
-
-def mixer(vocabulary: Vocabulary) -> str:
-    if isinstance(vocabulary.mean, FusedMean):
-        return "in Triton's kernel"
-    return "made whole" if vocabulary.mean is None else "in tiles"
 
 
 def batch(backbone: Backbone, rows: int, options: argparse.Namespace) -> dict[str, Any]:
@@ -138,22 +124,6 @@ def query(backbone: Backbone, bandwidth: float, options: argparse.Namespace) -> 
     return {**sizes, "floor_seconds": floor, "seconds": seconds}
 
 
-def vocabulary(backbone: Backbone, rows: int, options: argparse.Namespace) -> dict[str, Any]:
-    """From a state to the next input: as served, and through a whole soft token."""
-    assert backbone.decoder is not None
-    generator = torch.Generator().manual_seed(rows)
-    state = torch.randn(rows, backbone.hidden_size, generator=generator).to(options.device)
-    kinds = {"as served": backbone.decoder.vocabulary, "soft token": plain_vocabulary(backbone)}
-    with torch.inference_mode():
-        works = {
-            name: lambda each=each: each.next_inputs(state, temperature=1.0, logit_bias=None)
-            for name, each in kinds.items()
-        }
-        seconds = in_turn(works, rounds=options.rounds, device=options.device)
-        peaks = {name: peak_bytes(work, options.device) for name, work in works.items()}
-    return {"rows": rows, "seconds": seconds, "peak_bytes": peaks}
-
-
 def eq_10(tokens: int, steps: int) -> float:
     """R_memory ≈ (N + K)² / N²: "the relative peak memory ratio" (Eq 10), stated for activations in training."""
     return (tokens + steps) ** 2 / tokens**2
@@ -179,7 +149,7 @@ def targets(shape: str, found: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def described(shape: str, found: Mapping[str, Any]) -> str:
-    lines = [f"\n## {shape}, {found['dtype']}, {found['tokens']} tokens (soft tokens: {found['mixed_by']})\n"]
+    lines = [f"\n## {shape}, {found['dtype']}, {found['tokens']} tokens\n"]
     lines += ["| rows | K | ms | texts/s | times one pass | peak, GB | above weights, GB | times one pass | Eq 10 |"]
     lines += ["|---|---|---|---|---|---|---|---|---|"]
     for row in found["batches"]:
@@ -189,10 +159,6 @@ def described(shape: str, found: Mapping[str, Any]) -> str:
     lines += [f"- reading the weights: {1000 * asked['floor_seconds']:.2f} ms"]
     for name, seconds in asked["seconds"].items():
         lines += [f"- {name}: {1000 * seconds:.2f} ms, {seconds / asked['floor_seconds']:.2f} times that"]
-    lines += ["", "From a state to the next input, ms:"] if found["vocabulary"] else []
-    for row in found["vocabulary"]:
-        parts = ", ".join(f"{name} {1000 * seconds:.3f}" for name, seconds in row["seconds"].items())
-        lines += [f"- {row['rows']} rows: {parts}"]
     lines += ["", "| aim | found | at most | |", "|---|---|---|---|"]
     for row in found["targets"]:
         lines += [f"| {row['of']} | {row['found']:.3f} | {row['most']} | {'met' if row['is_met'] else 'MISSED'} |"]

@@ -14,8 +14,6 @@ from embedder.backbone import Backbone
 from embedder.gpu.cuda_graphs import GraphedDecoder
 from embedder.prefill import PackedPrefill
 from embedder.refine import refine_states
-from embedder.vocabulary import Vocabulary
-from embedder.weight_formats import Linear
 
 Work = Callable[[], object]
 
@@ -93,11 +91,6 @@ def with_graphs(backbone: Backbone, device: str) -> Backbone:
     both_ways = backbone.attention == "prefix"
     graphed = GraphedDecoder(decoder._layout, decoder.vocabulary, sees_both_ways=both_ways, capture=capture)
     return replace(backbone, decoder=graphed)
-
-
-def plain_vocabulary(backbone: Backbone) -> Vocabulary:
-    """Logits, softmax and mean one after the other."""
-    return Vocabulary(None, Linear(backbone.head.weight, None), Linear(backbone.weight.T, None), None)
 
 
 def until_saturated(

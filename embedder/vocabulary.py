@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor, nn
 
-from embedder.gpu.fused_vocabulary import Mean, fused_mean
 from embedder.heads import SoftHead
 from embedder.layouts import norm_of
 from embedder.refine import softmax_over_vocabulary
@@ -16,7 +15,10 @@ from embedder.tiled_vocabulary import cut
 from embedder.top_entries import TopEntries
 from embedder.weight_formats import Linear, Product, fastest_format, linear_of
 
-# With more entries than these a soft token is not made whole. gircse-mini has 10,000, a large language model 152,000.
+# (B, D), temperature, logit bias (n,) or None to softmax(logits / temperature + bias) @ E (B, D).
+Mean = Callable[[Tensor, float, Tensor | None], Tensor]
+# With more entries than these a CPU does not make a soft token whole. A GPU does: docs/gpu-and-flops.md.
+# gircse-mini has 10,000, a large language model 152,000.
 LARGE = 32_768
 
 
@@ -96,15 +98,7 @@ def _build(
 
 def _over(head: Linear, embedding: Tensor, weight_format: Callable[[Product], Product], large: int) -> Vocabulary:
     """head: to the n entries of a soft token; embedding: theirs (n, D)."""
-    if embedding.shape[0] > large:
+    if embedding.shape[0] > large and embedding.device.type == "cpu":
         tiles = cut(head, embedding)
-        return Vocabulary(None, tiles.logits, tiles.input_projection, None, fused_mean(head, embedding, tiles.mean))
-    output_projection, input_projection = weight_format(head), weight_format(Linear(embedding.T, None))
-
-    def through_soft_token(x: Tensor, temperature: float, logit_bias: Tensor | None) -> Tensor:
-        return input_projection(
-            softmax_over_vocabulary(output_projection(x), temperature=temperature, logit_bias=logit_bias)
-        )
-
-    mean = fused_mean(head, embedding, through_soft_token)
-    return Vocabulary(None, output_projection, input_projection, None, None if mean is through_soft_token else mean)
+        return Vocabulary(None, tiles.logits, tiles.input_projection, None, tiles.mean)
+    return Vocabulary(None, weight_format(head), weight_format(Linear(embedding.T, None)), None)

@@ -1,1 +1,1 @@
-"""For CUDA alone: fused kernels of the vocabulary, and decode steps as CUDA graphs. A CPU needs nothing of it."""
+"""For CUDA alone: decode steps as CUDA graphs. A CPU needs nothing of it."""

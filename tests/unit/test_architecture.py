@@ -107,7 +107,6 @@ IMPORTS_BY_NAME = {
     "embedder.adapter": "brings in PEFT for the adapters that need it",
     "embedder.backbone": "brings in transformers for every layout but BERT's",
     "embedder.prompts": "brings in transformers where a model has no tokenizer.json",
-    "embedder.gpu.fused_vocabulary": "brings in Triton on CUDA, where it is installed",
 }
 LOCAL_IMPORTS: dict[str, str] = {
     "app.wiring.access: app.openid": "the extra [oidc]",

@@ -151,14 +151,14 @@ def test_a_package_that_is_missing_is_named_with_what_to_do(packages: tuple[str,
 
 
 def test_gircse_base_is_what_sentence_transformers_gives() -> None:
-    """Its golden vectors are those of sentence-transformers, and are checked when it is loaded."""
+    """Its golden vectors without an instruction are those of sentence-transformers, and are checked when it is loaded."""
     for package in PACKAGES:
         try:
             importlib.metadata.files(package)
         except importlib.metadata.PackageNotFoundError:
             pytest.skip(f"{package} is not installed")
     encoder = load_encoder("gircse-base")
-    assert len(encoder.contract.golden) == 4
+    assert sum(not each.instruction for each in encoder.contract.golden) == 2
     text = "Please move my appointment to Thursday afternoon."
     plain, again = (encoder.encode_documents([text], steps=steps)[0] for steps in (0, 1))
     read = encoder.encode_queries([text], instruction="Represent the intention of this text.")[0]

@@ -34,7 +34,7 @@ ALONE = {"grounding_weight": 0.0, "distillation_weight": 0.0}
 def aspects_folder(tmp_path):
     folder = tmp_path / "train"
     folder.mkdir()
-    names = [f"kind{number}" for number in range(20)]
+    names = [f"kind{number}" for number in range(24, 34)]
     write_rows(
         folder / ASPECTS_FILE,
         [
@@ -48,7 +48,8 @@ def aspects_folder(tmp_path):
 
 def test_written_aspects_are_read_but_for_those_held_out(aspects_folder):
     data = read_training_data(aspects_folder, with_aspects=True)
-    rows = [json.loads(line) for line in gzip.open(aspects_folder / ASPECTS_FILE, "rt")]
+    with gzip.open(aspects_folder / ASPECTS_FILE, "rt") as lines:
+        rows = [json.loads(line) for line in lines]
     held_out = {row["aspect"] for row in rows if is_inner(row["aspect"])}
     assert held_out, "the fixture's aspects must have some of both kinds"
     assert {each.name.split()[0] for each in data.aspects} == {row["aspect"] for row in rows} - held_out

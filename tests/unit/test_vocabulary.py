@@ -1,12 +1,8 @@
-"""The next input without the soft token: over tiles and in Triton's kernel it is what it is through the soft token."""
+"""The next input without the soft token: over tiles it is what it is through the soft token."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +14,6 @@ from tiny_models import bert_encoder, family_encoder, save_tiny_model
 from torch import Tensor
 
 from embedder.encoder import Encoder
-from embedder.gpu.fused_vocabulary import FusedMean, agrees, fused_mean
 from embedder.heads import SoftHead
 from embedder.prefill import PackedPrefill
 from embedder.refine import refine_states, softmax_over_vocabulary
@@ -162,63 +157,3 @@ def test_no_more_than_a_tile_of_logits_exists() -> None:
     )
     Tiles(watched, tiles.dtype).mean(torch.randn(2, 8), 1.0, None)
     assert [each.shape[1] for each in widest] == [64] * 15 + [40]
-
-
-def reference_kernel(states, head, embedding, bias, *, scale, processors) -> Tensor:
-    logits = states @ head.T * scale
-    return torch.softmax(logits if bias is None else logits + bias, dim=-1) @ embedding
-
-
-def fused_over(head: Linear, embedding: Tensor, **changes) -> FusedMean:
-    def otherwise(x: Tensor, temperature: float, logit_bias: Tensor | None) -> Tensor:
-        return plain(head, embedding, x, temperature, logit_bias)
-
-    return FusedMean(**{
-        "kernel": reference_kernel, "head": head, "embedding": embedding, "processors": 4, "most_rows": 64,
-        "otherwise": otherwise, **changes,
-    })  # fmt: skip
-
-
-@pytest.mark.parametrize("has_bias", [True, False])
-@pytest.mark.parametrize("bias", [None, torch.linspace(-3, 3, 40)])
-def test_the_kernel_is_given_both_biases_and_the_temperature(has_bias: bool, bias: Tensor | None) -> None:
-    head, embedding = random_head(40, 8, has_bias=has_bias)
-    x = torch.randn(3, 8)
-    found = fused_over(head, embedding)(x, 0.5, bias)
-    torch.testing.assert_close(found, plain(head, embedding, x, 0.5, bias), rtol=1e-5, atol=1e-5)
-
-
-def test_many_rows_are_not_given_to_the_kernel() -> None:
-    head, embedding = random_head(40, 8)
-    refusing = {"kernel": lambda *_, **__: pytest.fail("too many rows")}
-    fused_over(head, embedding, most_rows=2, **refusing)(torch.randn(3, 8), 1.0, None)
-    fused_over(head, embedding, processors=2**20, **refusing)(torch.randn(3, 8), 1.0, None)
-
-
-def test_a_kernel_that_gives_other_means_is_found_out() -> None:
-    head, embedding = random_head(40, 8)
-    fused = fused_over(head, embedding)
-    assert agrees(fused, fused.otherwise, like=embedding)
-    for wrong in (reference_kernel(embedding, head.weight, embedding, None, scale=9, processors=1), embedding * np.nan):
-        other = replace(fused, kernel=lambda x, *_, wrong=wrong, **__: wrong[: len(x)])
-        assert not agrees(other, fused.otherwise, like=embedding)
-
-
-def test_without_a_card_there_is_no_kernel() -> None:
-    head, embedding = random_head(40, 8)
-    otherwise = fused_over(head, embedding).otherwise
-    assert fused_mean(head, embedding, otherwise) is otherwise
-
-
-@pytest.mark.long  # 14 s of a processor, for a kernel that runs on GPUs alone
-@pytest.mark.skipif(find_spec("triton") is None, reason="Triton is not installed; it comes with torch for CUDA")
-@pytest.mark.parametrize(("how", "interprets"), [("interpreted", "1"), ("compiled", "0")])
-def test_the_kernel_of_triton(tmp_path: Path, how: str, interprets: str) -> None:
-    done = subprocess.run(
-        [sys.executable, str(Path(__file__).parent / "triton_process.py"), how],
-        env=os.environ | {"TRITON_INTERPRET": interprets, "TRITON_CACHE_DIR": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=250,
-    )
-    assert done.returncode == 0, done.stderr
