@@ -151,7 +151,7 @@ def test_a_package_that_is_missing_is_named_with_what_to_do(packages: tuple[str,
 
 
 def test_gircse_base_is_what_sentence_transformers_gives() -> None:
-    """Its golden vectors without an instruction are those of sentence-transformers, and are checked when it is loaded."""
+    """Its golden vectors without an instruction are from there, and are checked when it is loaded."""
     for package in PACKAGES:
         try:
             importlib.metadata.files(package)
