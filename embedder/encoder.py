@@ -183,8 +183,7 @@ class Encoder:
         """
         instruction, steps = resolve_defaults(self.contract, "query", instruction, steps)
         self.check_steps(steps, instruction)
-        if tolerance is not None:
-            check_tolerance(tolerance)
+        check_tolerance(tolerance)
         prompt = self._ids([text], instruction)
         recorder = self.token_recorder(top_tokens)
         prefixes = self._prefixes(prompt, steps, self._bias(token_bias), recorder, tolerance=tolerance)[0]
@@ -196,6 +195,8 @@ class Encoder:
         """z_1..z_K of every text in one run: (n, steps, dimension) float32 (method: causality gives every prefix)."""
         if steps == 0:
             raise TextError("Vectors after each of 0 steps are none: encode_documents gives that of the base model.")
+        if resolve_defaults(self.contract, "query", instruction, steps)[1] == 0:
+            return self.encode_documents(texts, instruction="", steps=0, batch_size=batch_size)[:, None]
         out = np.empty((len(texts), self.check_steps(steps), self.dimension), dtype=np.float32)
         prompts = self._ids(texts, instruction)
         for rows in self._batches(prompts, batch_size):
@@ -354,11 +355,10 @@ class Encoder:
                 f"{longest} prompt tokens and {steps} steps exceed the model's {self._backbone.max_positions} "
                 "positions. Take fewer steps or a shorter text."
             )
-        is_plain = steps == 0
-        steps = 0 if self.contract.pooling in PROMPT_POOLINGS else steps
-        if is_plain and self._backbone.base is not None:
+        if steps == 0 and self._backbone.base is not None:
             plain = refine_states(self._reader(self._backbone.base, prompts, 0, between_parts), steps=0)
             return self._pooled(plain, self.contract.plain_pooling or self.contract.pooling).cpu().numpy()
+        steps = 0 if self.contract.pooling in PROMPT_POOLINGS else steps
         states = refine_states(
             self._reader(self._backbone, prompts, steps, between_parts),
             steps=steps,

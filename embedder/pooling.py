@@ -15,8 +15,8 @@ PROMPT_POOLINGS = ("prompt_last", "prompt_mean", "prompt_weighted_mean", "prompt
 POOLINGS = ("mean", "last", "residual", *PROMPT_POOLINGS)
 
 
-def check_tolerance(tolerance: float) -> None:
-    if not 0 <= tolerance <= 2:
+def check_tolerance(tolerance: float | None) -> None:
+    if tolerance is not None and not 0 <= tolerance <= 2:
         raise TextError(f"tolerance is {tolerance}, but must lie within 0 and 2: it is compared with 1 - cosine.")
 
 

@@ -12,6 +12,7 @@ from app.types.search import DEFAULT_MODE
 from ui.chosen_collection import asked_collection
 from ui.compare_handlers import LEFT, NOTHING, RIGHT, CompareHandlers
 from ui.contract import PageParts
+from ui.count_slider import count_slider
 from ui.handler_inputs import as_handler, event_data
 from ui.language import _
 from ui.lens_names import OWN_WORDS
@@ -146,15 +147,8 @@ def _build_words(name: str, lenses: list[tuple[str, str]]) -> tuple[gr.Dropdown,
 def _build_settings(name: str, parts: PageParts) -> tuple[Any, ...]:
     letter = name.lower()
     with gr.Column(elem_classes=f"side-fields is-{letter}", min_width=260):
-        steps = gr.Slider(
-            1,
-            parts.max_steps,
-            value=parts.default_steps,
-            step=1,
-            label=f"{_('Steps of refinement')} {name}",
-            buttons=[],
-            elem_id=f"steps-{letter}",
-        )
+        label = f"{_('Steps of refinement')} {name}"
+        steps = count_slider(parts.max_steps, parts.default_steps, label, f"steps-{letter}")
         mode = gr.Radio(
             [(_(label), mode) for label, mode in MODES],
             value=DEFAULT_MODE.value,

@@ -13,6 +13,7 @@ from ui.choice_fields import choice_field, choose_collection
 from ui.choices import NO_INSTRUCTION
 from ui.chosen_collection import asked_collection, missing_collection, remember_collection
 from ui.contract import PageParts
+from ui.count_slider import count_slider
 from ui.document_view import build_document_view
 from ui.handler_inputs import as_handler, event_data, share_or_zero, whole_number_or
 from ui.language import _, html, later
@@ -193,8 +194,8 @@ def _build_settings(lens_values: str, parts: PageParts) -> tuple[Any, ...]:
                 elem_id="less",
             )
         with gr.Row(elem_classes="ask-row"):
-            steps = _slider(parts.max_steps, parts.default_steps, _("Steps of refinement"), "steps-slider")
-            limit = _slider(MAX_RESULTS, DEFAULT_RESULTS, _("Number of results"), "limit")
+            steps = count_slider(parts.max_steps, parts.default_steps, _("Steps of refinement"), "steps-slider")
+            limit = count_slider(MAX_RESULTS, DEFAULT_RESULTS, _("Number of results"), "limit")
         with gr.Row(elem_classes="ask-row"):
             diversity = gr.Slider(
                 0,
@@ -221,10 +222,6 @@ def _build_settings(lens_values: str, parts: PageParts) -> tuple[Any, ...]:
             save = gr.Button(_("Save lens"), scale=0, min_width=112, elem_id="save-lens")
     choices = gr.Textbox("", visible=False, elem_id="choices")
     return values, steps, mode, limit, less, diversity, second_look, lens_name, save, choices
-
-
-def _slider(most: int, value: int, label: str, elem_id: str) -> gr.Slider:
-    return gr.Slider(1, most, value=value, step=1, label=label, min_width=220, buttons=[], elem_id=elem_id)
 
 
 def _connect(

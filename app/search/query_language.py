@@ -45,7 +45,11 @@ LANGUAGES = (*(name for name, _ in _SCRIPTS), *_WORDS)
 _LEAST_WORDS, _LEAST_SHARE = 2, 0.15  # of a language's function words, and of all words
 
 
-READS = {"gircse-mini": "English", "gircse-base": "English"}  # by model: the one language that it was trained on
+READS = {
+    "gircse-mini": "English",
+    "gircse-small": "English",
+    "gircse-base": "English",
+}  # by model: the one language that it was trained on
 
 
 def unread_language(query: str, model: str) -> UnreadLanguage | None:

@@ -91,8 +91,7 @@ class Engine:
         """As `Encoder.refine`, before all documents that wait; never refused."""
         instruction, steps = resolve_defaults(self.encoder.contract, "query", instruction, steps)
         self.encoder.check_steps(steps, instruction)
-        if tolerance is not None:
-            check_tolerance(tolerance)
+        check_tolerance(tolerance)
         (prompt,) = self.encoder.read_prompts([text], instruction)
         item = query_item(
             prompt, text, instruction=instruction, steps=steps, token_bias=token_bias or {}, tolerance=tolerance

@@ -230,6 +230,7 @@ def test_an_encoder_without_a_head_is_trained_and_served(data_folder, mpnet, tmp
     # Without an instruction it is the base itself, whatever steps are asked for.
     for vector in (encoder.encode_queries([text])[0], encoder.encode_queries([text], steps=1)[0]):
         np.testing.assert_array_equal(vector, plain)
+    np.testing.assert_array_equal(encoder.encode_prefixes([text], steps=1)[0, -1], plain)
     assert resolve_defaults(encoder.contract, "query", "", 1) == ("", 0)
     # The adapter has a part in what is read under an instruction.
     base_alone = dataclasses.replace(encoder._backbone, base=None, decoder=encoder._backbone.base.decoder)
