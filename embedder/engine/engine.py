@@ -71,6 +71,7 @@ class Engine:
     ) -> np.ndarray:
         """Vectors (n, dimension), once they are computed; never refused. NotServingError once it `is_leaving`."""
         self.encoder.check_steps(steps, instruction)
+        instruction, steps = resolve_defaults(self.encoder.contract, "document", instruction, steps)
         prompts = self.encoder.read_prompts(texts, instruction)
         items = document_items(prompts, texts, steps=steps, priority=priority)
         answers = self._wait_for(items, is_leaving=is_leaving)

@@ -14,7 +14,8 @@ class Limits:
     max_request_tokens: int = 300_000
     batch_tokens: int = 8192
     batch_texts: int = 32
-    batch_s: float = 0.2  # while queries come, a batch of documents is sized to take about this long: they wait for it
+    # While queries come, a batch of documents is sized to take about this long: not every model lets them in between.
+    batch_s: float = 0.2
     small_inputs: int = 8  # a request of at most so many documents counts as a query
     small_tokens: int = 1024
     query_inputs: int = 256  # texts that may wait among the queries

@@ -61,6 +61,13 @@ def application(toy_services_factory):
         yield toy_services_factory(embedder=embedder)
 
 
+def test_documents_without_an_instruction_are_plain_at_whatever_steps(application, small):
+    embed = application.services.embedder.embed_documents
+    for steps in (0, 1):
+        found = np.asarray(embed([TEXT], instruction="", steps=steps))
+        np.testing.assert_allclose(found, small.encode_documents([TEXT]), atol=1e-5)
+
+
 def test_it_is_searched_under_an_instruction_and_its_pages_leave_out_the_steps(application):
     for text in ("What a happy day at the office!", "I hate it that the train came.", "The train came at nine."):
         application.add(text)

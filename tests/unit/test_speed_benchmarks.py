@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from benchmarks import __main__ as bench
-from benchmarks import speed_report
+from benchmarks import hold_back, speed_report
 from benchmarks.encode import SLOW_S, in_turn, load, ratio_of, through_transformers
 from benchmarks.encode_peers import ours, with_dynamic_cache, without_cache
 from benchmarks.query_latency import weight_bytes
@@ -137,3 +137,24 @@ def test_every_part_is_a_program_that_knows_its_arguments(tmp_path: Path) -> Non
             source = Path(*module.split(".")).with_suffix(".py").read_text(encoding="utf-8")
             flags = [each for each in arguments if each.startswith("--")]
             assert all(f'"{flag}"' in source for flag in flags), (module, flags)
+
+
+def test_queries_beside_documents_are_told_from_those_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hold_back, "DOCUMENTS_A_CALL", 4)
+    out = tmp_path / "held.json"
+    hold_back.main(["--queries", "2", "--every", "0.3", "--rounds", "1", "--steps", "1", "--out", str(out)])
+    (row,) = json.loads(out.read_text())["rounds"]
+    assert [len(row[way]["queries"]) for way in ("alone", "unasked", "beside")] == [2, 0, 2]
+    assert row["alone"]["documents"] == 0  # nothing was at work beside them
+    assert min(row[way]["documents"] for way in ("unasked", "beside")) > 0
+    table = capsys.readouterr().out
+    assert f"{1000 * np.median(row['beside']['queries']):.1f}" in table
+
+
+def test_a_table_says_how_much_longer_a_query_takes_beside_documents() -> None:
+    alone, beside = (hold_back.Measured([each / 1000] * 4, 7.0) for each in (12.0, 20.5))
+    assert "| 1 | 12.0, 12.0 | 20.5, 20.5 | 8.5 | 7 | 7 |" in hold_back.report(
+        [{"alone": alone, "unasked": alone, "beside": beside}]
+    )
