@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from tiny_models import contract
 
 from app.testing import ToyEmbedder
 from app.wiring.embedding import LocalEmbedder
@@ -18,7 +19,7 @@ from embedder.prompts import PromptIds
 class ToyEncoder:
     """The ids of a prompt are the letters of its instruction and text. `batches` records the texts of each."""
 
-    max_steps, device = 20, "cpu"
+    max_steps, device, contract = 20, "cpu", contract()
 
     def __init__(self, toy: ToyEmbedder) -> None:
         self._toy = toy
