@@ -118,7 +118,7 @@ def resolve_defaults(contract: Contract, role: str, instruction: str | None, ste
     if instruction is None:
         instruction = default_instruction if steps else ""
     # What reads a prompt and generates nothing has but its base for a text alone.
-    return instruction, 0 if contract.head == "none" and contract.plain_pooling and not instruction else steps
+    return instruction, 0 if contract.head == "none" and not instruction else steps
 
 
 def _check_choice(name: str, value: str, known: Mapping[str, object] | tuple[str, ...]) -> None:

@@ -199,6 +199,14 @@ def _add_labels(data: TrainingData, path: Path, task: str, instructions: Mapping
             data.aspects.append(Aspect(task, name, instructions[name], usable))
 
 
+def labels_by_text(values: Mapping[str, Sequence[str]]) -> dict[str, frozenset[str]]:
+    """label -> texts to text -> labels: a text may have several."""
+    labels: dict[str, frozenset[str]] = {}
+    for label, texts in values.items():
+        labels |= {text: labels.get(text, frozenset()) | {label} for text in texts}
+    return labels
+
+
 def _add_written_aspects(data: TrainingData, path: Path) -> None:
     """Rows `{aspect, domain, instructions, values: {name: [texts]}}`."""
     for number, row in read_rows(path):
@@ -208,10 +216,7 @@ def _add_written_aspects(data: TrainingData, path: Path) -> None:
             continue
         name = f"{row['aspect']} {number}"  # two rows may name their aspect alike
         texts = {label: tuple(members) for label, members in row["values"].items() if len(members) > 1}
-        labels: dict[str, frozenset[str]] = {}
-        for label, members in texts.items():
-            labels |= {text: labels.get(text, frozenset()) | {label} for text in members}
-        data.labels[WRITTEN_ASPECTS, name] = labels
+        data.labels[WRITTEN_ASPECTS, name] = labels_by_text(texts)
         first, *others = row["instructions"]
         data.aspects.append(Aspect(WRITTEN_ASPECTS, name, first, texts, tuple(others), row["domain"]))
 

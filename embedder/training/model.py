@@ -30,12 +30,7 @@ def build_student(base: Path, config: TrainConfig, pieces: Tensor, device: torch
     soft = config.head == "soft_head"
     # Frozen weights may be small; those that are trained stay fp32, and autocast computes with them in bf16.
     small = config.precision == "bf16" and config.tuning == "lora" and not soft
-    dtype = DTYPES["bfloat16" if small else "float32"]
-    model: Any = (
-        load_bare_model(base, dtype=dtype)
-        if config.head == "none"
-        else load_causal_model(base, with_soft_head=soft, pieces=pieces, dtype=dtype)
-    )
+    model = _load(base, config, pieces=pieces, dtype=DTYPES["bfloat16" if small else "float32"])
     if config.tuning == "lora":
         return _with_lora(model, config).to(device)
     model.requires_grad_(True)
@@ -65,12 +60,15 @@ def build_teacher(base: Path, config: TrainConfig, device: torch.device) -> Back
     if not config.distillation_weight and config.false_negative_margin is None:
         return None
     dtype = torch.bfloat16 if config.precision == "bf16" and device.type == "cuda" else torch.float32
-    model: Any = (
-        load_bare_model(base, dtype=torch.float32)
-        if config.head == "none"
-        else load_causal_model(base, with_soft_head=config.head == "soft_head")
-    )
+    model = _load(base, config)
     return parts_of(model.to(device, dtype).eval().requires_grad_(False), config)
+
+
+def _load(base: Path, config: TrainConfig, *, pieces: Tensor | None = None, dtype: torch.dtype = torch.float32) -> Any:
+    """The base with the head that the config asks for."""
+    if config.head == "none":
+        return load_bare_model(base, dtype=dtype)
+    return load_causal_model(base, with_soft_head=config.head == "soft_head", pieces=pieces, dtype=dtype)
 
 
 def parts_of(model: Any, config: TrainConfig) -> Backbone:

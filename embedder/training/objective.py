@@ -267,7 +267,7 @@ class Objective:
         groups = split_by_length([len(each) for each in ids])
         embedded = []
         for rows in groups:
-            observer = MeanSoftToken(len(rows), self._student.soft_weight[: None if self._watches_tokens else 1])
+            observer = MeanSoftToken(len(rows), self._student.soft_weight)
             with self._autocast():
                 states = refine_states(
                     PaddedPrefill(self._student, pad([ids[row] for row in rows], device=self._student.device)),

@@ -4,12 +4,12 @@ head, several batches a step."""
 import dataclasses
 import gzip
 import json
-import random
 
 import numpy as np
 import pytest
 import torch
 from test_training import data_folder, write_config, write_rows  # noqa: F401
+from test_training_options import trainer_factory  # noqa: F401
 from tiny_models import TOKENIZER_FOLDER, tiny_tokenizer
 from transformers import MPNetConfig, MPNetModel
 
@@ -90,22 +90,6 @@ def test_names_ask_for_texts_of_theirs(data_folder):  # noqa: F811
         assert batch.allowed[row].tolist() == [name not in labels[text] for text in batch.documents]
 
 
-@pytest.fixture
-def build(data_folder, tmp_path):  # noqa: F811
-    """A trainer whose adapter is not zero, the same for every config."""
-
-    def trainer_of(**changes):
-        config = read_config(write_config(tmp_path, preset="paper", lora_rank=4, **changes))
-        trainer = Trainer(config, data=data_folder, out=tmp_path / f"run{random.random()}")
-        generator = torch.Generator().manual_seed(1)
-        with torch.no_grad():
-            for parameter in trainer._trained.values():
-                parameter.add_(0.05 * torch.randn(parameter.shape, generator=generator))
-        return trainer
-
-    return trainer_of
-
-
 def batches_of(trainer, *kinds, steps=2):
     drawn = map(trainer._sampler.batch, range(400))
     return [dataclasses.replace(next(b for b in drawn if b.kind == kind), steps=steps) for kind in kinds]
@@ -118,9 +102,9 @@ def gradient(trainer, batches):
 
 
 @pytest.mark.parametrize("plain_documents", [False, True])
-def test_several_batches_are_the_mean_of_each(build, plain_documents):
+def test_several_batches_are_the_mean_of_each(trainer_factory, plain_documents):  # noqa: F811
     changes = {"distillation_weight": 1.0, "plain_documents": plain_documents}
-    trainer = build(**changes)
+    trainer = trainer_factory(**changes)
     batches = batches_of(trainer, "pairs", "labels", "label_names", "name_queries", "similarity")
     each = [gradient(trainer, [batch]) for batch in batches]
     whole, terms = gradient(trainer, batches)
@@ -130,8 +114,8 @@ def test_several_batches_are_the_mean_of_each(build, plain_documents):
     assert terms.distillation == pytest.approx(np.mean([found.distillation for _, found in each]), abs=1e-6)
 
 
-def test_a_step_takes_as_many_batches_as_asked_for_and_counts_their_texts(build):
-    trainer = build(batches_per_step=3)
+def test_a_step_takes_as_many_batches_as_asked_for_and_counts_their_texts(trainer_factory):  # noqa: F811
+    trainer = trainer_factory(batches_per_step=3)
     batches = trainer._batches_of(5)
     assert [batch.queries for batch in batches] == [trainer._sampler.batch(at).queries for at in (15, 16, 17)]
     assert len({batch.steps for batch in batches}) == 1
@@ -140,8 +124,8 @@ def test_a_step_takes_as_many_batches_as_asked_for_and_counts_their_texts(build)
     assert row["texts"] == sum(len(batch.queries) + len(batch.documents) for batch in batches)
 
 
-def test_plain_documents_are_what_the_base_makes_of_them(build):
-    trainer = build(distillation_weight=1.0, plain_documents=True)
+def test_plain_documents_are_what_the_base_makes_of_them(trainer_factory):  # noqa: F811
+    trainer = trainer_factory(distillation_weight=1.0, plain_documents=True)
     seen = []
     embed = trainer._objective._embed
     trainer._objective._embed = lambda parts, steps: (
@@ -158,17 +142,17 @@ def test_plain_documents_are_what_the_base_makes_of_them(build):
         torch.testing.assert_close(rows[0][len(batch.queries) :, step], of_base)
 
 
-def test_a_query_of_pairs_stays_in_the_space_of_plain_documents(build):
-    (batch,) = batches_of(build(distillation_weight=1.0, plain_documents=True), "pairs")
+def test_a_query_of_pairs_stays_in_the_space_of_plain_documents(trainer_factory):  # noqa: F811
+    (batch,) = batches_of(trainer_factory(distillation_weight=1.0, plain_documents=True), "pairs")
     asked = dataclasses.replace(batch, query_instruction="Find it.", document_instruction="")
-    free, kept = (build(distillation_weight=1.0, plain_documents=plain) for plain in (False, True))
+    free, kept = (trainer_factory(distillation_weight=1.0, plain_documents=plain) for plain in (False, True))
     assert kept._objective([asked]).distillation > 0
     sides = [trainer._objective._sides([asked])[0][0] for trainer in (free, kept)]
     assert [side.is_plain for side in sides] == [False, True]
 
 
-def test_both_ways_are_told_apart_between_names_and_texts(build):
-    trainer = build(**ALONE, regulariser_weight=0.0, temperature=0.2)
+def test_both_ways_are_told_apart_between_names_and_texts(trainer_factory):  # noqa: F811
+    trainer = trainer_factory(**ALONE, regulariser_weight=0.0, temperature=0.2)
     (batch,) = batches_of(trainer, "name_queries", steps=1)
     objective = trainer._objective
     with torch.no_grad():

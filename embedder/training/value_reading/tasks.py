@@ -16,6 +16,7 @@ from embedder.training.data import (
     TrainingData,
     fingerprint_of,
     is_inner,
+    labels_by_text,
     read_pairs,
     read_rows,
     read_training_data,
@@ -78,10 +79,7 @@ def read_aspects(path: Path) -> list[ReadingTask]:
     """Hand-written aspects: `{aspect, domain, instructions, values: {name: [texts]}}`."""
     tasks = []
     for _, row in read_rows(path):
-        labels: dict[str, frozenset[str]] = {}
-        for name, texts in row["values"].items():
-            for text in texts:
-                labels[text] = labels.get(text, frozenset()) | {name}
+        labels = labels_by_text(row["values"])
         values = {name: tuple(texts) for name, texts in row["values"].items()}
         tasks.append(ReadingTask("aspects", row["aspect"], row["domain"], tuple(row["instructions"]), values, labels))
     return tasks
