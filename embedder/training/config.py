@@ -12,7 +12,7 @@ from embedder.training.data import DataError
 from embedder.training.sampling import Mixture
 
 CONFIG_FILE = "config.yaml"
-TUNINGS = ("lora", "full")
+TUNINGS = ("lora", "full", "head")
 CHECKPOINTING_REFUSED = (
     "gradient_checkpointing cannot go with training through the KV cache: transformers drops the cache inside "
     "checkpointed layers, so every refinement step would forget the prompt. Leave it off and set chunk_size, which "
@@ -70,7 +70,7 @@ class TrainConfig:
     coverage_weight: float = 0.0  # against soft tokens that say again what earlier steps said
     false_negative_margin: float | None = None  # drops candidates that the base finds nearer than positive - margin
     matryoshka: tuple[int, ...] = ()  # dimensions that must do for a search, besides the whole vector
-    tuning: str = "lora"  # or `full`: all weights of the body
+    tuning: str = "lora"  # or `full`: all weights of the body; or `head`: the soft head over a LoRA that stays as it is
     lora_rank: int = 64
     lora_alpha: int = 64
     lora_dropout: float = 0.0
@@ -104,6 +104,8 @@ class TrainConfig:
         ):
             if getattr(self, name) not in known:
                 raise ValueError(f"{name} is {getattr(self, name)!r}, but must be one of {', '.join(known)}")
+        if self.tuning == "head" and self.head != "soft_head":
+            raise ValueError(f"tuning is 'head', which trains a soft_head alone, but head is {self.head!r}")
         if self.gradient_checkpointing:
             raise ValueError(CHECKPOINTING_REFUSED)
         if self.batches_per_step < 1 or (self.batches_per_step > 1 and self.chunk_size is not None):

@@ -33,6 +33,8 @@ class FoldedLinear(torch.autograd.Function):
         of_x = None
         if ctx.needs_input_grad[0]:  # not in the first layer, which reads frozen embeddings
             of_x = (upstream @ folded.to(upstream.dtype)).view_as(x).to(x.dtype)
+        if not ctx.needs_input_grad[3]:  # where the head alone is trained
+            return of_x, None, None, None, None, None
         thin_a, thin_b = a.to(upstream.dtype), b.to(upstream.dtype)
         of_a = ctx.scaling * ((upstream @ thin_b).T @ rows.to(upstream.dtype))
         of_b = ctx.scaling * (upstream.T @ (rows.to(upstream.dtype) @ thin_a.T))

@@ -11,8 +11,10 @@ import torch
 from peft import PeftModel, get_peft_model
 from peft.tuners.lora import LoraLayer
 from safetensors import safe_open
+from safetensors.torch import load_file
 from torch import Tensor
 
+from embedder.adapter import WEIGHTS_FILE
 from embedder.backbone import DTYPES, Backbone, take_apart
 from embedder.causal_model import load_causal_model
 from embedder.heads import SOFT_HEAD_FILE
@@ -31,7 +33,7 @@ def build_student(base: Path, config: TrainConfig, pieces: Tensor, device: torch
     # Frozen weights may be small; those that are trained stay fp32, and autocast computes with them in bf16.
     small = config.precision == "bf16" and config.tuning == "lora" and not soft
     model = _load(base, config, pieces=pieces, dtype=DTYPES["bfloat16" if small else "float32"])
-    if config.tuning == "lora":
+    if config.tuning != "full":
         return _with_lora(model, config).to(device)
     model.requires_grad_(True)
     if soft:
@@ -47,6 +49,9 @@ def _with_lora(model: Any, config: TrainConfig) -> PeftModel:
     for layer in adapted.modules():
         if isinstance(layer, LoraLayer):
             layer.lora_dropout.train()  # LoRA's dropout alone
+    if config.tuning == "head":
+        for name, parameter in adapted.named_parameters():
+            parameter.requires_grad_("soft_head" in name and parameter.requires_grad)
     return adapted
 
 
@@ -86,6 +91,34 @@ def load_parameters(model: TrainedModel, values: Mapping[str, Tensor]) -> None:
     named = dict(model.named_parameters())
     for name, value in values.items():
         named[name].copy_(value)
+
+
+def load_adapter(model: PeftModel, folder: Path) -> bool:
+    """Takes the weights of a published adapter. Whether a soft head was among them, which they may lack: an encoder's
+    layers have the same names with and without one, but for a prefix. Raises DataError where they do not fit.
+    """
+    prefix = f"{base_of(model).base_model_prefix}."
+
+    def place(name: str) -> str:
+        for part in (".modules_to_save", ".default"):
+            name = name.replace(part, "")
+        return name.removeprefix("base_model.model.").removeprefix(prefix)
+
+    values = {place(name): value for name, value in load_file(folder / WEIGHTS_FILE).items()}
+    adapted = {place(name): each for name, each in model.named_parameters() if ".default." in name}
+    has_head = any(name.startswith("soft_head.") for name in values)
+    wanted = {name: each for name, each in adapted.items() if has_head or ".lora_" in name}
+    shapes = {name: tuple(value.shape) for name, value in values.items() if not name.endswith(".pieces")}
+    if unlike := set(shapes.items()) ^ {(name, tuple(each.shape)) for name, each in wanted.items()}:
+        name, shape = min(unlike)
+        raise DataError(
+            f"The adapter in {folder} is not of this run's shape: {name} {shape} is in one of them alone. Give the run "
+            "its base and its lora_rank."
+        )
+    with torch.no_grad():
+        for name, parameter in wanted.items():
+            parameter.copy_(values[name])
+    return has_head
 
 
 def spoken_pieces(folder: Path) -> Tensor | None:

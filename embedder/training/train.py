@@ -9,9 +9,11 @@ from functools import partial
 from pathlib import Path
 
 import torch
+from peft import PeftModel
 from safetensors.torch import load_file, save_file
 from tqdm.auto import tqdm
 
+from embedder.adapter import WEIGHTS_FILE
 from embedder.backbone import locate_model
 from embedder.contract import Contract
 from embedder.encoder import Encoder
@@ -36,6 +38,7 @@ from embedder.training.model import (
     build_student,
     build_teacher,
     learning_rate_factor,
+    load_adapter,
     load_parameters,
     parameter_groups,
     parts_of,
@@ -59,7 +62,8 @@ _MIN_TEXT_TOKENS = 8  # training prompts are short; the longest instructions may
 class Trainer:
     """One run in one folder. `run()` starts it or goes on from its last checkpoint.
 
-    start_from: the folder of an earlier run whose weights this one begins with (a further stage).
+    start_from: the folder of an earlier run, or of a published adapter, whose weights this one begins with (a further
+    stage).
     head_from: a head that an earlier run with the same data and soft vocabulary has warmed up.
     """
 
@@ -74,6 +78,8 @@ class Trainer:
         head_from: Path | None = None,
     ) -> None:
         torch.manual_seed(config.seed)
+        if config.tuning == "head" and start_from is None:
+            raise DataError("tuning is 'head': name with --start-from what holds the adapter that stays as it is.")
         self._config = config
         self._out = out
         self._validation = validation
@@ -99,7 +105,7 @@ class Trainer:
             for length in (config.train_length, config.long_train_length)
         )
         sample = [*sample_texts(self._rows, 40_000, seed=config.seed), *label_names(self._rows)]
-        spoken = spoken_pieces(start_from / ADAPTER_FOLDER) if start_from is not None else None
+        spoken = spoken_pieces(_published(start_from)) if start_from is not None else None
         self._words = WordIndex(self._tokenizer, sample, size=config.soft_vocabulary, pieces=spoken)
         self._model = build_student(self._base, config, self._words.pieces, self._compute.device)
         self._student = parts_of(base_of(self._model), config)
@@ -154,11 +160,12 @@ class Trainer:
             self._out.mkdir(parents=True, exist_ok=True)
             check_config(self._out, self._config)
         self._compute.wait()
+        # A checkpoint holds what is trained alone, so weights that stay as they are come from the earlier stage again.
+        has_head = self._start_from is not None and self._take_earlier(self._start_from)
         start = self._restore()
-        if start == 0 and self._start_from is not None:
-            load_parameters(self._model, load_weights(self._start_from))
-        elif start == 0 and self._student.soft_head is not None and self._config.pooling not in PROMPT_POOLINGS:
-            self._prepare_head(self._student.soft_head)
+        head = None if has_head or self._config.pooling in PROMPT_POOLINGS else self._student.soft_head
+        if start == 0 and head is not None:
+            self._prepare_head(head)
         self._compute.share_weights(list(self._trained.values()))
         self._compute.seed_dropout(seed=self._config.seed, step=start)
         return start
@@ -202,6 +209,13 @@ class Trainer:
             # How many of the K-1 transitions got worse, which is where the regulariser acts.
             "worse": sum(b > a for a, b in zip(terms.stepwise, terms.stepwise[1:], strict=False)),
         }
+
+    def _take_earlier(self, folder: Path) -> bool:
+        """Begins with the weights of an earlier stage. Whether its head, where there is one, was among them."""
+        if isinstance(self._model, PeftModel):
+            return load_adapter(self._model, _published(folder))
+        load_parameters(self._model, load_weights(folder))
+        return True
 
     def _prepare_head(self, head: SoftHead) -> None:
         """Takes the head that an earlier run has warmed up, or warms it up."""
@@ -274,3 +288,8 @@ class Trainer:
         self._optimiser.load_state_dict(checkpoint.optimiser)  # type: ignore[arg-type]  # as state_dict() gave it
         self._schedule.load_state_dict(checkpoint.schedule)  # type: ignore[arg-type]
         return checkpoint.step
+
+
+def _published(folder: Path) -> Path:
+    """Where the weights of an earlier stage lie: of a run, in a folder of it."""
+    return folder if (folder / WEIGHTS_FILE).is_file() else folder / ADAPTER_FOLDER
