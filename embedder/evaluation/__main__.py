@@ -198,6 +198,7 @@ def run_privacy(arguments: list[str]) -> int:
 
 
 def main(arguments: list[str]) -> int:
+    logging.getLogger("bm25s").setLevel(logging.WARNING)  # the library asks for each of its steps to be told
     other = {"report": run_report, "seeds": run_seeds, "privacy": run_privacy}.get(arguments[0] if arguments else "")
     return other(arguments[1:]) if other else run_evaluation(arguments)
 

@@ -39,6 +39,7 @@ def write_comparison(results: Mapping[str, Any], page: Path) -> Path:
         f"holds no 0. Cost is processor time per text on {machine['cpu']}, {machine['threads']} threads, over all "
         "texts of these tasks.\n",
     ]
+    parts += ["## All in one table\n", _summary(figures, names, results["costs"])]
     for key, by_system in figures.items():
         told = CONDITIONS[key[2]]
         parts += [f"## {key[0]}, {key[1]}, instruction: {told}\n", _table(by_system, names, results["costs"])]
@@ -48,6 +49,30 @@ def write_comparison(results: Mapping[str, Any], page: Path) -> Path:
     parts.append(f"![Quality against cost]({picture.name})\n")
     page.write_text("\n".join(parts), encoding="utf-8")
     return page
+
+
+def _summary(figures: _Figures, names: Sequence[str], costs: Mapping[str, Any]) -> str:
+    """A row for each system, a column for each whole measure."""
+    shown = _whole(figures)
+    rows = [
+        [
+            name,
+            *(_show(estimate(figures[key][name])) if name in figures[key] else "–" for key in shown),
+            _ms(name, costs),
+        ]
+        for name in [*names, BM25]
+        if any(name in figures[key] for key in shown)
+    ]
+    heads = [f"{measure}, {metric}, {CONDITIONS[condition]}" for measure, metric, condition in shown]
+    return table(("system", *heads, "ms per text"), rows)
+
+
+def _whole(figures: _Figures) -> list[_Key]:
+    """Those that are no part of another, as one pair of aspects is."""
+    measures = {key[0] for key in figures}
+    # Where all sources are of one kind, what is said of all of them is said already.
+    same = {"triplets.all"} if len(measures & {"triplets.seen", "triplets.unseen"}) == 1 else set()
+    return [key for key in figures if ":" not in key[0] and key[0] not in same]
 
 
 def _figures(results: Mapping[str, Any]) -> _Figures:
@@ -69,13 +94,16 @@ def _table(by_system: Mapping[str, np.ndarray], names: Sequence[str], costs: Map
         if name not in by_system:
             continue
         change = "–" if name == names[0] else show_change(estimate(by_system[name] - first))
-        cost = f"{_cost(costs[name]):.1f}" if name in costs else "–"
-        rows.append([name, _show(estimate(by_system[name])), change, cost])
+        rows.append([name, _show(estimate(by_system[name])), change, _ms(name, costs)])
     return table(("system", "figure", f"to {names[0]}", "ms per text"), rows)
 
 
 def _show(found: Estimate) -> str:
     return f"{found.value:.1f} [{found.low:.1f}, {found.high:.1f}]"
+
+
+def _ms(name: str, costs: Mapping[str, Any]) -> str:
+    return f"{_cost(costs[name]):.1f}" if name in costs else "–"
 
 
 def _cost(cost: Mapping[str, float]) -> float:
@@ -84,16 +112,17 @@ def _cost(cost: Mapping[str, float]) -> float:
 
 def _plot(figures: _Figures, names: Sequence[str], costs: Mapping[str, Any], picture: Path) -> None:
     """One panel for every measure without instruction, or for the first ones where none is."""
-    chosen = [key for key in figures if key[2] == NO_INSTRUCTION][:4] or list(figures)[:4]
+    whole = _whole(figures)
+    chosen = [key for key in whole if key[2] == NO_INSTRUCTION][:4] or whole[:4]
     drawn, panels = plt.subplots(1, len(chosen), figsize=(5 * len(chosen), 4), squeeze=False, layout="constrained")
     for panel, key in zip(panels[0], chosen, strict=True):
         for name in names:
             if name in figures[key]:
                 found = estimate(figures[key][name])
                 low, high = found.value - found.low, found.high - found.value
-                panel.errorbar(_cost(costs[name]), found.value, yerr=[[low], [high]], fmt="o", capsize=3)
-                panel.annotate(name, (_cost(costs[name]), found.value), textcoords="offset points", xytext=(5, 4))
+                panel.errorbar(_cost(costs[name]), found.value, yerr=[[low], [high]], fmt="o", capsize=3, label=name)
         panel.set(xlabel="processor time per text, ms", ylabel=f"{key[0]}, {key[1]}", xscale="log")
         panel.grid(alpha=0.3)
+    drawn.legend(*panels[0][0].get_legend_handles_labels(), loc="outside right center", frameon=False)
     drawn.savefig(picture, dpi=100)
     plt.close(drawn)

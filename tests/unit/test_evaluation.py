@@ -245,7 +245,7 @@ class TestCommand:
             assert picture in page
             assert (tmp_path / "report" / picture).read_bytes().startswith(b"\x89PNG")
 
-    def test_finished_tasks_are_not_measured_again(self, tiny_model, data_folder, tmp_path, capsys):
+    def test_finished_tasks_are_not_measured_again(self, tiny_model, data_folder, tmp_path, capsys, caplog):
         out = tmp_path / "results.json"
         assert main(command(tiny_model, data_folder, out, "--tasks", "sts")) == 0
         results = json.loads(out.read_text())
@@ -254,6 +254,7 @@ class TestCommand:
         assert main(command(tiny_model, data_folder, out, "--tasks", "sts", "triplets")) == 0
         assert read_results(out)["tasks"]["sts"]["seconds"] == -1
         assert "triplets" in read_results(out)["tasks"]
+        assert not [each for each in caplog.records if each.name == "bm25s"]  # which logs every step, if it is let
         assert main(command(tiny_model, data_folder, out, "--tasks", "sts", "--limit", "3")) == 1
         assert "another settings" in capsys.readouterr().err
 

@@ -174,8 +174,11 @@ def test_one_command_makes_the_page(tmp_path: Path, capsys: pytest.CaptureFixtur
     command += ["--systems", "all", "--bootstrap", "50", "--page", str(page)]
     assert main(command) == 0, capsys.readouterr().err
     text = page.read_text()
+    summary, _, details = text.partition("## All in one table")[2].partition("## sts.tiny.test")
     for name in SYSTEMS:
-        assert f"| {name} |" in text
+        (row,) = (line for line in summary.splitlines() if line.startswith(f"| {name} |"))
+        assert row.count("[") == 2  # its intervals, without and with the instruction
+        assert f"| {name} |" in details
     assert (tmp_path / "comparison.png").stat().st_size > 1000
     results = json.loads((tmp_path / "out.json").read_text())
     assert set(results["costs"]) == set(SYSTEMS)
