@@ -55,6 +55,7 @@ class TrainConfig:
     template: str = "official"
     head: str = "lm_head"
     soft_vocabulary: int | None = None  # pieces of a soft head: the most frequent word-like ones; None takes them all
+    content_words: bool = False  # a soft head says neither function words nor pieces that only begin longer words
     stop_after: int | None = None  # steps really taken, where a stage ends before its schedule does
     seed: int = 1
     temperature: float | tuple[float, ...] = 0.02  # τ of Eq 7, or τ_1, τ_2, … whose last value holds on

@@ -29,12 +29,14 @@ _LEAST_SHARE, _RARE = 0.15, 200  # of longer pieces
 
 
 def find_fragments(tokenizer: Tokenizer, texts: Iterable[str], pieces: Collection[str]) -> list[str]:
+    """Those of `pieces` that begin longer words of the texts, and are rarely one."""
     words = Counter(word for text in texts for word in _WORD.findall(text.lower()))
     alone: Counter[str] = Counter()
     begun: Counter[str] = Counter()
     for word, encoding in zip(words, tokenizer.encode_batch(list(words), add_special_tokens=False), strict=True):
-        if encoding.tokens:
-            (alone if len(encoding.tokens) == 1 else begun)[encoding.tokens[0]] += words[word]
+        length = sum(encoding.attention_mask)  # the tokenizer may pad
+        if length:
+            (alone if length == 1 else begun)[encoding.tokens[0]] += words[word]
     return sorted(piece for piece in pieces if _is_fragment(piece, alone[piece], begun[piece]))
 
 

@@ -51,11 +51,12 @@ from embedder.training.publish import publish
 from embedder.training.sampling import Batch, BatchSampler
 from embedder.training.state import Checkpoint, load_checkpoint, load_weights, save_checkpoint
 from embedder.training.warmup import warm_up_head
-from embedder.training.words import WordIndex
+from embedder.training.words import WordIndex, empty_pieces
 
 logger = logging.getLogger(__name__)
 HEAD_FILE = "head.safetensors"
 ADAPTER_FOLDER = "adapter"
+_WORD_TEXTS = 400_000  # that tell words from their beginnings
 _MIN_TEXT_TOKENS = 8  # training prompts are short; the longest instructions may take nearly all of them
 
 
@@ -106,7 +107,9 @@ class Trainer:
         )
         sample = [*sample_texts(self._rows, 40_000, seed=config.seed), *label_names(self._rows)]
         spoken = spoken_pieces(_published(start_from)) if start_from is not None else None
-        self._words = WordIndex(self._tokenizer, sample, size=config.soft_vocabulary, pieces=spoken)
+        texts = sample_texts(self._rows, _WORD_TEXTS, seed=config.seed) if config.content_words else []
+        left_out = empty_pieces(self._tokenizer, texts) if config.content_words else ()
+        self._words = WordIndex(self._tokenizer, sample, size=config.soft_vocabulary, left_out=left_out, pieces=spoken)
         self._model = build_student(self._base, config, self._words.pieces, self._compute.device)
         self._student = parts_of(base_of(self._model), config)
         self._objective = Objective(

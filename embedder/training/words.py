@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -12,6 +12,8 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from embedder.batching import on_device
+from embedder.evaluation.word_lists import STOP_WORDS
+from embedder.training.fragments import find_fragments
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +42,22 @@ class WordIndex:
     """The pieces that soft tokens may be made of, and how rare each is; nothing else is ever a target.
 
     size: how many of the word-like pieces to keep, the most frequent of the sample; None keeps all of them.
-    pieces: the ones to keep, where a head that is trained already speaks them.
+    left_out: pieces that are not kept; pieces: the ones to keep, where a head that is trained already speaks them.
     `pieces` (n,) are their token ids in order; a bag's ids count within these.
     """
 
     def __init__(
-        self, tokenizer: Tokenizer, sample: Iterable[str], *, size: int | None = None, pieces: Tensor | None = None
+        self,
+        tokenizer: Tokenizer,
+        sample: Iterable[str],
+        *,
+        size: int | None = None,
+        left_out: Collection[str] = (),
+        pieces: Tensor | None = None,
     ) -> None:
         self._tokenizer = tokenizer
-        words = [i for i in range(tokenizer.get_vocab_size()) if is_word_like(tokenizer.id_to_token(i) or "")]
+        known = {tokenizer.id_to_token(i) or "": i for i in range(tokenizer.get_vocab_size())}
+        words = [i for piece, i in known.items() if is_word_like(piece) and piece not in left_out]
         counts: Counter[int] = Counter()
         total = 0
         for encoding in tokenizer.encode_batch(list(sample), add_special_tokens=False):
@@ -82,6 +91,12 @@ class WordIndex:
                 weights.append(value / total)
         numbers = torch.tensor(rows, dtype=torch.long), torch.tensor(ids, dtype=torch.long), torch.tensor(weights)
         return Bags(*numbers, row_count=len(set(rows)))
+
+
+def empty_pieces(tokenizer: Tokenizer, texts: Iterable[str]) -> frozenset[str]:
+    """Function words, and pieces that in these texts begin longer words far more often than they are one."""
+    pieces = [piece for piece in tokenizer.get_vocab() if is_word_like(piece)]
+    return STOP_WORDS.union(find_fragments(tokenizer, texts, pieces))
 
 
 def is_word_like(piece: str) -> bool:

