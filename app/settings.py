@@ -21,6 +21,7 @@ from app.errors import InputError
 from app.oidc_settings import OidcSettings, oidc_errors
 from app.source_settings import SourceSettings
 from app.types.web_addresses import is_loopback_address
+from embedder.model_info import DEFAULT_MODEL
 
 log = logging.getLogger(__name__)
 
@@ -67,9 +68,7 @@ class Settings(LogSettings, OidcSettings, AnswerSettings, SourceSettings):
     database_password: SecretStr | None = Field(default=None, description="Of that database; keeps it out of the URL.")
     qdrant_url: str | None = Field(default=None, description="A Qdrant server. Default: the embedded engine.")
     qdrant_api_key: SecretStr | None = Field(default=None, description="Key of that Qdrant server.")
-    qdrant_shards: int | None = Field(
-        default=None, ge=1, le=256, description="Shards of an index that is made on a Qdrant cluster."
-    )
+    qdrant_shards: int | None = Field(default=None, ge=1, le=256, description="Shards of an index on a Qdrant cluster.")
     qdrant_replicas: int | None = Field(
         default=None, ge=1, le=16, description="Nodes of a Qdrant cluster that hold each shard of an index made there."
     )
@@ -77,7 +76,7 @@ class Settings(LogSettings, OidcSettings, AnswerSettings, SourceSettings):
         default="none",
         description="Smaller vectors of large collections in memory, whole ones on disk; `gircse optimize` does it.",
     )
-    model: str = Field(default="gircse-mini", description="Name of a built-in model, a folder, or a hub id.")
+    model: str = Field(default=DEFAULT_MODEL, description="Name of a built-in model, a folder, or a hub id.")
     device: str | None = Field(default=None, description="Torch device, as cpu or cuda:0. Default: the best there is.")
     dtype: Literal["auto", "float32", "bfloat16", "int8"] = Field(
         default="auto",
@@ -275,7 +274,7 @@ class Settings(LogSettings, OidcSettings, AnswerSettings, SourceSettings):
     @classmethod
     def _is_named(cls, model: str) -> str:
         if not model.strip():
-            raise ValueError("give the name of a model, as gircse-mini")
+            raise ValueError(f"give the name of a model, as {DEFAULT_MODEL}")
         return model
 
     @model_validator(mode="after")

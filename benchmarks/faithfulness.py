@@ -34,6 +34,7 @@ from benchmarks.ablation import Found, Pair, SentenceDrops, WordAblation, pair_s
 from benchmarks.faithfulness_report import BY_WORDS, write_report
 from benchmarks.word_ablation import pair_word_sentences
 from embedder import Encoder, load_encoder
+from embedder.model_info import DEFAULT_MODEL
 from embedder.refinement_steps import RefinementStep
 from ingest.splitter import TokenSplitter
 
@@ -93,7 +94,7 @@ def main() -> None:
 def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True, help="folder with ir.*.jsonl.gz and triplets.multiaspect2")
-    parser.add_argument("--model", default="gircse-mini")
+    parser.add_argument("--model", default=DEFAULT_MODEL)
     parser.add_argument("--documents", type=int, default=300, help="of each corpus: the judged ones, then random ones")
     parser.add_argument("--queries", type=int, default=16, help="of each corpus")
     parser.add_argument("--sentence-hits", type=int, default=3, help="of each query, with several sentences")

@@ -25,6 +25,7 @@ from app.search.aspects import background_phrases
 from app.search.value_distributions import QUERY_TEMPERATURE, fits
 from embedder import Encoder, load_encoder
 from embedder.mentions import mentions
+from embedder.model_info import DEFAULT_MODEL
 from embedder.relevance import distributions, similarities, value_cosines
 
 _BACKGROUND = 256
@@ -91,7 +92,7 @@ def by_soft_tokens(encoder: Encoder, aspects: Sequence[dict], triplets: Sequence
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--aspects", type=Path, required=True, help="a file of aspects with values and sentences")
-    parser.add_argument("--model", default="gircse-mini")
+    parser.add_argument("--model", default=DEFAULT_MODEL)
     parser.add_argument("--composed", type=int, default=15, help="of each aspect")
     options = parser.parse_args()
     with gzip.open(options.aspects, "rt", encoding="utf-8") as file:

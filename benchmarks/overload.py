@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 import psutil
 
 from embedder.evaluation.machine import cpu_name
+from embedder.model_info import DEFAULT_MODEL
 
 CLIENTS = (2, 4, 8, 16)
 FACTOR = 2.0
@@ -289,7 +290,7 @@ def running_server(model: str) -> Iterator[tuple[str, psutil.Process]]:
 def main(show: Callable[[str], None] = print) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=60, help="of overload; 10 for a quick look")
-    parser.add_argument("--model", default="gircse-mini")
+    parser.add_argument("--model", default=DEFAULT_MODEL)
     options = parser.parse_args()
     with running_server(options.model) as (url, process):
         outcome = asyncio.run(measure(Client(url, options.model), process, seconds=options.seconds))

@@ -14,6 +14,7 @@ from pathlib import Path
 from benchmarks.load.__main__ import fill
 from benchmarks.load.application import COLLECTION, WEB, end_in_order, service_application
 from benchmarks.overload import Client, measure, report
+from embedder.model_info import DEFAULT_MODEL
 
 ROWS = 200
 WAITING = 'gircse_requests_admitted{lane="searches"'
@@ -27,7 +28,7 @@ class SearchClient(Client):
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=60, help="of overload; 10 for a quick look")
-    parser.add_argument("--model", default="gircse-mini")
+    parser.add_argument("--model", default=DEFAULT_MODEL)
     parser.add_argument("--embedder", action="store_true", help="the model in a process of its own")
     parser.add_argument("--at-once", type=int, help="GIRCSE_SEARCHES_AT_ONCE of the service")
     options = parser.parse_args()

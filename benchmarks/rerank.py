@@ -44,6 +44,7 @@ from embedder.evaluation.bootstrap import draw_weights, estimate, means
 from embedder.evaluation.data import files_of, is_tuning, name_of, read_instructions, read_rows
 from embedder.evaluation.machine import cpu_name
 from embedder.mentions import mentions
+from embedder.model_info import DEFAULT_MODEL
 from embedder.relevance import distributions, similarities, value_cosines
 
 CANDIDATES, DEPTH = 50, 10
@@ -423,7 +424,7 @@ def _sample_lines() -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, help="folder of labels.*.jsonl.gz and aspects.jsonl.gz")
-    parser.add_argument("--model", default="gircse-mini")
+    parser.add_argument("--model", default=DEFAULT_MODEL)
     parser.add_argument("--only", choices=("cost", "quality", "retrieval"))
     parser.add_argument("--characters", type=int, default=_CHARACTERS, help="of the texts of the quality")
     parser.add_argument("--rounds", type=int, default=9, help="of the cost")

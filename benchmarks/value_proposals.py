@@ -38,7 +38,7 @@ from app.types.documents import Point
 from app.types.proposals import ValueProposal
 from app.wiring.catalog import open_catalog
 from app.wiring.embedding import LocalEmbedder
-from embedder.model_info import ModelInfo
+from embedder.model_info import DEFAULT_MODEL, ModelInfo
 from embedder.refinement import Refinement
 
 _ALIKE = 0.7
@@ -170,7 +170,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bank", type=Path, required=True, help="the bank's aspects, with sentences")
     parser.add_argument("--dev", type=Path, required=True, help="aspects that the bank does not hold")
-    parser.add_argument("--model", default="gircse-mini")
+    parser.add_argument("--model", default=DEFAULT_MODEL)
     parser.add_argument("--of-bank", type=int, default=200, help="how many aspects of the bank are asked for")
     parser.add_argument("--wordings", type=int, default=8, help="of each aspect")
     options = parser.parse_args()

@@ -27,13 +27,13 @@ from embedder.encoder import Encoder
 from embedder.errors import ContractError, ModelNotFoundError
 from embedder.gguf_source import hash_weights, is_from_gguf, verify_weights
 from embedder.library_encoder import LibraryEncoder
+from embedder.model_info import DEFAULT_MODEL
 from embedder.model_thread import on_model_thread
 from embedder.prompts import load_tokenizer
 from embedder.refinement_steps import DOCUMENT_STEPS
 from embedder.tokens import read_fragments
 from embedder.weight_formats import multiplies_bfloat16
 
-DEFAULT_MODEL = "gircse-mini"
 CARD_FILE = "README.md"
 _FRONT_MATTER = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
 _SHIPPED = Path(__file__).parent / "models"

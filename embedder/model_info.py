@@ -4,6 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+DEFAULT_MODEL = "gircse-small"
+# So that what an earlier default filled can be told by name: fingerprints of the shipped models.
+SHIPPED_MODELS = {
+    "bfd348f6b4e5072bb9e7a8ef3dff5a74": "gircse-mini",
+    "58ab9d5919bdf1d50e7284a64d5b50ae": "gircse-base",
+    "3372a7043e8fd6220f54ba0723633e54": "gircse-small",
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelInfo:

@@ -7,9 +7,10 @@ from __future__ import annotations
 from app.search.aspect_search import bank_wordings, embed_wordings
 from app.search.aspect_vectors import FILE, keep_vectors
 from app.wiring.embedding import LocalEmbedder
+from embedder.model_info import DEFAULT_MODEL
 
 if __name__ == "__main__":
-    model = LocalEmbedder("gircse-mini", dtype="float32")
+    model = LocalEmbedder(DEFAULT_MODEL, dtype="float32")
     wordings = bank_wordings()
     keep_vectors(model.info, wordings, embed_wordings(model, wordings))
     model.close()

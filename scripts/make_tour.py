@@ -27,7 +27,7 @@ WORKED_EXAMPLE = ("Fishing feeds most families of Vanuatu, and tourists bring th
 # (query, two lenses that come with the product)
 TOUR = (
     (
-        "The central bank of Nigeria raised interest rates to slow inflation and protect the currency.",
+        "Kenya's central bank raised interest rates to slow inflation and protect the shilling.",
         ("Same place", "Same topic"),
     ),
     ("The navy of Samoa has no warships, only patrol boats.", ("Same place", "Same topic")),

@@ -33,6 +33,7 @@ from benchmarks.load.application import (
 )
 from benchmarks.load.report import Kind, Load, failures_of, render, thirds
 from embedder.evaluation.machine import cpu_name
+from embedder.model_info import DEFAULT_MODEL
 
 LOOK_S = 2.0
 DRAIN_S = 120.0
@@ -160,7 +161,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.load", description=__doc__)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--users", type=int, default=8, help="of whom each asks about twice a second")
-    parser.add_argument("--model", default="gircse-mini")
+    parser.add_argument("--model", default=DEFAULT_MODEL)
     parser.add_argument("--out", type=Path, help="a JSON file for the numbers, as docs/evaluation/load.json")
     parser.add_argument("--show", type=Path, help="only print the table of such a file")
     options = parser.parse_args()

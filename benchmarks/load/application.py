@@ -25,6 +25,8 @@ from typing import IO, Any, Protocol
 import httpx
 import psutil
 
+from embedder.model_info import DEFAULT_MODEL
+
 ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT / "tests" / "chaos"))
 
@@ -220,7 +222,7 @@ class ServiceApplication:
 def service_application(
     folder: Path,
     *,
-    model: str = "gircse-mini",
+    model: str = DEFAULT_MODEL,
     has_embedder: bool = True,
     start_program: Start = start_command,
     **settings: str,

@@ -19,7 +19,7 @@ from locust import FastHttpUser, between, events, task
 from locust.env import Environment
 
 COLLECTION = "load"
-MODEL = os.environ.get("LOAD_MODEL", "gircse-mini")
+MODEL = os.environ.get("LOAD_MODEL", "gircse-small")
 TIMEOUT_S = 30.0
 MOST_KEPT = 30  # documents of one user, who then deletes as many as are added
 TURNED_AWAY = (429, 503)

@@ -56,7 +56,7 @@ class EmbeddingQuestion(Posted):
     model_config = ConfigDict(
         extra="forbid",
         json_schema_extra={
-            "examples": [{"model": "gircse-mini", "input": ["The card has not arrived."], "input_type": "query"}]
+            "examples": [{"model": "gircse-small", "input": ["The card has not arrived."], "input_type": "query"}]
         },
     )
 

@@ -25,7 +25,9 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         "`gircse train mine --help`: hard negatives for files of pairs. Several GPUs: `accelerate launch -m "
         "embedder.training CONFIG …`.",
     )
-    parser.add_argument("config", type=Path, help="a YAML file; embedder/training/configs/ holds those of gircse-mini")
+    parser.add_argument(
+        "config", type=Path, help="a YAML file; those of the shipped models are in embedder/training/configs/"
+    )
     parser.add_argument(
         "--data", type=Path, required=True, help="folder with pairs.*, labels.* and triplets.*.jsonl[.gz]"
     )
@@ -36,7 +38,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         action="store_true",
         help="CONFIG is a matrix: common settings, variants, seeds and a budget of texts; --out holds a folder per run",
     )
-    parser.add_argument("--start-from", type=Path, help="an earlier run whose weights this one begins with")
+    parser.add_argument("--start-from", type=Path, help="an earlier run, or a published adapter, to begin with")
     return parser.parse_args(arguments)
 
 

@@ -83,7 +83,7 @@ def test_the_page_tells_what_runs_here_and_that_it_works(
     expect(page.get_by_role("heading", level=1)).to_have_text("About gircse-search")
     expect(page.locator("#health")).to_contain_text("Every part works.")
     expect(page.locator(".part.is-works b")).to_contain_text(["catalog", "index", "embedder"])
-    expect(page.locator("#model")).to_contain_text("gircse-mini")
+    expect(page.locator("#model")).to_contain_text("gircse-small")
     expect(page.locator("#model")).to_contain_text("384")
     expect(page.locator("#card")).to_contain_text("A GIRCSE adapter over all-MiniLM-L6-v2")
     expect(page.locator("#card table")).to_contain_text("plain MiniLM")

@@ -101,7 +101,7 @@ def test_programs_show_a_key(application: Application, key: str) -> None:
         assert "There are: letters." in hidden.json()["detail"]
         assert anna.delete("/api/v1/collections/letters").status_code == 403
         assert anna.get("/metrics").status_code == 403
-        embed = {"model": "gircse-mini", "input": "a late boat"}
+        embed = {"model": "gircse-small", "input": "a late boat"}
         refused, embedded = nobody.post("/v1/embeddings", json=embed), anna.post("/v1/embeddings", json=embed)
         assert refused.json()["error"]["code"] == "invalid_api_key"
         assert len(embedded.json()["data"][0]["embedding"]) == 384

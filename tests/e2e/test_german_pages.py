@@ -48,7 +48,7 @@ _TEXTS = """() => {
 }"""
 SAME_IN_GERMAN = {
     "the same word": ("Name", "Filter", "Export", "Index", "in", "ms", "Tab", "Esc"),
-    "a name": ("gircse", "search", "gircse-search", "gircse-mini", "Deutsch", "local"),
+    "a name": ("gircse", "search", "gircse-search", "gircse-small", "Deutsch", "local"),
     "a part's name": ("Python", "torch", "transformers", "qdrant-client", "gradio"),
     "a measure": ("nDCG@10", "Recall@10", "Recall@100", "MRR@10", "Judged@10"),
     "a format": ("CSV", "JSON", "Markdown"),

@@ -33,7 +33,7 @@ def address(path: str, **parameters: object) -> str:
 
 
 def show_search(opened: OpenPage) -> None:
-    opened.go(address("/", q=QUERY, i=PLACE, k=20))
+    opened.go(address("/", q=QUERY, i=PLACE))
     for part in (".hit mark", ".reading .token", ".hit-score"):
         expect(opened.page.locator(part).first).to_be_visible()
 

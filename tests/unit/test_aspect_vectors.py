@@ -13,11 +13,12 @@ from app.search.aspect_search import AspectSearch, bank_wordings, embed_plainly
 from app.search.aspect_vectors import FILE, keep_vectors, kept_vectors
 from app.testing import ToyEmbedder
 from app.wiring.embedding import LocalEmbedder
+from embedder.model_info import DEFAULT_MODEL
 
 
 def test_the_file_holds_the_vectors_of_the_shipped_model_for_the_whole_bank() -> None:
     """Where it fails, run scripts/make_aspect_vectors.py."""
-    model = LocalEmbedder("gircse-mini", dtype="float32")
+    model = LocalEmbedder(DEFAULT_MODEL, dtype="float32")
     wordings = bank_wordings()
     kept = kept_vectors(model.info, wordings)
     assert kept is not None, FILE
@@ -48,7 +49,7 @@ class CountingEmbedder(LocalEmbedder):
 
 
 def test_no_wording_is_embedded_where_its_vector_came_along() -> None:
-    model = CountingEmbedder("gircse-mini", dtype="float32")
+    model = CountingEmbedder(DEFAULT_MODEL, dtype="float32")
     [asked] = embed_plainly(model, ["Which animal does the text speak of?"])
     assert len(AspectSearch(model).nearest(asked, 3)) == 3
     assert model.texts == 1

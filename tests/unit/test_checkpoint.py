@@ -18,6 +18,7 @@ from embedder.backbone import locate_model
 from embedder.causal_model import load_causal_model
 from embedder.checkpoint import find_checkpoint
 from embedder.contract import CONTRACT_FILE, Golden, hash_files, read_contract
+from embedder.model_info import SHIPPED_MODELS
 from embedder.peft_adapter import lora_config
 
 SHIPPED = Path("embedder/models/gircse-mini")
@@ -186,10 +187,17 @@ def test_package_base_is_found_and_pinned():
         locate_model("package:no-such-package-at-all")
 
 
-def test_shipped_adapter_holds_lora_and_the_soft_head_only():
+def test_fingerprints_of_shipped_models_are_known_by_name():
+    folder = find_checkpoint("gircse-mini").adapter.parent
+    contracts = [read_contract(each.parent) for each in folder.glob("*/gircse.json")]
+    assert {each.fingerprint: each.name for each in contracts} == SHIPPED_MODELS
+
+
+@pytest.mark.parametrize("model", ["gircse-mini", "gircse-small"])
+def test_shipped_adapter_holds_lora_and_the_soft_head_only(model):
     from safetensors import safe_open
 
-    checkpoint = find_checkpoint("gircse-mini")
+    checkpoint = find_checkpoint(model)
     with safe_open(checkpoint.adapter / "adapter_model.safetensors", "pt") as weights:
         names = set(weights.keys())
     heads = {name.removeprefix("base_model.model.") for name in names if "lora_" not in name}

@@ -19,7 +19,7 @@ class TestUnitSuite(EmbeddingsUnitTests):
 
     @property
     def embedding_model_params(self) -> dict:
-        return {"model": "gircse-mini"}
+        return {"model": "gircse-small"}
 
 
 class TestIntegrationSuite(EmbeddingsIntegrationTests):
@@ -29,7 +29,7 @@ class TestIntegrationSuite(EmbeddingsIntegrationTests):
 
     @property
     def embedding_model_params(self) -> dict:
-        return {"model": "gircse-mini", "query_steps": 3, "document_steps": 2}
+        return {"model": "gircse-small", "query_steps": 3, "document_steps": 2}
 
 
 @pytest.fixture(scope="module")

@@ -27,6 +27,7 @@ from app.search.service import SearchService
 from app.testing import InMemoryVectorIndex, ToyEmbedder
 from app.types.documents import Point
 from app.types.search import SearchMode, SearchRequest
+from embedder.model_info import SHIPPED_MODELS
 
 CAT = "The cat sleeps on the sofa. It dreams of mice."
 RATES = "The bank raised interest rates. Savers were glad."
@@ -167,6 +168,16 @@ def test_other_model_is_refused_with_what_to_do(filled_application: Any) -> None
     services = filled_application.services
     other = SearchService(services.catalog, services.index, ToyEmbedder(fingerprint="toy-2"))
     with pytest.raises(FingerprintMismatchError, match="GIRCSE_MODEL"):
+        other.search(ask())
+
+
+def test_a_shipped_model_that_filled_a_collection_is_told_by_name(toy_services_factory: Any) -> None:
+    (mini,) = (fingerprint for fingerprint, name in SHIPPED_MODELS.items() if name == "gircse-mini")
+    application = toy_services_factory(embedder=ToyEmbedder(fingerprint=mini))
+    application.add("A text.")
+    services = application.services
+    other = SearchService(services.catalog, services.index, ToyEmbedder(fingerprint="toy-2"))
+    with pytest.raises(FingerprintMismatchError, match=rf"fingerprint {mini}, gircse-mini\)"):
         other.search(ask())
 
 

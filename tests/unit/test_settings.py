@@ -19,7 +19,7 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_defaults_need_no_environment() -> None:
     settings = load_settings()
-    assert (settings.model, settings.host, settings.port) == ("gircse-mini", "127.0.0.1", 7860)
+    assert (settings.model, settings.host, settings.port) == ("gircse-small", "127.0.0.1", 7860)
     assert settings.home.is_absolute()
     assert settings.catalog_url == f"sqlite:///{settings.home.as_posix()}/catalog.db"
 
@@ -69,7 +69,7 @@ def test_secrets_are_read_from_files(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     settings = load_settings()
     assert settings.qdrant_api_key is not None
     assert settings.qdrant_api_key.get_secret_value() == "from-a-file"
-    assert settings.model == "gircse-mini"  # no secret
+    assert settings.model == "gircse-small"  # no secret
 
 
 @pytest.mark.parametrize("content", [None, "", "\n"])

@@ -1,4 +1,4 @@
-"""What the shipped model promises: similarity at every step count, and words that follow the instruction."""
+"""What the shipped models with soft tokens promise: similarity at every step, and words that follow the instruction."""
 
 import json
 import re
@@ -24,16 +24,16 @@ INSTRUCTIONS = {"intent": "Represent the intention of this text.", "emotion": "R
 pytestmark = pytest.mark.xdist_group("other libraries")  # test_other_libraries has imported them
 
 
-@pytest.fixture(scope="module")
-def encoder():
-    return load_encoder("gircse-mini", device="cpu")
+@pytest.fixture(scope="module", params=["gircse-small", "gircse-mini"])
+def encoder(request):
+    return load_encoder(request.param, device="cpu")
 
 
 def test_after_0_steps_a_vector_is_that_of_sentence_transformers(encoder):
     """Of the base model, whatever the length: without an instruction retrieval is never worse than with it."""
     from sentence_transformers import SentenceTransformer  # takes seconds, and every process collects this file
 
-    base = SentenceTransformer(str(find_checkpoint("gircse-mini").base), device="cpu")
+    base = SentenceTransformer(str(find_checkpoint(encoder.name).base), device="cpu")
     texts = [SENTENCE, "7", "Straße, naïve — 北京 🚢", "A long one. " * 90]
     assert base.max_seq_length == encoder.contract.max_length
     expected = base.encode(texts, normalize_embeddings=True)
@@ -55,21 +55,44 @@ def test_similarity_holds_at_every_step_count(encoder, every, least):
     assert min(scores.values()) >= least, scores
 
 
-def top_words(encoder, instruction, count=10):
+def top_words(encoder, text, instruction, count=10):
     totals = {}
-    for step in encoder.refine(SENTENCE, instruction=instruction, steps=20).steps:
+    for step in encoder.refine(text, instruction=instruction).steps:
         for token in step.tokens:
             totals[token.token] = totals.get(token.token, 0.0) + token.probability
     ranked = sorted(totals, key=lambda word: -totals[word])
     return [word for word in ranked if not is_stop_word(word)][:count]
 
 
-def test_words_of_one_sentence_follow_the_instruction(encoder):
+def test_words_of_the_papers_sentence_follow_the_instruction():
+    encoder = load_encoder("gircse-mini", device="cpu")
     expected = json.loads((FIXTURES / "card_words.json").read_text(encoding="utf-8"))
-    words = {view: top_words(encoder, instruction) for view, instruction in INSTRUCTIONS.items()}
+    words = {view: top_words(encoder, SENTENCE, instruction) for view, instruction in INSTRUCTIONS.items()}
     assert len(set(words["intent"]) & set(words["emotion"])) <= 5, words
     for view, found in words.items():
         assert len(set(found) & set(expected[view])) >= 2, words
+
+
+ASKED = {
+    "We waited nine hours at the gate for our plane, it is an outrage.": {
+        "What does the writer feel?": {"anger", "angry", "outrage", "outraged", "fear", "disgust"},
+        "Which means of transport is it about?": {"plane", "flight", "airline", "gate", "airport", "aircraft"},
+    },
+    "In July the lake near our village dries up.": {
+        "Which season is it about?": {"summer", "july", "spring", "season"},
+        "What kind of landscape is described?": {"lake", "water", "dry", "desert", "drought"},
+    },
+}
+
+
+@pytest.mark.parametrize("text", ASKED)
+def test_first_words_of_the_default_are_what_was_asked_for_in_words_of_ones_own(text):
+    encoder = load_encoder("gircse-small", device="cpu")
+    found = {instruction: top_words(encoder, text, instruction, 4) for instruction in ASKED[text]}
+    for instruction, expected in ASKED[text].items():
+        assert set(found[instruction]) & expected, found
+    first, second = found.values()
+    assert first[0] != second[0], found
 
 
 @pytest.mark.parametrize("count", [100, pytest.param(1000, marks=pytest.mark.long)])
@@ -88,7 +111,7 @@ def test_no_word_that_is_shown_for_a_query_is_a_piece_of_one(encoder, count):
         rows = (encoder.words_of(recorder, row) for row in range(len(prompts)))
         shown |= {token.token for steps in rows for step in steps for token in step.tokens}
 
-    vocabulary = load_model_tokenizer("gircse-mini")
+    vocabulary = load_model_tokenizer(encoder.name)
     assert len(shown) > count
     assert {"military", "government", "water"} <= shown
     assert not shown & {"em", "eva", "imp", "fe", "po", "ar", "bio", "micro", "inter", "thor", "mal", "der"}
