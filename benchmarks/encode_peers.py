@@ -96,14 +96,14 @@ def with_dynamic_cache(model: Model, texts: Sequence[str], steps: int) -> Encode
         mask, cache = prompt.mask, DynamicCache(config=backbone.model.config)
         positions = (mask.long().cumsum(dim=1) - 1).clamp_min(0)
         states = backbone.forward(backbone.embed(prompt.ids), mask=mask, positions=positions, cache=cache)
-        generated = []
+        read, generated = _prompt_part(model, prompt, states), []
         for step in range(steps):
             soft_token = torch.softmax(backbone.logits(states[:, -1]).float(), dim=-1)
             mask = torch.cat([mask, mask.new_ones(len(mask), 1)], dim=1)
             inputs = backbone.embed_soft(soft_token)[:, None]
             states = backbone.forward(inputs, mask=mask, positions=positions[:, -1:] + step + 1, cache=cache)
             generated.append(states[:, -1].float())
-        return normalize(torch.stack(generated, dim=1).mean(dim=1), dim=-1)
+        return normalize(torch.stack(generated, dim=1).mean(dim=1) + read, dim=-1)
 
     return torch.inference_mode()(encode)
 
@@ -116,14 +116,23 @@ def without_cache(model: Model, texts: Sequence[str], steps: int) -> Encode:
         prompt = model.prompts(texts)
         inputs, mask, prompt_length = backbone.embed(prompt.ids), prompt.mask, prompt.ids.shape[1]
         states = _read_whole(backbone, inputs, mask, prompt_length)
+        read = _prompt_part(model, prompt, states)
         for _ in range(steps):
             soft_token = torch.softmax(backbone.logits(states[:, -1]).float(), dim=-1)
             inputs = torch.cat([inputs, backbone.embed_soft(soft_token)[:, None]], dim=1)
             mask = torch.cat([mask, mask.new_ones(len(mask), 1)], dim=1)
             states = _read_whole(backbone, inputs, mask, prompt_length)
-        return normalize(states[:, prompt_length:].float().mean(dim=1), dim=-1)
+        return normalize(states[:, prompt_length:].float().mean(dim=1) + read, dim=-1)
 
     return torch.inference_mode()(encode)
+
+
+def _prompt_part(model: Model, prompt: Prompt, states: Tensor) -> Tensor | float:
+    """What the states of prompts (B, N, D) add to the mean of the generated ones: their own mean, or nothing."""
+    if model.contract.pooling != "residual":
+        return 0.0
+    weights = prompt.mask[..., None].float()
+    return (states.float() * weights).sum(dim=1) / weights.sum(dim=1)
 
 
 def _read_whole(backbone: Backbone, inputs: Tensor, mask: Tensor, prompt_length: int) -> Tensor:

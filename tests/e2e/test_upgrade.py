@@ -1,4 +1,5 @@
-"""Data of the first release, brought up to date by this one: migrated, searched, served, filled further.
+"""Data of the first release, brought up to date by this one: migrated, searched, served, filled further, and brought
+over to the model that is the default now.
 
 The fixture is a GIRCSE_HOME as `gircse ingest` left it when the schema was 0001, and what its search found then.
 """
@@ -10,6 +11,7 @@ import sqlite3
 import tarfile
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,7 @@ THEN: list[dict[str, Any]] = json.loads((FIXTURES / "home-of-schema-0001.hits.js
 
 @pytest.fixture
 def old(gircse_factory: Callable[..., Gircse]) -> Gircse:
-    gircse = gircse_factory()
+    gircse = gircse_factory(settings={"GIRCSE_MODEL": "gircse-mini"})  # the default of then
     with tarfile.open(FIXTURES / "home-of-schema-0001.tar.xz") as archive:
         archive.extractall(gircse.home)  # our own; `filter` is not in every Python 3.11
     assert revision(gircse.home / "catalog.db") == "0001"
@@ -69,3 +71,13 @@ def test_a_home_of_the_first_schema_is_migrated_searched_and_served(old: Gircse,
         server.wait_until_idle("animals")
         wading = server.search("Herons fish in shallow water", collection="animals", steps=2)
         assert wading["hits"][0]["document"]["title"] == "heron"
+
+
+def test_what_the_former_default_filled_is_refused_by_name_until_it_is_brought_over(old: Gircse) -> None:
+    today = replace(old, settings={})
+    refused = today.call("search", QUERY, "-c", "animals", code=1).output
+    assert "gircse-mini) than the one in use, gircse-small" in " ".join(refused.split())
+    assert "gircse reindex animals" in refused
+    today.call("reindex", "animals")
+    found = json.loads(today.call("search", QUERY, "-c", "animals", "--json").stdout)
+    assert {hit["document"]["title"] for hit in found["hits"]} == {hit["title"] for hit in THEN}

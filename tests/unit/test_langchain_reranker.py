@@ -19,7 +19,7 @@ from app.search import value_syntax
 from app.search.text_reranking import rerank_texts
 from app.search.value_syntax import parse_values
 from app.wiring.embedding import LocalEmbedder
-from embedder import GircseEmbeddings, GircseReranker, TextError
+from embedder import DEFAULT_MODEL, GircseEmbeddings, GircseReranker, TextError
 from embedder.relevance import (
     INSTRUCTED_TEMPERATURE,
     MAX_PHRASES,
@@ -156,7 +156,7 @@ def test_values_are_read_in_the_plain_space_and_under_the_instruction(
     )
     scores = {each.page_content: each.metadata["relevance_score"] for each in found}
     assert [scores[each] for each in texts[1:]] == pytest.approx(expected.tolist(), abs=1e-5)
-    with closing(LocalEmbedder("gircse-mini", dtype="float32")) as embedder:
+    with closing(LocalEmbedder(DEFAULT_MODEL, dtype="float32")) as embedder:
         reranker = search_reranker.GircseReranker(embedder)
         answer = rerank_texts(
             embedder, reranker, texts[0], texts[1:], instruction=instruction, values=parse_values(written)

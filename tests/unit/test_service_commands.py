@@ -32,6 +32,7 @@ from app.errors import UnavailableError
 from app.runtime.service_socket import has_local_sockets, open_service_socket
 from app.settings import Settings
 from app.types.documents import Collection, DocumentState, JobKind, NewDocument
+from embedder.model_info import DEFAULT_MODEL
 
 pytestmark = pytest.mark.skipif(not has_local_sockets(), reason="this system has no sockets in folders")
 
@@ -132,7 +133,7 @@ def test_local_and_the_setting_do_without_the_service(run: Run, url: str, monkey
 
 def test_a_service_with_other_settings_is_not_asked(url: str, tmp_path: Path) -> None:
     assert find_service(Settings(home=tmp_path)) is not None
-    assert find_service(Settings(home=tmp_path, model="gircse-mini")) is not None
+    assert find_service(Settings(home=tmp_path, model=DEFAULT_MODEL)) is not None
     assert find_service(Settings(home=tmp_path, model="another")) is None
     assert find_service(Settings(home=tmp_path, database_url="sqlite:////elsewhere.db")) is None
     assert find_service(Settings(home=tmp_path, port=1)) is not None
