@@ -39,11 +39,15 @@ class PaddedPrefill:
             self._weights[prompt.mask] = torch.tensor(flat, device=prompt.mask.device)
         self._cache = backbone.new_cache()
 
+    def read_states(self) -> Tensor:
+        """Those of all places, pads among them (B, N, D)."""
+        positions = (self._mask.long().cumsum(dim=1) - 1).clamp_min(0)
+        inputs = self._backbone.embed(self._ids)
+        return self._backbone.forward(inputs, mask=self._mask, positions=positions, cache=self._cache)
+
     def read(self) -> tuple[Tensor, Tensor]:
         mask = self._mask
-        positions = (mask.long().cumsum(dim=1) - 1).clamp_min(0)
-        inputs = self._backbone.embed(self._ids)
-        states = self._backbone.forward(inputs, mask=mask, positions=positions, cache=self._cache)  # (B, N, D)
+        states = self.read_states()
         rows = torch.arange(mask.shape[0], device=mask.device)
         last = mask.shape[1] - 1 - mask.flip(1).long().argmax(dim=1)
         weights = self._weights.unsqueeze(-1)

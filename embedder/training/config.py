@@ -7,6 +7,7 @@ from pathlib import Path
 
 import yaml
 
+from embedder.pooling import PROMPT_POOLINGS
 from embedder.training.compute import DEVICES, PRECISIONS
 from embedder.training.data import DataError
 from embedder.training.sampling import Mixture
@@ -69,6 +70,8 @@ class TrainConfig:
     free_document_share: float = 0.5  # of the distillation weight, on documents whose queries carry an instruction
     grounding_weight: float = 0.0
     coverage_weight: float = 0.0  # against soft tokens that say again what earlier steps said
+    privileged_weight: float = 0.0  # λ2 of LaSER: queries read with their labels teach queries read alone; 10 in the paper
+    privileged_step_weight: float = 0.1  # λ3, of the divergence step by step
     false_negative_margin: float | None = None  # drops candidates that the base finds nearer than positive - margin
     matryoshka: tuple[int, ...] = ()  # dimensions that must do for a search, besides the whole vector
     tuning: str = "lora"  # or `full`: all weights of the body; or `head`: the soft head over a LoRA that stays as it is
@@ -115,6 +118,8 @@ class TrainConfig:
             )
         if self.plain_documents and (self.chunk_size is not None or not self.distillation_weight):
             raise ValueError("plain_documents needs distillation_weight above 0, and no chunk_size")
+        if self.privileged_weight and (self.chunk_size is not None or self.pooling in PROMPT_POOLINGS):
+            raise ValueError("privileged_weight needs a pooling of what is generated, and no chunk_size")
         if self.chunk_size is not None and self.chunk_size < 1:
             raise ValueError(f"chunk_size is {self.chunk_size}, but must be at least 1, or null for whole batches")
         taus = self.temperature if isinstance(self.temperature, tuple) else (self.temperature,)

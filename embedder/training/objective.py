@@ -23,6 +23,13 @@ from embedder.training.gradcache import backward_in_chunks
 from embedder.training.lora import folded_lora
 from embedder.training.losses import distillation, grounding, icr_loss, stepwise_info_nce, truncations, unlike_positive
 from embedder.training.model import refuse_gradient_checkpointing
+from embedder.training.privileged import (
+    PrivilegedReading,
+    gather_states,
+    privileged_terms,
+    privileged_texts,
+    step_places,
+)
 from embedder.training.sampling import Batch
 from embedder.training.words import Bags, WordIndex
 
@@ -39,6 +46,7 @@ class Terms:
     distillation: float
     grounding: float
     repetition: float
+    privileged: float  # both divergences of LaSER, unweighted
 
 
 @dataclass(slots=True)
@@ -60,11 +68,13 @@ class Embedded:
     """Some rows of a side, with gradient."""
 
     prefixes: Tensor  # z_1..z_K (B, K, D)
+    generated: Tensor  # g_1..g_K, L2-normalised (B, K, D); (B, 0, D) of what generates nothing
     mean_token: Tensor  # (B, n) over the soft vocabulary; zeros where nobody looks at it
     repetition: Tensor  # (B,)
 
     def split(self, sizes: Sequence[int]) -> list[Embedded]:
-        parts = (each.split(list(sizes)) for each in (self.prefixes, self.mean_token, self.repetition))
+        whole = (self.prefixes, self.generated, self.mean_token, self.repetition)
+        parts = (each.split(list(sizes)) for each in whole)
         return [Embedded(*part) for part in zip(*parts, strict=True)]
 
 
@@ -145,9 +155,13 @@ class Objective:
         for batch, pair in zip(batches, sides, strict=True):
             parts = [self._of_base(side, steps) if side.is_base else next(embedded) for side in pair]
             own = sum((self._own(batch, *each) for each in zip(pair, (0, 0), parts, strict=True)), torch.zeros(()))
-            found.append((*self._joint(batch, pair, torch.cat([part.prefixes for part in parts])), own))
-        joint, stepwise, distilled, own = (torch.stack(each).mean(0) for each in zip(*found, strict=True))
-        return _terms(joint + own @ self._own_weights, stepwise, distilled, own)
+            taught, divergences = self._privileged(batch, parts[0], parts[1], steps)
+            joint = self._joint(batch, pair, torch.cat([part.prefixes for part in parts]))
+            found.append((*joint, own, taught, divergences))
+        joint, stepwise, distilled, own, taught, divergences = (
+            torch.stack(each).mean(0) for each in zip(*found, strict=True)
+        )
+        return _terms(joint + own @ self._own_weights + taught, stepwise, distilled, own, divergences)
 
     def backward(self, batches: Sequence[Batch]) -> Terms:
         """Adds the batches' gradient to the parameters; that of one, in chunks of at most `chunk_size` texts where that
@@ -172,7 +186,7 @@ class Objective:
             for start in range(0, len(side.texts), size)
         ]
         joint, own = backward_in_chunks(chunks, joint_loss, own_weights=self._own_weights)
-        return _terms(joint + own @ self._own_weights, *seen[0], own)
+        return _terms(joint + own @ self._own_weights, *seen[0], own, own.new_zeros(()))
 
     def _sides(self, batches: Sequence[Batch]) -> list[tuple[Side, Side]]:
         """Queries and documents of every batch, with what the teacher makes of those that need it, in one pass."""
@@ -255,7 +269,8 @@ class Objective:
         """What the base makes of a side, the same after every step; it says nothing."""
         assert side.taught is not None
         none = side.taught.new_zeros(len(side.texts))
-        return Embedded(side.taught[:, None].expand(-1, max(steps, 1), -1), none[:, None], none)
+        prefixes = side.taught[:, None].expand(-1, max(steps, 1), -1)
+        return Embedded(prefixes, prefixes[:, :steps], none[:, None], none)
 
     def _embed(self, parts: Sequence[tuple[str, Sequence[str], bool]], steps: int) -> Embedded:
         """All texts of (instruction, texts, long) together: a step over few rows leaves the processor idle."""
@@ -274,10 +289,52 @@ class Objective:
                     steps=steps,
                     on_step=observer if self._watches_tokens else None,
                 )
-            embedded.append((pool_prefixes(states, self._config.pooling), observer.mean(), observer.repetition()))
+            pooled = pool_prefixes(states, self._config.pooling), normalize(states.generated, dim=-1)
+            embedded.append((*pooled, observer.mean(), observer.repetition()))
         order = torch.tensor([row for rows in groups for row in rows]).argsort()
         order = on_device(order, self._student.device)
         return Embedded(*(torch.cat(each)[order] for each in zip(*embedded, strict=True)))
+
+    def _privileged(
+        self, batch: Batch, queries: Embedded, documents: Embedded, steps: int
+    ) -> tuple[Tensor, Tensor]:
+        """What LaSER adds to a batch's loss (Eq 13), and its two divergences, summed."""
+        config = self._config
+        reading = self._read_privileged(batch, steps) if config.privileged_weight else None
+        if reading is None:
+            return queries.prefixes.new_zeros(()), queries.prefixes.new_zeros(())
+        found, rows = documents.prefixes[:, -1], reading.rows
+        whole, by_step = privileged_terms(reading, queries.prefixes[rows], queries.generated[rows], found)
+        # The positive of query i is document i, so that those without a reading go to the end.
+        others = torch.ones(len(found), dtype=torch.bool, device=rows.device).index_fill(0, rows, value=False)
+        order = torch.cat([rows, others.nonzero()[:, 0]])
+        allowed = on_device(torch.from_numpy(batch.allowed), rows.device)[rows][:, order]
+        contrast = stepwise_info_nce(
+            reading.final[:, None], found[order][:, None], temperature=config.temperature, allowed=allowed
+        )
+        added = contrast[0] + config.privileged_weight * whole + config.privileged_step_weight * by_step
+        return added, whole + by_step
+
+    def _read_privileged(self, batch: Batch, steps: int) -> PrivilegedReading | None:
+        """Queries read with what is known of them, in one pass; None where nothing is."""
+        texts = privileged_texts(batch.queries, batch.hints, batch.documents)
+        rows = [at for at, text in enumerate(texts) if text is not None]
+        if not rows:
+            return None
+        prompts = self._long_prompts if batch.long else self._prompts
+        alone = prompts.encode([batch.queries[at] for at in rows], batch.query_instruction)
+        whole = prompts.encode([text for text in texts if text is not None], batch.query_instruction)
+        places = [
+            step_places(min(len(query.ids), len(each.ids)), len(each.ids), steps=steps)
+            for query, each in zip(alone, whole, strict=True)
+        ]
+        prompt = pad([each.ids for each in whole], device=self._student.device)
+        with self._autocast(), folded_lora(self._student.model):
+            states = PaddedPrefill(self._student, prompt).read_states()
+        first = prompt.mask.long().argmax(dim=1).tolist()
+        at = [[start + place for place in each] for start, each in zip(first, places, strict=True)]
+        found = gather_states(states, at)
+        return PrivilegedReading(torch.tensor(rows, device=found.device), found[:, -1], found)
 
     def _distil(self, batch: Batch, sides: tuple[Side, Side], rows: Tensor) -> Tensor:
         embedded = rows.split([len(side.texts) for side in sides])
@@ -323,6 +380,7 @@ class Objective:
         return queries, self._words.bags([[(text, 1.0)] for text in batch.documents]).to(self._student.device, pieces)
 
 
-def _terms(total: Tensor, stepwise: Tensor, distilled: Tensor, own: Tensor) -> Terms:
+def _terms(total: Tensor, stepwise: Tensor, distilled: Tensor, own: Tensor, privileged: Tensor) -> Terms:
     grounded, repeated = own.detach().tolist()
-    return Terms(total, stepwise.detach().tolist(), float(distilled.detach()), grounded, repeated)
+    sums = float(distilled.detach()), grounded, repeated, float(privileged.detach())
+    return Terms(total, stepwise.detach().tolist(), *sums)

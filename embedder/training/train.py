@@ -209,6 +209,7 @@ class Trainer:
             "distillation": terms.distillation,
             "grounding": terms.grounding,
             "repetition": terms.repetition,
+            "privileged": terms.privileged,
             # How many of the K-1 transitions got worse, which is where the regulariser acts.
             "worse": sum(b > a for a, b in zip(terms.stepwise, terms.stepwise[1:], strict=False)),
         }
