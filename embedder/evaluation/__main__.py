@@ -20,7 +20,7 @@ from embedder.evaluation.evaluate import evaluate
 from embedder.evaluation.privacy import leak_table, measure_leaks, read_texts, soft_token_leak
 from embedder.evaluation.report import summarise, write_report
 from embedder.evaluation.seeds import write_seed_table
-from embedder.evaluation.systems import SYSTEMS, choose_systems, open_systems
+from embedder.evaluation.systems import SYSTEMS, choose_systems, open_systems, open_trained
 from embedder.evaluation.tasks import TASKS
 from embedder.training.card import fill_scores
 
@@ -39,6 +39,9 @@ example: gircse eval --data data/dev --train-data data/train --out results.json
 docs/how-to/evaluate-a-model.md tells the formats of data and results."""
 
 _SET_ROWS_HELP = "texts of a source in clustering, and to fit and to judge in classification (default: %(default)s)"
+
+_TRAINED_HELP = "with --systems: published models beside them, as the runs of a training matrix leave in adapter/"
+_TRAINED_STEPS_HELP = "of trained models that generate, a row for each (default: 5)"
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
@@ -72,6 +75,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     add("--alone", action="store_true", help="without MiniLM beside the model, where its figures stand in another file")
     add("--systems", nargs="+", default=(), metavar="NAME", help=f"all, or of these: {', '.join(SYSTEMS)}")
     add("--systems-steps", type=int, default=5, metavar="K", help="of systems that generate (default: %(default)s)")
+    add("--trained", nargs="+", type=Path, default=(), metavar="FOLDER", help=_TRAINED_HELP)
+    add("--trained-steps", type=int, nargs="+", default=(5,), metavar="K", help=_TRAINED_STEPS_HELP)
     add("--page", type=Path, help="with --systems: a Markdown page of the results, with a plot beside it")
     add("--seed", type=int, default=0, help="of the resamples (default: %(default)s)")
     return parser.parse_args(arguments)
@@ -112,6 +117,7 @@ def compare_systems(options: argparse.Namespace, tasks: list[str]) -> None:
     device = options.device or ("cuda" if torch.cuda.is_available() else "cpu")
     parts = load_parts(checkpoint, device=device, dtype=checkpoint.contract.dtype)
     systems = open_systems(choose_systems(options.systems), checkpoint, parts, steps=options.systems_steps)
+    systems += open_trained(options.trained, device=device, steps=options.trained_steps)
     config = replace(config_of(options), alone=True)
     results = evaluate(systems[0].encoder, config, tasks, options.out, systems=systems)
     if options.page:

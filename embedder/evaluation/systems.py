@@ -1,6 +1,7 @@
 """Systems of the field as choices over one loaded model: template, attention and pooling, and what is subtracted.
 
-None of them is trained here; a model's own adapter, where it has one, is read by all of them alike.
+None of them is trained here; a model's own adapter, where it has one, is read by all of them alike. Models that were
+trained as one of them stand beside them as they are.
 """
 
 from __future__ import annotations
@@ -8,16 +9,18 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 from tokenizers import Tokenizer
 
 from embedder.backbone import Backbone
-from embedder.checkpoint import Checkpoint
+from embedder.checkpoint import Checkpoint, load_encoder
 from embedder.contract import Contract
 from embedder.encoder import Encoder
 from embedder.errors import ContractError
 from embedder.evaluation.outcomes import Steps
+from embedder.pooling import PROMPT_POOLINGS
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +32,7 @@ class System:
     template: str | None = None
     attention: str | None = None
     pooling: str | None = None
+    temperature: float | None = None
     subtracted: float = 0.0
 
     def contract_of(self, contract: Contract) -> Contract:
@@ -42,8 +46,12 @@ class System:
             template=self.template or contract.template,
             attention=self.attention or contract.attention,
             pooling=self.pooling or contract.pooling,
+            temperature=self.temperature or contract.temperature,
         )
 
+
+_AS_TRAINED = System("trained", "its contract")
+_HARD = 1e-4  # at which a soft token is one word alone
 
 SYSTEMS = {
     system.name: system
@@ -55,6 +63,7 @@ SYSTEMS = {
         System("SGPT", "Muennighoff 2022", attention="causal", pooling="prompt_weighted_mean"),
         System("Echo", "Springer et al. 2024", template="echo", attention="causal", pooling="prompt_copy_mean"),
         System("PromptEOL", "Jiang et al. 2023", template="prompt_eol", attention="causal", pooling="prompt_last"),
+        System("Hard tokens", "InBedder, Peng et al. 2024", temperature=_HARD),
         System("GIRCSE - 0.5 instruction", "as CASE", subtracted=0.5),
         System("GIRCSE - 1.0 instruction", "as CASE", subtracted=1.0),
     )
@@ -90,8 +99,10 @@ class SystemEmbedder:
 
     has_steps = False
 
-    def __init__(self, system: System, encoder: Encoder, *, steps: int, batch_size: int = 32) -> None:
-        self.name = system.name
+    def __init__(
+        self, system: System, encoder: Encoder, *, steps: int, batch_size: int = 32, name: str | None = None
+    ) -> None:
+        self.name = name or system.name
         self.encoder = encoder
         self._subtracted = system.subtracted
         self.cost = Cost()
@@ -132,4 +143,23 @@ def open_systems(
             sight = backbone.decoder.with_sight(both_ways=contract.attention == "prefix")
             body = replace(body, decoder=sight)
         embedders.append(SystemEmbedder(system, Encoder(body, tokenizer, contract), steps=steps))
+    return embedders
+
+
+def open_trained(folders: Sequence[Path], *, device: str, steps: Sequence[int]) -> list[SystemEmbedder]:
+    """Models that were trained as a system, as their contracts say; those that generate, at each of `steps`.
+
+    Raises ContractError where two have one name.
+    """
+    embedders = []
+    for folder in folders:
+        encoder = load_encoder(str(folder), device=device)
+        generates = encoder.contract.pooling not in PROMPT_POOLINGS
+        for count in steps if generates else steps[:1]:
+            told = f", K = {count}" if generates and len(steps) > 1 else ""
+            name = f"{encoder.name}, trained{told}"
+            embedders.append(SystemEmbedder(_AS_TRAINED, encoder, steps=count, name=name))
+    names = [each.name for each in embedders]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise ContractError(f"Two of the trained models are called {twice[0]!r}. Give one of them another name.")
     return embedders

@@ -156,8 +156,8 @@ class Objective:
             parts = [self._of_base(side, steps) if side.is_base else next(embedded) for side in pair]
             own = sum((self._own(batch, *each) for each in zip(pair, (0, 0), parts, strict=True)), torch.zeros(()))
             taught, divergences = self._privileged(batch, parts[0], parts[1], steps)
-            joint = self._joint(batch, pair, torch.cat([part.prefixes for part in parts]))
-            found.append((*joint, own, taught, divergences))
+            rows = torch.cat([part.prefixes for part in parts])
+            found.append((*self._joint(batch, pair, rows), own, taught, divergences))
         joint, stepwise, distilled, own, taught, divergences = (
             torch.stack(each).mean(0) for each in zip(*found, strict=True)
         )
@@ -295,9 +295,7 @@ class Objective:
         order = on_device(order, self._student.device)
         return Embedded(*(torch.cat(each)[order] for each in zip(*embedded, strict=True)))
 
-    def _privileged(
-        self, batch: Batch, queries: Embedded, documents: Embedded, steps: int
-    ) -> tuple[Tensor, Tensor]:
+    def _privileged(self, batch: Batch, queries: Embedded, documents: Embedded, steps: int) -> tuple[Tensor, Tensor]:
         """What LaSER adds to a batch's loss (Eq 13), and its two divergences, summed."""
         config = self._config
         reading = self._read_privileged(batch, steps) if config.privileged_weight else None

@@ -29,7 +29,7 @@ class PrivilegedReading:
 def privileged_texts(
     queries: Sequence[str], hints: Sequence[Sequence[str]], documents: Sequence[str]
 ) -> list[str | None]:
-    """Queries with their hints; None where every hint stands among the documents: it would be the answer, no reading."""
+    """Queries with their hints; None where every hint stands among the documents: it would be the answer."""
     known = set(documents)
     said = ([hint for hint in each if hint not in known] for each in hints)
     return [f"{query}\n{', '.join(each)}" if each else None for query, each in zip(queries, said, strict=True)]

@@ -17,7 +17,14 @@ from embedder.contract import CONTRACT_FILE, hash_files
 from embedder.encoder import Encoder
 from embedder.errors import ContractError
 from embedder.evaluation.__main__ import main
-from embedder.evaluation.systems import SYSTEMS, SystemEmbedder, choose_systems, open_systems, without_instruction
+from embedder.evaluation.systems import (
+    SYSTEMS,
+    SystemEmbedder,
+    choose_systems,
+    open_systems,
+    open_trained,
+    without_instruction,
+)
 from embedder.prefill_start import start_prefill
 from embedder.prompts import Frame, PromptTokenizer
 from embedder.templates import TEMPLATES
@@ -118,6 +125,42 @@ def test_subtraction_takes_the_instruction_away(backbone: Backbone) -> None:
     assert ((less @ alone) < (whole @ alone)).all()
     bare = SystemEmbedder(SYSTEMS["GIRCSE - 0.5 instruction"], encoder, steps=3).embed(TEXTS, instruction="", steps=[])
     np.testing.assert_allclose(bare[None], encoder.encode_queries(TEXTS, instruction="", steps=3))
+
+
+def test_hard_tokens_are_the_words_that_greedy_decoding_gives(backbone: Backbone) -> None:
+    """Against transformers' own rereading of prompt and words, without cache (InBedder)."""
+    found = encoder_of(backbone, "Hard tokens").encode_queries(TEXTS, instruction="the topic", steps=3)
+    for text, vector in zip(TEXTS, found, strict=True):
+        ids = tiny_tokenizer().encode(f"Instruct: the topic\nQuery:{text}", add_special_tokens=False).ids
+        states = []
+        for _ in range(3):
+            ids.append(int(backbone.head(states_of(backbone, ids)[-1]).argmax()))
+            states.append(states_of(backbone, ids)[-1])
+        expected = torch.nn.functional.normalize(torch.stack(states).mean(dim=0), dim=0)
+        np.testing.assert_allclose(vector, expected.detach().numpy(), atol=1e-4, rtol=0)
+
+
+def trained_model(folder: Path, name: str, **changes: str) -> Path:
+    save_tiny_model(folder, "llama")
+    said = replace(find_checkpoint(str(folder)).contract, name=name, base=".", base_files=hash_files(folder), **changes)
+    (folder / CONTRACT_FILE).write_text(said.to_json())
+    return folder
+
+
+def test_trained_models_stand_beside_the_systems_at_every_step_count(tmp_path: Path) -> None:
+    generating = trained_model(tmp_path / "a", "soft")
+    reading = trained_model(tmp_path / "b", "eos", pooling="prompt_last")
+    found = open_trained([generating, reading], device="cpu", steps=[1, 4])
+    assert [each.name for each in found] == ["soft, trained, K = 1", "soft, trained, K = 4", "eos, trained"]
+    vectors = [each.embed(TEXTS, instruction="the topic", steps=[])[None] for each in found]
+    encoder = load_encoder(str(generating))
+    for steps, given in zip((1, 4), vectors[:2], strict=True):
+        np.testing.assert_allclose(
+            given, encoder.encode_queries(TEXTS, instruction="the topic", steps=steps), atol=1e-6
+        )
+    assert np.abs(vectors[0] - vectors[1]).max() > 1e-3
+    with pytest.raises(ContractError, match="called 'soft, trained'"):
+        open_trained([generating, generating], device="cpu", steps=[1])
 
 
 def test_every_system_has_a_fingerprint_of_its_own_and_can_be_served(tmp_path: Path) -> None:
