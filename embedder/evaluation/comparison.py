@@ -18,6 +18,7 @@ from embedder.evaluation.scoring import replicates_of
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt
+from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
 
 _Key = tuple[str, str, str]  # measure, metric, condition
 _Figures = dict[_Key, dict[str, np.ndarray]]  # system -> replicates, the first the figure itself
@@ -122,6 +123,9 @@ def _plot(figures: _Figures, names: Sequence[str], costs: Mapping[str, Any], pic
                 low, high = found.value - found.low, found.high - found.value
                 panel.errorbar(_cost(costs[name]), found.value, yerr=[[low], [high]], fmt="o", capsize=3, label=name)
         panel.set(xlabel="processor time per text, ms", ylabel=f"{key[0]}, {key[1]}", xscale="log")
+        panel.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        panel.xaxis.set_major_formatter(ScalarFormatter())
+        panel.xaxis.set_minor_formatter(NullFormatter())
         panel.grid(alpha=0.3)
     drawn.legend(*panels[0][0].get_legend_handles_labels(), loc="outside right center", frameon=False)
     drawn.savefig(picture, dpi=100)
