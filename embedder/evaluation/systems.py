@@ -50,7 +50,6 @@ class System:
         )
 
 
-_AS_TRAINED = System("trained", "its contract")
 _HARD = 1e-4  # at which a soft token is one word alone
 
 SYSTEMS = {
@@ -99,10 +98,8 @@ class SystemEmbedder:
 
     has_steps = False
 
-    def __init__(
-        self, system: System, encoder: Encoder, *, steps: int, batch_size: int = 32, name: str | None = None
-    ) -> None:
-        self.name = name or system.name
+    def __init__(self, system: System, encoder: Encoder, *, steps: int, batch_size: int = 32) -> None:
+        self.name = system.name
         self.encoder = encoder
         self._subtracted = system.subtracted
         self.cost = Cost()
@@ -157,8 +154,8 @@ def open_trained(folders: Sequence[Path], *, device: str, steps: Sequence[int]) 
         generates = encoder.contract.pooling not in PROMPT_POOLINGS
         for count in steps if generates else steps[:1]:
             told = f", K = {count}" if generates and len(steps) > 1 else ""
-            name = f"{encoder.name}, trained{told}"
-            embedders.append(SystemEmbedder(_AS_TRAINED, encoder, steps=count, name=name))
+            system = System(f"{encoder.name}, trained{told}", "as its contract has it")
+            embedders.append(SystemEmbedder(system, encoder, steps=count))
     names = [each.name for each in embedders]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise ContractError(f"Two of the trained models are called {twice[0]!r}. Give one of them another name.")

@@ -70,9 +70,7 @@ class TrainConfig:
     free_document_share: float = 0.5  # of the distillation weight, on documents whose queries carry an instruction
     grounding_weight: float = 0.0
     coverage_weight: float = 0.0  # against soft tokens that say again what earlier steps said
-    privileged_weight: float = (
-        0.0  # λ2 of LaSER: queries read with their labels teach queries read alone; 10 in the paper
-    )
+    privileged_weight: float = 0.0  # λ2 of LaSER: a query read with its labels teaches the query read alone; e.g. 10
     privileged_step_weight: float = 0.1  # λ3, of the divergence step by step
     false_negative_margin: float | None = None  # drops candidates that the base finds nearer than positive - margin
     matryoshka: tuple[int, ...] = ()  # dimensions that must do for a search, besides the whole vector

@@ -329,10 +329,8 @@ class Objective:
         prompt = pad([each.ids for each in whole], device=self._student.device)
         with self._autocast(), folded_lora(self._student.model):
             states = PaddedPrefill(self._student, prompt).read_states()
-        first = prompt.mask.long().argmax(dim=1).tolist()
-        at = [[start + place for place in each] for start, each in zip(first, places, strict=True)]
-        found = gather_states(states, at)
-        return PrivilegedReading(torch.tensor(rows, device=found.device), found[:, -1], found)
+        # Pads stand on the right, so that a token's place is its column.
+        return PrivilegedReading(torch.tensor(rows, device=states.device), gather_states(states, places))
 
     def _distil(self, batch: Batch, sides: tuple[Side, Side], rows: Tensor) -> Tensor:
         embedded = rows.split([len(side.texts) for side in sides])

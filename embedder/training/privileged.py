@@ -22,8 +22,12 @@ class PrivilegedReading:
     """Of the queries of a batch, all L2-normalised."""
 
     rows: Tensor  # (n,) which queries have one
-    final: Tensor  # v* of Eq 7, the last state (n, D)
     steps: Tensor  # h^E of Eq 12: states after a share i/K of what the query alone does not say (n, K, D)
+
+    @property
+    def final(self) -> Tensor:
+        """v* of Eq 7, the state where all has been read (n, D)."""
+        return self.steps[:, -1]
 
 
 def privileged_texts(
