@@ -14,18 +14,19 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from embedder.errors import ContractError
+from embedder.heads import TRAINED_WHOLE
 
 WEIGHTS_FILE, CONFIG_FILE = "adapter_model.safetensors", "adapter_config.json"
 
 _PREFIX = "base_model.model."
 _A, _B = ".lora_A.weight", ".lora_B.weight"
-_HEAD = "soft_head."
+_WHOLE = tuple(f"{name}." for name in TRAINED_WHOLE)
 # What adapter_config.json may say of plain LoRA: W + alpha / r · BA, and a soft head saved whole.
 _PLAIN: Mapping[str, tuple[object, ...]] = {
     "peft_type": ("LORA",),
     "bias": ("none",),
     "init_lora_weights": (True, False, "gaussian"),  # others change the base, too
-    "modules_to_save": (None, [], ["soft_head"]),
+    "modules_to_save": (None, [], *([name] for name in TRAINED_WHOLE), list(TRAINED_WHOLE)),
 }
 _UNSET: tuple[object, ...] = (None, False, [], {})
 # Says how it was trained or which layers it has, which their names in the file say as well.
@@ -81,7 +82,7 @@ def _is_plain_config(config: Mapping[str, Any]) -> bool:
 
 def _is_plain_weight(name: str, others: Collection[str]) -> bool:
     """others: the layers that are not linear."""
-    return name.startswith(_HEAD) or (name.endswith((_A, _B)) and name[: -len(_A)] not in others)
+    return name.startswith(_WHOLE) or (name.endswith((_A, _B)) and name[: -len(_A)] not in others)
 
 
 @torch.no_grad()
@@ -91,6 +92,8 @@ def _fold(model: nn.Module, weights: Mapping[str, Tensor], *, scaling: float) ->
             layer = name.removesuffix(_A)
             weight = model.get_parameter(f"{layer}.weight")
             weight.copy_(weight.float() + scaling * (weights[layer + _B].float() @ a.float()))
-    head = {name.removeprefix(_HEAD): tensor for name, tensor in weights.items() if name.startswith(_HEAD)}
-    if head:
-        model.get_submodule("soft_head").load_state_dict(head)
+    for prefix in _WHOLE:
+        own = {name.removeprefix(prefix): tensor for name, tensor in weights.items() if name.startswith(prefix)}
+        module = prefix.removesuffix(".")
+        if own or (module == "context_projection" and hasattr(model, module)):  # which only an adapter holds
+            model.get_submodule(module).load_state_dict(own)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import importlib.metadata
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
@@ -24,7 +24,7 @@ from embedder.decoder import Decoder
 from embedder.errors import ContractError, ModelNotFoundError
 from embedder.gguf_source import find_parts
 from embedder.gpu.cuda_graphs import GraphedDecoder
-from embedder.heads import SoftHead, attach_soft_head
+from embedder.heads import SoftHead, attach_context_projection, attach_soft_head
 from embedder.layouts import UnknownLayoutError, read_layout, with_products
 from embedder.model_packages import joined_model
 from embedder.vocabulary import build_vocabulary
@@ -63,6 +63,7 @@ class Backbone:
     embedding_scale: float = 1.0  # what the family multiplies rows of E by where they are inputs (Gemma: sqrt(D))
     decoder: Decoder | None = None  # reads without pads; None while training, and where the layout is another
     base: Backbone | None = None  # the same without its adapter, where it was asked for
+    context: Callable[[Sequence[Sequence[int]]], Tensor] | None = None  # C of prompts (B, D), where they have one
 
     @property
     def hidden_size(self) -> int:
@@ -90,8 +91,16 @@ class Backbone:
         cache: DynamicCache = import_module("embedder.pretrained").DynamicCache(config=self.model.config)
         return cache
 
-    def embed(self, ids: Tensor) -> Tensor:
-        return self.embedding(ids)  # (B, N, D)
+    def embed(self, ids: Tensor, contexts: Tensor | None = None) -> Tensor:
+        """(…, D) of ids (…). contexts: the inputs of the negative ids (n, D), the slots of contextual tokens."""
+        if contexts is None:
+            return self.embedding(ids)
+        inputs = self.embedding(ids.clamp_min(0))
+        return inputs.index_put((ids < 0,), contexts.to(inputs.dtype))
+
+    def contexts_of(self, prompts: Sequence[Sequence[int]]) -> Tensor | None:
+        """The contextual tokens of prompts (B, D), with gradient where it is enabled; None where they have none."""
+        return None if self.context is None else self.context(prompts)
 
     def embed_soft(self, soft_token: Tensor) -> Tensor:
         """d = s @ E (Eq 6), scaled as rows of E are: (B, n) -> (B, D), in the weights' dtype."""
@@ -193,14 +202,18 @@ def load_backbone(
     top_entries: int | None = None,
     cuda_graphs: bool = False,
     keep_base: bool = False,
+    context_size: int | None = None,
 ) -> Backbone:
     """Loads base weights, merges the adapter and moves the model to `device` and `dtype`. Raises ContractError where
     int8 or top entries are asked for and the decoder of ours cannot read the model.
 
     keep_base: so that the base can be read by itself, too, at the cost of its layers in memory.
+    context_size: of the states that a contextual token is projected from; the adapter holds the projection.
     """
     model: Any = _load_model(base, with_soft_head=with_soft_head, adapter=adapter, dtype=dtype)
     base_model: Any = copy_of_layers(model) if keep_base and adapter is not None else None
+    if context_size is not None:
+        attach_context_projection(model, context_size)
     if adapter is not None:
         model = merge_adapter(model, adapter)
     model = model.to(device=device, dtype=DTYPES[dtype]).eval().requires_grad_(False)

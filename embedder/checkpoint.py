@@ -22,6 +22,7 @@ from embedder.backbone import (
     release_body,
 )
 from embedder.bare_encoder import load_bare_encoder
+from embedder.context_token import load_context_encoder, with_context
 from embedder.contract import Contract, hash_files, read_contract, verify_files
 from embedder.encoder import Encoder
 from embedder.errors import ContractError, ModelNotFoundError
@@ -48,6 +49,7 @@ class Checkpoint:
     contract: Contract
     base: Path
     adapter: Path | None
+    context: Path | None = None  # files of the encoder of contextual tokens
 
 
 def find_checkpoint(model: str) -> Checkpoint:
@@ -68,7 +70,11 @@ def find_checkpoint(model: str) -> Checkpoint:
     verify_weights(base, contract.base_files)
     if adapter is not None:
         verify_files(adapter, contract.adapter_files)
-    return Checkpoint(contract, base, adapter)
+    context = None
+    if contract.context_encoder is not None:
+        context = locate_model(_relative_to(contract.context_encoder, folder))
+        verify_weights(context, contract.context_files)
+    return Checkpoint(contract, base, adapter, context)
 
 
 def _relative_to(base: str, folder: Path) -> str:
@@ -234,6 +240,9 @@ def load_parts(
     if checkpoint.contract.head == "none":
         bare = load_bare_encoder(checkpoint.base, adapter=checkpoint.adapter, device=device, dtype=dtype)
         return bare, load_tokenizer(checkpoint.base)
+    context = None
+    if checkpoint.context is not None:
+        context = load_context_encoder(checkpoint.context, device=device, dtype=dtype)
     backbone = load_backbone(
         checkpoint.base,
         attention=checkpoint.contract.attention,
@@ -244,11 +253,15 @@ def load_parts(
         top_entries=top_entries,
         cuda_graphs=cuda_graphs,
         keep_base=checkpoint.contract.plain_pooling is not None,
+        context_size=None if context is None else context.backbone.hidden_size,
     )
     folder = checkpoint.base
     if checkpoint.adapter is not None and (checkpoint.adapter / "tokenizer.json").is_file():
         folder = checkpoint.adapter
-    return backbone, load_tokenizer(folder)
+    tokenizer = load_tokenizer(folder)
+    if context is not None:
+        backbone = with_context(backbone, context, tokenizer, checkpoint.contract.template)
+    return backbone, tokenizer
 
 
 def chosen_dtype(dtype: str, *, default: str, device: str) -> str:

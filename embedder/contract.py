@@ -53,17 +53,23 @@ class Contract:
     default_query_instruction: str = ""
     default_document_instruction: str = ""
     plain_pooling: str | None = None  # of the base alone, where it is an embedder: the vector after 0 steps
+    context_encoder: str | None = None  # gives the contextual token of a template that has one; named as `base` is
+    context_files: Mapping[str, str] = field(default_factory=dict)
     golden: tuple[Golden, ...] = field(default=())
 
     def __post_init__(self) -> None:
-        _check_choice("template", self.template, TEMPLATES)
         _check_choice("attention", self.attention, ATTENTIONS)
         _check_choice("pooling", self.pooling, POOLINGS)
         _check_choice("head", self.head, HEADS)
+        check_context(self.template, self.pooling, self.context_encoder, f"Contract of {self.name!r}")
         if self.plain_pooling is not None:
             _check_choice("plain_pooling", self.plain_pooling, PROMPT_POOLINGS)
         if self.head == "none" and not (self.pooling in PROMPT_POOLINGS and self.plain_pooling):
             raise ContractError(f"Contract of {self.name!r}: without a head, both poolings are of the prompt.")
+        if self.context_encoder and (self.plain_pooling or self.head == "none"):
+            raise ContractError(
+                f"Contract of {self.name!r}: a contextual token is for decoders, without a plain pooling."
+            )
         least = {"max_length": 1, "dimension": 1} | dict.fromkeys(_DEFAULT_STEPS, self.min_steps)
         for name, minimum in least.items():
             if getattr(self, name) < minimum:
@@ -102,10 +108,15 @@ class Contract:
             "max_length": self.max_length,
             "dimension": self.dimension,
         }
+        if self.context_encoder:
+            canonical_form["context"] = dict(self.context_files)
         return hashlib.sha256(json.dumps(canonical_form, sort_keys=True).encode()).hexdigest()[:32]
 
     def to_json(self) -> str:
-        return json.dumps(asdict(self), indent=2, ensure_ascii=False) + "\n"
+        plain = asdict(self)
+        if not self.context_encoder:  # so that versions before it read what has none
+            plain = {name: value for name, value in plain.items() if not name.startswith("context_")}
+        return json.dumps(plain, indent=2, ensure_ascii=False) + "\n"
 
 
 def resolve_defaults(contract: Contract, role: str, instruction: str | None, steps: int | None) -> tuple[str, int]:
@@ -119,6 +130,16 @@ def resolve_defaults(contract: Contract, role: str, instruction: str | None, ste
         instruction = default_instruction if steps else ""
     # What reads a prompt and generates nothing has but its base for a text alone.
     return instruction, 0 if contract.head == "none" and not instruction else steps
+
+
+def check_context(template: str, pooling: str, encoder: str | None, subject: str) -> None:
+    """Raises ContractError unless template, pooling and encoder all have a contextual token, or none of them."""
+    _check_choice("template", template, TEMPLATES)
+    if TEMPLATES[template].has_context != bool(encoder):
+        told = "needs a context_encoder" if encoder is None else f"has no place for that of {encoder!r}"
+        raise ContractError(f"{subject}: template {template!r} {told}.")
+    if pooling == "context_last" and not encoder:
+        raise ContractError(f"{subject}: pooling 'context_last' needs a template with a contextual token.")
 
 
 def _check_choice(name: str, value: str, known: Mapping[str, object] | tuple[str, ...]) -> None:

@@ -1,4 +1,4 @@
-"""The small trained head that lets a masked-language encoder (BERT layout) speak soft tokens."""
+"""Small modules that are trained from scratch beside a model, and saved whole with its adapter."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+# The names by which adapters save them.
+TRAINED_WHOLE = ("soft_head", "context_projection")
 SOFT_HEAD_FILE = "soft_head.safetensors"  # of a model that was trained whole; an adapter holds its own
 
 
 class SoftHead(nn.Module):
-    """Projects a state onto the tied vocabulary, and marks generated positions.
+    """Lets a masked-language encoder (BERT layout) speak soft tokens: projects a state onto the tied vocabulary, and
+    marks generated positions.
 
     logits = LayerNorm(h + W2·gelu(W1·h)) @ E[pieces]ᵀ + bias. PEFT saves modules and not bare parameters, so pieces,
     transform, bias and the learned vector that is added to every soft token's embedding live in this one module; E is
@@ -39,6 +42,23 @@ class SoftHead(nn.Module):
         """state (B, D), embedding E[pieces] (n, D) -> logits (B, n)."""
         transformed = self.norm(state + self.outer(F.gelu(self.inner(state))))
         return F.linear(transformed, embedding, self.bias)
+
+
+class ContextProjection(nn.Module):
+    """Causal2Vec's C = gelu(h W1ᵀ) W2ᵀ (Lin et al. 2025, Eq 1): states of an encoder (B, k) to embeddings (B, D)."""
+
+    def __init__(self, encoder_size: int, hidden_size: int) -> None:
+        super().__init__()
+        self.inner = nn.Linear(encoder_size, hidden_size, bias=False)
+        self.outer = nn.Linear(hidden_size, hidden_size, bias=False)
+
+    def forward(self, states: Tensor) -> Tensor:
+        return self.outer(F.gelu(self.inner(states)))
+
+
+def attach_context_projection(model: Any, encoder_size: int) -> None:
+    """An untrained one, in fp32, under the name that adapters save it by."""
+    model.context_projection = ContextProjection(encoder_size, model.config.hidden_size)
 
 
 def attach_soft_head(model: Any, base: Path, pieces: Tensor | None) -> None:

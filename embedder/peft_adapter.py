@@ -11,6 +11,7 @@ from peft.tuners.tuners_utils import BaseTunerLayer
 from torch import nn
 
 from embedder.causal_model import loading_quietly
+from embedder.heads import TRAINED_WHOLE
 from embedder.pretrained import PreTrainedModel
 
 
@@ -30,8 +31,8 @@ def merge_with_peft(model: PreTrainedModel, folder: Path) -> PreTrainedModel:
 
 
 def lora_config(model: PreTrainedModel, *, rank: int, alpha: int, dropout: float) -> LoraConfig:
-    """LoRA on every linear layer of the body; the soft head, where there is one, is trained and saved whole."""
-    head_parts = ("cls", "soft_head", "lm_head")
+    """LoRA on every linear layer of the body; what is trained from scratch is trained and saved whole."""
+    head_parts = ("cls", "lm_head", *TRAINED_WHOLE)
     targets = sorted(
         name
         for name, layer in model.named_modules()
@@ -42,6 +43,6 @@ def lora_config(model: PreTrainedModel, *, rank: int, alpha: int, dropout: float
         lora_alpha=alpha,
         lora_dropout=dropout,
         target_modules=targets,
-        modules_to_save=["soft_head"] if hasattr(model, "soft_head") else None,
+        modules_to_save=[name for name in TRAINED_WHOLE if hasattr(model, name)] or None,
         task_type=None,
     )

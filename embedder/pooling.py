@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor, arange, cumsum
+from torch import Tensor, arange, cat, cumsum
 from torch.nn.functional import normalize
 
 from embedder.errors import TextError
@@ -11,8 +11,14 @@ from embedder.refine import RefinedStates
 
 # The baselines generate nothing: Causal-EOS pools the prompt's last state, Bidirectional-Avg their mean (paper 4.1).
 # Without training: SGPT weighs states by their places; Echo takes those of the second copy, which saw all of the first.
-PROMPT_POOLINGS = ("prompt_last", "prompt_mean", "prompt_weighted_mean", "prompt_copy_mean")
+# Causal2Vec concatenates the states of its contextual token and of the last one (2 D).
+PROMPT_POOLINGS = ("prompt_last", "prompt_mean", "prompt_weighted_mean", "prompt_copy_mean", "context_last")
 POOLINGS = ("mean", "last", "residual", *PROMPT_POOLINGS)
+
+
+def embedding_size(pooling: str, hidden_size: int) -> int:
+    """Dimensions of what is pooled."""
+    return 2 * hidden_size if pooling == "context_last" else hidden_size
 
 
 def check_tolerance(tolerance: float | None) -> None:
@@ -36,9 +42,12 @@ def step_distances(prefixes: Tensor) -> Tensor:
 
 
 def pool_prefixes(states: RefinedStates, pooling: str) -> Tensor:
-    """Embeddings z_1..z_K, each L2-normalised: (B, K, D); (B, 1, D) for the poolings that look at the prompt alone."""
+    """Embeddings z_1..z_K, each L2-normalised: (B, K, D); for the poolings that look at the prompt alone (B, 1, D), or
+    (B, 1, 2 D) of two states."""
     if pooling == "prompt_last":
         return normalize(states.prompt_last.float(), dim=-1)[:, None]
+    if pooling == "context_last":  # whose weighted mean is the state of the contextual token alone
+        return normalize(cat([states.prompt_mean, states.prompt_last.float()], dim=-1), dim=-1)[:, None]
     if pooling in PROMPT_POOLINGS:
         return normalize(states.prompt_mean, dim=-1)[:, None]
     generated = states.generated

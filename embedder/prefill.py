@@ -27,8 +27,18 @@ class Prompt:
 class PaddedPrefill:
     """Through transformers: for training, where gradients and adapters are needed, and for bodies of other layouts."""
 
-    def __init__(self, backbone: Backbone, prompt: Prompt, *, weights: Sequence[Sequence[float]] | None = None) -> None:
-        """weights: of each token's state in the mean, prompt by prompt; None: all the same."""
+    def __init__(
+        self,
+        backbone: Backbone,
+        prompt: Prompt,
+        *,
+        weights: Sequence[Sequence[float]] | None = None,
+        contexts: Tensor | None = None,
+    ) -> None:
+        """weights: of each token's state in the mean, prompt by prompt; None: all the same.
+
+        contexts: the contextual token of each prompt (B, D), where its template has one.
+        """
         self._backbone = backbone
         self._ids = prompt.ids
         self._mask = prompt.mask
@@ -37,12 +47,13 @@ class PaddedPrefill:
         if weights is not None:
             flat = [each for row in weights for each in row]
             self._weights[prompt.mask] = torch.tensor(flat, device=prompt.mask.device)
+        self._contexts = contexts
         self._cache = backbone.new_cache()
 
     def read_states(self) -> Tensor:
         """Those of all places, pads among them (B, N, D)."""
         positions = (self._mask.long().cumsum(dim=1) - 1).clamp_min(0)
-        inputs = self._backbone.embed(self._ids)
+        inputs = self._backbone.embed(self._ids, self._contexts)
         return self._backbone.forward(inputs, mask=self._mask, positions=positions, cache=self._cache)
 
     def read(self) -> tuple[Tensor, Tensor]:
@@ -84,6 +95,7 @@ class PackedPrefill:
         *,
         steps: int,
         weights: Sequence[Sequence[float]] | None = None,
+        contexts: Tensor | None = None,
         between_parts: Callable[[], None] | None = None,
     ) -> None:
         order = sorted(range(len(ids)), key=lambda row: -len(ids[row]))
@@ -98,6 +110,7 @@ class PackedPrefill:
         self._weights = None if flat is None else torch.tensor(flat, device=device)  # (N,)
         is_sorted = order == list(range(len(ids)))
         self._order = None if is_sorted else torch.tensor(order, device=device)
+        self._contexts = contexts if contexts is None or is_sorted else contexts[self._order]
         self._backbone = backbone
         self._decoder = decoder
         self._run = decoder.start(
@@ -105,7 +118,7 @@ class PackedPrefill:
         )
 
     def read(self) -> tuple[Tensor, Tensor]:
-        states = self._run.read(self._backbone.embed(self._tokens))  # (N, D)
+        states = self._run.read(self._backbone.embed(self._tokens, self._contexts))  # (N, D)
         shared, own = states[: self._shared], states[self._shared :]
         last = own[self._own.cumsum(dim=0) - 1]
         rows = torch.repeat_interleave(torch.arange(len(self._own), device=states.device), self._own)
@@ -139,5 +152,6 @@ def _shared_tokens(ids: Sequence[Sequence[int]]) -> int:
     Token ids are compared, not text: where instruction and text meet, a tokenizer may join characters of both.
     """
     first, most = ids[0], min(len(each) for each in ids) - 1
-    count = next((at for at in range(most) if any(each[at] != first[at] for each in ids)), most)
+    # A contextual token is another in every prompt, whose slots look alike.
+    count = next((at for at in range(most) if first[at] < 0 or any(each[at] != first[at] for each in ids)), most)
     return count if len(ids) > 1 and count >= _LEAST_SHARED else 0

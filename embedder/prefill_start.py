@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from embedder.backbone import Backbone
 from embedder.batching import pad
 from embedder.prefill import PackedPrefill, PaddedPrefill
-from embedder.prompts import Frame
+from embedder.prompts import CONTEXT_SLOT, Frame
 from embedder.refine import Reader
 
 
@@ -22,19 +22,44 @@ def start_prefill(
     between_parts: Callable[[], None] | None = None,
 ) -> Reader:
     """Packed where the decoder of ours reads the model, else padded, which is never interrupted `between_parts`."""
-    weights = prompt_weights(pooling, [len(ids) for ids in prompts], frame)
     if backbone.decoder is not None:
         if backbone.device.type != "cpu":
             between_parts = None  # there kernels are started ahead, and nothing is won
         return PackedPrefill(
-            backbone, backbone.decoder, prompts, steps=steps, weights=weights, between_parts=between_parts
+            backbone,
+            backbone.decoder,
+            prompts,
+            steps=steps,
+            weights=prompt_weights(pooling, prompts, frame),
+            contexts=backbone.contexts_of(prompts),
+            between_parts=between_parts,
         )
     side = "left" if backbone.has_windows else padding_side
-    return PaddedPrefill(backbone, pad(prompts, device=backbone.device, side=side), weights=weights)
+    return padded_prefill(backbone, prompts, pooling=pooling, frame=frame, padding_side=side)
 
 
-def prompt_weights(pooling: str, lengths: Sequence[int], frame: Frame) -> list[list[float]] | None:
+def padded_prefill(
+    backbone: Backbone,
+    prompts: Sequence[Sequence[int]],
+    *,
+    pooling: str,
+    frame: Frame,
+    padding_side: str = "right",
+) -> PaddedPrefill:
+    """Through transformers' modules, with gradient where it is enabled."""
+    return PaddedPrefill(
+        backbone,
+        pad(prompts, device=backbone.device, side=padding_side),
+        weights=prompt_weights(pooling, prompts, frame),
+        contexts=backbone.contexts_of(prompts),
+    )
+
+
+def prompt_weights(pooling: str, prompts: Sequence[Sequence[int]], frame: Frame) -> list[list[float]] | None:
     """What each state of a prompt weighs in its mean, prompt by prompt; None where all weigh the same."""
+    if pooling == "context_last":
+        return [[float(each == CONTEXT_SLOT) for each in ids] for ids in prompts]
+    lengths = [len(ids) for ids in prompts]
     if pooling == "prompt_weighted_mean":
         return [[float(place) for place in range(1, length + 1)] for length in lengths]
     if pooling == "prompt_copy_mean":

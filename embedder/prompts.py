@@ -10,10 +10,14 @@ from pathlib import Path
 
 from tokenizers import Tokenizer
 
-from embedder.errors import ModelNotFoundError, TextError
+from embedder.errors import ContractError, ModelNotFoundError, TextError
 from embedder.templates import Template
 
 logger = logging.getLogger(__name__)
+
+CONTEXT_SLOT = -1  # stands for the contextual token among a prompt's ids; its embedding is no row of E
+# By the names that families give their end-of-text token; the first that a vocabulary has.
+_END_TOKENS = ("<eos>", "</s>", "<|endoftext|>", "<|end_of_text|>", "[SEP]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +71,7 @@ class PromptTokenizer:
         self._report_cuts = report_cuts  # training cuts on purpose
         # Tokens that instruction and template may take; half, unless training with short prompts needs more.
         self._max_instruction = max_length // 2 if max_instruction is None else max_instruction
-        self.frame = _frame_of(tokenizer, template)
+        self.frame = frame_of(tokenizer, template)
 
     @property
     def vocabulary(self) -> Tokenizer:
@@ -78,11 +82,7 @@ class PromptTokenizer:
         for index, text in enumerate(texts):
             check_text(text, f"Text {index}")
         self._check_instruction(instruction)
-        prompts = [self._template.render(instruction, text) for text in texts]
-        encoded = [
-            self.frame.around(each.ids, max_length=self.max_length)
-            for each in self._tokenizer.encode_batch(prompts, add_special_tokens=False)
-        ]
+        encoded = [self.frame.around(ids, max_length=self.max_length) for ids in self._inner_ids(texts, instruction)]
         for index, each in enumerate(encoded):
             if not each.ids:
                 raise TextError(
@@ -94,6 +94,15 @@ class PromptTokenizer:
                 len(cut), len(texts), self.max_length, max(cut),
             )  # fmt: skip
         return encoded
+
+    def _inner_ids(self, texts: Sequence[str], instruction: str) -> list[Sequence[int]]:
+        """Of instruction and text; none where a text has none."""
+        if not self._template.has_context:
+            prompts = [self._template.render(instruction, text) for text in texts]
+            return [each.ids for each in self._tokenizer.encode_batch(prompts, add_special_tokens=False)]
+        prefix = self._tokenizer.encode(self._template.prefix(instruction), add_special_tokens=False).ids
+        own = self._tokenizer.encode_batch(list(texts), add_special_tokens=False)
+        return [(*prefix, CONTEXT_SLOT, *each.ids) if each.ids else () for each in own]
 
     def token_offsets(self, text: str) -> list[tuple[int, int]]:
         """Character [start, end) of every token of the bare text."""
@@ -144,13 +153,24 @@ def load_tokenizer(folder: Path) -> Tokenizer:
     return tokenizer
 
 
-def _frame_of(tokenizer: Tokenizer, template: Template) -> Frame:
+def frame_of(tokenizer: Tokenizer, template: Template) -> Frame:
+    """Raises ContractError where the template asks for an end-of-text token that the vocabulary lacks."""
     begin, end = _surrounding_ids(tokenizer) if template.special_tokens else ((), ())
+    if template.end_token:
+        end = (_end_of_text(tokenizer),)
     opening, closing, middle = (
         tuple(tokenizer.encode(part, add_special_tokens=False).ids) if part else ()
         for part in (template.opening, template.closing, template.middle)
     )
     return Frame((*begin, *opening), None if template.middle is None else middle, (*closing, *end))
+
+
+def _end_of_text(tokenizer: Tokenizer) -> int:
+    known = (tokenizer.token_to_id(name) for name in _END_TOKENS)
+    found = next((each for each in known if each is not None), None)
+    if found is None:
+        raise ContractError(f"The vocabulary has none of {', '.join(_END_TOKENS)}, and the template ends with one.")
+    return found
 
 
 def _surrounding_ids(tokenizer: Tokenizer) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 class Template:
     """`before + instruction + between + text`; without an instruction the prompt is the bare text.
 
-    `special_tokens` says whether the tokenizer's own begin and end tokens surround the prompt. Around instruction
-    and text always stand `opening` and `closing`; where `middle` is given, it and the whole come once more.
+    `special_tokens` says whether the tokenizer's own begin and end tokens surround the prompt, `end_token` whether the
+    vocabulary's end-of-text token closes it. Around instruction and text always stand `opening` and `closing`; where
+    `middle` is given, it and the whole come once more. `has_context`: between instruction and text stands the
+    contextual token, whose embedding another encoder gives.
     """
 
     name: str
@@ -20,6 +22,8 @@ class Template:
     opening: str = ""
     middle: str | None = None
     closing: str = ""
+    end_token: bool = False
+    has_context: bool = False
 
     def prefix(self, instruction: str) -> str:
         return f"{self.before}{instruction}{self.between}" if instruction else ""
@@ -53,5 +57,10 @@ TEMPLATES = {
             opening='This sentence: "',
             closing='" means in one word: "',
         ),
+        Template("official+end", "Instruct: ", "\nQuery:", special_tokens=True, end_token=True),
+        # Causal2Vec (Lin et al. 2025, Eq 2): [instruction; C; text; EOS]; `context` is the same without EOS, after
+        # which a decoder has nothing to say.
+        Template("causal2vec", "Instruct: ", "\nQuery:", special_tokens=True, end_token=True, has_context=True),
+        Template("context", "Instruct: ", "\nQuery:", special_tokens=True, has_context=True),
     )
 }

@@ -47,6 +47,7 @@ class System:
             attention=self.attention or contract.attention,
             pooling=self.pooling or contract.pooling,
             temperature=self.temperature or contract.temperature,
+            context_encoder=None if self.template else contract.context_encoder,
         )
 
 
@@ -135,7 +136,8 @@ def open_systems(
     embedders = []
     for system in systems:
         contract = system.contract_of(checkpoint.contract)
-        body = replace(backbone, attention=contract.attention)
+        context = backbone.context if contract.context_encoder else None
+        body = replace(backbone, attention=contract.attention, context=context)
         if backbone.decoder is not None:
             sight = backbone.decoder.with_sight(both_ways=contract.attention == "prefix")
             body = replace(body, decoder=sight)

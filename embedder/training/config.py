@@ -7,6 +7,8 @@ from pathlib import Path
 
 import yaml
 
+from embedder.contract import check_context
+from embedder.errors import ContractError
 from embedder.pooling import PROMPT_POOLINGS
 from embedder.training.compute import DEVICES, PRECISIONS
 from embedder.training.data import DataError
@@ -55,6 +57,7 @@ class TrainConfig:
     pooling: str = "mean"
     template: str = "official"
     head: str = "lm_head"
+    context_encoder: str | None = None  # Causal2Vec: frozen; gives the contextual token of a template that has one
     soft_vocabulary: int | None = None  # pieces of a soft head: the most frequent word-like ones; None takes them all
     content_words: bool = False  # a soft head says neither function words nor pieces that only begin longer words
     stop_after: int | None = None  # steps really taken, where a stage ends before its schedule does
@@ -120,6 +123,9 @@ class TrainConfig:
             raise ValueError("plain_documents needs distillation_weight above 0, and no chunk_size")
         if self.privileged_weight and (self.chunk_size is not None or self.pooling in PROMPT_POOLINGS):
             raise ValueError("privileged_weight needs a pooling of what is generated, and no chunk_size")
+        check_context(self.template, self.pooling, self.context_encoder, "settings")
+        if self.context_encoder and (self.tuning != "lora" or self.head == "none" or self.distillation_weight):
+            raise ValueError("context_encoder needs tuning 'lora', a head, and no distillation_weight")
         if self.chunk_size is not None and self.chunk_size < 1:
             raise ValueError(f"chunk_size is {self.chunk_size}, but must be at least 1, or null for whole batches")
         taus = self.temperature if isinstance(self.temperature, tuple) else (self.temperature,)
@@ -163,8 +169,8 @@ def parse_config(data: dict, *, source: str) -> TrainConfig:
         if isinstance(data.get("temperature"), list):
             data["temperature"] = tuple(data["temperature"])
         return TrainConfig(mixture=Mixture(**mixture), **data)
-    except (TypeError, KeyError, ValueError) as error:
-        raise DataError(f"{source}: {error}.") from error
+    except (TypeError, KeyError, ValueError, ContractError) as error:
+        raise DataError(f"{source}: {str(error).rstrip('.')}.") from error
 
 
 def check_config(folder: Path, config: TrainConfig) -> None:

@@ -17,7 +17,7 @@ from torch import Tensor
 from embedder.adapter import WEIGHTS_FILE
 from embedder.backbone import DTYPES, Backbone, take_apart
 from embedder.causal_model import load_causal_model
-from embedder.heads import SOFT_HEAD_FILE
+from embedder.heads import SOFT_HEAD_FILE, TRAINED_WHOLE, attach_context_projection
 from embedder.peft_adapter import lora_config
 from embedder.pretrained import PreTrainedModel
 from embedder.training.bare_encoder import bare_encoder, load_bare_model
@@ -27,12 +27,17 @@ from embedder.training.data import DataError
 TrainedModel = PreTrainedModel | PeftModel
 
 
-def build_student(base: Path, config: TrainConfig, pieces: Tensor, device: torch.device) -> TrainedModel:
-    """The base with what is trained marked by requires_grad. pieces: token ids of a soft head."""
+def build_student(
+    base: Path, config: TrainConfig, pieces: Tensor, device: torch.device, *, context_size: int | None = None
+) -> TrainedModel:
+    """The base with what is trained marked by requires_grad. pieces: token ids of a soft head; context_size: of the
+    states that a contextual token is projected from."""
     soft = config.head == "soft_head"
     # Frozen weights may be small; those that are trained stay fp32, and autocast computes with them in bf16.
     small = config.precision == "bf16" and config.tuning == "lora" and not soft
     model = _load(base, config, pieces=pieces, dtype=DTYPES["bfloat16" if small else "float32"])
+    if context_size is not None:
+        attach_context_projection(model, context_size)
     if config.tuning != "full":
         return _with_lora(model, config).to(device)
     model.requires_grad_(True)
@@ -107,7 +112,7 @@ def load_adapter(model: PeftModel, folder: Path) -> bool:
     values = {place(name): value for name, value in load_file(folder / WEIGHTS_FILE).items()}
     adapted = {place(name): each for name, each in model.named_parameters() if ".default." in name}
     has_head = any(name.startswith("soft_head.") for name in values)
-    wanted = {name: each for name, each in adapted.items() if has_head or ".lora_" in name}
+    wanted = {name: each for name, each in adapted.items() if has_head or not name.startswith("soft_head.")}
     shapes = {name: tuple(value.shape) for name, value in values.items() if not name.endswith(".pieces")}
     if unlike := set(shapes.items()) ^ {(name, tuple(each.shape)) for name, each in wanted.items()}:
         name, shape = min(unlike)
@@ -136,10 +141,11 @@ def spoken_pieces(folder: Path) -> Tensor | None:
 
 
 def parameter_groups(model: TrainedModel, config: TrainConfig) -> list[dict]:
-    """The soft head learns from scratch and so at its own rate."""
+    """A soft head and a context projection learn from scratch and so at their own rate."""
     trained = trained_parameters(model)
-    body = [parameter for name, parameter in trained.items() if "soft_head" not in name]
-    head = [parameter for name, parameter in trained.items() if "soft_head" in name]
+    new = {name for name in trained if any(module in name for module in TRAINED_WHOLE)}
+    body = [parameter for name, parameter in trained.items() if name not in new]
+    head = [parameter for name, parameter in trained.items() if name in new]
     groups = [{"params": body, "lr": config.learning_rate}]
     return [*groups, {"params": head, "lr": config.head_learning_rate}] if head else groups
 

@@ -15,6 +15,7 @@ from embedder.backbone import Backbone
 from embedder.batching import on_device, pad, split_by_length
 from embedder.pooling import PROMPT_POOLINGS, pool_prefixes
 from embedder.prefill import PaddedPrefill
+from embedder.prefill_start import padded_prefill
 from embedder.prompts import PromptTokenizer
 from embedder.refine import refine_states
 from embedder.training.config import TrainConfig
@@ -285,7 +286,7 @@ class Objective:
             observer = MeanSoftToken(len(rows), self._student.soft_weight)
             with self._autocast():
                 states = refine_states(
-                    PaddedPrefill(self._student, pad([ids[row] for row in rows], device=self._student.device)),
+                    self._prefill([ids[row] for row in rows]),
                     steps=steps,
                     on_step=observer if self._watches_tokens else None,
                 )
@@ -294,6 +295,9 @@ class Objective:
         order = torch.tensor([row for rows in groups for row in rows]).argsort()
         order = on_device(order, self._student.device)
         return Embedded(*(torch.cat(each)[order] for each in zip(*embedded, strict=True)))
+
+    def _prefill(self, prompts: Sequence[Sequence[int]]) -> PaddedPrefill:
+        return padded_prefill(self._student, prompts, pooling=self._config.pooling, frame=self._prompts.frame)
 
     def _privileged(self, batch: Batch, queries: Embedded, documents: Embedded, steps: int) -> tuple[Tensor, Tensor]:
         """What LaSER adds to a batch's loss (Eq 13), and its two divergences, summed."""
@@ -326,9 +330,8 @@ class Objective:
             step_places(min(len(query.ids), len(each.ids)), len(each.ids), steps=steps)
             for query, each in zip(alone, whole, strict=True)
         ]
-        prompt = pad([each.ids for each in whole], device=self._student.device)
         with self._autocast(), folded_lora(self._student.model):
-            states = PaddedPrefill(self._student, prompt).read_states()
+            states = self._prefill([each.ids for each in whole]).read_states()
         # Pads stand on the right, so that a token's place is its column.
         return PrivilegedReading(torch.tensor(rows, device=states.device), gather_states(states, places))
 

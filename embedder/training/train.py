@@ -14,13 +14,14 @@ from safetensors.torch import load_file, save_file
 from tqdm.auto import tqdm
 
 from embedder.adapter import WEIGHTS_FILE
-from embedder.backbone import locate_model
+from embedder.backbone import Backbone, locate_model
+from embedder.context_token import load_context_encoder, with_context
 from embedder.contract import Contract
 from embedder.encoder import Encoder
 from embedder.evaluation.measures import validate_briefly
 from embedder.gguf_source import hash_weights
 from embedder.heads import SoftHead
-from embedder.pooling import PROMPT_POOLINGS
+from embedder.pooling import PROMPT_POOLINGS, embedding_size
 from embedder.prompts import PromptTokenizer, load_tokenizer
 from embedder.templates import TEMPLATES
 from embedder.training.compute import Compute
@@ -34,6 +35,7 @@ from embedder.training.data import (
     training_files,
 )
 from embedder.training.model import (
+    TrainedModel,
     base_of,
     build_student,
     build_teacher,
@@ -57,6 +59,7 @@ logger = logging.getLogger(__name__)
 HEAD_FILE = "head.safetensors"
 ADAPTER_FOLDER = "adapter"
 _WORD_TEXTS = 400_000  # that tell words from their beginnings
+_WEIGHTS = ("*.safetensors", "tokenizer.json")
 _MIN_TEXT_TOKENS = 8  # training prompts are short; the longest instructions may take nearly all of them
 
 
@@ -105,13 +108,9 @@ class Trainer:
             )
             for length in (config.train_length, config.long_train_length)
         )
-        sample = [*sample_texts(self._rows, 40_000, seed=config.seed), *label_names(self._rows)]
-        spoken = spoken_pieces(_published(start_from)) if start_from is not None else None
-        texts = sample_texts(self._rows, _WORD_TEXTS, seed=config.seed) if config.content_words else []
-        left_out = empty_pieces(self._tokenizer, texts) if config.content_words else ()
-        self._words = WordIndex(self._tokenizer, sample, size=config.soft_vocabulary, left_out=left_out, pieces=spoken)
-        self._model = build_student(self._base, config, self._words.pieces, self._compute.device)
-        self._student = parts_of(base_of(self._model), config)
+        self._words = self._word_index(start_from)
+        self._context = None if config.context_encoder is None else locate_model(config.context_encoder)
+        self._model, self._student = self._build_student()
         self._objective = Objective(
             self._student,
             build_teacher(self._base, config, self._compute.device),
@@ -124,6 +123,24 @@ class Trainer:
         self._trained = trained_parameters(self._model)
         self._optimiser = torch.optim.AdamW(parameter_groups(self._model, config), weight_decay=0.01)
         self._schedule = torch.optim.lr_scheduler.LambdaLR(self._optimiser, partial(learning_rate_factor, config))
+
+    def _word_index(self, start_from: Path | None) -> WordIndex:
+        config = self._config
+        sample = [*sample_texts(self._rows, 40_000, seed=config.seed), *label_names(self._rows)]
+        spoken = spoken_pieces(_published(start_from)) if start_from is not None else None
+        texts = sample_texts(self._rows, _WORD_TEXTS, seed=config.seed) if config.content_words else []
+        left_out = empty_pieces(self._tokenizer, texts) if config.content_words else ()
+        return WordIndex(self._tokenizer, sample, size=config.soft_vocabulary, left_out=left_out, pieces=spoken)
+
+    def _build_student(self) -> tuple[TrainedModel, Backbone]:
+        device, pieces = self._compute.device, self._words.pieces
+        if self._context is None:
+            model = build_student(self._base, self._config, pieces, device)
+            return model, parts_of(base_of(model), self._config)
+        encoder = load_context_encoder(self._context, device=str(device), dtype="float32")
+        model = build_student(self._base, self._config, pieces, device, context_size=encoder.backbone.hidden_size)
+        student = parts_of(base_of(model), self._config)
+        return model, with_context(student, encoder, self._tokenizer, self._config.template)
 
     def run(self) -> Path:
         """Trains to the end and publishes weights, contract, config and card. Returns the folder that holds them."""
@@ -250,7 +267,7 @@ class Trainer:
             name=config.name,
             base=config.base,
             base_revision=None,
-            base_files=hash_weights(self._base, ("*.safetensors", "tokenizer.json")),
+            base_files=hash_weights(self._base, _WEIGHTS),
             adapter_files={},
             template=config.template,
             attention=config.attention,
@@ -258,10 +275,12 @@ class Trainer:
             head=config.head,
             temperature=1.0,
             max_length=config.max_length,
-            dimension=self._student.hidden_size,
+            dimension=embedding_size(config.pooling, self._student.hidden_size),
             default_query_steps=config.query_steps,
             default_document_steps=config.document_steps,
             plain_pooling="prompt_mean" if config.plain_documents else None,
+            context_encoder=config.context_encoder,
+            context_files={} if self._context is None else hash_weights(self._context, _WEIGHTS),
         )
 
     def _validate(self, step: int, folder: Path) -> None:
