@@ -13,7 +13,8 @@ from embedder.refine import RefinedStates
 # Without training: SGPT weighs states by their places; Echo takes those of the second copy, which saw all of the first.
 # Causal2Vec concatenates the states of its contextual token and of the last one (2 D).
 PROMPT_POOLINGS = ("prompt_last", "prompt_mean", "prompt_weighted_mean", "prompt_copy_mean", "context_last")
-POOLINGS = ("mean", "last", "residual", *PROMPT_POOLINGS)
+# LaSER's released models count the prompt's last state as the first of the steps: its 3 are 2 that generate.
+POOLINGS = ("mean", "last", "residual", "mean_with_prompt_last", *PROMPT_POOLINGS)
 
 
 def embedding_size(pooling: str, hidden_size: int) -> int:
@@ -53,8 +54,12 @@ def pool_prefixes(states: RefinedStates, pooling: str) -> Tensor:
     generated = states.generated
     if pooling == "last":
         return normalize(generated, dim=-1)
+    if pooling == "mean_with_prompt_last":
+        generated = cat([states.prompt_last.float()[:, None], generated], dim=1)
     counts = arange(1, generated.shape[1] + 1, device=generated.device, dtype=generated.dtype)
     means = cumsum(generated, dim=1) / counts[:, None]  # un-normalised states are averaged, then normalised
+    if pooling == "mean_with_prompt_last":
+        means = means[:, 1:]
     if pooling == "residual":
         means = means + states.prompt_mean[:, None, :]
     return normalize(means, dim=-1)

@@ -57,6 +57,16 @@ TEMPLATES = {
             opening='This sentence: "',
             closing='" means in one word: "',
         ),
+        # LaSER's released Qwen3 models (Jin et al. 2026): their chat template, its reasoning left empty, and a space after
+        # "Query:". What their code calls slots of EOS are places of soft tokens.
+        Template(
+            "laser",
+            "Instruct: ",
+            "\nQuery: ",
+            special_tokens=False,
+            opening="<|im_start|>user\n",
+            closing="<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n",
+        ),
         Template("official+end", "Instruct: ", "\nQuery:", special_tokens=True, end_token=True),
         # Causal2Vec (Lin et al. 2025, Eq 2): [instruction; C; text; EOS]; `context` is the same without EOS, after
         # which a decoder has nothing to say.
