@@ -57,8 +57,8 @@ TEMPLATES = {
             opening='This sentence: "',
             closing='" means in one word: "',
         ),
-        # LaSER's released Qwen3 models (Jin et al. 2026): their chat template, its reasoning left empty, and a space after
-        # "Query:". What their code calls slots of EOS are places of soft tokens.
+        # LaSER's released Qwen3 models (Jin et al. 2026): their chat template, its reasoning left empty, and a space
+        # after "Query:". What their code calls slots of EOS are places of soft tokens.
         Template(
             "laser",
             "Instruct: ",
