@@ -11,7 +11,8 @@ from typing import Any
 
 import torch
 
-from embedder.checkpoint import DEFAULT_MODEL, find_checkpoint, load_encoder, load_parts
+from embedder.backbone import DTYPES
+from embedder.checkpoint import DEFAULT_MODEL, chosen_dtype, find_checkpoint, load_encoder, load_parts
 from embedder.errors import EmbedderError
 from embedder.evaluation.comparison import write_comparison
 from embedder.evaluation.config import DOCUMENT_STEPS, STEPS, EvaluationConfig
@@ -59,6 +60,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     add("--out", type=Path, required=True, help="the results, one JSON file")
     add("--model", default=DEFAULT_MODEL, help="a shipped name, a folder or a hub id (default: %(default)s)")
     add("--device", help="cpu or cuda (default: cuda where there is one)")
+    add("--dtype", choices=["auto", *DTYPES], help="what is computed in (default: the model's own)")
     add("--tasks", nargs="+", choices=list(TASKS), metavar="TASK", help="default: all (knn only with --train-data)")
     add("--train-data", type=Path, help="folder whose labels.* files knn takes its neighbours from")
     add("--steps", type=int, nargs="+", default=STEPS, metavar="K", help="default: 1 2 5 10 20")
@@ -115,9 +117,11 @@ def compare_systems(options: argparse.Namespace, tasks: list[str]) -> None:
     """The systems of the field over one model, whose weights are loaded once."""
     checkpoint = find_checkpoint(options.model)
     device = options.device or ("cuda" if torch.cuda.is_available() else "cpu")
-    parts = load_parts(checkpoint, device=device, dtype=checkpoint.contract.dtype)
+    known = checkpoint.contract.dtype
+    dtype = chosen_dtype(options.dtype or known, default=known, device=device)
+    parts = load_parts(checkpoint, device=device, dtype=dtype)
     systems = open_systems(choose_systems(options.systems), checkpoint, parts, steps=options.systems_steps)
-    systems += open_trained(options.trained, device=device, steps=options.trained_steps)
+    systems += open_trained(options.trained, device=device, dtype=options.dtype, steps=options.trained_steps)
     config = replace(config_of(options), alone=True)
     results = evaluate(systems[0].encoder, config, tasks, options.out, systems=systems)
     if options.page:
@@ -134,7 +138,8 @@ def run_evaluation(arguments: list[str]) -> int:
         if options.systems:
             compare_systems(options, tasks)
         else:
-            evaluate(load_encoder(options.model, device=options.device), config_of(options), tasks, options.out)
+            encoder = load_encoder(options.model, device=options.device, dtype=options.dtype)
+            evaluate(encoder, config_of(options), tasks, options.out)
     except (EmbedderError, ValueError, OSError) as error:
         sys.stderr.write(f"gircse eval: {error}\n")
         return 1

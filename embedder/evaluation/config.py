@@ -33,6 +33,7 @@ class EvaluationConfig:
     set_rows: int = 500  # texts per source in clustering, and on either side in classification
     bootstrap: int = 1000
     seed: int = 0
+    dtype: str | None = None  # what is computed in; None: the model's own
     alone: bool = False  # without plain MiniLM, whose figures stand in another file
 
     def __post_init__(self) -> None:

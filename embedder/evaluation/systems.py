@@ -145,14 +145,16 @@ def open_systems(
     return embedders
 
 
-def open_trained(folders: Sequence[Path], *, device: str, steps: Sequence[int]) -> list[SystemEmbedder]:
+def open_trained(
+    folders: Sequence[Path], *, device: str, steps: Sequence[int], dtype: str | None = None
+) -> list[SystemEmbedder]:
     """Models that were trained as a system, as their contracts say; those that generate, at each of `steps`.
 
     Raises ContractError where two have one name.
     """
     embedders = []
     for folder in folders:
-        encoder = load_encoder(str(folder), device=device)
+        encoder = load_encoder(str(folder), device=device, dtype=dtype)
         generates = encoder.contract.pooling not in PROMPT_POOLINGS
         for count in steps if generates else steps[:1]:
             told = f", K = {count}" if generates and len(steps) > 1 else ""

@@ -228,3 +228,15 @@ def test_one_command_makes_the_page(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert all(each["texts"] >= 48 for each in results["costs"].values())
     assert main([*command, "--systems", "Echo"]) == 1
     assert "and systems" in capsys.readouterr().err
+
+
+def test_another_dtype_is_told_in_the_results_and_not_mixed(tmp_path: Path) -> None:
+    folder, data, out = save_tiny_model(tmp_path / "tiny", "qwen3"), tmp_path / "data", tmp_path / "systems.json"
+    data.mkdir()
+    rows = [{"a": f"a text {n}", "b": f"one text of {n}", "score": n % 6, "instruction": "Alike?"} for n in range(12)]
+    (data / "sts.tiny.test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    asked = ["--systems", "Causal-EOS", "--model", str(folder), "--data", str(data), "--tasks", "sts", "--out", str(out)]
+    asked += ["--bootstrap", "5"]
+    assert main([*asked, "--dtype", "bfloat16"]) == 0
+    assert json.loads(out.read_text())["settings"]["dtype"] == "bfloat16"
+    assert main(asked) == 1
