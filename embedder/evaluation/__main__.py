@@ -78,6 +78,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     add("--systems", nargs="+", default=(), metavar="NAME", help=f"all, or of these: {', '.join(SYSTEMS)}")
     add("--systems-steps", type=int, default=5, metavar="K", help="of systems that generate (default: %(default)s)")
     add("--trained", nargs="+", type=Path, default=(), metavar="FOLDER", help=_TRAINED_HELP)
+    add("--trained-best-step", action="store_true", help="a row more, by the most alike of the steps, of each")
     add("--trained-steps", type=int, nargs="+", default=(5,), metavar="K", help=_TRAINED_STEPS_HELP)
     add("--page", type=Path, help="with --systems: a Markdown page of the results, with a plot beside it")
     add("--seed", type=int, default=0, help="of the resamples (default: %(default)s)")
@@ -121,7 +122,13 @@ def compare_systems(options: argparse.Namespace, tasks: list[str]) -> None:
     dtype = chosen_dtype(options.dtype or known, default=known, device=device)
     parts = load_parts(checkpoint, device=device, dtype=dtype)
     systems = open_systems(choose_systems(options.systems), checkpoint, parts, steps=options.systems_steps)
-    systems += open_trained(options.trained, device=device, dtype=options.dtype, steps=options.trained_steps)
+    systems += open_trained(
+        options.trained,
+        device=device,
+        dtype=options.dtype,
+        steps=options.trained_steps,
+        best_step=options.trained_best_step,
+    )
     config = replace(config_of(options), alone=True)
     results = evaluate(systems[0].encoder, config, tasks, options.out, systems=systems)
     if options.page:

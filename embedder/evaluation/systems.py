@@ -34,6 +34,7 @@ class System:
     pooling: str | None = None
     temperature: float | None = None
     subtracted: float = 0.0
+    has_all_steps: bool = False  # a vector for every step, of which the most alike counts
 
     def contract_of(self, contract: Contract) -> Contract:
         """Of a model that is this system: it can be served, and its fingerprint is another."""
@@ -64,6 +65,7 @@ SYSTEMS = {
         System("Echo", "Springer et al. 2024", template="echo", attention="causal", pooling="prompt_copy_mean"),
         System("PromptEOL", "Jiang et al. 2023", template="prompt_eol", attention="causal", pooling="prompt_last"),
         System("Hard tokens", "InBedder, Peng et al. 2024", temperature=_HARD),
+        System("Best step", "max-sim over steps, as DEBATER, Ji et al. 2025", has_all_steps=True),
         System("GIRCSE - 0.5 instruction", "as CASE", subtracted=0.5),
         System("GIRCSE - 1.0 instruction", "as CASE", subtracted=1.0),
     )
@@ -103,6 +105,7 @@ class SystemEmbedder:
         self.name = system.name
         self.encoder = encoder
         self._subtracted = system.subtracted
+        self.has_all_steps = system.has_all_steps
         self.cost = Cost()
         self._steps = steps
         self._batch_size = batch_size
@@ -117,6 +120,10 @@ class SystemEmbedder:
         return {None: found}
 
     def _encode(self, texts: Sequence[str], instruction: str) -> np.ndarray:
+        if self.has_all_steps:  # (n, K, D)
+            return self.encoder.encode_prefixes(
+                texts, instruction=instruction, steps=self._steps, batch_size=self._batch_size
+            )
         return self.encoder.encode_queries(
             texts, instruction=instruction, steps=self._steps, batch_size=self._batch_size
         )
@@ -146,9 +153,15 @@ def open_systems(
 
 
 def open_trained(
-    folders: Sequence[Path], *, device: str, steps: Sequence[int], dtype: str | None = None
+    folders: Sequence[Path],
+    *,
+    device: str,
+    steps: Sequence[int],
+    dtype: str | None = None,
+    best_step: bool = False,
 ) -> list[SystemEmbedder]:
-    """Models that were trained as a system, as their contracts say; those that generate, at each of `steps`.
+    """Models that were trained as a system, as their contracts say; those that generate, at each of `steps`, and with
+    `best_step` also by the most alike of them.
 
     Raises ContractError where two have one name.
     """
@@ -160,6 +173,9 @@ def open_trained(
             told = f", K = {count}" if generates and len(steps) > 1 else ""
             system = System(f"{encoder.name}, trained{told}", "as its contract has it")
             embedders.append(SystemEmbedder(system, encoder, steps=count))
+        if best_step and generates:
+            system = System(f"{encoder.name}, trained, best step of {max(steps)}", "max-sim", has_all_steps=True)
+            embedders.append(SystemEmbedder(system, encoder, steps=max(steps)))
     names = [each.name for each in embedders]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise ContractError(f"Two of the trained models are called {twice[0]!r}. Give one of them another name.")

@@ -17,6 +17,7 @@ from embedder.contract import CONTRACT_FILE, hash_files
 from embedder.encoder import Encoder
 from embedder.errors import ContractError
 from embedder.evaluation.__main__ import main
+from embedder.evaluation.similarity import paired_scores, scores_of
 from embedder.evaluation.systems import (
     SYSTEMS,
     SystemEmbedder,
@@ -166,7 +167,7 @@ def test_trained_models_stand_beside_the_systems_at_every_step_count(tmp_path: P
 def test_every_system_has_a_fingerprint_of_its_own_and_can_be_served(tmp_path: Path) -> None:
     folder = save_tiny_model(tmp_path, "llama")
     said = replace(find_checkpoint(str(folder)).contract, base=".", base_files=hash_files(folder))
-    served = [each for each in SYSTEMS.values() if not each.subtracted]
+    served = [each for each in SYSTEMS.values() if not (each.subtracted or each.has_all_steps)]
     fingerprints = set()
     for system in served:
         (folder / CONTRACT_FILE).write_text(system.contract_of(said).to_json())
@@ -230,13 +231,24 @@ def test_one_command_makes_the_page(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "and systems" in capsys.readouterr().err
 
 
+def test_the_best_step_of_a_document_counts_for_a_querys_last(backbone: Backbone) -> None:
+    encoder = encoder_of(backbone, "GIRCSE", is_packed=True)
+    found = SystemEmbedder(SYSTEMS["Best step"], encoder, steps=3).embed(TEXTS, instruction="", steps=[])[None]
+    assert found.shape == (2, 3, 32)
+    np.testing.assert_array_equal(found, encoder.encode_prefixes(TEXTS, instruction="", steps=3))
+    expected = [[max(float(q[-1] @ step) for step in d) for d in found] for q in found]
+    np.testing.assert_allclose(scores_of(found, found), expected, atol=1e-6)
+    np.testing.assert_allclose(paired_scores(found, found[::-1]), [expected[0][1], expected[1][0]], atol=1e-6)
+    np.testing.assert_allclose(scores_of(found[:, -1], found[:, -1]), found[:, -1] @ found[:, -1].T, atol=1e-6)
+
+
 def test_another_dtype_is_told_in_the_results_and_not_mixed(tmp_path: Path) -> None:
     folder, data, out = save_tiny_model(tmp_path / "tiny", "qwen3"), tmp_path / "data", tmp_path / "systems.json"
     data.mkdir()
     rows = [{"a": f"a text {n}", "b": f"one text of {n}", "score": n % 6, "instruction": "Alike?"} for n in range(12)]
     (data / "sts.tiny.test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    asked = ["--systems", "Causal-EOS", "--model", str(folder), "--data", str(data), "--tasks", "sts", "--out", str(out)]
-    asked += ["--bootstrap", "5"]
+    asked = ["--systems", "Causal-EOS", "--model", str(folder), "--data", str(data), "--tasks", "sts"]
+    asked += ["--out", str(out), "--bootstrap", "5"]
     assert main([*asked, "--dtype", "bfloat16"]) == 0
     assert json.loads(out.read_text())["settings"]["dtype"] == "bfloat16"
     assert main(asked) == 1

@@ -11,6 +11,7 @@ from embedder.evaluation.config import EvaluationConfig
 from embedder.evaluation.data import LabelSet, in_half, read_label_sets, spread
 from embedder.evaluation.embedders import Memory, TextEmbedder
 from embedder.evaluation.outcomes import NO_INSTRUCTION, ON_BOTH_SIDES, Measure, TaskOutcomes
+from embedder.evaluation.similarity import one_vector
 
 METRIC = "v_measure"
 SEEDS = (0, 1, 2)
@@ -41,7 +42,7 @@ def _cluster(config: EvaluationConfig, memory: Memory, condition: str, labels: L
     count = len(labels.names)
     for setting in config.symmetric(memory.embedder, condition):
         clusters = [
-            KMeans(n_clusters=count, n_init=1, random_state=seed).fit_predict(vectors[setting.query_steps])
+            KMeans(n_clusters=count, n_init=1, random_state=seed).fit_predict(one_vector(vectors[setting.query_steps]))
             for seed in SEEDS
         ]
         found.add(labels.name, METRIC, setting, np.stack(clusters, axis=1))

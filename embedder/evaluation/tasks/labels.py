@@ -11,6 +11,7 @@ from embedder.evaluation.config import EvaluationConfig
 from embedder.evaluation.data import DataError, LabelSet, in_half, is_tuning, read_label_sets, spread
 from embedder.evaluation.embedders import Memory, TextEmbedder, bm25_scores
 from embedder.evaluation.outcomes import BM25, NO_INSTRUCTION, ON_BOTH_SIDES, ON_QUERIES, Measure, Setting, TaskOutcomes
+from embedder.evaluation.similarity import one_vector, scores_of
 
 METRIC = "accuracy"
 _ITERATIONS = 200
@@ -35,7 +36,7 @@ def match_label_names(config: EvaluationConfig, embedders: Sequence[TextEmbedder
                 for condition, instruction in ((NO_INSTRUCTION, ""), (ON_QUERIES, labels.instruction)):
                     queries = memory.embed(labels.texts, instruction)
                     for setting in config.asymmetric(embedder, condition):
-                        scores = queries[setting.query_steps] @ documents[setting.document_steps].T
+                        scores = scores_of(queries[setting.query_steps], documents[setting.document_steps])
                         found.add(labels.name, METRIC, setting, _hits(labels, names[labels.name], scores))
     found.add_mean("label_names.mean", METRIC, "mean", [each.name for each in chosen])
     return found
@@ -59,7 +60,7 @@ def find_neighbours(config: EvaluationConfig, embedders: Sequence[TextEmbedder])
                 queries = memory.embed(test.texts, instruction)
                 neighbours = memory.embed(near.texts, instruction)
                 for setting in config.symmetric(embedder, condition):
-                    best = np.argmax(queries[setting.query_steps] @ neighbours[setting.document_steps].T, axis=1)
+                    best = scores_of(queries[setting.query_steps], neighbours[setting.document_steps]).argmax(axis=1)
                     pairs = zip(test.labels, best, strict=True)
                     hits = np.array([bool(labels & near.labels[at]) for labels, at in pairs], dtype=float)
                     found.add(name, METRIC, setting, hits)
@@ -89,9 +90,9 @@ def classify(config: EvaluationConfig, embedders: Sequence[TextEmbedder]) -> Tas
                     half: memory.embed([labels.texts[i] for i in rows], instruction) for half, rows in halves.items()
                 }
                 for setting in config.symmetric(embedder, condition):
-                    k = setting.query_steps
+                    single = {half: one_vector(by_steps[setting.query_steps]) for half, by_steps in vectors.items()}
                     hits = [
-                        _fit_and_judge(labels, halves, vectors[not half][k], vectors[half][k], half)
+                        _fit_and_judge(labels, halves, single[not half], single[half], half)
                         for half in (True, False)
                         if config.half in ("all", "tune" if half else "report")
                     ]

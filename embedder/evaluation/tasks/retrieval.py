@@ -13,6 +13,7 @@ from embedder.evaluation.config import EvaluationConfig
 from embedder.evaluation.data import DataError, choose, files_of, name_of, read_rows, spread
 from embedder.evaluation.embedders import Memory, TextEmbedder, bm25_scores
 from embedder.evaluation.outcomes import BM25, NO_INSTRUCTION, ON_QUERIES, Measure, Setting, TaskOutcomes
+from embedder.evaluation.similarity import scores_of
 
 METRICS = {"ndcg@10": nDCG @ 10, "recall@100": R @ 100}
 _DEPTH = 100
@@ -89,7 +90,7 @@ def _rank(config: EvaluationConfig, embedder: TextEmbedder, collection: Collecti
     for condition, instructions in ((NO_INSTRUCTION, ""), (ON_QUERIES, collection.instructions)):
         queries = memory.embed(collection.queries, instructions)
         for setting in config.asymmetric(embedder, condition):
-            scores = queries[setting.query_steps] @ documents[setting.document_steps].T
+            scores = scores_of(queries[setting.query_steps], documents[setting.document_steps])
             _add(found, collection, setting, scores)
 
 

@@ -10,6 +10,7 @@ from embedder.evaluation.config import EvaluationConfig
 from embedder.evaluation.data import Row, files_of, in_half, name_of, read_rows, spread
 from embedder.evaluation.embedders import Memory, TextEmbedder
 from embedder.evaluation.outcomes import NO_INSTRUCTION, ON_BOTH_SIDES, Measure, TaskOutcomes
+from embedder.evaluation.similarity import paired_scores
 
 METRIC = "spearman"
 
@@ -31,7 +32,7 @@ def compare_similarity(config: EvaluationConfig, embedders: Sequence[TextEmbedde
                 first = memory.embed([row["a"] for row in rows], used)
                 second = memory.embed([row["b"] for row in rows], used)
                 for setting in config.symmetric(embedder, condition):
-                    cosines = np.einsum("nd,nd->n", first[setting.query_steps], second[setting.document_steps])
+                    cosines = paired_scores(first[setting.query_steps], second[setting.document_steps])
                     found.add(name, METRIC, setting, cosines)
     return found
 

@@ -17,6 +17,7 @@ from embedder.evaluation.config import EvaluationConfig
 from embedder.evaluation.data import DataError, Row, choose, files_of, read_rows
 from embedder.evaluation.embedders import Memory, TextEmbedder, bm25_scores
 from embedder.evaluation.outcomes import BM25, NO_INSTRUCTION, ON_BOTH_SIDES, ON_QUERIES, Measure, Setting, TaskOutcomes
+from embedder.evaluation.similarity import paired_scores
 
 METRIC = "success"
 Vectors = dict[int | None, np.ndarray]
@@ -117,7 +118,7 @@ def _judge_task(
 
 def _successes(query: Vectors, positive: Vectors, negative: Vectors, setting: Setting) -> np.ndarray:
     queries, steps = query[setting.query_steps], setting.document_steps
-    return _wins(np.sum(queries * positive[steps], axis=1), np.sum(queries * negative[steps], axis=1))
+    return _wins(paired_scores(queries, positive[steps]), paired_scores(queries, negative[steps]))
 
 
 def _wins(positive: np.ndarray, negative: np.ndarray) -> np.ndarray:
