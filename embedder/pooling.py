@@ -45,21 +45,24 @@ def step_distances(prefixes: Tensor) -> Tensor:
 def pool_prefixes(states: RefinedStates, pooling: str) -> Tensor:
     """Embeddings z_1..z_K, each L2-normalised: (B, K, D); for the poolings that look at the prompt alone (B, 1, D), or
     (B, 1, 2 D) of two states."""
+    return normalize(pool_states(states, pooling), dim=-1)
+
+
+def pool_states(states: RefinedStates, pooling: str) -> Tensor:
+    """The same before they are normalised, fp32."""
     if pooling == "prompt_last":
-        return normalize(states.prompt_last.float(), dim=-1)[:, None]
+        return states.prompt_last.float()[:, None]
     if pooling == "context_last":  # whose weighted mean is the state of the contextual token alone
-        return normalize(cat([states.prompt_mean, states.prompt_last.float()], dim=-1), dim=-1)[:, None]
+        return cat([states.prompt_mean, states.prompt_last.float()], dim=-1)[:, None]
     if pooling in PROMPT_POOLINGS:
-        return normalize(states.prompt_mean, dim=-1)[:, None]
+        return states.prompt_mean[:, None]
     generated = states.generated
     if pooling == "last":
-        return normalize(generated, dim=-1)
+        return generated
     if pooling == "mean_with_prompt_last":
         generated = cat([states.prompt_last.float()[:, None], generated], dim=1)
     counts = arange(1, generated.shape[1] + 1, device=generated.device, dtype=generated.dtype)
     means = cumsum(generated, dim=1) / counts[:, None]  # un-normalised states are averaged, then normalised
     if pooling == "mean_with_prompt_last":
-        means = means[:, 1:]
-    if pooling == "residual":
-        means = means + states.prompt_mean[:, None, :]
-    return normalize(means, dim=-1)
+        return means[:, 1:]
+    return means + states.prompt_mean[:, None, :] if pooling == "residual" else means

@@ -12,10 +12,17 @@ from embedder.errors import ContractError
 from embedder.pooling import PROMPT_POOLINGS
 from embedder.training.compute import DEVICES, PRECISIONS
 from embedder.training.data import DataError
-from embedder.training.sampling import Mixture
+from embedder.training.sampling import Batch, Mixture
 
 CONFIG_FILE = "config.yaml"
 TUNINGS = ("lora", "full", "head")
+OBJECTIVES = ("contrastive", "reconstruction")
+# Terms and sizes of contrastive training that reconstruction has none of.
+_CONTRASTIVE_ALONE = (
+    "context_encoder",
+    *("distillation_weight", "grounding_weight", "coverage_weight", "privileged_weight"),
+    *("plain_documents", "false_negative_margin", "matryoshka", "chunk_size"),
+)
 CHECKPOINTING_REFUSED = (
     "gradient_checkpointing cannot go with training through the KV cache: transformers drops the cache inside "
     "checkpointed layers, so every refinement step would forget the prompt. Leave it off and set chunk_size, which "
@@ -62,6 +69,8 @@ class TrainConfig:
     content_words: bool = False  # a soft head says neither function words nor pieces that only begin longer words
     stop_after: int | None = None  # steps really taken, where a stage ends before its schedule does
     seed: int = 1
+    objective: str = "contrastive"  # or `reconstruction`: the stage before it of Anchor embedding
+    reconstruction_alpha: float = 0.2  # α of Anchor's Eq 5: the share of L_Q2D
     temperature: float | tuple[float, ...] = 0.02  # τ of Eq 7, or τ_1, τ_2, … whose last value holds on
     reduction: str = "mean"
     regulariser_weight: float = 1.0  # λ
@@ -104,6 +113,7 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         for name, known in (
+            ("objective", OBJECTIVES),
             ("supervise", ("every", "last")),
             ("tuning", TUNINGS),
             ("device", DEVICES),
@@ -126,6 +136,8 @@ class TrainConfig:
         check_context(self.template, self.pooling, self.context_encoder, "settings")
         if self.context_encoder and (self.tuning != "lora" or self.head == "none" or self.distillation_weight):
             raise ValueError("context_encoder needs tuning 'lora', a head, and no distillation_weight")
+        if self.objective == "reconstruction":
+            self._check_reconstruction()
         if self.chunk_size is not None and self.chunk_size < 1:
             raise ValueError(f"chunk_size is {self.chunk_size}, but must be at least 1, or null for whole batches")
         taus = self.temperature if isinstance(self.temperature, tuple) else (self.temperature,)
@@ -133,6 +145,19 @@ class TrainConfig:
             raise ValueError(f"temperature is {self.temperature}, but must be above 0 at every step")
         if any(size < 1 for size in self.matryoshka):
             raise ValueError(f"matryoshka is {list(self.matryoshka)}, but every dimension must be at least 1")
+
+    def _check_reconstruction(self) -> None:
+        if self.head != "lm_head":
+            raise ValueError(f"objective is 'reconstruction', which needs head: lm_head, but head is {self.head!r}")
+        if unused := [name for name in _CONTRASTIVE_ALONE if getattr(self, name)]:
+            raise ValueError(f"objective is 'reconstruction', which has no {', '.join(unused)}: leave these out")
+        if not 0 <= self.reconstruction_alpha <= 1:
+            raise ValueError(f"reconstruction_alpha is {self.reconstruction_alpha}, but must lie within 0 and 1")
+
+    def texts_of(self, batch: Batch) -> int:
+        """How many texts of a batch are read: reconstruction knows no hard negatives."""
+        documents = batch.queries if self.objective == "reconstruction" else batch.documents
+        return len(batch.queries) + len(documents)
 
     def to_yaml(self) -> str:
         plain = asdict(self)

@@ -24,16 +24,29 @@ from embedder.training.train import HEAD_FILE, Trainer
 
 logger = logging.getLogger(__name__)
 DONE_FILE = "done.json"
+# What two stages over the same weights must agree on.
+_SAME_WEIGHTS = ("base", "lora_rank", "lora_alpha")
 
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """variants: name -> the settings in which it differs from `common`. texts: what every run sees at least."""
+    """variants: name -> the settings in which it differs from `common`, and `start_from`, the variant before it whose
+    further stage it is. texts: what every run sees at least."""
 
     common: Mapping[str, Any]
     variants: Mapping[str, Mapping[str, Any]]
     seeds: tuple[int, ...]
     texts: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRun:
+    config: TrainConfig
+    start_from: str | None  # the run of the same seed whose weights it begins with
+
+    @property
+    def name(self) -> str:
+        return self.config.name
 
 
 def read_matrix(path: Path) -> Matrix:
@@ -49,30 +62,63 @@ def read_matrix(path: Path) -> Matrix:
 def run_matrix(matrix: Matrix, *, data: Path, out: Path) -> list[Path]:
     """Trains what is still to be done; returns the folders of the finished runs."""
     out.mkdir(parents=True, exist_ok=True)
-    configs = plan(matrix, read_training_data(data, skip_tasks=frozenset(matrix.common.get("skip_tasks", ()))))
-    head = _shared_head(configs, data, out)
-    for config in configs:
-        folder = out / config.name
+    runs = plan(matrix, read_training_data(data, skip_tasks=frozenset(matrix.common.get("skip_tasks", ()))))
+    head = _shared_head([run.config for run in runs if run.start_from is None], data, out)
+    for run in runs:
+        if run.start_from is not None and not (out / run.start_from / DONE_FILE).is_file():
+            logger.info("%s is left for later: %s, which it starts from, is not done.", run.name, run.start_from)
+            continue
+        folder = out / run.name
         folder.mkdir(exist_ok=True)
         try:
             with FileLock(folder / "lock", timeout=0):
                 if not (folder / DONE_FILE).is_file():
-                    Trainer(config, data=data, out=folder, head_from=head).run()
-                    _write_done(folder)
+                    _train(run, data=data, out=out, head=head)
+                    _write_done(folder, run)
         except Timeout:
-            logger.info("%s is being trained by another process.", config.name)
-    return [out / config.name for config in configs if (out / config.name / DONE_FILE).is_file()]
+            logger.info("%s is being trained by another process.", run.name)
+    return [out / run.name for run in runs if (out / run.name / DONE_FILE).is_file()]
 
 
-def plan(matrix: Matrix, data: TrainingData) -> list[TrainConfig]:
-    """Seed by seed, so that a matrix that is cut short still compares every variant."""
-    configs = []
+def plan(matrix: Matrix, data: TrainingData) -> list[PlannedRun]:
+    """Seed by seed, so that a matrix that is cut short still compares every variant. Raises DataError for a variant
+    that starts from none before it."""
+    runs: list[PlannedRun] = []
     for seed in matrix.seeds:
+        earlier: dict[str, TrainConfig] = {}
         for variant, changes in matrix.variants.items():
             settings = {**matrix.common, **changes, "name": f"{variant}-{seed}", "seed": seed, "optimiser_steps": 1}
+            start_from = settings.pop("start_from", None)
             config = parse_config(settings, source=f"variant {variant!r}")
-            configs.append(replace(config, optimiser_steps=_steps_for(config, data, matrix.texts)))
-    return configs
+            if start_from is not None:
+                _check_start(variant, config, start_from, earlier)
+            config = replace(config, optimiser_steps=_steps_for(config, data, matrix.texts))
+            earlier[variant] = config
+            runs.append(PlannedRun(config, None if start_from is None else earlier[start_from].name))
+    return runs
+
+
+def _check_start(variant: str, config: TrainConfig, start_from: str, earlier: Mapping[str, TrainConfig]) -> None:
+    """Told before anything is trained: the stage before may take hours."""
+    if start_from not in earlier:
+        before = ", ".join(earlier) or "none"
+        raise DataError(
+            f"variant {variant!r}: start_from is {start_from!r}, which is no variant before it; there are: {before}."
+        )
+    first = earlier[start_from]
+    unlike = [name for name in _SAME_WEIGHTS if getattr(config, name) != getattr(first, name)]
+    if (config.tuning == "full") != (first.tuning == "full"):
+        unlike.append("tuning")
+    if unlike:
+        raise DataError(
+            f"variant {variant!r} goes on with the weights of {start_from!r}, but has another {', '.join(unlike)}."
+        )
+
+
+def _train(run: PlannedRun, *, data: Path, out: Path, head: Path | None) -> None:
+    # The shared head was warmed up over the base, which is not what a further stage begins with.
+    start, head = (None, head) if run.start_from is None else (out / run.start_from, None)
+    Trainer(run.config, data=data, out=out / run.name, start_from=start, head_from=head).run()
 
 
 def _steps_for(config: TrainConfig, data: TrainingData, texts: int) -> int:
@@ -80,8 +126,7 @@ def _steps_for(config: TrainConfig, data: TrainingData, texts: int) -> int:
     sampler = BatchSampler(data, config.mixture, seed=config.seed)
     seen = step = 0
     while seen < texts:
-        batch = sampler.batch(step)
-        seen += len(batch.queries) + len(batch.documents)
+        seen += config.texts_of(sampler.batch(step))
         step += 1
     return step
 
@@ -98,7 +143,7 @@ def _shared_head(configs: list[TrainConfig], data: Path, out: Path) -> Path | No
     return path
 
 
-def _write_done(folder: Path) -> None:
+def _write_done(folder: Path, run: PlannedRun) -> None:
     steps = [row for row in read_log(folder) if "stepwise" in row]
-    done = {"texts": sum(row["texts"] for row in steps), "steps": len(steps)}
+    done = {"texts": sum(row["texts"] for row in steps), "steps": len(steps), "start_from": run.start_from}
     (folder / DONE_FILE).write_text(json.dumps(done) + "\n", encoding="utf-8")

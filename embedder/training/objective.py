@@ -48,6 +48,7 @@ class Terms:
     grounding: float
     repetition: float
     privileged: float  # both divergences of LaSER, unweighted
+    reconstruction: tuple[float, ...] = ()  # L_Q2D and L_D2Q, where they are the objective
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 
-from embedder.training.progress import read_log, share_worse
+from embedder.training.progress import is_reconstruction, read_log, share_worse
 
 _WINDOW = 20  # steps per point; single batches are too different to compare
 
@@ -25,14 +25,21 @@ def plot_run(run: Path, picture: Path) -> None:
     (by_kind, by_step), (worse, validation) = axes
     for kind in sorted({row["kind"] for row in steps}):
         _line(by_kind, [row for row in steps if row["kind"] == kind], lambda row: row["stepwise"][-1], kind)
-    by_kind.set(ylabel="contrastive loss at the last step K", title="Loss by kind of batch")
-    for k in range(max((len(row["stepwise"]) for row in steps), default=0)):
-        having = [row for row in steps if len(row["stepwise"]) > k]
-        _line(by_step, having, partial(_loss_at, k), f"L_{k + 1}")
-    by_step.set(ylabel="contrastive loss", title="Loss at every refinement step")
-    points = _points(steps)
-    worse.plot([point[-1]["step"] for point in points], [100 * share_worse(point) for point in points])
-    worse.set(ylabel="% of transitions", title="Where the regulariser acts: L(k+1) > L(k)")
+    if is_reconstruction(steps):
+        by_kind.set(ylabel="reconstruction loss", title="Loss by kind of batch")
+        for at, name in enumerate(("L_Q2D", "L_D2Q")):
+            _line(by_step, steps, partial(_loss_at, "reconstruction", at), name)
+        by_step.set(ylabel="cross-entropy per token", title="Loss of either direction")
+        worse.set_axis_off()
+    else:
+        by_kind.set(ylabel="contrastive loss at the last step K", title="Loss by kind of batch")
+        for k in range(max((len(row["stepwise"]) for row in steps), default=0)):
+            having = [row for row in steps if len(row["stepwise"]) > k]
+            _line(by_step, having, partial(_loss_at, "stepwise", k), f"L_{k + 1}")
+        by_step.set(ylabel="contrastive loss", title="Loss at every refinement step")
+        points = _points(steps)
+        worse.plot([point[-1]["step"] for point in points], [100 * share_worse(point) for point in points])
+        worse.set(ylabel="% of transitions", title="Where the regulariser acts: L(k+1) > L(k)")
     scores = [row for row in rows if "validation" in row]
     for name in sorted({name for row in scores for name in row["validation"]}):
         having = [row for row in scores if name in row["validation"]]
@@ -46,8 +53,8 @@ def plot_run(run: Path, picture: Path) -> None:
     plt.close(figure)
 
 
-def _loss_at(k: int, row: dict) -> float:
-    return row["stepwise"][k]
+def _loss_at(name: str, at: int, row: dict) -> float:
+    return row[name][at]
 
 
 def _points(rows: Sequence[dict]) -> list[Sequence[dict]]:

@@ -43,13 +43,14 @@ class LRUCache:
         self.rows.append(row)
 
     def postfix(self) -> dict[str, str]:
-        """L_1, L_K and the share of transitions at which the regulariser acts, over the last steps."""
-        return {
-            "loss": f"{_mean(row['loss'] for row in self.rows):.3f}",
-            "L_1": f"{_mean(row['stepwise'][0] for row in self.rows):.3f}",
-            "L_K": f"{_mean(row['stepwise'][-1] for row in self.rows):.3f}",
-            "worse": f"{share_worse(self.rows):.0%}",
-        }
+        """The losses and the share of transitions at which the regulariser acts, over the last steps."""
+        shown = {name: f"{value:.3f}" for name, value in _mean_losses(self.rows).items()}
+        return shown if is_reconstruction(self.rows) else {**shown, "worse": f"{share_worse(self.rows):.0%}"}
+
+
+def is_reconstruction(rows: Iterable[Mapping]) -> bool:
+    """Whether the steps of a run are of Anchor's first stage, which has L_Q2D and L_D2Q in place of L_1..L_K."""
+    return any(row.get("reconstruction") for row in rows)
 
 
 def share_worse(rows: Iterable[Mapping]) -> float:
@@ -81,15 +82,24 @@ def summarise(folder: Path) -> str:
     if not steps:
         return "No step was taken."
     last = steps[-_WINDOW:]
-    line = (
-        f"{len(steps)} steps, {sum(row.get('texts', 0) for row in steps):,} texts; over the last {len(last)}: "
-        f"loss {_mean(row['loss'] for row in last):.3f}, L_1 {_mean(row['stepwise'][0] for row in last):.3f}, "
-        f"L_K {_mean(row['stepwise'][-1] for row in last):.3f}, {share_worse(last):.0%} of transitions got worse"
-    )
+    losses = ", ".join(f"{name} {value:.3f}" for name, value in _mean_losses(last).items())
+    texts = sum(row.get("texts", 0) for row in steps)
+    line = f"{len(steps)} steps, {texts:,} texts; over the last {len(last)}: {losses}"
+    if not is_reconstruction(last):
+        line += f", {share_worse(last):.0%} of transitions got worse"
     scores = [row["validation"] for row in rows if "validation" in row]
     if scores:
         line += "; last validation " + ", ".join(f"{name} {value:g}" for name, value in scores[-1].items())
     return f"{line}."
+
+
+def _mean_losses(rows: Iterable[Mapping]) -> dict[str, float]:
+    rows = list(rows)
+    field_name, names = (
+        ("reconstruction", ("L_Q2D", "L_D2Q")) if is_reconstruction(rows) else ("stepwise", ("L_1", "L_K"))
+    )
+    first, last = (_mean(row[field_name][at] for row in rows) for at in (0, -1))
+    return {"loss": _mean(row["loss"] for row in rows), names[0]: first, names[1]: last}
 
 
 def _mean(values: Iterable[float]) -> float:

@@ -50,6 +50,7 @@ from embedder.training.model import (
 from embedder.training.objective import Objective, Terms
 from embedder.training.progress import LRUCache, RunLog, summarise
 from embedder.training.publish import publish
+from embedder.training.reconstruction import Reconstruction
 from embedder.training.sampling import Batch, BatchSampler
 from embedder.training.state import Checkpoint, load_checkpoint, load_weights, save_checkpoint
 from embedder.training.warmup import warm_up_head
@@ -111,15 +112,7 @@ class Trainer:
         self._words = self._word_index(start_from)
         self._context = None if config.context_encoder is None else locate_model(config.context_encoder)
         self._model, self._student = self._build_student()
-        self._objective = Objective(
-            self._student,
-            build_teacher(self._base, config, self._compute.device),
-            self._prompts,
-            long_prompts,
-            self._words,
-            config,
-            autocast=self._compute.autocast,
-        )
+        self._objective = self._build_objective(long_prompts)
         self._trained = trained_parameters(self._model)
         self._optimiser = torch.optim.AdamW(parameter_groups(self._model, config), weight_decay=0.01)
         self._schedule = torch.optim.lr_scheduler.LambdaLR(self._optimiser, partial(learning_rate_factor, config))
@@ -141,6 +134,13 @@ class Trainer:
         model = build_student(self._base, self._config, pieces, device, context_size=encoder.backbone.hidden_size)
         student = parts_of(base_of(model), self._config)
         return model, with_context(student, encoder, self._tokenizer, self._config.template)
+
+    def _build_objective(self, long_prompts: PromptTokenizer) -> Objective | Reconstruction:
+        config, autocast = self._config, self._compute.autocast
+        if config.objective == "reconstruction":
+            return Reconstruction(self._student, self._prompts, long_prompts, config, autocast=autocast)
+        teacher = build_teacher(self._base, config, self._compute.device)
+        return Objective(self._student, teacher, self._prompts, long_prompts, self._words, config, autocast=autocast)
 
     def run(self) -> Path:
         """Trains to the end and publishes weights, contract, config and card. Returns the folder that holds them."""
@@ -220,13 +220,14 @@ class Trainer:
             "step": step,
             "kind": one.kind if one else "mixed",
             "task": one.task if one else ", ".join(batch.task for batch in batches),
-            "texts": self._compute.total(sum(len(batch.queries) + len(batch.documents) for batch in batches)),
+            "texts": self._compute.total(sum(map(self._config.texts_of, batches))),
             "loss": float(terms.total.detach()),
             "stepwise": terms.stepwise,
             "distillation": terms.distillation,
             "grounding": terms.grounding,
             "repetition": terms.repetition,
             "privileged": terms.privileged,
+            "reconstruction": terms.reconstruction,
             # How many of the K-1 transitions got worse, which is where the regulariser acts.
             "worse": sum(b > a for a, b in zip(terms.stepwise, terms.stepwise[1:], strict=False)),
         }
