@@ -40,7 +40,7 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "int8": torch.bf
 PACKAGE_PREFIX = "package:"
 PARTS_PREFIX = "packages:"  # of parts of one archive, with commas between
 GGUF_PREFIX = "gguf:"
-_HUB_FILES = ["*.json", "*.safetensors", "*.txt", "*.model"]  # never *.bin, *.pt or *.py
+_HUB_FILES = ["*.json", "*.safetensors", "*.txt", "*.model", "chat_template.jinja"]  # never *.bin, *.pt or *.py
 _CANARY_TOKENS = 9
 
 
@@ -140,7 +140,7 @@ def locate_model(name: str, *, revision: str | None = None) -> Path:
     """The folder of a model: a local folder, the files of an installed package, or a snapshot of a hub model; of a GGUF
     file (`gguf:PATH`, or in a package) what it was dequantised to.
 
-    Raises ModelNotFoundError, which says what to do. Only JSON, text and safetensors files are fetched.
+    Raises ModelNotFoundError, which says what to do. Only JSON, text, safetensors and chat templates are fetched.
     """
     if name.startswith(PACKAGE_PREFIX):
         return _package_folder(name.removeprefix(PACKAGE_PREFIX))

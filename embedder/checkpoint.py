@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from tokenizers import Tokenizer
@@ -89,10 +90,7 @@ def _checkpoint_without_contract(model: str, folder: Path) -> Checkpoint:
     adapter = folder if (folder / CONFIG_FILE).is_file() else None
     base_name = model if adapter is None else _base_of_adapter(adapter)
     base = folder if adapter is None else locate_model(base_name)
-    config_file = base / "config.json"
-    if not config_file.is_file():
-        raise ModelNotFoundError(f"{base} has no config.json, so it is no model that transformers can load.")
-    config = json.loads(config_file.read_text(encoding="utf-8"))
+    config = read_config(base)
     contract = Contract(
         name=model,
         base=base_name,
@@ -106,11 +104,24 @@ def _checkpoint_without_contract(model: str, folder: Path) -> Checkpoint:
         temperature=1.0,
         max_length=min(_DEFAULT_MAX_LENGTH, max(int(config.get("max_position_embeddings") or 1024) - 64, 1)),
         dimension=_hidden_size(config, base),
-        dtype="bfloat16" if config.get("dtype", config.get("torch_dtype")) in ("bfloat16", "float16") else "float32",
+        dtype=stored_dtype(config),
         # A decoder as it comes in a GGUF file was not trained to refine: it gains nothing from more steps.
         default_document_steps=1 if adapter is None and is_from_gguf(base) else DOCUMENT_STEPS,
     )
     return Checkpoint(contract, base, adapter)
+
+
+def read_config(base: Path) -> dict[str, Any]:
+    file = base / "config.json"
+    if not file.is_file():
+        raise ModelNotFoundError(f"{base} has no config.json, so it is no model that transformers can load.")
+    config: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return config
+
+
+def stored_dtype(config: Mapping[str, Any]) -> str:
+    """What weights are computed in by what they are stored in; float16 is slow on CPUs."""
+    return "bfloat16" if config.get("dtype", config.get("torch_dtype")) in ("bfloat16", "float16") else "float32"
 
 
 def _base_of_adapter(adapter: Path) -> str:

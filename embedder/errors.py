@@ -4,7 +4,7 @@ EmbedderError
 ├── ModelNotFoundError   no such folder, package or hub model; the message says how to get it
 ├── ContractError        gircse.json, the weights or the golden vectors do not fit together
 ├── TextError            a text, instruction, step count or bias cannot be used (also a ValueError)
-├── ServerError          a running gircse-search does not answer, or refuses what it was asked
+├── ServerError          a running gircse-search or a language model's server does not answer, or refuses to
 └── UnknownTaskError     the paper has no instruction for a task (in embedder.instructions; also a LookupError)
 """
 

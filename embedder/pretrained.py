@@ -2,7 +2,15 @@
 it from two places could find it half empty. Python lets the second thread wait for this module.
 """
 
-from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoTokenizer, DynamicCache, PreTrainedModel
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    DynamicCache,
+    GenerationConfig,
+    PreTrainedModel,
+)
 from transformers import logging as transformers_logging
 
 __all__ = [
@@ -11,6 +19,7 @@ __all__ = [
     "AutoModelForCausalLM",
     "AutoTokenizer",
     "DynamicCache",
+    "GenerationConfig",
     "PreTrainedModel",
     "transformers_logging",
 ]

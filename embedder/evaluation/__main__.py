@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 import sys
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import torch
+from tokenizers import Tokenizer
 
-from embedder.backbone import DTYPES
-from embedder.checkpoint import DEFAULT_MODEL, chosen_dtype, find_checkpoint, load_encoder, load_parts
+from embedder.backbone import DTYPES, Backbone
+from embedder.checkpoint import DEFAULT_MODEL, Checkpoint, chosen_dtype, find_checkpoint, load_encoder, load_parts
 from embedder.errors import EmbedderError
 from embedder.evaluation.comparison import write_comparison
 from embedder.evaluation.config import DOCUMENT_STEPS, STEPS, EvaluationConfig
@@ -23,6 +25,7 @@ from embedder.evaluation.report import summarise, write_report
 from embedder.evaluation.seeds import write_seed_table
 from embedder.evaluation.systems import SYSTEMS, choose_systems, open_systems, open_trained
 from embedder.evaluation.tasks import TASKS
+from embedder.evaluation.two_stage import TwoStageEmbedder, open_generator, open_two_stage
 from embedder.training.card import fill_scores
 
 _TASKS_HELP = """tasks and the files they read:
@@ -42,6 +45,11 @@ docs/how-to/evaluate-a-model.md tells the formats of data and results."""
 _SET_ROWS_HELP = "texts of a source in clustering, and to fit and to judge in classification (default: %(default)s)"
 
 _TRAINED_HELP = "with --systems: published models beside them, as the runs of a training matrix leave in adapter/"
+_TWO_STAGE_HELP = (
+    "also embed texts with what a language model writes of them: `same` for the model itself, another model, or the "
+    "http(s) address of an OpenAI-compatible server, whose key is in GIRCSE_TWO_STAGE_API_KEY"
+)
+_TWO_STAGE_SYSTEM_HELP = "what embeds text and augmentation (default: %(default)s)"
 _TRAINED_STEPS_HELP = "of trained models that generate, a row for each (default: 5)"
 
 
@@ -80,6 +88,9 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     add("--trained", nargs="+", type=Path, default=(), metavar="FOLDER", help=_TRAINED_HELP)
     add("--trained-best-step", action="store_true", help="a row more, by the most alike of the steps, of each")
     add("--trained-steps", type=int, nargs="+", default=(5,), metavar="K", help=_TRAINED_STEPS_HELP)
+    add("--two-stage", metavar="GENERATOR", help=_TWO_STAGE_HELP)
+    add("--two-stage-model", metavar="NAME", help="of the server's models, the one that writes")
+    add("--two-stage-system", choices=SYSTEMS, default="Causal-EOS", metavar="NAME", help=_TWO_STAGE_SYSTEM_HELP)
     add("--page", type=Path, help="with --systems: a Markdown page of the results, with a plot beside it")
     add("--seed", type=int, default=0, help="of the resamples (default: %(default)s)")
     return parser.parse_args(arguments)
@@ -114,6 +125,27 @@ def config_of(options: argparse.Namespace) -> EvaluationConfig:
     return EvaluationConfig(**values)
 
 
+def add_augmentations(
+    options: argparse.Namespace, checkpoint: Checkpoint, parts: tuple[Backbone, Tokenizer]
+) -> TwoStageEmbedder:
+    """The system that reads what a language model writes of each text; what it wrote is kept beside the results."""
+    generator = open_generator(
+        options.two_stage,
+        checkpoint=checkpoint,
+        backbone=parts[0],
+        server_model=options.two_stage_model,
+        api_key=os.environ.get("GIRCSE_TWO_STAGE_API_KEY") or None,
+    )
+    return open_two_stage(
+        generator,
+        checkpoint,
+        parts,
+        kept=options.out.with_suffix(".augmentations.jsonl"),
+        steps=options.systems_steps,
+        system=options.two_stage_system,
+    )
+
+
 def compare_systems(options: argparse.Namespace, tasks: list[str]) -> None:
     """The systems of the field over one model, whose weights are loaded once."""
     checkpoint = find_checkpoint(options.model)
@@ -122,6 +154,8 @@ def compare_systems(options: argparse.Namespace, tasks: list[str]) -> None:
     dtype = chosen_dtype(options.dtype or known, default=known, device=device)
     parts = load_parts(checkpoint, device=device, dtype=dtype)
     systems = open_systems(choose_systems(options.systems), checkpoint, parts, steps=options.systems_steps)
+    if options.two_stage:
+        systems.append(add_augmentations(options, checkpoint, parts))
     systems += open_trained(
         options.trained,
         device=device,
@@ -142,7 +176,7 @@ def run_evaluation(arguments: list[str]) -> int:
     level = prompts.level
     prompts.setLevel(logging.ERROR)  # long documents are cut for every system alike
     try:
-        if options.systems:
+        if options.systems or options.two_stage:
             compare_systems(options, tasks)
         else:
             encoder = load_encoder(options.model, device=options.device, dtype=options.dtype)

@@ -90,7 +90,7 @@ def _open_results(encoder: Encoder, config: EvaluationConfig, out: Path, systems
         "tasks": {},
     }
     if systems:
-        fresh |= {"systems": {each.name: each.encoder.fingerprint for each in systems}, "costs": {}}
+        fresh |= {"systems": {each.name: each.fingerprint for each in systems}, "costs": {}}
     kept = read_results(out)
     if kept is None:
         return fresh

@@ -110,6 +110,10 @@ class SystemEmbedder:
         self._steps = steps
         self._batch_size = batch_size
 
+    @property
+    def fingerprint(self) -> str:
+        return self.encoder.fingerprint
+
     def embed(self, texts: Sequence[str], *, instruction: str, steps: Sequence[int]) -> dict[Steps, np.ndarray]:
         start = time.process_time()
         found = self._encode(texts, instruction)
