@@ -17,12 +17,27 @@ from torch import Tensor
 MOST_BYTES = 256 * 2**20  # a larger block goes back to the system; 8,192 tokens of gircse-mini take 151 MB
 
 
+_ALL: weakref.WeakSet[SpareMemory] = weakref.WeakSet()
+
+
+def release_spare_memory() -> None:
+    """Of all models of the process, for when a large piece of work is done."""
+    for each in list(_ALL):
+        each.release()
+
+
 class SpareMemory:
     """One block at most, for the first that asks; safe to use from several threads."""
 
     def __init__(self) -> None:
         self._block: Tensor | None = None  # bytes (n,)
         self._lock = threading.Lock()
+        _ALL.add(self)
+
+    def release(self) -> None:
+        """Lets go of the block that is kept, if one is."""
+        with self._lock:
+            self._block = None
 
     def take(self, shape: Sequence[int], dtype: torch.dtype, *, owner: object) -> Tensor:
         """An uninitialised tensor on the CPU. Its memory comes back when `owner` is gone, which must outlive it."""

@@ -89,6 +89,10 @@ class LocalEmbedder:
         with errors_translated():
             return bool(len(self.engine.probe().answer.result().vector))
 
+    def release_spare_memory(self) -> None:
+        """Of what the model keeps for its next batch."""
+        self.engine.release_spare_memory()
+
     def close(self) -> None:
         self._opened.close()
 

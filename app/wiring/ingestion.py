@@ -100,8 +100,14 @@ def run_worker(services: Services, stop: threading.Event) -> None:
                 lease=lease,
                 slots=slots,
                 observer=services.metrics,
-                when_idle=release_memory,
+                when_idle=partial(_release_memory, services),
             ).run(stop)
+
+
+def _release_memory(services: Services) -> None:
+    if isinstance(services.embedder, LocalEmbedder):
+        services.embedder.release_spare_memory()
+    release_memory()
 
 
 def _catch_up(services: Services) -> None:

@@ -22,6 +22,7 @@ from embedder.engine.work import Answer, Item, Key, Priority, Variant, document_
 from embedder.model_thread import model_thread
 from embedder.pooling import check_tolerance
 from embedder.refinement import Refinement
+from embedder.spare_memory import release_spare_memory
 from embedder.vector_cache import VectorCache
 
 _DEAD = "The engine has ended after an error; the log says why. Start the process again."
@@ -126,6 +127,10 @@ class Engine:
                 key = Key(prompt.ids, steps=1, variant=Variant(), wants_words=False)
                 (self._probe,) = self.submit([Item(key, Priority.PROBE, text=_PROBE_TEXT)])
             return self._probe
+
+    def release_spare_memory(self) -> None:
+        """What models keep for their next batch, which is large after large ones."""
+        release_spare_memory()
 
     def drain(self) -> None:
         """Accepts nothing more; what waits is computed."""

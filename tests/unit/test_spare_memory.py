@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import gc
 import threading
+from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 from tiny_models import family_encoder, save_tiny_model
 
-from embedder.spare_memory import MOST_BYTES, SpareMemory
+from app.wiring.embedding import LocalEmbedder
+from app.wiring.ingestion import _release_memory
+from embedder.model_info import DEFAULT_MODEL
+from embedder.spare_memory import MOST_BYTES, SpareMemory, release_spare_memory
 
 
 class Owner:
@@ -61,3 +66,29 @@ def test_what_a_run_left_there_changes_no_vector(tmp_path: Path, family: str) ->
     assert block is not None
     block.view(torch.float32)[:] = torch.nan  # as bad as memory can be
     np.testing.assert_array_equal(encoder.encode_queries(texts, steps=3), fresh)
+
+
+def test_what_no_run_uses_is_let_go_of_when_asked() -> None:
+    kept, used, owner = SpareMemory(), SpareMemory(), Owner()
+    kept.take((1000,), torch.float32, owner=Owner())
+    block = used.take((1000,), torch.float32, owner=owner)
+    gc.collect()
+    assert kept._block is not None
+    release_spare_memory()
+    assert kept._block is None
+    block.fill_(1.0)  # a run goes on with what it has
+    del owner
+    gc.collect()
+    assert used._block is not None
+
+
+def test_a_worker_that_rests_keeps_no_memory_for_batches() -> None:
+    with closing(LocalEmbedder(DEFAULT_MODEL, dtype="float32")) as embedder:
+        embedder.embed_documents([f"text {n} of a batch" for n in range(64)], instruction="", steps=0)
+        gc.collect()
+        base = embedder.engine.encoder._backbone.base
+        assert base is not None
+        assert base.decoder is not None
+        assert base.decoder._spare._block is not None
+        _release_memory(SimpleNamespace(embedder=embedder))
+        assert base.decoder._spare._block is None
