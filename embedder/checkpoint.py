@@ -192,7 +192,7 @@ def load_encoder(
     cache_mb: memory for the vectors of texts that were encoded before.
     top_entries: mix that many words of a soft token where all others have at most 1 % of it; faster where the
     vocabulary is large and soft tokens are sharp, which those of gircse-mini are not.
-    cuda_graphs: on CUDA, steps of small batches are CUDA graphs, which take up to 1 GiB more.
+    cuda_graphs: on CUDA, steps of batches of up to 256 texts are CUDA graphs, which take up to 1 GiB more.
     own_thread: load and compute on the CPU in the one thread of the process that is for models, whichever asks: for
     programs of several threads, which else slow each other down.
     Raises ModelNotFoundError or ContractError. Hashes and golden vectors are verified.

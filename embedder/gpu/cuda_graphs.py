@@ -24,8 +24,9 @@ from embedder.vocabulary import Vocabulary
 
 logger = logging.getLogger(__name__)
 
-MOST_ROWS = 64  # a step of more rows takes longer than it takes to start its kernels
+MOST_ROWS = 256  # a step of more rows takes longer than it takes to start its kernels
 _LEAST_PLACES = 64
+_SIZES_AN_OCTAVE = 8  # how finely long prompts are rounded up: at most an eighth of a graph's places is empty
 _MOST_GRAPHS = 16
 _MOST_BYTES = 2**30  # of the keys and values of all graphs
 _WARM_UPS = 3  # before a capture, as torch asks for: libraries take their memory in the first calls
@@ -208,12 +209,17 @@ class GraphedDecoder(Decoder):
 
 
 def shape_for(rows: int, places: int, device: torch.device) -> Shape | None:
-    """The next powers of two, so that few graphs serve all batches; None for a batch that needs none."""
+    """Sizes rounded up, so that few graphs serve all batches; None for a batch that needs none."""
     if rows > MOST_ROWS:
         return None
     # Work on one stream runs in order: a graph can be lent again before its last step is done.
     stream = torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else 0
-    return Shape(_power_of_two(rows), max(_LEAST_PLACES, _power_of_two(places)), stream)
+    return Shape(_power_of_two(rows), _rounded_places(places), stream)
+
+
+def _rounded_places(places: int) -> int:
+    part = max(_LEAST_PLACES, _power_of_two(places) // (2 * _SIZES_AN_OCTAVE))
+    return -(-places // part) * part
 
 
 def _power_of_two(number: int) -> int:

