@@ -52,7 +52,7 @@ class VectorCache:
 
 
 def _key(ids: Sequence[int], steps: int, variant: Hashable) -> _Key:
-    return array("I", ids).tobytes(), steps, variant
+    return array("i", ids).tobytes(), steps, variant
 
 
 def _size(key: _Key, vector: np.ndarray) -> int:

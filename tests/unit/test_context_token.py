@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from transformers import AutoModel, AutoTokenizer
 
+from app.wiring.embedding import LocalEmbedder
 from embedder.backbone import Backbone, locate_model, take_apart, with_decoder
 from embedder.causal_model import load_causal_model
 from embedder.checkpoint import load_encoder
@@ -185,6 +187,12 @@ def test_it_is_trained_published_and_read_again(data_folder: Path, tmp_path: Pat
     np.testing.assert_allclose(
         served.encode_queries(TEXTS, instruction="the topic", steps=1), padded, atol=2e-5, rtol=0
     )
+    with closing(LocalEmbedder(str(folder), dtype="float32")) as embedder:  # the engine keeps vectors by token ids
+        for _ in range(2):
+            found = np.array(embedder.embed_documents(TEXTS, instruction="the topic", steps=1))
+            np.testing.assert_allclose(
+                found, served.encode_documents(TEXTS, instruction="the topic", steps=1), atol=2e-5, rtol=0
+            )
 
 
 def test_a_damaged_context_encoder_is_refused(data_folder: Path, tmp_path: Path) -> None:  # noqa: F811
