@@ -51,6 +51,7 @@ class Engine:
             note_batch=self._note_batch,
             note_answer=self._note_answer,
             let_queries_in=self._let_queries_in,
+            let_in_s=lambda: self._let_in_s,
         )
         self._probe_lock = threading.Lock()
         self._probe: Item | None = None

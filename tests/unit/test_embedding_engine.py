@@ -154,6 +154,27 @@ async def test_queries_are_let_in_between_the_parts_of_a_batch_of_documents(
     np.testing.assert_allclose(found.vectors, expected, atol=1e-6)
 
 
+async def test_what_queries_take_that_are_let_in_is_no_part_of_what_documents_take(
+    server: WatchedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+
+    def take_their_time(prompts: Sequence[Ids], prefixes: np.ndarray) -> np.ndarray:
+        clock[0] += 100.0 if server.encoder.ids("the question") in prompts else 1.0
+        return prefixes
+
+    server.encoder.meddle = take_their_time
+    scheduler = server.engine.scheduler
+    texts, questions = items_of(server, "a document"), items_of(server, "the question", priority=Priority.QUERY)
+    scheduler.submit(texts)
+    batch, _ = scheduler.take()
+    scheduler.submit(questions)
+    server.engine._compute(batch)
+    assert questions[0].answer.result().computed_s == 100.0
+    assert texts[0].answer.result().computed_s == 1.0
+
+
 async def test_documents_go_on_between_queries_that_are_let_in(server: WatchedServer) -> None:
     """The ninth batch of queries waits until that of documents is done."""
     scheduler = server.engine.scheduler
@@ -167,7 +188,7 @@ async def test_documents_go_on_between_queries_that_are_let_in(server: WatchedSe
     assert taken == [1] * 8 + [0] * 4
 
 
-def items_of(server: WatchedServer, text: str, *, priority: Priority) -> list[Item]:
+def items_of(server: WatchedServer, text: str, *, priority: Priority = Priority.DOCUMENT) -> list[Item]:
     return document_items(server.engine.encoder.read_prompts([text], ""), [text], steps=STEPS, priority=priority)
 
 
