@@ -88,13 +88,15 @@ def _table(runs: dict[str, VariantRuns], order: Sequence[str], key: _Key) -> str
     for name in order:
         values = runs[name].replicates[key]
         over_seeds = _over_seeds(values[:, 0])
-        cells = [name, f"{over_seeds.value:.1f} [{over_seeds.low:.1f}, {over_seeds.high:.1f}]"]
+        noise = f" [{over_seeds.low:.1f}, {over_seeds.high:.1f}]" if len(values) > 1 else ""
+        cells = [name, f"{over_seeds.value:.1f}{noise}"]
         cells.append(", ".join(f"{value:.1f}" for value in values[:, 0]))
         if above is None:
             cells += ["–", "–"]
         else:
             change = values - above
-            cells += [show_change(_over_seeds(change[:, 0])), show_change(estimate(change.mean(axis=0)))]
+            over = show_change(_over_seeds(change[:, 0])) if len(values) > 1 else "–"
+            cells += [over, show_change(estimate(change.mean(axis=0)))]
         rows.append(cells)
         above = values
     columns = ("variant", "mean over seeds", "every seed", "to the row above, over seeds", "over items")
@@ -102,7 +104,7 @@ def _table(runs: dict[str, VariantRuns], order: Sequence[str], key: _Key) -> str
 
 
 def _over_seeds(values: np.ndarray) -> Estimate:
-    """Mean over seeds with its 95 % t-interval; one seed tells nothing about the noise of seeds."""
+    """Mean over seeds with its 95 % t-interval, which one seed does not have."""
     mean = float(values.mean())
     if len(values) < 2:
         return Estimate(mean, float("-inf"), float("inf"))

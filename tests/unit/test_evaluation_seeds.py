@@ -56,6 +56,16 @@ def test_rows_hold_means_over_seeds_and_differences_to_the_row_above(tmp_path):
     assert 5 < low < 15 < 25 < high < 35  # 8 of 40 items: the standard error of their share is 6.3
 
 
+def test_one_seed_has_no_interval_over_seeds(tmp_path):
+    files = [write_run(tmp_path, *run) for run in (("plain-1", 20), ("better-1", 28))]
+    out = tmp_path / "table.md"
+    assert main(["seeds", *files, "--out", str(out), "--order", "plain", "better"]) == 0
+    _, plain, better = rows_of(out)
+    assert plain == ["plain", "50.0", "50.0", "–", "–"]
+    assert better[:4] == ["better", "70.0", "70.0", "–"]
+    assert better[4].startswith("**+20.00 [+")
+
+
 @pytest.mark.parametrize(
     ("runs", "complaint"),
     [
