@@ -147,27 +147,38 @@ def load_projection(folder: Path, encoder: PlainEncoder) -> InstructionProjectio
     return projection.eval().requires_grad_(False)
 
 
-class ProjectedEncoder:
-    """Vectors of texts under instructions. The model reads each text once, and each instruction once; vectors without
-    an instruction are kept, as an index keeps them."""
+class StoredVectors:
+    """Vectors of texts without an instruction, as an index keeps them: the model reads each text once."""
 
-    def __init__(self, encoder: PlainEncoder, projection: InstructionProjection) -> None:
+    def __init__(self, encoder: PlainEncoder) -> None:
         self._encoder = encoder
-        self._projection = projection
-        self._plain: dict[str, np.ndarray] = {}
+        self._rows: dict[str, np.ndarray] = {}
 
-    def encode_plain(self, texts: Sequence[str]) -> np.ndarray:
-        """(n, D) without an instruction, L2-normalised."""
-        if missing := [text for text in dict.fromkeys(texts) if text not in self._plain]:
-            self._plain |= zip(missing, self._encoder.encode_documents(missing, instruction=""), strict=True)
-        return np.stack([self._plain[text] for text in texts])
+    def read(self, texts: Sequence[str]) -> int:
+        """Has the model read those that are not known. Returns how many these were."""
+        if missing := [text for text in dict.fromkeys(texts) if text not in self._rows]:
+            self._rows |= zip(missing, self._encoder.encode_documents(missing, instruction=""), strict=True)
+        return len(missing)
+
+    def of(self, texts: Sequence[str]) -> np.ndarray:
+        """(n, D), L2-normalised."""
+        self.read(texts)
+        return np.stack([self._rows[text] for text in texts])
+
+
+class ProjectedEncoder:
+    """Vectors of texts under instructions, from stored ones: the model reads each instruction once, no text again."""
+
+    def __init__(self, stored: StoredVectors, projection: InstructionProjection) -> None:
+        self.stored = stored
+        self._projection = projection
 
     @torch.inference_mode()
     def encode(self, texts: Sequence[str], *, instruction: str) -> np.ndarray:
         """(n, D) under the instruction, L2-normalised; without one, the stored vectors as they are."""
-        plain = self.encode_plain(texts)
+        plain = self.stored.of(texts)
         if not instruction:
             return plain
-        asked = self.encode_plain([instruction])[0]
+        asked = self.stored.of([instruction])[0]
         projected: np.ndarray = self._projection(torch.from_numpy(plain), torch.from_numpy(asked)).numpy()
         return projected

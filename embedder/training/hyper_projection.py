@@ -26,7 +26,6 @@ from embedder.training.progress import RunLog
 from embedder.training.sampling import Batch, BatchSampler, Mixture
 from embedder.training.state import Checkpoint, load_checkpoint, save_checkpoint
 
-logger = logging.getLogger(__name__)
 CONFIG_FILE = "projection.json"
 WIDTHS = {"low_rank": 32, "film": 512}
 # Every kind of batch that has an instruction: on both sides, or on the query alone.
@@ -223,7 +222,7 @@ def train(options: argparse.Namespace) -> Path:
 
 
 def main(arguments: Sequence[str]) -> int:
-    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    logging.getLogger("embedder.prompts").setLevel(logging.ERROR)  # of thousands of texts some are cut
     options = parse(arguments)
     try:
         folder = train(options)

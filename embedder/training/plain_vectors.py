@@ -19,7 +19,7 @@ _CHUNK = 2_048  # texts between two looks at Ctrl-C and the progress bar
 
 
 class PlainVectors:
-    """Of one encoder. Files hold digests in place of texts, and half precision, which moves a cosine by 3e-4 at most."""
+    """Of one encoder. Files hold digests in place of texts, and half precision, which moves a cosine by 3e-4."""
 
     def __init__(self, encoder: Encoder, folder: Path) -> None:
         """Raises DataError where `folder` holds vectors of another model."""
@@ -52,12 +52,13 @@ class PlainVectors:
     def _keep(self, keys: Sequence[bytes], vectors: np.ndarray) -> None:
         halves = vectors.astype(np.float16)
         self._rows |= zip(keys, halves, strict=True)
-        names = np.frombuffer(b"".join(keys), dtype=np.uint8).reshape(-1, _KEY_BYTES)
+        joined = b"".join(keys)
         self._folder.mkdir(parents=True, exist_ok=True)
         # Named by what it holds: two runs beside each other never write different things into one file.
-        path = self._folder / f"{hashlib.sha256(names).hexdigest()[:16]}.safetensors"
+        path = self._folder / f"{hashlib.sha256(joined).hexdigest()[:16]}.safetensors"
         temporary = path.with_suffix(".tmp")
-        save_file({"keys": names, "vectors": halves}, temporary, {"model": self._encoder.fingerprint})
+        digests = np.frombuffer(joined, dtype=np.uint8).reshape(-1, _KEY_BYTES)
+        save_file({"keys": digests, "vectors": halves}, temporary, {"model": self._encoder.fingerprint})
         temporary.replace(path)
 
 
