@@ -87,7 +87,7 @@ class ProjectionTrainer:
         self._sampler = BatchSampler(rows, mixture, seed=config.seed)
         self.projection = build_projection(config.shape(encoder.dimension))
         self._optimiser = torch.optim.AdamW(
-            self.projection.parameters(), lr=config.learning_rate, weight_decay=_WEIGHT_DECAY
+            self.projection.parameters(), lr=config.learning_rate, weight_decay=_WEIGHT_DECAY, fused=True
         )
         self._schedule = torch.optim.lr_scheduler.LambdaLR(self._optimiser, config.rate_factor)
         _check_config(out, config, encoder.fingerprint)
