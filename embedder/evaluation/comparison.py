@@ -76,11 +76,13 @@ def _summary(figures: _Figures, names: Sequence[str], costs: Mapping[str, Any]) 
 
 
 def _whole(figures: _Figures) -> list[_Key]:
-    """Those that are no part of another, as one pair of aspects is."""
+    """Those that are no part of another, as one pair of aspects is, or one set of labels where there is a mean."""
     measures = {key[0] for key in figures}
+    averaged = {name.partition(".")[0] for name in measures if name.endswith(".mean")}
+    parts = {name for name in measures if name.partition(".")[0] in averaged and not name.endswith(".mean")}
     # Where all sources are of one kind, what is said of all of them is said already.
     same = {"triplets.all"} if len(measures & {"triplets.seen", "triplets.unseen"}) == 1 else set()
-    return [key for key in figures if ":" not in key[0] and key[0] not in same]
+    return [key for key in figures if ":" not in key[0] and key[0] not in same | parts]
 
 
 def _figures(results: Mapping[str, Any]) -> _Figures:

@@ -287,7 +287,12 @@ def test_one_command_trains_and_another_measures(tmp_path: Path, capsys: pytest.
     assert len(set(results["systems"].values())) == 3  # the first two are one model
     texts = {name: results["costs"][name]["texts"] for name in names}
     assert texts == {names[0]: len(TEXTS) + 8, **dict.fromkeys(names[1:], 2 * len(TEXTS))}
-    assert "to Stored vectors |" in page.read_text()
+    text = page.read_text()
+    assert "to Stored vectors |" in text
+    summary = text.partition("## All in one table")[2].partition("##")[0]
+    assert "label_names.mean" in summary
+    assert "label_names.toys" not in summary  # of which that is the mean
+    assert "## label_names.toys.colour" in text
     assert evaluate([*command, "--against", "Reading"]) == 0  # what was measured is not measured again
     assert "to Reading |" in page.read_text()
     assert evaluate([*command, "--against", "Listening"]) == 1
