@@ -15,12 +15,14 @@ from tokenizers import Tokenizer
 
 from embedder.backbone import DTYPES, Backbone
 from embedder.checkpoint import DEFAULT_MODEL, Checkpoint, chosen_dtype, find_checkpoint, load_encoder, load_parts
+from embedder.encoder import Encoder
 from embedder.errors import EmbedderError
 from embedder.evaluation.comparison import write_comparison
 from embedder.evaluation.config import DOCUMENT_STEPS, STEPS, EvaluationConfig
 from embedder.evaluation.data import HALVES, DataError
 from embedder.evaluation.evaluate import evaluate
 from embedder.evaluation.privacy import leak_table, measure_leaks, read_texts, soft_token_leak
+from embedder.evaluation.projected import open_projections
 from embedder.evaluation.report import summarise, write_report
 from embedder.evaluation.seeds import write_seed_table
 from embedder.evaluation.systems import SYSTEMS, choose_systems, open_systems, open_trained
@@ -50,6 +52,11 @@ _TWO_STAGE_HELP = (
     "http(s) address of an OpenAI-compatible server, whose key is in GIRCSE_TWO_STAGE_API_KEY"
 )
 _TWO_STAGE_SYSTEM_HELP = "what embeds text and augmentation (default: %(default)s)"
+_PROJECTION_HELP = (
+    "also Hyper-CL: stored vectors projected under instructions, by what embedder.training.hyper_projection left in "
+    "each folder, beside the stored vectors alone and the model's reading after --systems-steps"
+)
+_AGAINST_HELP = "with --page: the system whose differences to the others are told (default: the first)"
 _TRAINED_STEPS_HELP = "of trained models that generate, a row for each (default: 5)"
 
 
@@ -91,7 +98,9 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     add("--two-stage", metavar="GENERATOR", help=_TWO_STAGE_HELP)
     add("--two-stage-model", metavar="NAME", help="of the server's models, the one that writes")
     add("--two-stage-system", choices=SYSTEMS, default="Causal-EOS", metavar="NAME", help=_TWO_STAGE_SYSTEM_HELP)
+    add("--projection", nargs="+", type=Path, default=(), metavar="FOLDER", help=_PROJECTION_HELP)
     add("--page", type=Path, help="with --systems: a Markdown page of the results, with a plot beside it")
+    add("--against", metavar="SYSTEM", help=_AGAINST_HELP)
     add("--seed", type=int, default=0, help="of the resamples (default: %(default)s)")
     return parser.parse_args(arguments)
 
@@ -156,6 +165,9 @@ def compare_systems(options: argparse.Namespace, tasks: list[str]) -> None:
     systems = open_systems(choose_systems(options.systems), checkpoint, parts, steps=options.systems_steps)
     if options.two_stage:
         systems.append(add_augmentations(options, checkpoint, parts))
+    if options.projection:
+        encoder = Encoder(*parts, checkpoint.contract)
+        systems += open_projections(options.projection, encoder, steps=options.systems_steps)
     systems += open_trained(
         options.trained,
         device=device,
@@ -166,7 +178,7 @@ def compare_systems(options: argparse.Namespace, tasks: list[str]) -> None:
     config = replace(config_of(options), alone=True)
     results = evaluate(systems[0].encoder, config, tasks, options.out, systems=systems)
     if options.page:
-        write_comparison(results, options.page)
+        write_comparison(results, options.page, against=options.against)
 
 
 def run_evaluation(arguments: list[str]) -> int:
@@ -176,7 +188,7 @@ def run_evaluation(arguments: list[str]) -> int:
     level = prompts.level
     prompts.setLevel(logging.ERROR)  # long documents are cut for every system alike
     try:
-        if options.systems or options.two_stage:
+        if options.systems or options.two_stage or options.projection:
             compare_systems(options, tasks)
         else:
             encoder = load_encoder(options.model, device=options.device, dtype=options.dtype)

@@ -20,30 +20,37 @@ mpl.use("Agg")
 from matplotlib import pyplot as plt
 from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
 
+_SMALL_MS = 1.0
 _Key = tuple[str, str, str]  # measure, metric, condition
 _Figures = dict[_Key, dict[str, np.ndarray]]  # system -> replicates, the first the figure itself
 
 
-def write_comparison(results: Mapping[str, Any], page: Path) -> Path:
-    """From what `evaluate` returned of systems; the plot lies beside the page, under its name."""
+def write_comparison(results: Mapping[str, Any], page: Path, *, against: str | None = None) -> Path:
+    """From what `evaluate` returned of systems; the plot lies beside the page, under its name.
+
+    against: the system whose differences to the others are told, by default the first. Raises DataError.
+    """
     if not results.get("costs"):
         raise DataError("These results hold no systems. Measure them with --systems.")
     figures = _figures(results)
     names = list(results["systems"])
+    first = against or names[0]
+    if first not in names:
+        raise DataError(f"--against names {first!r}; the systems are {', '.join(names)}.")
     model, settings = results["model"]["name"], results["settings"]
     limit = f", at most {settings['limit']} items of every source" if settings["limit"] else ""
     machine = results["machine"]
     parts = [
         "# Systems of the field on one model\n",
         f"Model `{model}`, half `{settings['half']}`{limit}. In brackets the 95 % interval over items, "
-        f"{settings['bootstrap']} resamples; differences to {names[0]} are paired, and **bold** where their interval "
+        f"{settings['bootstrap']} resamples; differences to {first} are paired, and **bold** where their interval "
         f"holds no 0. Cost is processor time per text on {machine['cpu']}, {machine['threads']} threads, over all "
         "texts of these tasks.\n",
     ]
     parts += ["## All in one table\n", _summary(figures, names, results["costs"])]
     for key, by_system in figures.items():
         told = CONDITIONS[key[2]]
-        parts += [f"## {key[0]}, {key[1]}, instruction: {told}\n", _table(by_system, names, results["costs"])]
+        parts += [f"## {key[0]}, {key[1]}, instruction: {told}\n", _table(by_system, names, results["costs"], first)]
     picture = page.with_suffix(".png")
     page.parent.mkdir(parents=True, exist_ok=True)
     _plot(figures, names, results["costs"], picture)
@@ -69,11 +76,13 @@ def _summary(figures: _Figures, names: Sequence[str], costs: Mapping[str, Any]) 
 
 
 def _whole(figures: _Figures) -> list[_Key]:
-    """Those that are no part of another, as one pair of aspects is."""
+    """Those that are no part of another, as one pair of aspects is, or one set of labels where there is a mean."""
     measures = {key[0] for key in figures}
+    averaged = {name.partition(".")[0] for name in measures if name.endswith(".mean")}
+    parts = {name for name in measures if name.partition(".")[0] in averaged and not name.endswith(".mean")}
     # Where all sources are of one kind, what is said of all of them is said already.
     same = {"triplets.all"} if len(measures & {"triplets.seen", "triplets.unseen"}) == 1 else set()
-    return [key for key in figures if ":" not in key[0] and key[0] not in same]
+    return [key for key in figures if ":" not in key[0] and key[0] not in same | parts]
 
 
 def _figures(results: Mapping[str, Any]) -> _Figures:
@@ -88,15 +97,14 @@ def _figures(results: Mapping[str, Any]) -> _Figures:
     return found
 
 
-def _table(by_system: Mapping[str, np.ndarray], names: Sequence[str], costs: Mapping[str, Any]) -> str:
+def _table(by_system: Mapping[str, np.ndarray], names: Sequence[str], costs: Mapping[str, Any], first: str) -> str:
     rows = []
-    first = by_system[names[0]]
     for name in [*names, BM25]:
         if name not in by_system:
             continue
-        change = "–" if name == names[0] else show_change(estimate(by_system[name] - first))
+        change = "–" if name == first else show_change(estimate(by_system[name] - by_system[first]))
         rows.append([name, _show(estimate(by_system[name])), change, _ms(name, costs)])
-    return table(("system", "figure", f"to {names[0]}", "ms per text"), rows)
+    return table(("system", "figure", f"to {first}", "ms per text"), rows)
 
 
 def _show(found: Estimate) -> str:
@@ -104,7 +112,11 @@ def _show(found: Estimate) -> str:
 
 
 def _ms(name: str, costs: Mapping[str, Any]) -> str:
-    return f"{_cost(costs[name]):.1f}" if name in costs else "–"
+    """What costs next to nothing with two digits that say something."""
+    if name not in costs or not costs[name]["texts"]:
+        return "–"
+    cost = _cost(costs[name])
+    return f"{cost:.1f}" if cost >= _SMALL_MS else f"{cost:.2g}"
 
 
 def _cost(cost: Mapping[str, float]) -> float:
@@ -118,7 +130,7 @@ def _plot(figures: _Figures, names: Sequence[str], costs: Mapping[str, Any], pic
     drawn, panels = plt.subplots(1, len(chosen), figsize=(5 * len(chosen), 4), squeeze=False, layout="constrained")
     for panel, key in zip(panels[0], chosen, strict=True):
         for name in names:
-            if name in figures[key]:
+            if name in figures[key] and costs[name]["texts"]:
                 found = estimate(figures[key][name])
                 low, high = found.value - found.low, found.high - found.value
                 panel.errorbar(_cost(costs[name]), found.value, yerr=[[low], [high]], fmt="o", capsize=3, label=name)

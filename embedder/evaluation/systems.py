@@ -91,7 +91,7 @@ class Cost:
     def added_to(self, kept: dict[str, float] | None) -> dict[str, float]:
         """With what a results file holds already; from then on counts anew."""
         before = kept or {"texts": 0, "seconds": 0.0}
-        total = {"texts": before["texts"] + self.texts, "seconds": round(before["seconds"] + self.seconds, 2)}
+        total = {"texts": before["texts"] + self.texts, "seconds": round(before["seconds"] + self.seconds, 4)}
         self.texts, self.seconds = 0, 0.0
         return total
 
