@@ -25,7 +25,7 @@ _CUTOFFS = (500, 3000)  # of the adaptive softmax: a full one takes most of the 
 _NO_PIECE = -1  # fills up the shorter texts of a batch
 _READ_BATCH = 256
 _BUCKET = 50  # batches whose texts are sorted by length, so that little is filled up
-_WARM_UP = 100  # updates
+_WARM_UP = 0.1  # of the updates
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,7 +180,7 @@ class GenerativeAttacker:
         updates = max(config.passes * -(-len(entries) // config.batch_size), config.min_updates)
         optimiser = torch.optim.AdamW(self._decoder.parameters(), lr=config.learning_rate, fused=True)
         schedule = torch.optim.lr_scheduler.LambdaLR(
-            optimiser, lambda update: min(1, (update + 1) / _WARM_UP) * (1 - update / updates)
+            optimiser, lambda update: min(1, (update + 1) / (_WARM_UP * updates)) * (1 - update / updates)
         )
         batches = shuffled_batches([len(each) for each in entries], config.batch_size, seed=seed)
         self._decoder.train()

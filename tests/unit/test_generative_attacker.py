@@ -21,7 +21,7 @@ from embedder.evaluation.privacy import f1_of, normalised, words_of
 from embedder.prompts import load_tokenizer
 
 WORDS = ["anchor", "bottle", "candle", "dagger", "engine", "feather", "garden", "hammer"]
-SMALL = DecoderConfig(hidden=96, embedding=32, min_updates=160, batch_size=32, learning_rate=1e-2)
+SMALL = DecoderConfig(hidden=96, embedding=32, min_updates=120, batch_size=32, learning_rate=1e-2)
 
 
 @pytest.fixture(scope="module")
