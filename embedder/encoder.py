@@ -89,11 +89,6 @@ class Encoder:
     def device(self) -> str:
         return str(self._backbone.device)
 
-    @property
-    def tokenizer(self) -> Tokenizer:
-        """Of the model's vocabulary; neither cuts nor pads, and must stay so."""
-        return self._prompts.vocabulary
-
     def encode_queries(
         self,
         texts: Sequence[str],

@@ -14,13 +14,20 @@ import torch
 from tokenizers import Tokenizer
 
 from embedder.backbone import DTYPES, Backbone
-from embedder.checkpoint import DEFAULT_MODEL, Checkpoint, chosen_dtype, find_checkpoint, load_encoder, load_parts
+from embedder.checkpoint import (
+    DEFAULT_MODEL,
+    Checkpoint,
+    chosen_dtype,
+    find_checkpoint,
+    load_encoder,
+    load_model_tokenizer,
+    load_parts,
+)
 from embedder.errors import EmbedderError
 from embedder.evaluation.comparison import write_comparison
 from embedder.evaluation.config import DOCUMENT_STEPS, STEPS, EvaluationConfig
 from embedder.evaluation.data import HALVES, DataError
 from embedder.evaluation.evaluate import evaluate
-from embedder.evaluation.generative_attacker import DecoderConfig
 from embedder.evaluation.privacy import (
     Leak,
     example_table,
@@ -275,10 +282,14 @@ def attack(options: argparse.Namespace, leaks: list[Leak]) -> str:
         options.data, limit=options.limit, own=options.attacker_texts, further=options.attacker_data
     )
     encoder = load_encoder(options.model)
-    decoder = DecoderConfig() if options.generative else None
-    shown = sys.stderr.isatty()
+    tokenizer = load_model_tokenizer(options.model) if options.generative else None
     for leak in measure_leaks(
-        encoder, texts, steps=options.steps, decoder=decoder, seed=options.seed, show_progress=shown
+        encoder,
+        texts,
+        steps=options.steps,
+        tokenizer=tokenizer,
+        seed=options.seed,
+        show_progress=sys.stderr.isatty(),
     ):
         leaks.append(leak)
     if options.words_steps:

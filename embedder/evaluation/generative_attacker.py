@@ -138,8 +138,8 @@ class TextDecoder(nn.Module):
 class GenerativeAttacker:
     """Learns to write texts from their vectors (n, dimension). Equal seeds read alike on the same CPU.
 
-    tokenizer: neither cuts nor pads, as an encoder's does. Raises ValueError unless there is a vector for every text,
-    DataError where no word piece occurs twice.
+    tokenizer: neither cuts nor pads, as `load_model_tokenizer` gives it. Raises ValueError unless there is a vector for
+    every text, DataError where no word piece occurs twice.
     """
 
     def __init__(

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 from scipy.sparse import csr_matrix
+from tokenizers import Tokenizer
 
 from embedder.encoder import Encoder
 from embedder.evaluation.bootstrap import Estimate, draw_weights, estimate, means
@@ -186,13 +187,17 @@ def measure_leaks(
     texts: AttackTexts,
     *,
     steps: int | None = None,
-    decoder: DecoderConfig | None = None,  # of the generative attacker, too
+    tokenizer: Tokenizer | None = None,
+    decoder: DecoderConfig | None = None,
     resamples: int = 1000,
     seed: int = 0,
     show_progress: bool = False,
 ) -> Iterator[Leak]:
     """Of documents' vectors as they are stored, as soon as each is measured: protection by protection, then what is
-    read without the text's vector."""
+    read without the text's vector.
+
+    tokenizer: the model's own; with it, the generative attacker attacks, too. decoder: that attacker's settings.
+    """
     own_vectors, vectors = (
         encoder.encode_documents(each, steps=steps, show_progress=show_progress) for each in (texts.own, texts.tested)
     )
@@ -205,11 +210,11 @@ def measure_leaks(
         found = _nearest(vectors, stored)
         kept = 100 * float(np.mean([len(set(a) & set(b)) / _NEAREST for a, b in zip(near, found, strict=True)]))
         yield score.of_words(name, LinearAttacker(own_stored, own_words).read(stored), kept=kept)
-        if decoder is not None:
+        if tokenizer is not None:
             attacker = GenerativeAttacker(
                 own_stored,
                 texts.own,
-                encoder.tokenizer,
+                tokenizer,
                 config=decoder,
                 seed=seed,
                 device=encoder.device,
@@ -219,7 +224,7 @@ def measure_leaks(
             yield score.of_texts(name, written[name], kept=kept)
     most = LinearAttacker(np.zeros_like(own_vectors), own_words)  # who knows no vector says what is frequent
     yield score.of_words("no vector", most.read(np.zeros_like(vectors)))
-    if decoder is not None:
+    if tokenizer is not None:
         # Texts are in alphabetical order: the next one may begin alike.
         yield score.of_texts("another's vector", np.roll(written["none"], len(written["none"]) // 2).tolist())
 

@@ -14,7 +14,7 @@ import embedder.evaluation.__main__ as evaluation
 from embedder.encoder import Encoder
 from embedder.evaluation import privacy
 from embedder.evaluation.data import DataError
-from embedder.evaluation.generative_attacker import DecoderConfig
+from embedder.evaluation.generative_attacker import DecoderConfig, GenerativeAttacker
 from embedder.evaluation.privacy import (
     AttackTexts,
     LinearAttacker,
@@ -128,7 +128,7 @@ def test_a_decoder_attacks_the_same_stored_vectors(encoder: Encoder, monkeypatch
     texts = some_texts(24)
     attacked = AttackTexts(tuple(texts), tuple(texts))
     small = DecoderConfig(hidden=96, embedding=32, min_updates=80, batch_size=32, learning_rate=1e-2, word_dropout=0.1)
-    found = list(measure_leaks(encoder, attacked, steps=1, decoder=small, resamples=20))
+    found = list(measure_leaks(encoder, attacked, steps=1, tokenizer=tiny_tokenizer(), decoder=small, resamples=20))
     leaks = {each.protection: each for each in found if each.attacker == "generative"}
     assert leaks["none"].exact.value > 50
     assert leaks["none"].exact.value > leaks["noise 2"].exact.value + 20
@@ -181,8 +181,13 @@ def test_the_command_measures_tells_what_is_wrong_and_can_be_stopped(
     data = write_texts(tmp_path / "dev", some_texts(80))
     command = ["privacy", "--data", str(data), "--steps", "1"]
     monkeypatch.setattr(evaluation, "load_encoder", lambda _: encoder)
+    monkeypatch.setattr(evaluation, "load_model_tokenizer", lambda _: tiny_tokenizer())
     small = DecoderConfig(hidden=16, embedding=8, min_updates=4)
-    monkeypatch.setattr(evaluation, "DecoderConfig", lambda: small)
+    monkeypatch.setattr(
+        privacy,
+        "GenerativeAttacker",
+        lambda *parts, **options: GenerativeAttacker(*parts, **{**options, "config": small}),
+    )
     assert evaluation.main([*command, "--generative", "--attacker-texts", "30"]) == 0
     told = capsys.readouterr().out
     assert "| generative | noise 0.5 |" in told
