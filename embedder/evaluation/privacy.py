@@ -103,9 +103,7 @@ def protections(seed: int) -> dict[str, Callable[[np.ndarray], np.ndarray]]:
     """What is stored in place of a vector (n, D) of length 1. Noise: its length against the vector's."""
 
     def with_noise(share: float) -> Callable[[np.ndarray], np.ndarray]:
-        rng = np.random.default_rng(
-            seed
-        )  # goes on from call to call: no vector of the attacker has a tested one's noise
+        rng = np.random.default_rng(seed)  # for all calls: the attacker's vectors have no tested one's noise
 
         def add(vectors: np.ndarray) -> np.ndarray:
             noise = rng.standard_normal(vectors.shape)
