@@ -14,14 +14,29 @@ import torch
 from tokenizers import Tokenizer
 
 from embedder.backbone import DTYPES, Backbone
-from embedder.checkpoint import DEFAULT_MODEL, Checkpoint, chosen_dtype, find_checkpoint, load_encoder, load_parts
+from embedder.checkpoint import (
+    DEFAULT_MODEL,
+    Checkpoint,
+    chosen_dtype,
+    find_checkpoint,
+    load_encoder,
+    load_model_tokenizer,
+    load_parts,
+)
 from embedder.encoder import Encoder
 from embedder.errors import EmbedderError
 from embedder.evaluation.comparison import write_comparison
 from embedder.evaluation.config import DOCUMENT_STEPS, STEPS, EvaluationConfig
 from embedder.evaluation.data import HALVES, DataError
 from embedder.evaluation.evaluate import evaluate
-from embedder.evaluation.privacy import leak_table, measure_leaks, read_texts, soft_token_leak
+from embedder.evaluation.privacy import (
+    Leak,
+    example_table,
+    leak_table,
+    measure_leaks,
+    read_attack_texts,
+    soft_token_leak,
+)
 from embedder.evaluation.projected import open_projections
 from embedder.evaluation.report import summarise, write_report
 from embedder.evaluation.seeds import write_seed_table
@@ -57,6 +72,11 @@ _PROJECTION_HELP = (
     "each folder, beside the stored vectors alone and the model's reading after --systems-steps"
 )
 _AGAINST_HELP = "with --page: the system whose differences to the others are told (default: the first)"
+_ATTACKER_TEXTS_HELP = (
+    "how many texts the attacker has: beyond its half of --limit, what else that half of --data holds and of "
+    "--attacker-data (default: its half, and all of --attacker-data)"
+)
+_ATTACKER_DATA_HELP = "folder with further labels.* files for the attacker; texts that are tested are left out"
 _TRAINED_STEPS_HELP = "of trained models that generate, a row for each (default: 5)"
 
 
@@ -234,7 +254,8 @@ def parse_privacy(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="gircse eval privacy",
         description="Measure how many words of a text can be read back from its stored vector, before and after noise, "
-        "int8 and binary, by an attacker who has texts of the same kind and their vectors.",
+        "int8 and binary, by an attacker who has texts of the same kind and their vectors: a linear map from vectors "
+        "to words and, with --generative, a small decoder that writes texts (minutes for each kind of stored vector).",
     )
     add = parser.add_argument
     add("--data", type=Path, required=True, help="folder with labels.* files, whose texts are taken")
@@ -242,6 +263,10 @@ def parse_privacy(arguments: list[str]) -> argparse.Namespace:
     add(
         "--limit", type=int, default=2000, metavar="N", help="texts, half of them the attacker's (default: %(default)s)"
     )
+    add("--generative", action="store_true", help="train the attacker that writes texts, too")
+    add("--attacker-texts", type=int, metavar="N", help=_ATTACKER_TEXTS_HELP)
+    add("--attacker-data", type=Path, metavar="FOLDER", help=_ATTACKER_DATA_HELP)
+    add("--seed", type=int, default=0, help="of noise, decoder and resamples (default: %(default)s)")
     add("--steps", type=int, metavar="K", help="of documents (default: the model's own)")
     add("--words-steps", type=int, metavar="K", help="also what soft tokens say, after so many steps")
     return parser.parse_args(arguments)
@@ -249,16 +274,39 @@ def parse_privacy(arguments: list[str]) -> argparse.Namespace:
 
 def run_privacy(arguments: list[str]) -> int:
     options = parse_privacy(arguments)
+    leaks: list[Leak] = []
     try:
-        texts, encoder = read_texts(options.data, limit=options.limit), load_encoder(options.model)
-        leaks = measure_leaks(encoder, texts, steps=options.steps)
-        if options.words_steps:
-            leaks.append(soft_token_leak(encoder, texts, steps=options.words_steps))
+        examples = attack(options, leaks)
     except (EmbedderError, DataError, OSError) as error:
         sys.stderr.write(f"gircse eval privacy: {error}\n")
         return 1
-    sys.stdout.write(leak_table(leaks) + "\n")
+    except KeyboardInterrupt:
+        sys.stderr.write(f"\nStopped. {len(leaks)} figures were measured; the same command begins anew.\n")
+        sys.stdout.write(leak_table(leaks) if leaks else "")
+        return 130
+    sys.stdout.write(f"{leak_table(leaks)}\n{examples}")
     return 0
+
+
+def attack(options: argparse.Namespace, leaks: list[Leak]) -> str:
+    """Appends what each attack finds to `leaks`, so that it is there after a stop. Returns the table of examples."""
+    texts = read_attack_texts(
+        options.data, limit=options.limit, own=options.attacker_texts, further=options.attacker_data
+    )
+    encoder = load_encoder(options.model)
+    tokenizer = load_model_tokenizer(options.model) if options.generative else None
+    for leak in measure_leaks(
+        encoder,
+        texts,
+        steps=options.steps,
+        tokenizer=tokenizer,
+        seed=options.seed,
+        show_progress=sys.stderr.isatty(),
+    ):
+        leaks.append(leak)
+    if options.words_steps:
+        leaks.append(soft_token_leak(encoder, texts, steps=options.words_steps, seed=options.seed))
+    return example_table(leaks, texts)
 
 
 def main(arguments: list[str]) -> int:
