@@ -31,7 +31,7 @@ class PlainEncoder(Protocol):
     def fingerprint(self) -> str: ...
     @property
     def dimension(self) -> int: ...
-    def encode_documents(self, texts: Sequence[str], *, instruction: str) -> np.ndarray: ...
+    def encode_documents(self, texts: Sequence[str], *, instruction: str, steps: int | None) -> np.ndarray: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,16 +148,20 @@ def load_projection(folder: Path, encoder: PlainEncoder) -> InstructionProjectio
 
 
 class StoredVectors:
-    """Vectors of texts without an instruction, as an index keeps them: the model reads each text once."""
+    """Vectors of texts without an instruction, as an index keeps them: the model reads each text once.
 
-    def __init__(self, encoder: PlainEncoder) -> None:
-        self._encoder = encoder
+    steps: None takes those that the model has for documents.
+    """
+
+    def __init__(self, encoder: PlainEncoder, *, steps: int | None = None) -> None:
+        self._encoder, self._steps = encoder, steps
         self._rows: dict[str, np.ndarray] = {}
 
     def read(self, texts: Sequence[str]) -> int:
         """Has the model read those that are not known. Returns how many these were."""
         if missing := [text for text in dict.fromkeys(texts) if text not in self._rows]:
-            self._rows |= zip(missing, self._encoder.encode_documents(missing, instruction=""), strict=True)
+            vectors = self._encoder.encode_documents(missing, instruction="", steps=self._steps)
+            self._rows |= zip(missing, vectors, strict=True)
         return len(missing)
 
     def of(self, texts: Sequence[str]) -> np.ndarray:

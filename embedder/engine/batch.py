@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 class BatchRunner:
     """`note_out_of_memory` is called when the device has no memory for a batch, `note_batch` with what was computed,
     `note_answer` with every answer before it is given, `let_queries_in` between the parts of a batch of documents;
-    `let_in_s` tells how many seconds of all batches that took."""
+    `clock` tells seconds, and stands still meanwhile."""
 
     def __init__(
         self,
@@ -37,14 +37,14 @@ class BatchRunner:
         note_batch: Callable[[Sequence[Item]], None] = lambda _: None,
         note_answer: Callable[[Item, Answer], None] = lambda _, __: None,
         let_queries_in: Callable[[], None] | None = None,
-        let_in_s: Callable[[], float] = lambda: 0.0,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._encoder = encoder
         self._note_out_of_memory = note_out_of_memory
         self._note_batch = note_batch
         self._note_answer = note_answer
         self._let_queries_in = let_queries_in
-        self._let_in_s = let_in_s
+        self._clock = clock
 
     def run(self, batch: Sequence[Item]) -> None:
         """Gives every item its answer or its error. An exception is not due to a text: the thread is to end."""
@@ -65,7 +65,7 @@ class BatchRunner:
 
     def _attempt(self, group: Sequence[Item]) -> Exception | None:
         """The error is given, not raised: its traceback would keep the tensors of the batch in memory."""
-        started, let_in_s = time.monotonic(), self._let_in_s()
+        started = self._clock()
         variant = group[0].key.variant
         observed = self._encoder.token_recorder(TOP_TOKENS) if any(item.key.wants_words for item in group) else None
         try:
@@ -78,7 +78,7 @@ class BatchRunner:
                 between_parts=self._let_queries_in if group[0].priority is Priority.DOCUMENT else None,
             )
             self._note_batch(group)
-            seconds = time.monotonic() - started - (self._let_in_s() - let_in_s)
+            seconds = self._clock() - started
             for row, item in enumerate(group):
                 self._answer(item, prefixes[row], observed, row, seconds)
         except Exception as error:  # noqa: BLE001 - whatever it is, it becomes the answer of the text whose fault it is

@@ -51,7 +51,7 @@ class Engine:
             note_batch=self._note_batch,
             note_answer=self._note_answer,
             let_queries_in=self._let_queries_in,
-            let_in_s=lambda: self._let_in_s,
+            clock=self._clock,
         )
         self._probe_lock = threading.Lock()
         self._probe: Item | None = None
@@ -208,9 +208,13 @@ class Engine:
             self._continue()
 
     def _compute(self, batch: list[Item]) -> None:
-        started, let_in_s = time.monotonic(), self._let_in_s
+        started = self._clock()
         self._runner.run(batch)
-        self.scheduler.note_done(batch, time.monotonic() - started - (self._let_in_s - let_in_s))
+        self.scheduler.note_done(batch, self._clock() - started)
+
+    def _clock(self) -> float:
+        """Seconds, without those of queries that were let in between the parts of a batch."""
+        return time.monotonic() - self._let_in_s
 
     def _let_queries_in(self) -> None:
         """One batch of them at most, so that documents make progress however many queries come."""

@@ -9,10 +9,10 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 
-from embedder.evaluation.bootstrap import Estimate, estimate
+from embedder.evaluation.bootstrap import estimate
 from embedder.evaluation.data import DataError
 from embedder.evaluation.outcomes import BM25, NO_INSTRUCTION
-from embedder.evaluation.report import CONDITIONS, show_change, table
+from embedder.evaluation.report import CONDITIONS, show_change, show_estimate, table
 from embedder.evaluation.results import outcomes_from_json
 from embedder.evaluation.scoring import replicates_of
 
@@ -65,7 +65,7 @@ def _summary(figures: _Figures, names: Sequence[str], costs: Mapping[str, Any]) 
     rows = [
         [
             name,
-            *(_show(estimate(figures[key][name])) if name in figures[key] else "–" for key in shown),
+            *(show_estimate(estimate(figures[key][name])) if name in figures[key] else "–" for key in shown),
             _ms(name, costs),
         ]
         for name in [*names, BM25]
@@ -103,12 +103,8 @@ def _table(by_system: Mapping[str, np.ndarray], names: Sequence[str], costs: Map
         if name not in by_system:
             continue
         change = "–" if name == first else show_change(estimate(by_system[name] - by_system[first]))
-        rows.append([name, _show(estimate(by_system[name])), change, _ms(name, costs)])
+        rows.append([name, show_estimate(estimate(by_system[name])), change, _ms(name, costs)])
     return table(("system", "figure", f"to {first}", "ms per text"), rows)
-
-
-def _show(found: Estimate) -> str:
-    return f"{found.value:.1f} [{found.low:.1f}, {found.high:.1f}]"
 
 
 def _ms(name: str, costs: Mapping[str, Any]) -> str:

@@ -18,7 +18,7 @@ from embedder.encoder import Encoder
 from embedder.evaluation.bootstrap import Estimate, draw_weights, estimate, means
 from embedder.evaluation.data import DataError, files_of, is_tuning, read_rows, spread
 from embedder.evaluation.generative_attacker import DecoderConfig, GenerativeAttacker
-from embedder.evaluation.report import table
+from embedder.evaluation.report import show_estimate, table
 from embedder.evaluation.word_lists import STOP_WORDS
 
 _WORD = re.compile(r"[^\W\d_]{2,}|\d+")
@@ -280,9 +280,9 @@ def leak_table(leaks: Sequence[Leak]) -> str:
         [
             each.attacker,
             each.protection,
-            _show(each.all),
-            _show(each.telling),
-            "–" if each.exact is None else _show(each.exact),
+            show_estimate(each.all),
+            show_estimate(each.telling),
+            "–" if each.exact is None else show_estimate(each.exact),
             "–" if each.kept is None else f"{each.kept:.1f}",
         ]
         for each in sorted(leaks, key=lambda each: each.attacker != "linear")
@@ -300,7 +300,3 @@ def example_table(leaks: Sequence[Leak], texts: AttackTexts, *, count: int = 6) 
     rows = spread(np.argsort(-values, kind="stable").tolist(), count)
     cells = [[texts.tested[row], written["none"][row], written["binary"][row]] for row in rows]
     return table(("text", "read from its vector", "from its binary vector"), cells)
-
-
-def _show(found: Estimate) -> str:
-    return f"{found.value:.1f} [{found.low:.1f}, {found.high:.1f}]"

@@ -300,6 +300,10 @@ def _show_difference(difference: Difference | None) -> str:
     return "–" if difference is None else show_change(difference.estimate)
 
 
+def show_estimate(found: Estimate) -> str:
+    return f"{found.value:.1f} [{found.low:.1f}, {found.high:.1f}]"
+
+
 def show_change(found: Estimate) -> str:
     """A difference; bold where its interval leaves 0 out."""
     shown = f"{found.value:+.2f} [{found.low:+.2f}, {found.high:+.2f}]"

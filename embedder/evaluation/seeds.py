@@ -14,7 +14,7 @@ from scipy import stats
 from embedder.evaluation.bootstrap import Estimate, estimate
 from embedder.evaluation.data import DataError
 from embedder.evaluation.outcomes import Setting
-from embedder.evaluation.report import CONDITIONS, show_change, table
+from embedder.evaluation.report import CONDITIONS, show_change, show_estimate, table
 from embedder.evaluation.results import outcomes_from_json, read_results
 from embedder.evaluation.scoring import replicates_of
 
@@ -88,25 +88,24 @@ def _table(runs: dict[str, VariantRuns], order: Sequence[str], key: _Key) -> str
     for name in order:
         values = runs[name].replicates[key]
         over_seeds = _over_seeds(values[:, 0])
-        noise = f" [{over_seeds.low:.1f}, {over_seeds.high:.1f}]" if len(values) > 1 else ""
-        cells = [name, f"{over_seeds.value:.1f}{noise}"]
+        cells = [name, f"{values[:, 0].mean():.1f}" if over_seeds is None else show_estimate(over_seeds)]
         cells.append(", ".join(f"{value:.1f}" for value in values[:, 0]))
         if above is None:
             cells += ["–", "–"]
         else:
             change = values - above
-            over = show_change(_over_seeds(change[:, 0])) if len(values) > 1 else "–"
-            cells += [over, show_change(estimate(change.mean(axis=0)))]
+            gained = _over_seeds(change[:, 0])
+            cells += ["–" if gained is None else show_change(gained), show_change(estimate(change.mean(axis=0)))]
         rows.append(cells)
         above = values
     columns = ("variant", "mean over seeds", "every seed", "to the row above, over seeds", "over items")
     return table(columns, rows)
 
 
-def _over_seeds(values: np.ndarray) -> Estimate:
+def _over_seeds(values: np.ndarray) -> Estimate | None:
     """Mean over seeds with its 95 % t-interval, which one seed does not have."""
-    mean = float(values.mean())
     if len(values) < 2:
-        return Estimate(mean, float("-inf"), float("inf"))
+        return None
+    mean = float(values.mean())
     half = float(stats.t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values)))
     return Estimate(mean, mean - half, mean + half)

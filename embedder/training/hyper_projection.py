@@ -19,7 +19,7 @@ from embedder.checkpoint import DEFAULT_MODEL, load_encoder
 from embedder.encoder import Encoder
 from embedder.errors import EmbedderError
 from embedder.hyper_projection import KINDS, ProjectionShape, build_projection, save_projection
-from embedder.training.data import DataError, TrainingData, fingerprint_of, read_training_data
+from embedder.training.data import ASPECTS_FILE, DataError, TrainingData, fingerprint_of, read_training_data
 from embedder.training.losses import stepwise_info_nce
 from embedder.training.plain_vectors import PlainVectors
 from embedder.training.progress import RunLog
@@ -35,7 +35,6 @@ _WEIGHTS = {
     "label_names": 0.18,
 }
 _SIZES = {kind: 48 if kind.startswith(("label", "name")) else 32 for kind in _WEIGHTS}
-# Every kind of batch that has an instruction: on both sides, or on the query alone.
 MIXTURE = Mixture(weights=_WEIGHTS, sizes=_SIZES, bare_document_share=0.5, task_weights={"aspects": 2.0})
 _BLOCK = 250  # batches whose texts are read together, and after which the run is saved
 _SHOWN = 50  # steps whose mean loss the progress bar shows
@@ -189,7 +188,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         "A run that was stopped goes on where its last checkpoint stands.",
     )
     add = parser.add_argument
-    add("--data", type=Path, required=True, help="folder with labels.*, triplets.* and aspects.jsonl.gz")
+    add("--data", type=Path, required=True, help=f"folder with labels.*, triplets.* and {ASPECTS_FILE}")
     add("--out", type=Path, required=True, help="folder of the run: projection, checkpoint, log")
     add("--model", default=DEFAULT_MODEL, help="whose vectors are projected (default: %(default)s)")
     add("--kind", choices=KINDS, default="film", help="default: %(default)s")
@@ -213,7 +212,7 @@ def train(options: argparse.Namespace) -> Path:
         skip_tasks=tuple(options.skip_tasks),
     )
     skipped = frozenset(config.skip_tasks)
-    with_aspects = (options.data / "aspects.jsonl.gz").is_file()
+    with_aspects = (options.data / ASPECTS_FILE).is_file()
     rows = read_training_data(options.data, skip_tasks=skipped, with_aspects=with_aspects)
     data = fingerprint_of(options.data, skip_tasks=skipped, with_aspects=with_aspects)
     encoder = load_encoder(options.model)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from embedder.encoder import Encoder
+from embedder.hyper_projection import StoredVectors
 
 _SCALE = 10.0  # 1 / τ of value distributions
 
@@ -22,7 +23,7 @@ class Reader:
     def __init__(self, encoder: Encoder, *, steps: int, is_plain: bool = False) -> None:
         self._encoder, self._steps, self._is_plain = encoder, steps, is_plain
         self._plain_steps = 0 if encoder.contract.min_steps == 0 else steps
-        self._known: dict[str, Tensor] = {}
+        self._stored = StoredVectors(encoder, steps=self._plain_steps)
 
     @property
     def key(self) -> str:
@@ -31,11 +32,7 @@ class Reader:
 
     def plain(self, texts: Sequence[str]) -> Tensor:
         """Without an instruction: (B, D), L2-normalised."""
-        new = [text for text in dict.fromkeys(texts) if text not in self._known]
-        if new:
-            vectors = torch.from_numpy(self._encoder.encode_documents(new, instruction="", steps=self._plain_steps))
-            self._known |= zip(new, vectors, strict=True)
-        return torch.stack([self._known[text] for text in texts])
+        return torch.from_numpy(self._stored.of(texts))
 
     def vectors(self, texts: Sequence[str], instruction: str) -> Tensor:
         """Under an instruction: (B, D), L2-normalised."""
