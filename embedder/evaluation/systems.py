@@ -47,6 +47,7 @@ class System:
             template=self.template or contract.template,
             attention=self.attention or contract.attention,
             pooling=self.pooling or contract.pooling,
+            similarity="cosine" if self.pooling in PROMPT_POOLINGS else contract.similarity,
             temperature=self.temperature or contract.temperature,
             context_encoder=None if self.template else contract.context_encoder,
         )
@@ -105,7 +106,7 @@ class SystemEmbedder:
         self.name = system.name
         self.encoder = encoder
         self._subtracted = system.subtracted
-        self.has_all_steps = system.has_all_steps
+        self.has_all_steps = system.has_all_steps or encoder.contract.has_max_sim
         self.cost = Cost()
         self._steps = steps
         self._batch_size = batch_size
@@ -134,9 +135,9 @@ class SystemEmbedder:
 
 
 def without_instruction(vectors: np.ndarray, instruction: np.ndarray, share: float) -> np.ndarray:
-    """z(instruction + text) - share · z(instruction), L2-normalised: (n, D) and (1, D) to (n, D)."""
+    """z(instruction + text) - share · z(instruction), L2-normalised: (n, D) and (1, D) to (n, D), or at every step."""
     left = vectors - share * instruction
-    return left / np.linalg.norm(left, axis=1, keepdims=True).clip(1e-12)
+    return left / np.linalg.norm(left, axis=-1, keepdims=True).clip(1e-12)
 
 
 def open_systems(
@@ -177,7 +178,7 @@ def open_trained(
             told = f", K = {count}" if generates and len(steps) > 1 else ""
             system = System(f"{encoder.name}, trained{told}", "as its contract has it")
             embedders.append(SystemEmbedder(system, encoder, steps=count))
-        if best_step and generates:
+        if best_step and generates and not encoder.contract.has_max_sim:
             system = System(f"{encoder.name}, trained, best step of {max(steps)}", "max-sim", has_all_steps=True)
             embedders.append(SystemEmbedder(system, encoder, steps=max(steps)))
     names = [each.name for each in embedders]
