@@ -115,6 +115,9 @@ class ToyEmbedder:
             self.embedded_texts.extend(texts)
         return [self._vector(_word_weights(text, instruction)) for text in texts]
 
+    def embed_steps(self, texts: Sequence[str], *, instruction: str, steps: int) -> list[list[list[float]]]:
+        return [[each] * steps for each in self.embed_documents(texts, instruction=instruction, steps=steps)]
+
     def for_ingestion(self, is_leaving: Callable[[], bool]) -> Self:
         return self
 
@@ -148,20 +151,21 @@ class InMemoryVectorIndex:
     def __init__(self, *, without_words: Container[str] = ()) -> None:
         self._without_words = without_words
         self._points: dict[str, dict[str, Point]] = {}
-        self._dimensions: dict[str, int] = {}
+        self._vectors: dict[str, tuple[int, int]] = {}  # dimension, vectors of a point
         self._aliases: dict[str, str] = {}
         self._lock = threading.RLock()
 
-    def create(self, index: str, *, dimension: int) -> None:
+    def create(self, index: str, *, dimension: int, vectors_per_point: int = 1) -> None:
         with self._lock:
-            if self._dimensions.setdefault(index, dimension) != dimension:
-                raise ConflictError(f"{index!r} exists with dimension {self._dimensions[index]}, not {dimension}.")
+            asked = dimension, vectors_per_point
+            if (found := self._vectors.setdefault(index, asked)) != asked:
+                raise ConflictError(f"{index!r} exists with dimension and vectors {found}, not {asked}.")
             self._points.setdefault(index, {})
 
     def drop(self, index: str) -> None:
         with self._lock:
             self._points.pop(index, None)
-            self._dimensions.pop(index, None)
+            self._vectors.pop(index, None)
             self._aliases = {alias: target for alias, target in self._aliases.items() if target != index}
 
     def exists(self, index: str) -> bool:
@@ -172,11 +176,12 @@ class InMemoryVectorIndex:
             self._aliases[alias] = index
 
     def upsert(self, index: str, points: Sequence[Point]) -> None:
+        dimension, vectors_per_point = self._vectors[self._resolve(index)]
         for point in points:
-            if not all(map(math.isfinite, point.vector)) or not any(point.vector):
+            if not all(all(map(math.isfinite, each)) and any(each) for each in point.steps):
                 raise ValueError(f"The vector of point {point.id} is zero or not finite.")
-            if len(point.vector) != self._dimensions[self._resolve(index)]:
-                raise ValueError(f"The vector of point {point.id} has {len(point.vector)} values.")
+            if (shape := np.shape(point.steps)) != (vectors_per_point, dimension):
+                raise ValueError(f"The vectors of point {point.id} are {shape} numbers.")
         with self._lock:
             self._points[self._resolve(index)].update({point.id: point for point in points})
 
@@ -184,9 +189,8 @@ class InMemoryVectorIndex:
         with self._lock:
             points = self._points[self._resolve(index)]
             for point_id, payload in payloads.items():
-                if point_id in points:
-                    former = points[point_id]
-                    points[point_id] = Point(point_id, former.vector, {**former.payload, **payload})
+                if former := points.get(point_id):
+                    points[point_id] = replace(former, payload={**former.payload, **payload})
 
     def add_labels(self, index: str, field: str) -> None:
         self._resolve(index)
@@ -198,8 +202,7 @@ class InMemoryVectorIndex:
         with self._lock:
             points = self._points[self._resolve(index)]
             for each in list(points.values()):
-                rest = {key: value for key, value in each.payload.items() if key != field}
-                points[each.id] = Point(each.id, each.vector, rest)
+                points[each.id] = replace(each, payload={k: v for k, v in each.payload.items() if k != field})
 
     def unlabelled(self, index: str, field: str) -> Iterator[tuple[list[str], TextVectors]]:
         missing = [each for each in self._all(index) if field not in each.payload and "document_id" in _metadata(each)]
@@ -252,7 +255,7 @@ class InMemoryVectorIndex:
         self, index: str, vector: Sequence[float], *, limit: int, with_payload: bool = True, **options: Any
     ) -> list[ScoredPoint]:
         points = [point for point in self._all(index) if _fits(point, **options)]
-        scores = _cosines(vector, [point.vector for point in points])
+        scores = _best_cosines(vector, points)
         hits = [
             ScoredPoint(point.id, score, point.payload if with_payload else {})
             for point, score in zip(points, scores, strict=True)
@@ -390,8 +393,8 @@ def _fits(point: Point, filters: Mapping[str, str] | None = None, label: Label |
     return all(str(_metadata(point).get(key)) == value for key, value in (filters or {}).items())
 
 
-def _cosines(query: Sequence[float], vectors: Sequence[Sequence[float]]) -> list[float]:
-    if not vectors:
+def _best_cosines(query: Sequence[float], points: Sequence[Point]) -> list[float]:
+    if not points:
         return []
-    left, right = np.asarray(query), np.asarray(vectors)
-    return (right @ left / (np.linalg.norm(left) * np.linalg.norm(right, axis=1))).tolist()
+    left, right = np.asarray(query), np.asarray([point.steps for point in points])  # (D,), (n, K, D)
+    return (right @ left / (np.linalg.norm(left) * np.linalg.norm(right, axis=2))).max(axis=1).tolist()

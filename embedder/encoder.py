@@ -77,12 +77,13 @@ class Encoder:
             fingerprint=contract.fingerprint,
             dimension=self.dimension,
             max_length=contract.max_length,
-            min_steps=self.contract.min_steps,
+            min_steps=contract.min_steps,
             max_steps=self.max_steps,
             default_query_instruction=contract.default_query_instruction,
             default_query_steps=contract.default_query_steps,
             default_document_instruction=contract.default_document_instruction,
             default_document_steps=contract.default_document_steps,
+            similarity=contract.similarity,
         )
 
     @property
@@ -179,8 +180,7 @@ class Encoder:
     ) -> Refinement:
         """Embeds one query and keeps what a person can read of every step.
 
-        tolerance: take no more steps once one moves the vector by so much (1 - cosine) or less.
-        """
+        tolerance: take no more steps once one moves the vector by so much (1 - cosine) or less."""
         instruction, steps = resolve_defaults(self.contract, "query", instruction, steps)
         self.check_steps(steps, instruction)
         check_tolerance(tolerance)

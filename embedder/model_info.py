@@ -28,3 +28,8 @@ class ModelInfo:
     default_document_steps: int
     min_steps: int = 1  # 0 where the base model has a vector of its own, without instruction and refinement
     card: str | None = None
+    similarity: str = "cosine"  # `max_sim`: a document has a vector for every step, of which the most alike counts
+
+    def vectors_per_document(self, steps: int) -> int:
+        """Of documents that are embedded with so many steps."""
+        return steps if self.similarity == "max_sim" else 1

@@ -133,8 +133,8 @@ class PointWriter:
         vectors = embed_chunks(self._embedder, self._collection, [chunk for chunk, _ in self._new])
         held = self._held()  # still ours? then write
         points = [
-            Point(chunk.id, vector, payload)
-            for (chunk, payload), vector in zip(self._new, vectors, strict=True)
+            Point.of_steps(chunk.id, steps, payload)
+            for (chunk, payload), steps in zip(self._new, vectors, strict=True)
             if chunk.document_id in held
         ]
         if points:
@@ -170,17 +170,25 @@ def _present_points(index: VectorIndex, name: str, document_ids: Sequence[str]) 
     return {document_id: PresentPoints(each) for document_id, each in ids.items()}
 
 
-def embed_chunks(embedder: Embedder, collection: Collection, chunks: Sequence[Chunk]) -> list[list[float]]:
-    """Raises ValueError for a vector that cannot be used."""
-    vectors = embedder.embed_documents(
-        [with_context(chunk.context, chunk.text) for chunk in chunks],
-        instruction=collection.document_instruction,
-        steps=collection.document_steps,
-    )
-    for chunk, vector in zip(chunks, vectors, strict=True):
+def embed_chunks(embedder: Embedder, collection: Collection, chunks: Sequence[Chunk]) -> list[list[list[float]]]:
+    """Of each chunk its vector, or those of all steps where the collection holds these. Raises ValueError for one that
+    cannot be used."""
+    texts = [with_context(chunk.context, chunk.text) for chunk in chunks]
+    instruction, count = collection.document_instruction, collection.document_steps
+    if collection.vectors_per_chunk > 1:
+        found = embedder.embed_steps(texts, instruction=instruction, steps=count)
+    else:
+        found = [[vector] for vector in embedder.embed_documents(texts, instruction=instruction, steps=count)]
+    for chunk, steps in zip(chunks, found, strict=True):
+        _check_usable(steps, chunk, collection, embedder.info.name)
+    return found
+
+
+def _check_usable(steps: Sequence[Sequence[float]], chunk: Chunk, collection: Collection, model: str) -> None:
+    about = f"The model {model} gave no usable vector for characters {chunk.start} to {chunk.end}"
+    if len(steps) != collection.vectors_per_chunk:
+        raise ValueError(f"{about}: {len(steps)} vectors, not {collection.vectors_per_chunk}.")
+    for vector in steps:
         if len(vector) != collection.dimension or not all(math.isfinite(value) for value in vector):
-            raise ValueError(
-                f"The model {embedder.info.name} gave no usable vector for characters {chunk.start} to "
-                f"{chunk.end}: {len(vector)} values, of which {sum(map(math.isfinite, vector))} are finite."
-            )
-    return vectors
+            finite = sum(map(math.isfinite, vector))
+            raise ValueError(f"{about}: {len(vector)} values, of which {finite} are finite.")

@@ -120,6 +120,7 @@ class CollectionRow(Table):
     is_paused: Mapped[bool] = mapped_column(default=False, server_default=false())
     chunk_context: Mapped[bool] = mapped_column(default=False, server_default=false())
     chunk_structure: Mapped[bool] = mapped_column(default=False, server_default=false())
+    vectors_per_chunk: Mapped[int] = mapped_column(default=1, server_default="1")
     standing_version: Mapped[int] = mapped_column(default=0, server_default="0")  # changes with the searches over it
 
     def values(self) -> dict[str, Any]:
@@ -144,6 +145,7 @@ class StandbyIndexRow(Table):
     chunk_overlap: Mapped[int]
     chunk_context: Mapped[bool] = mapped_column(default=False, server_default=false())
     chunk_structure: Mapped[bool] = mapped_column(default=False, server_default=false())
+    vectors_per_chunk: Mapped[int] = mapped_column(default=1, server_default="1")
     created_at: Mapped[datetime]
 
 

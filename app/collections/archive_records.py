@@ -61,6 +61,7 @@ class ContractRecord(_Record):
     chunk_overlap: Count
     chunk_context: bool = False  # of archives that do not say so
     chunk_structure: bool = False  # likewise
+    vectors_per_chunk: Annotated[int, Field(ge=1, le=64)] = 1  # likewise
 
     @classmethod
     def of(cls, collection: Collection) -> Self:
@@ -68,6 +69,10 @@ class ContractRecord(_Record):
 
     def collection(self) -> Collection:
         return Collection(**self.model_dump(), active_index="")
+
+    def to_json(self) -> str:
+        """Without what earlier releases do not know, where it says nothing."""
+        return self.model_dump_json(indent=1, exclude={"vectors_per_chunk"} if self.vectors_per_chunk == 1 else None)
 
 
 class DocumentLine(_Record):

@@ -17,11 +17,12 @@ from typing import Protocol
 import numpy as np
 
 from app.collections.archive import ArchiveFormat, ArchiveWriter, Member, read_members, verify
+from app.collections.archived_vectors import steps_of, stored_array
 from app.collections.held_files import HeldFiles, holding_files
 from app.errors import ArchiveError, NotFoundError, full_disk_translated
 from app.ports.ledger import Ledger
 from app.ports.parts import BlobStore, VectorIndex
-from app.types.documents import Point
+from app.types.documents import Collection, Point
 from app.types.lens_indexes import LABEL_PREFIX
 
 Row = dict[str, object]
@@ -56,6 +57,7 @@ class BackupFacts:
     release: str
     settings: Mapping[str, object] = field(default_factory=dict)
     indexes: Mapping[str, int] = field(default_factory=dict)  # with their dimension
+    vectors_per_point: Mapping[str, int] = field(default_factory=dict)  # of those that hold multivectors
     documents: int = 0
     lost: tuple[str, ...] = ()
 
@@ -96,13 +98,24 @@ class BackupWriter:
                 revision = snapshot.revision
             held.take()
             lost = _add_files(archive, documents, held, tell)
-            indexes = dict(self._add_indexes(archive)) if self._index is not None else {}
-            facts = BackupFacts(revision, made_at, release, settings, indexes, len(documents), tuple(lost))
+            packed = list(self._add_indexes(archive)) if self._index is not None else []
+            facts = BackupFacts(
+                revision,
+                made_at,
+                release,
+                settings,
+                {each.active_index: each.dimension for each in packed},
+                {each.active_index: each.vectors_per_chunk for each in packed if each.vectors_per_chunk > 1},
+                len(documents),
+                tuple(lost),
+            )
             values = {name: getattr(facts, name) for name in BackupFacts.__slots__}
+            if not facts.vectors_per_point:  # which earlier releases do not know
+                del values["vectors_per_point"]
             archive.add(ABOUT_MEMBER, json.dumps(values, indent=1).encode())
         return facts
 
-    def _add_indexes(self, archive: ArchiveWriter) -> Iterator[tuple[str, int]]:
+    def _add_indexes(self, archive: ArchiveWriter) -> Iterator[Collection]:
         """As they are now: what has changed since the snapshot is told by comparison with the catalog."""
         assert self._index is not None
         for collection in self._catalog.collections():
@@ -111,10 +124,10 @@ class BackupWriter:
                 points = self._index.retrieve(name, [chunk.id for chunk in chunks])
                 lines = (json.dumps([point.id, _without_labels(point.payload)]) for point in points)
                 vectors = io.BytesIO()
-                np.save(vectors, np.asarray([point.vector for point in points], dtype=np.float32))
+                np.save(vectors, stored_array(points))
                 archive.add(f"points/{name}/{number:06}.jsonl", "\n".join(lines).encode("utf-8", "surrogatepass"))
                 archive.add(f"vectors/{name}/{number:06}.npy", vectors.getvalue())
-            yield name, collection.dimension
+            yield collection
 
 
 class BackupReader:
@@ -150,7 +163,7 @@ class BackupReader:
         """Into indexes that are not there; how many points."""
         missing = {name: dimension for name, dimension in self.facts.indexes.items() if not index.exists(name)}
         for name, dimension in missing.items():
-            index.create(name, dimension=dimension)
+            index.create(name, dimension=dimension, vectors_per_point=self.facts.vectors_per_point.get(name, 1))
         count = 0
         lines: list[tuple[str, dict[str, object]]] = []
         for member in self._members("points", "vectors"):
@@ -161,8 +174,9 @@ class BackupReader:
                 lines = [json.loads(line) for line in member.read().splitlines()]
                 continue
             vectors = np.load(io.BytesIO(member.read()), allow_pickle=False)
+            steps = steps_of(vectors)
             index.upsert(
-                name, [Point(each, row.tolist(), held) for (each, held), row in zip(lines, vectors, strict=True)]
+                name, [Point.of_steps(each, own, held) for (each, held), own in zip(lines, steps, strict=True)]
             )
             count += len(lines)
         return count

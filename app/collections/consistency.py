@@ -196,7 +196,9 @@ class ConsistencyCheck:
         if building is not None and building.active_index == difference.index:
             collection = building
             self._catalog.forget_indexed(difference.index)
-        self._index.create(difference.index, dimension=collection.dimension)
+        self._index.create(
+            difference.index, dimension=collection.dimension, vectors_per_point=collection.vectors_per_chunk
+        )
         self._catalog.queue_lens_indexes(collection.name, is_lost=True)
 
 

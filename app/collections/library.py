@@ -100,12 +100,13 @@ class Library:
             chunk_overlap=chunk_overlap,
             chunk_context=chunk_context,
             chunk_structure=chunk_structure,
+            vectors_per_chunk=info.vectors_per_document(document_steps),
             active_index="",
         )
         check_contract(collection, self._embedder)
         collection = replace(collection, active_index=self._catalog.reserve_index(name, lease=CREATION_LEASE))
         # The index first: after a crash its reservation ends and it is removed, while a row without it would stay.
-        self._index.create(collection.active_index, dimension=collection.dimension)
+        create_index(self._index, collection)
         created = self._catalog.create_collection(collection)
         self._index.point_to(name, created.active_index)
         return created
@@ -270,6 +271,13 @@ def _stored(source: Source, batch: BlobBatch, moved_from: Callable[[str], str | 
         metadata=metadata,
         moved_from=moved_from(stored.content_hash),
         allowance=source.allowance,
+    )
+
+
+def create_index(index: VectorIndex, collection: Collection) -> None:
+    """The active index of `collection`, as its contract asks for it."""
+    index.create(
+        collection.active_index, dimension=collection.dimension, vectors_per_point=collection.vectors_per_chunk
     )
 
 

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from app.collections.consistency import ConsistencyCheck
 from app.collections.garbage import delete_points_of, remove_unneeded
-from app.collections.library import check_contract
+from app.collections.library import check_contract, create_index
 from app.errors import ConflictError, DocumentError, NotFoundError, UnknownDocumentError
 from app.ports.ledger import IngestedDocument, Ledger
 from app.ports.parts import BlobStore, Embedder, VectorIndex
@@ -77,11 +77,10 @@ class Reindexer:
         if restart:
             self._catalog.discard_index(name, IndexRole.BUILDING)
             self._remove_unneeded()
-        model = {"fingerprint": self._embedder.info.fingerprint, "dimension": self._embedder.info.dimension}
         building = self._catalog.standby(name, IndexRole.BUILDING)
         if building is not None:
-            return self._resumed(building, replace(building, **{**model, **change.given()}))  # type: ignore[arg-type]
-        target = replace(present, **{**model, **change.given()})  # type: ignore[arg-type]
+            return self._resumed(building, self._changed(building, change))
+        target = self._changed(present, change)
         if _same_contract(target, present) and not self._lacks_words(present.active_index):
             raise ConflictError(
                 f"The collection {name!r} is made like this already: name another model, instruction, steps or chunks."
@@ -89,9 +88,20 @@ class Reindexer:
         check_contract(target, self._embedder)
         return self._begun(target)
 
+    def _changed(self, collection: Collection, change: ContractChange) -> Collection:
+        """With what is asked for, and the model in use."""
+        info = self._embedder.info
+        changed = replace(
+            collection,
+            fingerprint=info.fingerprint,
+            dimension=info.dimension,
+            **change.given(),  # type: ignore[arg-type]
+        )
+        return replace(changed, vectors_per_chunk=info.vectors_per_document(changed.document_steps))
+
     def _begun(self, target: Collection) -> Collection:
         target = replace(target, active_index=self._catalog.reserve_index(target.name, lease=_LEASE))
-        self._index.create(target.active_index, dimension=target.dimension)
+        create_index(self._index, target)
         self._catalog.add_building_index(target)
         return target
 
@@ -174,7 +184,7 @@ class Reindexer:
         require_same_model(building, self._embedder)
         if not self._index.exists(building.active_index):  # a crash before it was made, or Qdrant was emptied
             self._catalog.forget_indexed(building.active_index)
-            self._index.create(building.active_index, dimension=building.dimension)
+            create_index(self._index, building)
         return building
 
     def _catch_up(self, target: Collection, report: ReindexReport, tell: Callable[[int, int], None]) -> None:

@@ -27,8 +27,9 @@ from app.collections.archive_records import (
     read_lines,
     write_lines,
 )
+from app.collections.archived_vectors import steps_of, stored_array, stored_shape
 from app.collections.garbage import remove_unneeded
-from app.collections.library import check_collection_name
+from app.collections.library import check_collection_name, create_index
 from app.errors import (
     ArchiveError,
     ConflictError,
@@ -71,7 +72,7 @@ class Transfer:
         collection = self._catalog.collection(name)
         documents = chunks = 0
         with full_disk_translated(path.parent), ArchiveWriter(path) as archive:
-            archive.add(CONTRACT_MEMBER, ContractRecord.of(collection).model_dump_json(indent=1).encode())
+            archive.add(CONTRACT_MEMBER, ContractRecord.of(collection).to_json().encode())
             archive.add(LENSES_MEMBER, write_lines(map(LensLine.of, self._catalog.lenses())))
             shards = _ChunkShards(self._index, collection.active_index, archive)
             packed: set[bytes] = set()
@@ -104,7 +105,7 @@ class Transfer:
         collection = replace(contract.collection(), name=name, active_index=index)
         renaming = _Renaming(name, index) if name != contract.name else None
         try:
-            self._index.create(index, dimension=collection.dimension)
+            create_index(self._index, collection)
             count = self._write(path, collection, renaming, set(members), tell)
             if (there := self._index.count(index)) != count:
                 raise ConflictError(f"The vector index holds {there} points after {count} were written: try again.")
@@ -161,7 +162,7 @@ class Transfer:
         self, path: Path, collection: Collection, renaming: _Renaming | None, names: set[str], tell: Tell
     ) -> int:
         """Files, texts and points. How many points."""
-        index, dimension, count = collection.active_index, collection.dimension, 0
+        index, count = collection.active_index, 0
         lines: list[ChunkLine] = []
         for member in read_members(path, tell=tell):
             if member.kind == "files":
@@ -179,7 +180,7 @@ class Transfer:
             elif member.name == LENSES_MEMBER:
                 list(read_lines(member, LensLine))  # checked before anything is visible
             elif member.kind == "vectors":
-                self._index.upsert(index, _points(member, lines, dimension, renaming))
+                self._index.upsert(index, _points(member, lines, collection, renaming))
                 count += len(lines)
                 self._catalog.prolong_reservation(index, lease=_LEASE)
         return count
@@ -225,7 +226,7 @@ class _ChunkShards:
         lines = (ChunkLine.of(chunk, points[chunk.id]) for chunk in chunks)
         self._archive.add(f"chunks/{self._shards:06}.jsonl", write_lines(lines))
         vectors = io.BytesIO()
-        np.save(vectors, np.asarray([points[chunk.id].vector for chunk in chunks], dtype=np.float32))
+        np.save(vectors, stored_array([points[chunk.id] for chunk in chunks]))
         self._archive.add(f"vectors/{self._shards:06}.npy", vectors.getvalue())
         self.count += len(chunks)
 
@@ -253,20 +254,23 @@ class _Renaming:
         return line.model_copy(update={"id": point_id, "document_id": document_id, "payload": payload})
 
 
-def _points(member: Member, lines: Sequence[ChunkLine], dimension: int, renaming: _Renaming | None) -> list[Point]:
+def _points(
+    member: Member, lines: Sequence[ChunkLine], collection: Collection, renaming: _Renaming | None
+) -> list[Point]:
     try:
         vectors = np.load(io.BytesIO(member.read()), allow_pickle=False)
     except (ValueError, EOFError) as error:
         raise ArchiveError(f"{member.name} holds no array of numbers: {error}.") from error
-    shape = (len(lines), dimension)
+    shape = stored_shape(len(lines), collection)
     if vectors.dtype != np.float32 or vectors.shape != shape or not np.isfinite(vectors).all():
-        raise ArchiveError(f"{member.name} does not hold {shape[0]} finite float32 vectors of {shape[1]} numbers.")
-    if not vectors.any(axis=1).all():
+        told = " by ".join(map(str, shape[1:]))
+        raise ArchiveError(f"{member.name} does not hold {shape[0]} finite float32 vectors of {told} numbers.")
+    if not vectors.any(axis=-1).all():
         raise ArchiveError(f"{member.name} holds a zero vector, which has no direction to compare.")
     renamed = lines if renaming is None else [renaming.chunk(line) for line in lines]
     return [
-        Point(line.id, vector.tolist(), line.payload.model_dump())
-        for line, vector in zip(renamed, vectors, strict=True)
+        Point.of_steps(line.id, steps, line.payload.model_dump())
+        for line, steps in zip(renamed, steps_of(vectors), strict=True)
     ]
 
 

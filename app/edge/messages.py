@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, Self
 
 import qdrant_edge as edge
@@ -11,14 +11,16 @@ from pydantic import Discriminator, Field, Tag, model_validator
 from app.edge.filters import Filter, HasId
 from app.edge.storage import OptimizersConfig, Quantization, VectorParams, VectorParamsChange
 from app.edge.values import (
+    AnyVector,
     DenseVector,
     JsonPath,
     Message,
+    MultiVector,
     PayloadChoice,
     PointId,
-    SparseVector,
     Vector,
     VectorChoice,
+    is_multivector,
     vector_to_edge,
 )
 
@@ -74,19 +76,23 @@ class UpdateCollection(Message):
 
 
 def _vectors_kind(value: Any) -> str:
-    return "named" if isinstance(value, dict) else "default"
+    if isinstance(value, dict):
+        return "named"
+    return "multi" if is_multivector(value) else "default"
 
 
 class Point(Message):
     id: PointId
     vector: Annotated[
-        Annotated[DenseVector, Tag("default")] | Annotated[dict[str, Vector], Tag("named")],
+        Annotated[DenseVector, Tag("default")]
+        | Annotated[MultiVector, Tag("multi")]
+        | Annotated[dict[str, Vector], Tag("named")],
         Discriminator(_vectors_kind),
     ]
     payload: dict[str, Any] = Field(default_factory=dict)
 
     @property
-    def vectors(self) -> dict[str, list[float] | SparseVector]:
+    def vectors(self) -> Mapping[str, AnyVector]:
         return self.vector if isinstance(self.vector, dict) else {"": self.vector}
 
     def to_edge(self) -> edge.Point:
@@ -277,7 +283,7 @@ class Prefetch(Message):
         return Rrf() if isinstance(self.query, FusionQuery) else None
 
     @property
-    def nearest(self) -> list[float] | SparseVector:
+    def nearest(self) -> AnyVector:
         if isinstance(self.query, FusionQuery | RrfQuery):
             raise TypeError("a fusion has no vector of its own")
         return self.query.nearest if isinstance(self.query, NearestQuery) else self.query

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping
 from dataclasses import asdict
+from typing import cast
 
 import qdrant_edge as edge
 
@@ -15,7 +16,7 @@ from app.edge.filters import filter_to_edge
 from app.edge.optimizing import Optimizer
 from app.edge.queries import block_of, payload_choice, query_points, record_to_json
 from app.edge.shards import Shards
-from app.edge.values import PointId, SparseVector
+from app.edge.values import AnyVector, PointId, SparseVector, is_multivector
 
 PathParams = Mapping[str, str]
 _DONE = {"operation_id": 0, "status": "completed"}
@@ -33,7 +34,7 @@ def describe_collection(optimizer: Optimizer, path: PathParams, body: bytes) -> 
     name, shards = path["name"], optimizer.shards
     info, config = shards.shard(name).info(), shards.config(name)
     error = optimizer.error(name)
-    params = config.model_dump(include={"vectors", "sparse_vectors"})
+    params = config.model_dump(include={"vectors", "sparse_vectors"}, exclude_none=True)
     return {
         "status": _status(optimizer, name),
         "optimizer_status": "ok" if error is None else {"error": error},
@@ -246,11 +247,21 @@ def _stages(request: messages.Prefetch) -> list[messages.Prefetch]:
     return [request, *(inner for stage in request.prefetch for inner in _stages(stage))]
 
 
-def _check_vector(config: messages.CreateCollection, using: str, vector: list[float] | SparseVector) -> None:
+def _check_vector(config: messages.CreateCollection, using: str, vector: AnyVector) -> None:
     """Edge finds these errors too, but raises a bare `Exception`, as for internal errors."""
     is_sparse = isinstance(vector, SparseVector)
     if using not in (config.sparse_vectors if is_sparse else config.dense):
         kind = "sparse" if is_sparse else "dense"
         raise RefusedError(400, f"Wrong input: Not existing vector name error: no {kind} vector is named {using!r}")
-    if isinstance(vector, list) and len(vector) != (size := config.dense[using].size):
-        raise RefusedError(400, f"Wrong input: Vector dimension error: expected dim: {size}, got {len(vector)}")
+    if isinstance(vector, SparseVector):
+        return
+    params, several = config.dense[using], is_multivector(vector)
+    if several and params.multivector_config is None:
+        raise RefusedError(
+            400, f"Wrong input: Conversion between multi and regular vectors failed: {using!r} is no multivector"
+        )
+    for each in cast("list[list[float]]", vector if several else [vector]):
+        if len(each) != params.size:
+            raise RefusedError(
+                400, f"Wrong input: Vector dimension error: expected dim: {params.size}, got {len(each)}"
+            )

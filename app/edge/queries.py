@@ -17,7 +17,7 @@ import qdrant_edge as edge
 
 from app.edge.filters import Filter, HasId
 from app.edge.messages import Prefetch, QueryPoints, Rrf, SearchParams
-from app.edge.values import PayloadChoice, PointId, vector_to_edge
+from app.edge.values import PayloadChoice, PointId, is_multivector, vector_to_edge
 
 Ranked = list[tuple[PointId, float]]
 _SPARE = 16  # asked beyond the limit, to see whether a tie crosses it
@@ -57,14 +57,19 @@ def record_to_json(record: edge.Record) -> dict[str, object]:
 
 
 def block_of(records: Sequence[edge.Record]) -> dict[str, object]:
-    """Of those that have a dense vector: ids and payloads, and the vectors of all in one piece."""
+    """Of those that have a dense vector: ids and payloads, and the vectors of all in one piece. Of a multivector how
+    many it has, too."""
     points, vectors = [], []
     for record in records:
         vector = record.vector
         dense = vector.get("") if isinstance(vector, dict) else vector
-        if isinstance(dense, list):
+        if is_multivector(dense):
+            rows = cast("list[list[float]]", dense)
+            points.append({"id": record.id, "payload": record.payload, "vectors": len(rows)})
+            vectors += [array("f", row).tobytes() for row in rows]
+        elif isinstance(dense, list):
             points.append({"id": record.id, "payload": record.payload})
-            vectors.append(array("f", cast("list[float]", dense)).tobytes())  # of no multivector
+            vectors.append(array("f", cast("list[float]", dense)).tobytes())
     return {"points": points, "vectors": b64encode(b"".join(vectors)).decode("ascii")}
 
 

@@ -9,11 +9,18 @@ from pydantic import Discriminator, Field, Tag
 
 from app.edge.values import Message
 
+_MAX_SIM = edge.MultiVectorConfig(comparator=edge.MultiVectorComparator.MaxSim)
+
+
+class MultiVectorConfig(Message):
+    comparator: Literal["max_sim"]
+
 
 class VectorParams(Message):
     size: Annotated[int, Field(ge=1, le=65_536)]
     distance: Literal["Cosine"]
     on_disk: bool | None = None
+    multivector_config: MultiVectorConfig | None = None
 
     def to_edge(self, quantization: Quantization | None) -> edge.EdgeVectorParams:
         return edge.EdgeVectorParams(
@@ -21,6 +28,7 @@ class VectorParams(Message):
             distance=edge.Distance.Cosine,
             memory=edge.Memory.Cold if self.on_disk else edge.Memory.Cached,
             quantization_config=quantization.to_edge() if quantization else None,
+            multivector_config=_MAX_SIM if self.multivector_config else None,
         )
 
 

@@ -56,14 +56,25 @@ class SparseVector(Message):
         return edge.SparseVector(indices=self.indices, values=self.values)
 
 
+def is_multivector(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and isinstance(value[0], list)
+
+
 def _vector_kind(value: Any) -> str:
-    return "sparse" if isinstance(value, dict | SparseVector) else "dense"
+    if isinstance(value, dict | SparseVector):
+        return "sparse"
+    return "multi" if is_multivector(value) else "dense"
 
 
+MultiVector = Annotated[list[DenseVector], Field(min_length=1)]
 Vector = Annotated[
-    Annotated[DenseVector, Tag("dense")] | Annotated[SparseVector, Tag("sparse")], Discriminator(_vector_kind)
+    Annotated[DenseVector, Tag("dense")]
+    | Annotated[MultiVector, Tag("multi")]
+    | Annotated[SparseVector, Tag("sparse")],
+    Discriminator(_vector_kind),
 ]
+AnyVector = list[float] | list[list[float]] | SparseVector
 
 
-def vector_to_edge(vector: list[float] | SparseVector) -> Any:
+def vector_to_edge(vector: AnyVector) -> Any:
     return vector.to_edge() if isinstance(vector, SparseVector) else vector

@@ -34,6 +34,9 @@ class Embedder(Protocol):
         ...
 
     def embed_documents(self, texts: Sequence[str], *, instruction: str, steps: int) -> list[list[float]]: ...
+    def embed_steps(self, texts: Sequence[str], *, instruction: str, steps: int) -> list[list[list[float]]]:
+        """Of documents the vectors after each of 1 to `steps` steps, the last of which `embed_documents` gives."""
+        ...
 
 
 class SharedEmbedder(Embedder, Protocol):
@@ -95,7 +98,8 @@ class SearchedIndex(Protocol):
         label: Label | None = None,
         with_payload: bool = True,
     ) -> list[ScoredPoint]:
-        """Nearest by cosine; ties broken by id. `filters` compare document metadata by equality; with `label` only
+        """Nearest by cosine, of multivectors by that of the vector that is most alike (max-sim); ties broken by id.
+        `filters` compare document metadata by equality; with `label` only
         points that have it are found.
 
         Scores are exact. Nothing is missed unless the index is large and was optimised: docs/search-at-scale.md.
@@ -152,7 +156,7 @@ class SearchedIndex(Protocol):
         ...
 
     def vectors(self, index: str, ids: Sequence[str]) -> tuple[list[str], np.ndarray]:
-        """Ids and vectors (n, D) of those of these points that are there, in any order."""
+        """Ids and vectors (n, D) of those of these points that are there, in any order; of multivectors the last."""
         ...
 
     def owned_vectors(self, index: str, ids: Sequence[str]) -> Owned[TextVectors]:
@@ -182,8 +186,9 @@ class VectorIndex(Labels, SearchedIndex, Protocol):
     page, text_hash`. Beside these two stand labels.
     """
 
-    def create(self, index: str, *, dimension: int) -> None:
-        """Makes an empty physical collection (cosine, and words). No error when it exists with the same dimension."""
+    def create(self, index: str, *, dimension: int, vectors_per_point: int = 1) -> None:
+        """Makes an empty physical collection (cosine, and words), of multivectors where a point has several. No error
+        when it exists with the same vectors."""
         ...
 
     def drop(self, index: str) -> None: ...
@@ -193,7 +198,8 @@ class VectorIndex(Labels, SearchedIndex, Protocol):
         ...
 
     def upsert(self, index: str, points: Sequence[Point]) -> None:
-        """Waits until the points are searchable. NaN, infinite and zero vectors raise ValueError first.
+        """Waits until the points are searchable. NaN, infinite and zero vectors raise ValueError first, and so does
+        one vector where the index holds multivectors, or several where it does not.
 
         The words of a chunk are those of its `page_content`, which goes with its id: `set_payloads` leaves them.
         """

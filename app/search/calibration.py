@@ -15,6 +15,7 @@ from app.runtime.lru import LRUCache
 from app.search.aspect_search import bank_wordings
 from app.search.aspect_vectors import kept_vectors
 from app.search.bm25 import query_vector
+from app.search.max_sim import best_cosines
 from app.types.documents import Collection
 from app.types.search import Match
 
@@ -117,12 +118,14 @@ class MatchCalibration:
         """
         if not passages:
             return {}
-        asked = np.asarray(vector, dtype=np.float64)
-        found, vectors = self._index.vectors(collection.active_index, list(passages))
+        points = self._index.retrieve(collection.active_index, list(passages))
+        if not points:
+            return {}
+        cosines = best_cosines(points, np.asarray(vector, dtype=np.float64)[:, None])[:, 0]
         scale = self._scale(collection)
         return {
-            each: scale.match(float(np.dot(asked, of_passage)), shares_words=shares_words(passages[each], query))
-            for each, of_passage in zip(found, vectors, strict=True)
+            point.id: scale.match(float(cosine), shares_words=shares_words(passages[point.id], query))
+            for point, cosine in zip(points, cosines, strict=True)
         }
 
     def _scale(self, collection: Collection) -> Scale:

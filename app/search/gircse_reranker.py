@@ -6,7 +6,7 @@ the same instruction costs only those of new passages.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -47,20 +47,25 @@ class GircseReranker:
         self._vectors: LRUCache[Key, np.ndarray] = LRUCache(kept)
 
     def scores(self, query: str, passages: Sequence[Passage], *, instruction: str) -> list[float]:
-        """Cosines."""
+        """Cosines; of a model whose documents have a vector for every step, of the most alike."""
         if not passages:
             return []
         steps = min(max(self._steps, self._embedder.info.min_steps), self._embedder.info.max_steps)
         asked = self._embedder.embed_query(query, instruction=instruction, steps=steps).vector
         vectors = self._embed(passages, instruction, steps)
-        return (vectors @ np.asarray(asked, dtype=np.float32)).astype(float).tolist()
+        cosines = vectors @ np.asarray(asked, dtype=np.float32)
+        return (cosines if cosines.ndim == 1 else cosines.max(axis=1)).astype(float).tolist()
 
     def close(self) -> None:
         """Nothing is held open."""
 
     def _embed(self, passages: Sequence[Passage], instruction: str, steps: int) -> np.ndarray:
-        """(n, D)"""
-        fingerprint = self._embedder.info.fingerprint
+        """(n, D), or (n, K, D)"""
+        info = self._embedder.info
+        fingerprint, has_several = info.fingerprint, info.vectors_per_document(steps) > 1
+        embed: Callable[..., Sequence[object]] = (
+            self._embedder.embed_steps if has_several else self._embedder.embed_documents
+        )
         keys = [(each.id, each.text_hash, instruction, steps, fingerprint) for each in passages]
         known: dict[Key, np.ndarray] = {}
         new: dict[Key, str] = {}
@@ -73,7 +78,7 @@ class GircseReranker:
                 known[key] = vector
         parts = _parts(new) if len(new) <= MAX_RERANK else iter([list(new)])
         for part in parts:
-            found = self._embedder.embed_documents([new[key] for key in part], instruction=instruction, steps=steps)
+            found = embed([new[key] for key in part], instruction=instruction, steps=steps)
             fresh = {key: np.array(vector, dtype=np.float32) for key, vector in zip(part, found, strict=True)}
             self._vectors.keep(fresh)
             known |= fresh

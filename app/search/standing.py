@@ -16,6 +16,7 @@ from app.search.bm25 import document_vector, query_vector
 from app.search.calibration import Scale, Scales, shares
 from app.search.exclusions import LEAST_MARGIN, excluded_values
 from app.search.filters import has_metadata
+from app.search.max_sim import best_cosines
 from app.search.value_reader import ValueReader
 from app.types.chunk_text import embedded_text_of
 from app.types.documents import Collection, Point
@@ -106,7 +107,7 @@ class StandingSet:
     def _by_cosine(self, passages: Sequence[_Passage]) -> Iterator[Found]:
         if self._matrix is None:
             return
-        cosines = np.asarray([each.point.vector for each in passages], dtype=np.float64) @ self._matrix  # (n, S)
+        cosines = best_cosines([each.point for each in passages], self._matrix)  # (n, S)
         strong, fair, fair_with_words = self._scales.reached(cosines, strong_only=self._strong_only)
         for is_reached, match, needs_words in (
             (strong, Match.STRONG, False),

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from io import SEEK_END, BytesIO
 from pathlib import Path
-from typing import BinaryIO, Generic, NamedTuple, TypeVar
+from typing import BinaryIO, Generic, NamedTuple, Self, TypeVar
 
 from app.errors import InputError
 from app.types.quotas import Allowance
@@ -114,7 +114,7 @@ class Chunk:
 
 # What a collection promises about its vectors; each of its physical indexes was made under one such contract.
 _OF_VECTORS = ("fingerprint", "dimension", "document_instruction", "document_steps")
-CONTRACT = (*_OF_VECTORS, "chunk_tokens", "chunk_overlap", "chunk_context", "chunk_structure")
+CONTRACT = (*_OF_VECTORS, "chunk_tokens", "chunk_overlap", "chunk_context", "chunk_structure", "vectors_per_chunk")
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +132,7 @@ class Collection:
     is_paused: bool = False  # its jobs wait until it is resumed
     chunk_context: bool = False  # whether chunks are embedded with title and headings
     chunk_structure: bool = False  # whether chunks keep to sections, pages and rows
+    vectors_per_chunk: int = 1  # above 1 a multivector: one for every step, of which searches take the best
 
     @property
     def has_plain_vectors(self) -> bool:
@@ -304,9 +305,22 @@ class GarbageItem:
 
 @dataclass(frozen=True, slots=True)
 class Point:
+    """Where it is a multivector, `vector` is that of the last step, which stands for it wherever one must do."""
+
     id: str
     vector: Sequence[float]
     payload: Mapping[str, object]
+    earlier_steps: Sequence[Sequence[float]] = ()
+
+    @classmethod
+    def of_steps(cls, id: str, steps: Sequence[Sequence[float]], payload: Mapping[str, object]) -> Self:
+        """Of the vectors of all steps, which may be one."""
+        *earlier, last = steps
+        return cls(id, last, payload, earlier)
+
+    @property
+    def steps(self) -> list[Sequence[float]]:
+        return [*self.earlier_steps, self.vector]
 
 
 @dataclass(frozen=True, slots=True)

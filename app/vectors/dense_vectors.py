@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from base64 import b64decode
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +16,7 @@ from pydantic import BaseModel
 from qdrant_client import QdrantClient, models
 
 from app.types.documents import Point
-from app.vectors.points import dense_of, payload_of, raw_id
+from app.vectors.points import payload_of, raw_id, steps_of
 
 TEXT_FIELD = "page_content"
 PointId = int | str
@@ -24,8 +25,8 @@ _BLOCK = {"vectors_as": "block"}
 
 
 class VectorPage(NamedTuple):
-    """`vectors`: (n, D) float32, in the order of `ids`. `document_ids` and `texts` are "" where they were not asked
-    for, and of what has none."""
+    """`vectors`: (n, D) float32, in the order of `ids`; of multivectors the last. `document_ids` and `texts` are ""
+    where they were not asked for, and of what has none."""
 
     ids: list[str]
     vectors: np.ndarray
@@ -34,10 +35,14 @@ class VectorPage(NamedTuple):
     following: PointId | None = None
 
 
+_Dense = list[float] | list[list[float]]
+
+
 class _Point(BaseModel):
     id: PointId
-    vector: list[float] | dict[str, list[float]] | None = None
+    vector: _Dense | dict[str, _Dense] | None = None
     payload: dict[str, Any] | None = None
+    vectors: int = 1  # in a block
 
 
 class _Scrolled(BaseModel):
@@ -101,14 +106,14 @@ def retrieve_points(client: QdrantClient, index: str, ids: Sequence[str], *, is_
     raw: list[models.ExtendedPointId] = [raw_id(point_id) for point_id in ids]
     if not is_packed:
         records = client.retrieve(index, raw, with_payload=True, with_vectors=[""])
-        found = [(str(each.id), dense_of(each.vector), payload_of(each.payload)) for each in records]
-        return [Point(each, vector, payload) for each, vector, payload in found if vector is not None]
+        found = [(str(each.id), steps_of(each.vector), payload_of(each.payload)) for each in records]
+        return [Point.of_steps(each, steps, payload) for each, steps, payload in found if steps is not None]
     asked = models.PointRequest(ids=raw, with_payload=True, with_vector=[""])
     answer = _ask(client, "/points", index, asked, _PointsAnswer, is_packed=True).result
-    vectors = _page(answer).vectors.tolist()
+    vectors, ends = _unpacked(answer)
     return [
-        Point(str(point.id), vector, payload_of(point.payload))
-        for point, vector in zip(answer.points, vectors, strict=True)
+        Point.of_steps(str(point.id), vectors[end - point.vectors : end].tolist(), payload_of(point.payload))
+        for point, end in zip(answer.points, ends, strict=True)
     ]
 
 
@@ -121,14 +126,22 @@ def _page(found: _Scrolled) -> VectorPage:
     """Points without a dense vector, which are of other programs, are left out."""
     points = found.points
     if found.vectors is None:
-        points = [point for point in points if dense_of(point.vector) is not None]
-        vectors = np.asarray([dense_of(point.vector) for point in points], dtype=np.float32)
+        steps = [steps_of(point.vector) for point in points]
+        points = [point for point, own in zip(points, steps, strict=True) if own is not None]
+        vectors = np.asarray([own[-1] for own in steps if own is not None], dtype=np.float32)
     else:
-        block = np.frombuffer(b64decode(found.vectors), dtype=_FLOAT32)
-        vectors = block.reshape(len(points), -1) if points else block
+        block, ends = _unpacked(found)
+        vectors = block if len(block) == len(points) else block[[end - 1 for end in ends]]
     owners = [document_id_in(point.payload) for point in points]
     texts = [str((point.payload or {}).get(TEXT_FIELD, "")) for point in points]
     return VectorPage([str(point.id) for point in points], vectors, owners, texts, found.next_page_offset)
+
+
+def _unpacked(found: _Scrolled) -> tuple[np.ndarray, list[int]]:
+    """All vectors of a block (N, D), and where those of each point end."""
+    block = np.frombuffer(b64decode(found.vectors or ""), dtype=_FLOAT32)
+    ends = list(accumulate(point.vectors for point in found.points))
+    return (block.reshape(ends[-1], -1) if ends else block), ends
 
 
 def document_id_in(payload: Mapping[str, Any] | None) -> str:

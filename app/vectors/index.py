@@ -99,26 +99,22 @@ class QdrantVectorIndex(InspectedPoints):
     def close(self) -> None:
         self._client.close()
 
-    def create(self, index: str, *, dimension: int) -> None:
+    def create(self, index: str, *, dimension: int, vectors_per_point: int = 1) -> None:
+        is_multivector = vectors_per_point > 1
         sparse_params = models.SparseVectorParams(modifier=models.Modifier.IDF)
 
         def create_if_missing(client: QdrantClient) -> None:
             if not client.collection_exists(index):
                 client.create_collection(
                     index,
-                    vectors_config=tuning.vector_params(dimension, self._quantization),
+                    vectors_config=tuning.vector_params(dimension, self._quantization, is_multivector=is_multivector),
                     sparse_vectors_config={WORDS: sparse_params},
                     quantization_config=tuning.quantization_config(self._quantization),
                     optimizers_config=tuning.optimizers_config(),
                     shard_number=self._sharding.shards,
                     replication_factor=self._sharding.replicas,
                 )
-            existing = client.get_collection(index).config.params.vectors
-            if not isinstance(existing, models.VectorParams) or existing.size != dimension:
-                raise ConflictError(
-                    f"The vector index already has a collection {index!r} with other vectors ({existing}), "
-                    f"not one of dimension {dimension}. Use another name, or delete it first."
-                )
+            _check_same_vectors(client, index, dimension, is_multivector=is_multivector)
             client.create_payload_index(index, DOCUMENT_ID_FIELD, models.PayloadSchemaType.KEYWORD)
 
         self._call(index, create_if_missing)
@@ -144,7 +140,8 @@ class QdrantVectorIndex(InspectedPoints):
     def upsert(self, index: str, points: Sequence[Point]) -> None:
         if not points:
             return
-        structs = point_structs(points, with_words=self.has_sparse(index))
+        is_multivector = self._searched.of(index).is_multivector
+        structs = point_structs(points, with_words=self.has_sparse(index), is_multivector=is_multivector)
         for batch in batches(structs, most_numbers=_NUMBERS_PER_UPSERT):
             self._call(index, partial(QdrantClient.upsert, collection_name=index, points=batch, wait=True))
 
@@ -321,11 +318,9 @@ class QdrantVectorIndex(InspectedPoints):
         return self._call(index, lambda client: client.get_collection(index))
 
     def _nearest(self, index: str, vector: Sequence[float], condition: models.Filter | None) -> models.QueryRequest:
-        return models.QueryRequest(
-            query=models.NearestQuery(nearest=unit(vector, "the query")),
-            filter=condition,
-            params=self._searched.of(index).params,
-        )
+        searched, asked = self._searched.of(index), unit(vector, "the query")
+        nearest = models.NearestQuery(nearest=[asked] if searched.is_multivector else asked)
+        return models.QueryRequest(query=nearest, filter=condition, params=searched.params)
 
     def _require_words(self, index: str) -> None:
         if not self.has_sparse(index):
@@ -373,6 +368,18 @@ class QdrantVectorIndex(InspectedPoints):
             if self._client is failed and self._reconnect is not None:  # else another thread has renewed it already
                 self._client = self._reconnect()
                 failed.close()
+
+
+def _check_same_vectors(client: QdrantClient, index: str, dimension: int, *, is_multivector: bool) -> None:
+    info = client.get_collection(index)
+    existing = info.config.params.vectors
+    is_same = isinstance(existing, models.VectorParams) and existing.size == dimension
+    if not is_same or tuning.holds_multivectors(info) is not is_multivector:
+        kind = "multivectors" if is_multivector else "vectors"
+        raise ConflictError(
+            f"The vector index already has a collection {index!r} with other vectors ({existing}), "
+            f"not one of {kind} of dimension {dimension}. Use another name, or delete it first."
+        )
 
 
 def _client(url: str, **options: object) -> QdrantClient:

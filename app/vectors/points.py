@@ -17,11 +17,13 @@ from app.vectors.filters import NUMBERS_FIELD, numbers_of
 WORDS = "bm25"
 
 
-def point_structs(points: Sequence[Point], *, with_words: bool) -> list[models.PointStruct]:
+def point_structs(
+    points: Sequence[Point], *, with_words: bool, is_multivector: bool = False
+) -> list[models.PointStruct]:
     """Raises ValueError for a vector without direction. A chunk without words gets no vector of them."""
     found = []
     for point in points:
-        dense = unit(point.vector, f"point {point.id}")
+        dense = _dense(point, is_multivector=is_multivector)
         words = document_vector(embedded_text_of(point.payload)) if with_words else None
         vector = {"": dense, WORDS: _sparse(words)} if words else dense
         # Constructed unchecked: the checks would take longer than the engine does.
@@ -29,6 +31,15 @@ def point_structs(points: Sequence[Point], *, with_words: bool) -> list[models.P
             models.PointStruct.model_construct(id=point.id, vector=vector, payload=stored_payload(point.payload))
         )
     return found
+
+
+def _dense(point: Point, *, is_multivector: bool) -> list[float] | list[list[float]]:
+    if bool(point.earlier_steps) is not is_multivector:
+        told = "multivectors" if is_multivector else "one vector of each point"
+        raise ValueError(f"The point {point.id} has {len(point.steps)} vectors, but its index holds {told}.")
+    if not is_multivector:
+        return unit(point.vector, f"point {point.id}")
+    return [unit(each, f"point {point.id}") for each in point.steps]
 
 
 def stored_payload(payload: Mapping[str, object]) -> dict[str, object]:
@@ -66,10 +77,13 @@ def words_query(text: str) -> models.SparseVector | None:
     return _sparse(words) if words else None
 
 
-def dense_of(vector: object) -> list[float] | None:
-    """Of what a point that was retrieved has, which depends on the names that were asked for."""
+def steps_of(vector: object) -> list[list[float]] | None:
+    """Of what a point that was retrieved has, which depends on the names that were asked for: the vectors of a
+    multivector, or the one that it has."""
     dense = vector.get("") if isinstance(vector, dict) else vector
-    return dense if isinstance(dense, list) else None
+    if not isinstance(dense, list) or not dense:
+        return None
+    return dense if isinstance(dense[0], list) else [dense]
 
 
 def raw_id(point_id: str) -> int | str:
@@ -94,5 +108,7 @@ def _sparse(vector: SparseVector) -> models.SparseVector:
 
 def _count_numbers(vector: object) -> int:
     if isinstance(vector, dict):
-        return len(vector[""]) + 2 * len(vector[WORDS].indices)
-    return len(vector) if isinstance(vector, list) else 0
+        return _count_numbers(vector[""]) + 2 * len(vector[WORDS].indices)
+    if not isinstance(vector, list):
+        return 0
+    return sum(map(len, vector)) if vector and isinstance(vector[0], list) else len(vector)

@@ -38,10 +38,19 @@ class Sharding:
 AS_THE_SERVER_HAS_IT = Sharding()
 
 
-def vector_params(dimension: int, quantization: Quantization) -> models.VectorParams:
+def vector_params(dimension: int, quantization: Quantization, *, is_multivector: bool = False) -> models.VectorParams:
+    max_sim = models.MultiVectorConfig(comparator=models.MultiVectorComparator.MAX_SIM)
     return models.VectorParams(
-        size=dimension, distance=models.Distance.COSINE, on_disk=True if _is_on_disk(quantization) else None
+        size=dimension,
+        distance=models.Distance.COSINE,
+        on_disk=True if _is_on_disk(quantization) else None,
+        multivector_config=max_sim if is_multivector else None,
     )
+
+
+def holds_multivectors(info: models.CollectionInfo) -> bool:
+    params = info.config.params.vectors
+    return isinstance(params, models.VectorParams) and params.multivector_config is not None
 
 
 def vector_changes(quantization: Quantization) -> dict[str, models.VectorParamsDiff]:
@@ -79,10 +88,12 @@ def needs_payload_indexes(info: models.CollectionInfo) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class SearchedIndex:
-    """How an index is searched, and for which numbers of the metadata it has indexes."""
+    """How an index is searched, for which numbers of the metadata it has indexes, and whether its points have
+    multivectors."""
 
     params: models.SearchParams
     number_paths: frozenset[str] = frozenset()
+    is_multivector: bool = False
 
 
 _UNKNOWN = SearchedIndex(_EXACT)
@@ -90,7 +101,7 @@ _UNKNOWN = SearchedIndex(_EXACT)
 
 def searched_index(info: models.CollectionInfo) -> SearchedIndex:
     numbers = (path for path, index in info.payload_schema.items() if index.data_type is models.PayloadSchemaType.FLOAT)
-    return SearchedIndex(search_params(info), frozenset(numbers))
+    return SearchedIndex(search_params(info), frozenset(numbers), holds_multivectors(info))
 
 
 class SearchedIndexes:
@@ -121,6 +132,10 @@ def _has_large_graph(info: models.CollectionInfo) -> bool:
     # Sparse vectors always have an index and are counted in; a point has at most one.
     with_index = info.indexed_vectors_count or 0
     in_graph = with_index - (info.points_count or 0) if info.config.params.sparse_vectors else with_index
+    if holds_multivectors(
+        info
+    ):  # counted as one, however many vectors they have; a graph is made of a large index alone
+        return in_graph > 0
     return in_graph * size * _BYTES_PER_NUMBER >= GRAPH_FROM_KB * 1024
 
 

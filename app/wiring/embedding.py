@@ -6,7 +6,7 @@ import copy
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Self
+from typing import Any, Self
 
 import embedder
 from app.errors import ConflictError, EmbedderUnavailableError, GircseError, InputError, NotFoundError
@@ -110,11 +110,17 @@ class LocalEmbedder:
             )
 
     def embed_documents(self, texts: Sequence[str], *, instruction: str, steps: int) -> list[list[float]]:
-        priority = self._priority or (Priority.QUERY if is_small(texts) else Priority.DOCUMENT)
         with errors_translated():
-            return self.engine.embed(
-                texts, instruction=instruction, steps=steps, priority=priority, is_leaving=self._is_leaving
-            ).tolist()
+            return self.engine.embed(texts, instruction=instruction, steps=steps, **self._waiting(texts)).tolist()
+
+    def embed_steps(self, texts: Sequence[str], *, instruction: str, steps: int) -> list[list[list[float]]]:
+        with errors_translated():
+            return self.engine.embed_steps(texts, instruction=instruction, steps=steps, **self._waiting(texts)).tolist()
+
+    def _waiting(self, texts: Sequence[str]) -> dict[str, Any]:
+        """How documents wait for their turn."""
+        priority = self._priority or (Priority.QUERY if is_small(texts) else Priority.DOCUMENT)
+        return {"priority": priority, "is_leaving": self._is_leaving}
 
     def token_offsets(self, text: str) -> list[tuple[int, int]]:
         with errors_translated():

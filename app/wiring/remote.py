@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import logging
+import math
 import random
 import ssl
 import threading
@@ -129,16 +130,22 @@ class RemoteEmbedder:
         return Refinement(text, found["instruction"], np.array(found["vector"], dtype=np.float32), refinement)
 
     def embed_documents(self, texts: Sequence[str], *, instruction: str, steps: int) -> list[list[float]]:
+        return self._embed(texts, {"instruction": instruction, "steps": steps})
+
+    def embed_steps(self, texts: Sequence[str], *, instruction: str, steps: int) -> list[list[list[float]]]:
+        return self._embed(texts, {"instruction": instruction, "steps": steps, "every_step": True})
+
+    def _embed(self, texts: Sequence[str], asked: Mapping[str, object]) -> list[Any]:
         """In requests of bounded size; the server joins them with those of others."""
         is_bulk = self._is_leaving is not None or not is_small(texts)
         parts = plan_parts(texts)
 
-        def embed(rows: Sequence[int]) -> list[list[float]]:
-            return self._embed_part([texts[row] for row in rows], instruction=instruction, steps=steps, is_bulk=is_bulk)
+        def embed(rows: Sequence[int]) -> list[Any]:
+            return self._embed_part([texts[row] for row in rows], asked, is_bulk=is_bulk)
 
         if len(parts) <= 1 and self._is_leaving is None:
             return embed(range(len(texts))) if parts else []
-        vectors: list[list[float]] = [[]] * len(texts)
+        vectors: list[Any] = [[]] * len(texts)
         pool = ThreadPoolExecutor(REQUESTS_AT_ONCE, thread_name_prefix="gircse-remote")
         try:
             waiting = {pool.submit(embed, rows): rows for rows in parts}
@@ -168,14 +175,8 @@ class RemoteEmbedder:
                 self._tokenizer = fingerprint, found, Tokenizer.from_str(found)
             return self._tokenizer
 
-    def _embed_part(self, texts: Sequence[str], *, instruction: str, steps: int, is_bulk: bool) -> list[list[float]]:
-        body = {
-            "texts": texts,
-            "input_type": InputType.DOCUMENT,
-            "instruction": instruction,
-            "steps": steps,
-            "is_bulk": is_bulk,
-        }
+    def _embed_part(self, texts: Sequence[str], asked: Mapping[str, object], *, is_bulk: bool) -> list[Any]:
+        body = {"texts": texts, "input_type": InputType.DOCUMENT, "is_bulk": is_bulk, **asked}
         patience_s = _DOCUMENT_PATIENCE_S if is_bulk else _QUERY_PATIENCE_S
         answer = self._post("/api/v1/embed", body, patience_s=patience_s, timeout_s=self._timeout_s * 10)
         return vectors_of(answer, count=len(texts)).tolist()
@@ -258,12 +259,14 @@ _ADVICE = {
 
 
 def vectors_of(answer: httpx.Response, *, count: int) -> np.ndarray:
-    rows, _, dimension = answer.headers.get(SHAPE_HEADER, "").partition(",")
-    if rows != str(count) or len(answer.content) != 4 * count * int(dimension or 0):
+    """(n, D), or (n, K, D) where every step was asked for."""
+    shape = [int(each) for each in answer.headers.get(SHAPE_HEADER, "").split(",") if each]
+    rows = shape[0] if shape else 0
+    if rows != count or len(answer.content) != 4 * math.prod(shape):
         raise EmbedderUnavailableError(
             f"The embedding server gave {rows or 'no'} vectors for {count} texts. Ask again."
         )
-    return np.frombuffer(answer.content, dtype="<f4").reshape(count, int(dimension))
+    return np.frombuffer(answer.content, dtype="<f4").reshape(shape)
 
 
 def plan_parts(texts: Sequence[str]) -> list[list[int]]:

@@ -107,7 +107,8 @@ class BatchRunner:
         refinement = None
         if item.key.wants_words and observed is not None:
             refinement = self._encoder.refinement_of(item.text, item.instruction, prefixes, observed, row=row)
-        answer = Answer(vector.copy(), refinement, queued_s=item.taken_at - item.asked_at, computed_s=seconds)
+        steps = prefixes.copy() if item.key.wants_steps else None
+        answer = Answer(vector.copy(), refinement, item.taken_at - item.asked_at, seconds, steps)
         self._note_answer(item, answer)
         item.resolve(answer)
 

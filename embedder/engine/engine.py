@@ -72,15 +72,34 @@ class Engine:
         is_leaving: Callable[[], bool] = lambda: False,
     ) -> np.ndarray:
         """Vectors (n, dimension), once they are computed; never refused. NotServingError once it `is_leaving`."""
+        items = self._document_items(texts, instruction, steps, priority)
+        vectors = np.empty((len(texts), self.encoder.dimension), dtype=np.float32)
+        for row, answer in enumerate(self._wait_for(items, is_leaving=is_leaving)):
+            vectors[row] = answer.vector
+        return vectors
+
+    def embed_steps(
+        self,
+        texts: Sequence[str],
+        *,
+        instruction: str,
+        steps: int,
+        priority: Priority = Priority.DOCUMENT,
+        is_leaving: Callable[[], bool] = lambda: False,
+    ) -> np.ndarray:
+        """As `embed`, after every step: z_1..z_K (n, K, dimension)."""
+        items = self._document_items(texts, instruction, steps, priority, wants_steps=True)
+        found = [answer.steps for answer in self._wait_for(items, is_leaving=is_leaving)]
+        shape = (len(texts), max(steps, 1), self.encoder.dimension)
+        return np.asarray(found, dtype=np.float32).reshape(shape)
+
+    def _document_items(
+        self, texts: Sequence[str], instruction: str, steps: int, priority: Priority, *, wants_steps: bool = False
+    ) -> list[Item]:
         self.encoder.check_steps(steps, instruction)
         instruction, steps = resolve_defaults(self.encoder.contract, "document", instruction, steps)
         prompts = self.encoder.read_prompts(texts, instruction)
-        items = document_items(prompts, texts, steps=steps, priority=priority)
-        answers = self._wait_for(items, is_leaving=is_leaving)
-        vectors = np.empty((len(texts), self.encoder.dimension), dtype=np.float32)
-        for row, answer in enumerate(answers):
-            vectors[row] = answer.vector
-        return vectors
+        return document_items(prompts, texts, steps=steps, priority=priority, wants_steps=wants_steps)
 
     def refine(
         self,
@@ -169,7 +188,7 @@ class Engine:
         return [item.answer.result() for item in failed or chosen]
 
     def _answer_from_cache(self, item: Item) -> bool:
-        if self._cache is None or not item.is_shared or item.key.wants_words:
+        if self._cache is None or not item.is_shared or item.key.wants_words or item.key.wants_steps:
             return False
         vector = self._cache.get(item.key.ids, item.key.steps, variant=item.key.variant)
         if vector is not None:

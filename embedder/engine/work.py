@@ -50,6 +50,7 @@ class Key:
     steps: int
     variant: Variant
     wants_words: bool
+    wants_steps: bool = False  # the vectors of all steps
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,6 +59,7 @@ class Answer:
     refinement: Refinement | None
     queued_s: float
     computed_s: float
+    steps: np.ndarray | None = None  # z_1..z_K (K, dimension), where they are wanted
 
 
 @dataclass(eq=False, slots=True)
@@ -115,12 +117,11 @@ def document_items(
     steps: int,
     priority: Priority,
     deadline: float = math.inf,
+    wants_steps: bool = False,
 ) -> list[Item]:
-    """Of which only the vectors are wanted."""
-    return [
-        Item(Key(prompt.ids, steps, Variant(), wants_words=False), priority, deadline, text=text[:_TEXT_IN_ERRORS])
-        for prompt, text in zip(prompts, texts, strict=True)
-    ]
+    """Of which only the vectors are wanted; with `wants_steps` those after every step."""
+    keys = [Key(prompt.ids, steps, Variant(), wants_words=False, wants_steps=wants_steps) for prompt in prompts]
+    return [Item(key, priority, deadline, text=text[:_TEXT_IN_ERRORS]) for key, text in zip(keys, texts, strict=True)]
 
 
 def query_item(

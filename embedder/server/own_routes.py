@@ -42,7 +42,8 @@ def own_routes(source: RefiningSource, *, tokenizer: Callable[[], str], card: st
 
     @routes.post("/embed", response_class=Response, responses=_VECTORS)
     async def embed(question: EmbedQuestion, request: Request) -> Response:
-        """Vectors as little-endian float32, row after row; `x-gircse-shape` says how many, and of which dimension."""
+        """Vectors as little-endian float32, row after row; `x-gircse-shape` says how many, and of which dimension; where
+        every step is asked for, between them of how many steps."""
         task = EmbedTask(
             tuple(question.texts),
             question.input_type,
@@ -50,12 +51,12 @@ def own_routes(source: RefiningSource, *, tokenizer: Callable[[], str], card: st
             steps=question.steps,
             is_bulk=question.is_bulk,
             may_cut=question.truncate,
+            every_step=question.every_step,
         )
         found = await unless_gone(request, source.embed(task))
-        rows, dimension = found.vectors.shape
         headers = {
             FINGERPRINT_HEADER: found.fingerprint,
-            SHAPE_HEADER: f"{rows},{dimension}",
+            SHAPE_HEADER: ",".join(map(str, found.vectors.shape)),
             TOKENS_HEADER: str(found.tokens),
             CUT_HEADER: str(found.truncated),
         }

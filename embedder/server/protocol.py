@@ -37,11 +37,12 @@ class EmbedTask:
     steps: int | None = None
     is_bulk: bool | None = None  # wait behind queries, or among them; None: as few and short as the texts are
     may_cut: bool = True  # else a text that is longer than the model reads is refused
+    every_step: bool = False  # vectors after each of the steps
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Embedded:
-    """vectors (n, dimension) float32, L2-normalised, in the order of the texts."""
+    """vectors (n, dimension) float32, L2-normalised, in the order of the texts; after every step (n, K, dimension)."""
 
     vectors: np.ndarray
     tokens: int  # that the model read

@@ -173,6 +173,7 @@ class EmbedQuestion(Posted):
         default=None, description="Wait behind queries, or among them. Left out: as few and short as the texts are."
     )
     truncate: bool = Field(default=True, description="Cut what is longer than the model reads; else it is refused.")
+    every_step: bool = Field(default=False, description="Vectors after every step, one behind the other, of each text.")
 
 
 class RefineServerQuestion(Posted):
@@ -228,3 +229,6 @@ class FactsAnswer(BaseModel):
     default_document_instruction: str
     default_document_steps: int
     card: str | None = Field(default=None, description="The Markdown that the model brings along.")
+    similarity: str = Field(
+        default="cosine", description="max_sim: documents have a vector for every step, of which the best counts."
+    )

@@ -89,9 +89,11 @@ class EngineSource:
             priority = Priority.DOCUMENT
         deadline = self._deadline(priority)
         answers = await self._answers(
-            document_items(prompts, task.texts, steps=steps, priority=priority, deadline=deadline)
+            document_items(
+                prompts, task.texts, steps=steps, priority=priority, deadline=deadline, wants_steps=task.every_step
+            )
         )
-        vectors = np.stack([each.vector for each in answers])
+        vectors = np.stack([each.vector if each.steps is None else each.steps for each in answers])
         return Embedded(vectors, tokens=tokens, truncated=cut, fingerprint=self._info.fingerprint)
 
     def _check_tokens(self, task: EmbedTask, prompts: Sequence[PromptIds], tokens: int) -> None:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from app.types.documents import Chunk, Document, Metadata
 
 SCHEMA = pa.schema(
-    [("job_id", pa.string()), ("kind", pa.string()), ("body", pa.string()), ("vector", pa.list_(pa.float32()))]
+    [("job_id", pa.string()), ("kind", pa.string()), ("body", pa.string()), ("steps", pa.list_(pa.list_(pa.float32())))]
 )
 WORK_SCHEMA = pa.schema([("job_id", pa.string()), ("document", pa.binary())])
 
@@ -30,12 +30,13 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class ChunkRow:
-    """`payload` is empty once it is written; `vector` is there between embedding and writing, for new points."""
+    """`payload` is empty once it is written; `steps`, its vectors, are there between embedding and writing, for new
+    points."""
 
     job_id: str
     chunk: Chunk
     payload: Mapping[str, object] = field(default_factory=dict)
-    vector: Sequence[float] | None = None
+    steps: Sequence[Sequence[float]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,7 @@ def to_table(rows: Iterable[Row]) -> pa.Table:
             "job_id": [row.job_id for row in listed],
             "kind": [_NAMES[type(row)] for row in listed],
             "body": [_body(row) for row in listed],
-            "vector": [row.vector if isinstance(row, ChunkRow) else None for row in listed],
+            "steps": [row.steps if isinstance(row, ChunkRow) else None for row in listed],
         },
         schema=SCHEMA,
     )
@@ -82,10 +83,10 @@ def to_table(rows: Iterable[Row]) -> pa.Table:
 
 def rows_of(table: pa.Table) -> Iterator[Row]:
     columns = (table.column(name).to_pylist() for name in SCHEMA.names)
-    for job_id, name, body, vector in zip(*columns, strict=True):
+    for job_id, name, body, steps in zip(*columns, strict=True):
         values = json.loads(body)
         if name == "chunk":
-            yield ChunkRow(job_id, Chunk(**values["chunk"]), values["payload"], vector)
+            yield ChunkRow(job_id, Chunk(**values["chunk"]), values["payload"], steps)
         else:
             yield _KINDS[name](job_id=job_id, **values)
 
@@ -109,5 +110,5 @@ def works_of(table: pa.Table) -> Iterator[Work]:
 def _body(row: Row) -> str:
     values = asdict(row)
     del values["job_id"]
-    values.pop("vector", None)
+    values.pop("steps", None)
     return json.dumps(values)

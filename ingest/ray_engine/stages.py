@@ -123,7 +123,7 @@ class EmbedMissing:
             if isinstance(error, GircseError):
                 return [FailedRow(rows[0].job_id, str(error), is_its_own=True)]
             return [_unforeseen(rows[0].job_id, error)]
-        return [replace(row, vector=vector) for row, vector in zip(rows, vectors, strict=True)]
+        return [replace(row, steps=steps) for row, steps in zip(rows, vectors, strict=True)]
 
 
 def write_points(table: pa.Table, *, parts: NodeParts, collection: Collection, leases: Leases) -> pa.Table:
@@ -134,8 +134,8 @@ def write_points(table: pa.Table, *, parts: NodeParts, collection: Collection, l
     def write() -> list[Row]:
         held = _held(rows, leases)  # asked again whenever the index kept us waiting
         chunks = [row for row in held if isinstance(row, ChunkRow) and row.job_id not in faulty]
-        new = [Point(row.chunk.id, row.vector, row.payload) for row in chunks if row.vector is not None]
-        kept = {row.chunk.id: row.payload for row in chunks if row.vector is None}
+        new = [Point.of_steps(row.chunk.id, row.steps, row.payload) for row in chunks if row.steps is not None]
+        kept = {row.chunk.id: row.payload for row in chunks if row.steps is None}
         index.upsert(name, new)
         index.set_payloads(name, kept)
         return [*map(written, chunks), *(row for row in held if not isinstance(row, ChunkRow))]
