@@ -119,6 +119,17 @@ def test_documents(embedder: Both, model: str) -> None:
     assert embedder.embed_documents([], instruction="", steps=1) == []
 
 
+def test_every_step_of_documents(embedder: Both, model: str) -> None:
+    many = [f"{text} {number}" for number in range(30) for text in TEXTS]
+    expected = load_encoder(model, dtype="float32").encode_prefixes(many, instruction="Look at it", steps=3)
+    np.testing.assert_allclose(embedder.embed_steps(many, instruction="Look at it", steps=3), expected, atol=1e-6)
+    whole = embedder.embed_documents(many, instruction="Look at it", steps=3)
+    np.testing.assert_allclose(whole, expected[:, -1], atol=1e-6)  # not those that are remembered of the steps
+    again = embedder.embed_steps(many[:2], instruction="Look at it", steps=3)
+    np.testing.assert_allclose(again, expected[:2], atol=1e-6)  # nor these the one that is remembered
+    assert embedder.embed_steps([], instruction="", steps=2) == []
+
+
 @pytest.mark.parametrize(
     "ask",
     [
