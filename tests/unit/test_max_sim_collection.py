@@ -1,0 +1,214 @@
+"""A model whose documents have a vector for every step, served: by the command line, REST, and LangChain."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from api_application import api_of
+from starlette.testclient import TestClient
+from tiny_models import contract, save_tiny_model
+from typer.testing import CliRunner
+
+from app.cli import app
+from app.edge import EdgeProcess
+from app.settings import load_settings
+from app.types.chunk_text import with_context
+from app.wiring.langchain import open_vector_store
+from app.wiring.services import open_services
+from embedder import Encoder, load_encoder
+from embedder.contract import CONTRACT_FILE, Contract, hash_files
+from embedder.evaluation.similarity import scores_of
+
+Run = Callable[..., Any]
+Search = Callable[..., list[dict[str, Any]]]
+
+QUERY, STEPS = "who hunts at night", 3
+TEXTS = {
+    "owl": "Owls hunt at night. They fly without a sound.",
+    "eel": "Eels live in rivers and breed in the sea.",
+    "bat": "Bats are mammals with wings, and they find their way by sound.",
+    "ant": "Ants carry leaves that weigh more than they do.",
+    "fox": "The fox hunts alone, mostly after sunset.",
+}
+
+
+def publish(folder: Path, **changes: object) -> Contract:
+    found = contract(
+        **{
+            "base_files": hash_files(folder),
+            "default_document_steps": 4,
+            "default_query_steps": STEPS,
+            "max_length": 128,
+            "name": "steps",
+            **changes,
+        }
+    )
+    (folder / CONTRACT_FILE).write_text(found.to_json(), encoding="utf-8")
+    return found
+
+
+@pytest.fixture(scope="module")
+def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = save_tiny_model(tmp_path_factory.mktemp("steps-model"), "qwen3")
+    publish(folder, similarity="max_sim")
+    return folder
+
+
+@pytest.fixture
+def home(tmp_path: Path, tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in [name for name in os.environ if name.startswith("GIRCSE_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("GIRCSE_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("GIRCSE_MODEL", str(tiny_model))
+    monkeypatch.setenv("GIRCSE_DTYPE", "float32")
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def run(home: Path) -> Run:
+    def run_command(*arguments: str, code: int = 0) -> Any:
+        result = CliRunner().invoke(app, list(arguments))
+        assert result.exit_code == code, (result.output, result.exception)
+        return result
+
+    return run_command
+
+
+@pytest.fixture
+def engine(home: Path) -> Iterator[None]:
+    with EdgeProcess(home / "edge"):
+        yield
+
+
+@pytest.fixture
+def filled(engine: None, run: Run, tmp_path: Path) -> Path:
+    """The home's collection `library` holds the texts; their folder."""
+    folder = tmp_path / "animals"
+    folder.mkdir()
+    for name, text in TEXTS.items():
+        (folder / f"{name}.txt").write_text(text, encoding="utf-8")
+    run("ingest", str(folder))
+    return folder
+
+
+@pytest.fixture
+def search(run: Run) -> Callable[..., list[dict[str, Any]]]:
+    def ask(*options: str, query: str = QUERY) -> list[dict[str, Any]]:
+        asked = ("search", query, "--mode", "dense", "--steps", str(STEPS), "--no-prefer-prose", "--json", *options)
+        return json.loads(run(*asked).stdout)["hits"]
+
+    return ask
+
+
+def best_steps(encoder: Encoder, hits: list[dict[str, Any]], *, steps: int = 4, instruction: str = "") -> list[float]:
+    """Max-sim of the encoder's own vectors, written in numpy."""
+    texts = [with_context(hit["chunk"]["context"], hit["chunk"]["text"]) for hit in hits]
+    documents = encoder.encode_prefixes(texts, steps=steps)  # (n, K, D)
+    query = encoder.encode_queries([QUERY], instruction=instruction, steps=STEPS)[0]
+    found = np.einsum("nkd,d->nk", documents, query).max(axis=1)
+    np.testing.assert_allclose(scores_of(np.tile(query, (1, steps, 1)), documents)[0], found, atol=1e-6)
+    return found.tolist()
+
+
+def score_of(hits: list[dict[str, Any]]) -> list[float]:
+    return [hit["score"] for hit in hits]
+
+
+@pytest.mark.usefixtures("filled")
+def test_scores_are_those_of_the_best_steps(search: Search, run: Run, tiny_model: Path) -> None:
+    encoder = load_encoder(str(tiny_model))
+    hits = search()
+    assert len(hits) == len(TEXTS)
+    expected = best_steps(encoder, hits)
+    assert score_of(hits) == pytest.approx(expected, abs=1e-5)
+    assert score_of(hits) == sorted(score_of(hits), reverse=True)
+    texts = [with_context(hit["chunk"]["context"], hit["chunk"]["text"]) for hit in hits]
+    last = encoder.encode_documents(texts, steps=4) @ encoder.encode_queries([QUERY], steps=STEPS)[0]
+    assert max(np.abs(last - score_of(hits))) > 1e-3  # one vector would score otherwise
+    looked = search("--instruction", "the animal")
+    assert score_of(looked) == pytest.approx(best_steps(encoder, looked, instruction="the animal"), abs=1e-5)
+    assert json.loads(run("collections", "show", "library").stdout)["vectors_per_chunk"] == 4
+
+
+@pytest.mark.usefixtures("filled")
+def test_what_takes_one_vector_of_a_chunk_works_on_the_last(search: Search, run: Run) -> None:
+    [first, *others] = search()
+    like = search("--like", first["chunk"]["id"], "--unlike", others[-1]["chunk"]["id"])
+    assert like[0]["chunk"]["id"] == first["chunk"]["id"]
+    assert {hit["chunk"]["id"] for hit in search("--diversity", "0.9")} == {
+        hit["chunk"]["id"] for hit in [first, *others]
+    }
+    assert len(search("--rerank", "5", "--instruction", "the animal")) == len(TEXTS)
+    assert len(search("--values", "birds; fish; mammals", "--instruction", "Which animal?")) == len(TEXTS)
+    run("lenses", "save", "kinds", "-i", "Which animal?", "--values", "birds; fish; mammals")
+    run("lenses", "index", "build", "kinds", "-c", "library")
+    assert search("--lens", "kinds")
+
+
+@pytest.mark.usefixtures("filled")
+def test_documents_change_and_go(search: Search, run: Run, filled: Path, tiny_model: Path) -> None:
+    (filled / "eel.txt").write_text("Now it is about hunting eels at night.", encoding="utf-8")
+    (filled / "ant.txt").unlink()
+    run("ingest", str(filled), "--prune", "--yes")
+    hits = search()
+    assert len(hits) == len(TEXTS) - 1
+    assert score_of(hits) == pytest.approx(best_steps(load_encoder(str(tiny_model)), hits), abs=1e-5)
+
+
+@pytest.mark.usefixtures("filled")
+def test_rest_and_langchain_find_the_same(search: Search, home: Path) -> None:
+    expected = [(hit["chunk"]["id"], pytest.approx(hit["score"], abs=1e-5)) for hit in search()]
+    settings = load_settings(home=home)
+    with open_services(settings) as services, TestClient(api_of(services), base_url="http://127.0.0.1") as client:
+        asked = {"query": QUERY, "collection": "library", "mode": "dense", "steps": STEPS, "prefer_prose": False}
+        answer = client.post("/api/v1/search", json=asked)
+        assert answer.status_code == 200, answer.text
+        assert [(hit["chunk"]["id"], hit["score"]) for hit in answer.json()["hits"]] == expected
+    with open_vector_store("library", settings=settings) as store:
+        found = store.similarity_search_with_score(QUERY, k=len(TEXTS))
+    assert [(document.metadata["_id"], score) for document, score in found] == expected
+
+
+@pytest.mark.usefixtures("filled")
+def test_a_collection_moves_with_all_its_vectors(search: Search, run: Run, tmp_path: Path) -> None:
+    before = score_of(search())
+    run("export", "library", str(tmp_path / "library.tar.gz"))
+    run("import", str(tmp_path / "library.tar.gz"), "--as", "copy")
+    assert score_of(search("-c", "copy")) == pytest.approx(before, abs=1e-6)
+
+
+@pytest.mark.usefixtures("filled")
+def test_it_is_reindexed_with_other_steps_and_checked(search: Search, run: Run, tiny_model: Path) -> None:
+    run("check")
+    run("reindex", "library", "--document-steps", "2")
+    hits, encoder = search(), load_encoder(str(tiny_model))
+    assert score_of(hits) == pytest.approx(best_steps(encoder, hits, steps=2), abs=1e-5)
+    run("reindex", "library", "--document-steps", "1")  # one step is one vector
+    hits = search()
+    assert score_of(hits) == pytest.approx(best_steps(encoder, hits, steps=1), abs=1e-5)
+    run("rollback", "library")
+    assert score_of(search()) == pytest.approx(best_steps(encoder, search(), steps=2), abs=1e-5)
+    run("check")
+
+
+@pytest.mark.usefixtures("filled")
+def test_the_same_weights_by_one_vector_are_another_model(
+    run: Run, tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = tmp_path / "one-vector"
+    other.mkdir()
+    for file in tiny_model.iterdir():
+        (other / file.name).write_bytes(file.read_bytes())
+    plain = publish(other)
+    assert plain.fingerprint != replace(plain, similarity="max_sim").fingerprint
+    monkeypatch.setenv("GIRCSE_MODEL", str(other))
+    told = run("search", QUERY, code=1).stderr
+    assert plain.fingerprint in told
+    assert "gircse reindex library" in told.replace("\n", " ")
