@@ -185,6 +185,27 @@ def test_a_collection_moves_with_all_its_vectors(search: Search, run: Run, tmp_p
 
 
 @pytest.mark.usefixtures("filled")
+def test_a_backup_holds_all_its_vectors(
+    search: Search, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = score_of(search())
+    run("backup", str(tmp_path / "all.tar.gz"), "--indexes")
+    monkeypatch.setenv("GIRCSE_HOME", str(tmp_path / "another-home"))
+    run("restore", str(tmp_path / "all.tar.gz"), "--no-rebuild")
+    assert score_of(search()) == pytest.approx(before, abs=1e-6)
+
+
+@pytest.mark.usefixtures("filled")
+def test_a_lost_index_is_made_again_for_as_many_vectors(search: Search, run: Run, home: Path, filled: Path) -> None:
+    before = score_of(search())
+    with open_services(load_settings(home=home)) as services:
+        services.index.drop(services.catalog.collection("library").active_index)
+    run("check", "--fix")
+    run("ingest", str(filled))
+    assert score_of(search()) == pytest.approx(before, abs=1e-6)
+
+
+@pytest.mark.usefixtures("filled")
 def test_it_is_reindexed_with_other_steps_and_checked(search: Search, run: Run, tiny_model: Path) -> None:
     run("check")
     run("reindex", "library", "--document-steps", "2")
