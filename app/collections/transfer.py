@@ -156,6 +156,11 @@ class Transfer:
                 f"in use, {in_use.name} ({in_use.fingerprint}): its vectors cannot be searched "
                 "with it. Import with GIRCSE_MODEL set to that model, then `gircse reindex` brings it to this one."
             )
+        if contract.vectors_per_chunk != (count := in_use.vectors_per_document(contract.document_steps)):
+            raise ArchiveError(
+                f"The archive {path} has {contract.vectors_per_chunk} vectors of each chunk, but {in_use.name} makes "
+                f"{count} in {contract.document_steps} steps: it was altered. Export the collection again."
+            )
         return contract
 
     def _write(

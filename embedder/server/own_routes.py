@@ -42,9 +42,7 @@ def own_routes(source: RefiningSource, *, tokenizer: Callable[[], str], card: st
 
     @routes.post("/embed", response_class=Response, responses=_VECTORS)
     async def embed(question: EmbedQuestion, request: Request) -> Response:
-        """Vectors as little-endian float32, row after row; `x-gircse-shape` says how many, and of which dimension.
-
-        With `every_step` it says between them of how many steps."""
+        """Vectors as little-endian float32, row after row; `x-gircse-shape` says how many, and of which dimension."""
         task = EmbedTask(
             tuple(question.texts),
             question.input_type,

@@ -173,7 +173,9 @@ class EmbedQuestion(Posted):
         default=None, description="Wait behind queries, or among them. Left out: as few and short as the texts are."
     )
     truncate: bool = Field(default=True, description="Cut what is longer than the model reads; else it is refused.")
-    every_step: bool = Field(default=False, description="Vectors after every step, one behind the other, of each text.")
+    every_step: bool = Field(
+        default=False, description="Vectors after every step of each text; the shape is then texts, steps, dimension."
+    )
 
 
 class RefineServerQuestion(Posted):

@@ -332,6 +332,7 @@ def test_a_zip_bomb_is_refused_before_it_is_unpacked(
         ("vectors/000001.npy", b"<f4", b"<i4"),
         ("vectors/000001.npy", b"<f4", b"|O4"),
         ("vectors/000001.npy", b"(3, 256)", b"(6, 128)"),
+        ("collection.json", b'"dimension":', b'"vectors_per_chunk": 2,\n "dimension":'),
     ],
 )
 def test_rows_that_no_export_writes_leave_nothing_behind(
