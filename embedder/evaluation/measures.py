@@ -10,6 +10,7 @@ from scipy.stats import spearmanr
 
 from embedder.encoder import Encoder
 from embedder.evaluation.data import is_tuning, read_rows
+from embedder.evaluation.similarity import paired_scores
 
 STS_STEPS = (1, 5, 20)
 TRIPLET_STEPS = 5
@@ -34,12 +35,16 @@ def validate_briefly(encoder: Encoder, folder: Path, *, limit: int = 300) -> dic
 def sts_scores(
     encoder: Encoder, rows: Sequence[dict], steps: Sequence[int], *, instruction: str = ""
 ) -> dict[str, float]:
-    """Spearman ×100 of cosine against the human score, all step counts from one run."""
+    """Spearman ×100 of the model's similarity against the human score, all step counts from one run."""
     first = encoder.encode_prefixes([row["a"] for row in rows], instruction=instruction, steps=max(steps))
     second = encoder.encode_prefixes([row["b"] for row in rows], instruction=instruction, steps=max(steps))
     gold = [row["score"] for row in rows]
-    cosines = np.einsum("nkd,nkd->kn", first, second)
-    return {f"sts.k{k}": 100 * float(spearmanr(cosines[k - 1], gold).statistic) for k in steps}
+
+    def after(vectors: np.ndarray, count: int) -> np.ndarray:
+        return vectors[:, :count] if encoder.contract.has_max_sim else vectors[:, count - 1]
+
+    found = {k: paired_scores(after(first, k), after(second, k)) for k in steps}
+    return {f"sts.k{k}": 100 * float(spearmanr(scores, gold).statistic) for k, scores in found.items()}
 
 
 def triplet_success(encoder: Encoder, rows: Sequence[dict], steps: int, *, on_documents: bool) -> float:
@@ -49,11 +54,16 @@ def triplet_success(encoder: Encoder, rows: Sequence[dict], steps: int, *, on_do
     for row in rows:
         by_instruction.setdefault(row["instruction"], []).append(row)
     for instruction, group in by_instruction.items():
-        queries = encoder.encode_queries([row["query"] for row in group], instruction=instruction, steps=steps)
-        document_instruction = instruction if on_documents else ""
-        documents = encoder.encode_documents(
-            [row[side][0] for side in ("pos", "neg") for row in group], instruction=document_instruction, steps=steps
-        )
-        positive, negative = documents[: len(group)], documents[len(group) :]
-        successes += int((np.sum(queries * positive, 1) > np.sum(queries * negative, 1)).sum())
+        queries = _embed(encoder, [row["query"] for row in group], instruction, steps)
+        documents = [row[side][0] for side in ("pos", "neg") for row in group]
+        found = _embed(encoder, documents, instruction if on_documents else "", steps)
+        positive, negative = (paired_scores(queries, each) for each in (found[: len(group)], found[len(group) :]))
+        successes += int((positive > negative).sum())
     return 100 * successes / len(rows)
+
+
+def _embed(encoder: Encoder, texts: Sequence[str], instruction: str, steps: int) -> np.ndarray:
+    """(n, D), or where a document's best step counts (n, K, D)."""
+    if encoder.contract.has_max_sim:
+        return encoder.encode_prefixes(texts, instruction=instruction, steps=steps)
+    return encoder.encode_queries(texts, instruction=instruction, steps=steps)

@@ -8,7 +8,8 @@ import json
 import numpy as np
 import pytest
 import torch
-from test_training import data_folder, write_config  # noqa: F401
+from scipy.stats import spearmanr
+from test_training import data_folder, write_config, write_rows  # noqa: F401
 from test_training_matrix import write_matrix
 from test_training_options import batch_of, trainer_factory  # noqa: F401
 from tiny_models import bert_encoder, contract, save_tiny_model
@@ -18,7 +19,9 @@ from embedder import load_encoder
 from embedder.contract import CONTRACT_FILE, Contract, hash_files
 from embedder.errors import ContractError
 from embedder.evaluation.__main__ import main
+from embedder.evaluation.data import is_tuning
 from embedder.evaluation.embedders import EncoderEmbedder
+from embedder.evaluation.measures import validate_briefly
 from embedder.evaluation.similarity import scores_of
 from embedder.evaluation.systems import SYSTEMS, SystemEmbedder, open_trained
 from embedder.training.config import read_config
@@ -155,3 +158,38 @@ def test_contracts_that_say_nothing_of_it_stay_as_they_were() -> None:
 def test_what_has_no_vector_for_every_step_is_refused(tmp_path, changes, said) -> None:
     with pytest.raises(DataError, match=said):
         read_config(write_config(tmp_path, **changes))
+
+
+def test_a_look_during_training_is_by_the_best_step(tmp_path) -> None:
+    words = ["red dog", "blue owl", "green fox", "old cat", "new tale", "tall oak", "wet stone", "dry leaf"]
+    pairs = [
+        {"a": one, "b": f"the {other}", "score": (7 * at + 3 * to) % 11}
+        for at, one in enumerate(words)
+        for to, other in enumerate(words)
+    ]
+    triplets = [(word, f"{word} {at}", f"{at} of {words[at - 1]}") for at, word in enumerate(words)]
+    rows = [
+        {"task": "zoo:a|b", "instruction": "Which?", "query": query, "pos": [near], "neg": [far]}
+        for query, near, far in triplets
+    ]
+    write_rows(tmp_path / "sts.stsbenchmark.dev.jsonl.gz", pairs)
+    write_rows(tmp_path / "triplets.zoo.jsonl.gz", rows)
+    encoder = bert_encoder(similarity="max_sim")
+    found = validate_briefly(encoder, tmp_path)
+
+    def scores(queries: list[str], documents: list[str], *, steps: int, instruction: str = "") -> np.ndarray:
+        asked, read = (
+            encoder.encode_prefixes(each, steps=steps, instruction=instruction) for each in (queries, documents)
+        )
+        return np.array([max(q[-1] @ step for step in d) for q, d in zip(asked, read, strict=True)])
+
+    of_pairs = scores([row["a"] for row in pairs], [row["b"] for row in pairs], steps=20)
+    expected = spearmanr(of_pairs, [row["score"] for row in pairs]).statistic
+    assert found["sts.k20"] == pytest.approx(100 * expected, abs=0.01)
+    tuned = [row for row in rows if is_tuning(row["query"])]
+    assert tuned
+    positive, negative = (
+        scores([r["query"] for r in tuned], [r[side][0] for r in tuned], steps=5, instruction="Which?")
+        for side in ("pos", "neg")
+    )
+    assert found["triplets.all_sides"] == pytest.approx(100 * np.mean(positive > negative), abs=0.01)
