@@ -43,6 +43,7 @@ from embedder.evaluation.seeds import write_seed_table
 from embedder.evaluation.systems import SYSTEMS, choose_systems, open_systems, open_trained
 from embedder.evaluation.tasks import TASKS
 from embedder.evaluation.two_stage import TwoStageEmbedder, open_generator, open_two_stage
+from embedder.prompts import without_cut_warnings
 from embedder.training.card import fill_scores
 
 _TASKS_HELP = """tasks and the files they read:
@@ -204,23 +205,19 @@ def compare_systems(options: argparse.Namespace, tasks: list[str]) -> None:
 def run_evaluation(arguments: list[str]) -> int:
     options = parse(arguments)
     tasks = options.tasks or [task for task in TASKS if task != "knn" or options.train_data]
-    prompts = logging.getLogger("embedder.prompts")
-    level = prompts.level
-    prompts.setLevel(logging.ERROR)  # long documents are cut for every system alike
     try:
-        if options.systems or options.two_stage or options.projection:
-            compare_systems(options, tasks)
-        else:
-            encoder = load_encoder(options.model, device=options.device, dtype=options.dtype)
-            evaluate(encoder, config_of(options), tasks, options.out)
+        with without_cut_warnings():  # long documents are cut for every system alike
+            if options.systems or options.two_stage or options.projection:
+                compare_systems(options, tasks)
+            else:
+                encoder = load_encoder(options.model, device=options.device, dtype=options.dtype)
+                evaluate(encoder, config_of(options), tasks, options.out)
     except (EmbedderError, ValueError, OSError) as error:
         sys.stderr.write(f"gircse eval: {error}\n")
         return 1
     except KeyboardInterrupt:
         sys.stderr.write(f"\nStopped. Finished tasks are in {options.out}; the same command goes on with the rest.\n")
         return 130
-    finally:
-        prompts.setLevel(level)
     sys.stderr.write(f"The results are in {options.out}; `gircse eval report` makes tables and plots of them.\n")
     return 0
 

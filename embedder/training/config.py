@@ -21,6 +21,7 @@ OBJECTIVES = ("contrastive", "reconstruction")
 _CONTRASTIVE_ALONE = (
     "context_encoder",
     *("distillation_weight", "grounding_weight", "coverage_weight", "privileged_weight"),
+    "instruction_negative_weight",
     *("plain_documents", "false_negative_margin", "matryoshka", "chunk_size"),
 )
 CHECKPOINTING_REFUSED = (
@@ -84,6 +85,7 @@ class TrainConfig:
     coverage_weight: float = 0.0  # against soft tokens that say again what earlier steps said
     privileged_weight: float = 0.0  # λ2 of LaSER: a query read with its labels teaches the query read alone; e.g. 10
     privileged_step_weight: float = 0.1  # λ3, of the divergence step by step
+    instruction_negative_weight: float = 0.0  # of queries under an instruction that makes their document irrelevant
     false_negative_margin: float | None = None  # drops candidates that the base finds nearer than positive - margin
     matryoshka: tuple[int, ...] = ()  # dimensions that must do for a search, besides the whole vector
     tuning: str = "lora"  # or `full`: all weights of the body; or `head`: the soft head over a LoRA that stays as it is
@@ -133,6 +135,8 @@ class TrainConfig:
             raise ValueError("plain_documents needs distillation_weight above 0, and no chunk_size")
         if self.privileged_weight and (self.chunk_size is not None or self.pooling in PROMPT_POOLINGS):
             raise ValueError("privileged_weight needs a pooling of what is generated, and no chunk_size")
+        if self.instruction_negative_weight and self.chunk_size is not None:
+            raise ValueError("instruction_negative_weight needs whole batches: leave chunk_size out")
         check_context(self.template, self.pooling, self.context_encoder, "settings")
         if self.context_encoder and (self.tuning != "lora" or self.head == "none" or self.distillation_weight):
             raise ValueError("context_encoder needs tuning 'lora', a head, and no distillation_weight")
