@@ -16,6 +16,8 @@ from embedder.templates import TEMPLATES
 
 CONTRACT_FILE = "gircse.json"
 ATTENTIONS = ("causal", "prefix")  # prefix: prompt positions see each other both ways, generated ones are causal
+# max_sim: a document has a vector for every step, of which the best counts for a query's last (DEBATER)
+SIMILARITIES = ("cosine", "max_sim")
 HEADS = ("lm_head", "soft_head", "none")  # none: an encoder that generates nothing, read beside an instruction at most
 _DEFAULT_STEPS = ("default_query_steps", "default_document_steps")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -55,17 +57,24 @@ class Contract:
     plain_pooling: str | None = None  # of the base alone, where it is an embedder: the vector after 0 steps
     context_encoder: str | None = None  # gives the contextual token of a template that has one; named as `base` is
     context_files: Mapping[str, str] = field(default_factory=dict)
+    similarity: str = "cosine"
     golden: tuple[Golden, ...] = field(default=())
 
     def __post_init__(self) -> None:
         _check_choice("attention", self.attention, ATTENTIONS)
         _check_choice("pooling", self.pooling, POOLINGS)
         _check_choice("head", self.head, HEADS)
+        _check_choice("similarity", self.similarity, SIMILARITIES)
         check_context(self.template, self.pooling, self.context_encoder, f"Contract of {self.name!r}")
         if self.plain_pooling is not None:
             _check_choice("plain_pooling", self.plain_pooling, PROMPT_POOLINGS)
         if self.head == "none" and not (self.pooling in PROMPT_POOLINGS and self.plain_pooling):
             raise ContractError(f"Contract of {self.name!r}: without a head, both poolings are of the prompt.")
+        if self.has_max_sim and (self.pooling in PROMPT_POOLINGS or self.plain_pooling):
+            raise ContractError(
+                f"Contract of {self.name!r}: similarity 'max_sim' needs a pooling of generated states, one for every "
+                f"step; pooling is {self.pooling!r}, plain_pooling {self.plain_pooling!r}."
+            )
         if self.context_encoder and (self.plain_pooling or self.head == "none"):
             raise ContractError(
                 f"Contract of {self.name!r}: a contextual token is for decoders, without a plain pooling."
@@ -78,6 +87,10 @@ class Contract:
                 )
         if not self.temperature > 0:
             raise ContractError(f"Contract of {self.name!r}: temperature is {self.temperature}, but must be above 0.")
+
+    @property
+    def has_max_sim(self) -> bool:
+        return self.similarity == "max_sim"
 
     @property
     def min_steps(self) -> int:
@@ -110,12 +123,16 @@ class Contract:
         }
         if self.context_encoder:
             canonical_form["context"] = dict(self.context_files)
+        if self.has_max_sim:  # of which the same vectors are kept and compared in another way
+            canonical_form["similarity"] = self.similarity
         return hashlib.sha256(json.dumps(canonical_form, sort_keys=True).encode()).hexdigest()[:32]
 
     def to_json(self) -> str:
         plain = asdict(self)
         if not self.context_encoder:  # so that versions before it read what has none
             plain = {name: value for name, value in plain.items() if not name.startswith("context_")}
+        if not self.has_max_sim:
+            del plain["similarity"]
         return json.dumps(plain, indent=2, ensure_ascii=False) + "\n"
 
 

@@ -25,7 +25,8 @@ _CHUNK = 256  # texts of similar length that are embedded together; the progress
 
 
 class TextEmbedder(Protocol):
-    """L2-normalised vectors of texts under one instruction, for every step count asked for in one pass."""
+    """L2-normalised vectors (n, D) of texts under one instruction, for every step count asked for in one pass; of all
+    steps (n, K, D) where the best of them counts."""
 
     name: str
     has_steps: bool
@@ -34,7 +35,8 @@ class TextEmbedder(Protocol):
 
 
 class EncoderEmbedder:
-    """Our model: z_1..z_K come from one run, of which the wanted ones are kept."""
+    """Our model: z_1..z_K come from one run, of which the wanted ones are kept; all of them where its contract says
+    max_sim."""
 
     has_steps = True
 
@@ -45,7 +47,8 @@ class EncoderEmbedder:
 
     def embed(self, texts: Sequence[str], *, instruction: str, steps: Sequence[int]) -> dict[Steps, np.ndarray]:
         wanted = sorted(set(steps))
-        out = np.empty((len(wanted), len(texts), self._encoder.dimension), dtype=np.float32)
+        kept = range(wanted[-1]) if self._encoder.contract.has_max_sim else [k - 1 for k in wanted]
+        out = np.empty((len(texts), len(kept), self._encoder.dimension), dtype=np.float32)
         order = sorted(range(len(texts)), key=lambda row: -len(texts[row]))
         with tqdm(total=len(texts), desc=self.name, unit="text", leave=False) as bar:
             for start in range(0, len(order), _CHUNK):
@@ -53,9 +56,11 @@ class EncoderEmbedder:
                 prefixes = self._encoder.encode_prefixes(
                     [texts[row] for row in rows], instruction=instruction, steps=wanted[-1], batch_size=self._batch_size
                 )
-                out[:, rows] = prefixes[:, [k - 1 for k in wanted]].transpose(1, 0, 2)
+                out[rows] = prefixes[:, kept]
                 bar.update(len(rows))
-        return dict(zip(wanted, out, strict=True))
+        if self._encoder.contract.has_max_sim:
+            return {steps: out[:, :steps] for steps in wanted}
+        return dict(zip(wanted, out.swapaxes(0, 1), strict=True))
 
 
 class MiniLmEmbedder:

@@ -54,6 +54,7 @@ class System:
             template=self.template or contract.template,
             attention=self.attention or contract.attention,
             pooling=self.pooling or contract.pooling,
+            similarity="cosine" if self.pooling in PROMPT_POOLINGS else contract.similarity,
             temperature=self.temperature or contract.temperature,
             context_encoder=None if self.template else contract.context_encoder,
         )
@@ -145,14 +146,15 @@ class SystemEmbedder:
         return {None: found}
 
     def _encode(self, encoder: Encoder, texts: Sequence[str], instruction: str) -> np.ndarray:
-        encode = encoder.encode_prefixes if self._system.has_all_steps else encoder.encode_queries  # (n, K, D), (n, D)
+        has_all_steps = self._system.has_all_steps or encoder.contract.has_max_sim
+        encode = encoder.encode_prefixes if has_all_steps else encoder.encode_queries  # (n, K, D), (n, D)
         return encode(texts, instruction=instruction, steps=self._steps, batch_size=self._batch_size)
 
 
 def without_instruction(vectors: np.ndarray, instruction: np.ndarray, share: float) -> np.ndarray:
-    """z(instruction + text) - share · z(instruction), L2-normalised: (n, D) and (1, D) to (n, D)."""
+    """z(instruction + text) - share · z(instruction), L2-normalised: (n, D) and (1, D) to (n, D), or at every step."""
     left = vectors - share * instruction
-    return left / np.linalg.norm(left, axis=1, keepdims=True).clip(1e-12)
+    return left / np.linalg.norm(left, axis=-1, keepdims=True).clip(1e-12)
 
 
 def open_systems(
@@ -208,7 +210,8 @@ def open_trained(
             (System(f"K = {count}" if generates and len(steps) > 1 else "", "as its contract has it"), count)
             for count in (steps if generates else steps[:1])
         ]
-        rows += [(each, most) for each in systems if generates]
+        # Max-sim already takes the best step.
+        rows += [(each, most) for each in systems if generates and not (each.has_all_steps and said.has_max_sim)]
         rows += [(System(f"{size} dimensions", "Kusupati et al. 2022", dimensions=size), most) for size in dimensions]
         for system, count in rows:
             named = replace(system, name=", ".join(part for part in (said.name, "trained", system.name) if part))

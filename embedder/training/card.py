@@ -107,6 +107,7 @@ def _contract_rows(contract: Contract) -> str:
         "max length": f"{contract.max_length} prompt tokens",
         "dimension": contract.dimension,
         "dtype": contract.dtype,
+        **({"similarity": "the best of a document's steps (max-sim)"} if contract.has_max_sim else {}),
         **({"context encoder": contract.context_encoder} if contract.context_encoder else {}),
         "query steps / document steps": f"{contract.default_query_steps} / {contract.default_document_steps}",
     }

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import yaml
 
-from embedder.contract import check_context
+from embedder.contract import SIMILARITIES, check_context
 from embedder.errors import ContractError
 from embedder.pooling import PROMPT_POOLINGS
 from embedder.training.compute import DEVICES, PRECISIONS
@@ -73,6 +73,7 @@ class TrainConfig:
     objective: str = "contrastive"  # or `reconstruction`: the stage before it of Anchor embedding
     reconstruction_alpha: float = 0.2  # α of Anchor's Eq 5: the share of L_Q2D
     temperature: float | tuple[float, ...] = 0.02  # τ of Eq 7, or τ_1, τ_2, … whose last value holds on
+    similarity: str = "cosine"  # `max_sim`: a query's last step against a document's best one, as DEBATER
     reduction: str = "mean"
     regulariser_weight: float = 1.0  # λ
     regulariser_margin: float = 0.0
@@ -117,6 +118,7 @@ class TrainConfig:
         for name, known in (
             ("objective", OBJECTIVES),
             ("supervise", ("every", "last")),
+            ("similarity", SIMILARITIES),
             ("tuning", TUNINGS),
             ("device", DEVICES),
             ("precision", PRECISIONS),
@@ -137,6 +139,8 @@ class TrainConfig:
             raise ValueError("privileged_weight needs a pooling of what is generated, and no chunk_size")
         if self.instruction_negative_weight and self.chunk_size is not None:
             raise ValueError("instruction_negative_weight needs whole batches: leave chunk_size out")
+        if self.similarity == "max_sim":
+            self._check_max_sim()
         check_context(self.template, self.pooling, self.context_encoder, "settings")
         if self.context_encoder and (self.tuning != "lora" or self.head == "none" or self.distillation_weight):
             raise ValueError("context_encoder needs tuning 'lora', a head, and no distillation_weight")
@@ -149,6 +153,15 @@ class TrainConfig:
             raise ValueError(f"temperature is {self.temperature}, but must be above 0 at every step")
         if any(size < 1 for size in self.matryoshka):
             raise ValueError(f"matryoshka is {list(self.matryoshka)}, but every dimension must be at least 1")
+
+    def _check_max_sim(self) -> None:
+        """A document needs a vector for every step, and what compares documents by their last one is left out."""
+        if self.pooling in PROMPT_POOLINGS:
+            raise ValueError(f"similarity is 'max_sim', but pooling {self.pooling!r} gives one vector for all steps")
+        refused = ("plain_documents", "privileged_weight", "instruction_negative_weight")
+        if self.objective == "reconstruction" or any(getattr(self, name) for name in refused):
+            without = ", ".join(f"no {name}" for name in refused)
+            raise ValueError(f"similarity 'max_sim' needs objective 'contrastive', {without}")
 
     def _check_reconstruction(self) -> None:
         if self.head != "lm_head":

@@ -20,19 +20,36 @@ def stepwise_info_nce(
     temperature: float | Sequence[float],
     allowed: Tensor | None = None,
 ) -> Tensor:
-    """L_1..L_K (K,): InfoNCE of Eq 7 at every step, averaged over the queries.
+    """L_1..L_K (K,) of queries (Q, K, D) and candidates (M, K, D), L2-normalised: `info_nce` of their cosines."""
+    return info_nce(stepwise_scores(queries, candidates), temperature=temperature, allowed=allowed)
 
-    queries (Q, K, D) and candidates (M, K, D), L2-normalised; candidate i is the positive of query i, the rest are
-    negatives. `allowed` (Q, M) bool drops false negatives where it is False; positives are always kept.
-    temperature: τ, or τ_1, τ_2, … whose last value holds on.
+
+def stepwise_scores(queries: Tensor, documents: Tensor, *, similarity: str = "cosine") -> Tensor:
+    """(K, Q, M) of L2-normalised queries (Q, K, D) and documents (M, K, D): after k steps, their cosines.
+
+    max_sim: of a query's z_k and that of a document's z_1..z_k which is most alike, so that the last are what a model
+    is searched by, and each earlier one what it would be with fewer steps. The gradient goes through that step alone.
     """
-    taus = on_device(temperature_of_steps(temperature, queries.shape[1]), queries.device)
-    scores = torch.einsum("qkd,mkd->kqm", queries, candidates)  # cosine, since both are normalised
+    if similarity == "cosine":
+        return torch.einsum("qkd,mkd->kqm", queries, documents)
+    scores = torch.einsum("qkd,mjd->kjqm", queries, documents)
+    count = len(scores)
+    later = torch.ones(count, count, dtype=torch.bool, device=scores.device).triu(1)  # steps that are not taken yet
+    return scores.masked_fill(later[:, :, None, None], float("-inf")).max(dim=1).values
+
+
+def info_nce(scores: Tensor, *, temperature: float | Sequence[float], allowed: Tensor | None = None) -> Tensor:
+    """L_1..L_K (K,): InfoNCE of Eq 7 of the scores at every step (K, Q, M), averaged over the queries.
+
+    Candidate i is the positive of query i, the rest are negatives. `allowed` (Q, M) bool drops false negatives where it
+    is False; positives are always kept. temperature: τ, or τ_1, τ_2, … whose last value holds on.
+    """
+    taus = on_device(temperature_of_steps(temperature, len(scores)), scores.device)
     scores = scores / taus[:, None, None]
     if allowed is not None:
         keep = allowed | torch.eye(*allowed.shape, dtype=torch.bool, device=allowed.device)
         scores = scores.masked_fill(~keep, float("-inf"))
-    target = torch.arange(queries.shape[0], device=queries.device).repeat(len(scores))
+    target = torch.arange(scores.shape[1], device=scores.device).repeat(len(scores))
     return F.cross_entropy(scores.flatten(0, 1), target, reduction="none").view(len(scores), -1).mean(1)
 
 

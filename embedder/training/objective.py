@@ -24,7 +24,16 @@ from embedder.training.embedded import Embedded, MeanSoftToken
 from embedder.training.gradcache import backward_in_chunks
 from embedder.training.instruction_negatives import instruction_negative_loss
 from embedder.training.lora import folded_lora
-from embedder.training.losses import distillation, grounding, icr_loss, stepwise_info_nce, truncations, unlike_positive
+from embedder.training.losses import (
+    distillation,
+    grounding,
+    icr_loss,
+    info_nce,
+    stepwise_info_nce,
+    stepwise_scores,
+    truncations,
+    unlike_positive,
+)
 from embedder.training.model import refuse_gradient_checkpointing
 from embedder.training.privileged import (
     PrivilegedReading,
@@ -206,9 +215,10 @@ class Objective:
         losses = []
         for cut in truncations(rows, config.matryoshka):
             asked, found = cut[: len(queries.texts)], cut[len(queries.texts) :]
-            stepwise = stepwise_info_nce(asked, found, temperature=config.temperature, allowed=allowed)
+            scores = stepwise_scores(asked, found, similarity=config.similarity)
+            stepwise = info_nce(scores, temperature=config.temperature, allowed=allowed)
             if batch.kind == "name_queries":  # a text must tell the names apart, too
-                back = stepwise_info_nce(found, asked, temperature=config.temperature, allowed=allowed.T)
+                back = info_nce(scores.transpose(1, 2), temperature=config.temperature, allowed=allowed.T)
                 stepwise = (stepwise + back) / 2
             losses.append(
                 icr_loss(

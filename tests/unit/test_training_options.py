@@ -49,7 +49,10 @@ def gradient_of(trainer, batch):
     return gradient, terms, max(rows)
 
 
-@pytest.mark.parametrize("changes", [EVERY_TERM, {**EVERY_TERM, "matryoshka": [8], "head": "soft_head"}])
+SOFT = {**EVERY_TERM, "matryoshka": [8], "head": "soft_head"}
+
+
+@pytest.mark.parametrize("changes", [EVERY_TERM, SOFT, {**EVERY_TERM, "similarity": "max_sim"}])
 def test_chunks_give_the_gradient_of_the_whole_batch(trainer_factory, changes):
     whole, chunked = trainer_factory(**changes), trainer_factory(**changes, chunk_size=3)
     for kind in ("pairs", "labels", "label_queries"):
