@@ -168,6 +168,7 @@ def add_augmentations(
         backbone=parts[0],
         server_model=options.two_stage_model,
         api_key=os.environ.get("GIRCSE_TWO_STAGE_API_KEY") or None,
+        dtype=options.dtype,
     )
     return open_two_stage(
         generator,

@@ -91,6 +91,8 @@ def test_a_chat_template_comes_with_the_file(tmp_path: Path, family: str) -> Non
     ids = generator._encode("water")
     assert load_tokenizer(locate_model(f"gguf:{file}")).decode(ids) == "<user> water: the"
     assert generator.generate(["water"])
+    short = open_generator(f"gguf:{file}", checkpoint=checkpoint, backbone=backbone, dtype="bfloat16")
+    assert (generator._model.dtype, short._model.dtype) == (torch.float32, torch.bfloat16)
 
     write_gguf(tmp_path / "bare.gguf", family, FAMILIES[family], seed=1)
     bare = open_generator(f"gguf:{tmp_path / 'bare.gguf'}", checkpoint=checkpoint, backbone=backbone)
