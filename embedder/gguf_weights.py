@@ -127,6 +127,8 @@ def _write_model(file: Path, folder: Path, *, digest: str, name: str) -> None:
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
     (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
     _write_tokenizer(file, folder)
+    if (template := reader.fields.get("tokenizer.chat_template")) is not None:
+        (folder / "chat_template.jinja").write_text(str(template.contents()), encoding="utf-8")
     files = {path.name: sha256_of(path) for path in sorted(folder.iterdir())}
     source = {"gguf": name, "sha256": digest, "files": files}
     (folder / SOURCE_FILE).write_text(json.dumps(source, indent=2) + "\n", encoding="utf-8")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -14,6 +15,18 @@ from embedder.errors import ContractError, ModelNotFoundError, TextError
 from embedder.templates import Template
 
 logger = logging.getLogger(__name__)
+
+
+@contextmanager
+def without_cut_warnings() -> Iterator[None]:
+    """While many texts are read of which long ones are cut on purpose."""
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
 
 CONTEXT_SLOT = -1  # stands for the contextual token among a prompt's ids; its embedding is no row of E
 # By the names that families give their end-of-text token; the first that a vocabulary has.

@@ -28,7 +28,7 @@ from embedder.errors import EmbedderError
 from embedder.evaluation.comparison import write_comparison
 from embedder.evaluation.config import DOCUMENT_STEPS, STEPS, EvaluationConfig
 from embedder.evaluation.data import HALVES, DataError
-from embedder.evaluation.evaluate import evaluate
+from embedder.evaluation.evaluate import evaluate, evaluate_systems
 from embedder.evaluation.privacy import (
     Leak,
     example_table,
@@ -43,6 +43,7 @@ from embedder.evaluation.seeds import write_seed_table
 from embedder.evaluation.systems import SYSTEMS, choose_systems, open_systems, open_trained
 from embedder.evaluation.tasks import TASKS
 from embedder.evaluation.two_stage import TwoStageEmbedder, open_generator, open_two_stage
+from embedder.prompts import without_cut_warnings
 from embedder.training.card import fill_scores
 
 _TASKS_HELP = """tasks and the files they read:
@@ -61,7 +62,7 @@ docs/how-to/evaluate-a-model.md tells the formats of data and results."""
 
 _SET_ROWS_HELP = "texts of a source in clustering, and to fit and to judge in classification (default: %(default)s)"
 
-_TRAINED_HELP = "with --systems: published models beside them, as the runs of a training matrix leave in adapter/"
+_TRAINED_HELP = "published models as further systems, as the runs of a training matrix leave in adapter/"
 _TWO_STAGE_HELP = (
     "also embed texts with what a language model writes of them: `same` for the model itself, another model, or the "
     "http(s) address of an OpenAI-compatible server, whose key is in GIRCSE_TWO_STAGE_API_KEY"
@@ -77,6 +78,8 @@ _ATTACKER_TEXTS_HELP = (
     "--attacker-data (default: its half, and all of --attacker-data)"
 )
 _ATTACKER_DATA_HELP = "folder with further labels.* files for the attacker; texts that are tested are left out"
+_TRAINED_SYSTEMS_HELP = "of --systems, also over each trained model that generates, as 'Hard tokens' or 'Best step'"
+_TRAINED_DIMENSIONS_HELP = "also by so many of the first dimensions of each trained model's vectors (Matryoshka)"
 _TRAINED_STEPS_HELP = "of trained models that generate, a row for each (default: 5)"
 
 
@@ -113,7 +116,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     add("--systems", nargs="+", default=(), metavar="NAME", help=f"all, or of these: {', '.join(SYSTEMS)}")
     add("--systems-steps", type=int, default=5, metavar="K", help="of systems that generate (default: %(default)s)")
     add("--trained", nargs="+", type=Path, default=(), metavar="FOLDER", help=_TRAINED_HELP)
-    add("--trained-best-step", action="store_true", help="a row more, by the most alike of the steps, of each")
+    add("--trained-systems", nargs="+", default=(), metavar="NAME", help=_TRAINED_SYSTEMS_HELP)
+    add("--trained-dimensions", type=int, nargs="+", default=(), metavar="N", help=_TRAINED_DIMENSIONS_HELP)
     add("--trained-steps", type=int, nargs="+", default=(5,), metavar="K", help=_TRAINED_STEPS_HELP)
     add("--two-stage", metavar="GENERATOR", help=_TWO_STAGE_HELP)
     add("--two-stage-model", metavar="NAME", help="of the server's models, the one that writes")
@@ -164,6 +168,7 @@ def add_augmentations(
         backbone=parts[0],
         server_model=options.two_stage_model,
         api_key=os.environ.get("GIRCSE_TWO_STAGE_API_KEY") or None,
+        dtype=options.dtype,
     )
     return open_two_stage(
         generator,
@@ -185,18 +190,19 @@ def compare_systems(options: argparse.Namespace, tasks: list[str]) -> None:
     systems = open_systems(choose_systems(options.systems), checkpoint, parts, steps=options.systems_steps)
     if options.two_stage:
         systems.append(add_augmentations(options, checkpoint, parts))
+    base = Encoder(*parts, checkpoint.contract)
     if options.projection:
-        encoder = Encoder(*parts, checkpoint.contract)
-        systems += open_projections(options.projection, encoder, steps=options.systems_steps)
+        systems += open_projections(options.projection, base, steps=options.systems_steps)
     systems += open_trained(
         options.trained,
         device=device,
         dtype=options.dtype,
         steps=options.trained_steps,
-        best_step=options.trained_best_step,
+        systems=choose_systems(options.trained_systems),
+        dimensions=options.trained_dimensions,
     )
     config = replace(config_of(options), alone=True)
-    results = evaluate(systems[0].encoder, config, tasks, options.out, systems=systems)
+    results = evaluate_systems(base, config, tasks, options.out, systems)
     if options.page:
         write_comparison(results, options.page, against=options.against)
 
@@ -204,23 +210,19 @@ def compare_systems(options: argparse.Namespace, tasks: list[str]) -> None:
 def run_evaluation(arguments: list[str]) -> int:
     options = parse(arguments)
     tasks = options.tasks or [task for task in TASKS if task != "knn" or options.train_data]
-    prompts = logging.getLogger("embedder.prompts")
-    level = prompts.level
-    prompts.setLevel(logging.ERROR)  # long documents are cut for every system alike
     try:
-        if options.systems or options.two_stage or options.projection:
-            compare_systems(options, tasks)
-        else:
-            encoder = load_encoder(options.model, device=options.device, dtype=options.dtype)
-            evaluate(encoder, config_of(options), tasks, options.out)
+        with without_cut_warnings():  # long documents are cut for every system alike
+            if options.systems or options.two_stage or options.projection or options.trained:
+                compare_systems(options, tasks)
+            else:
+                encoder = load_encoder(options.model, device=options.device, dtype=options.dtype)
+                evaluate(encoder, config_of(options), tasks, options.out)
     except (EmbedderError, ValueError, OSError) as error:
         sys.stderr.write(f"gircse eval: {error}\n")
         return 1
     except KeyboardInterrupt:
         sys.stderr.write(f"\nStopped. Finished tasks are in {options.out}; the same command goes on with the rest.\n")
         return 130
-    finally:
-        prompts.setLevel(level)
     sys.stderr.write(f"The results are in {options.out}; `gircse eval report` makes tables and plots of them.\n")
     return 0
 

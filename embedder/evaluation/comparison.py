@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,8 @@ from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
 _SMALL_MS = 1.0
 _Key = tuple[str, str, str]  # measure, metric, condition
 _Figures = dict[_Key, dict[str, np.ndarray]]  # system -> replicates, the first the figure itself
+_Seeds = dict[_Key, dict[str, list[float]]]
+_SEEDED = re.compile(r"(?P<variant>.+)-\d+(?P<rest>, trained.*)")
 
 
 def write_comparison(results: Mapping[str, Any], page: Path, *, against: str | None = None) -> Path:
@@ -32,8 +35,10 @@ def write_comparison(results: Mapping[str, Any], page: Path, *, against: str | N
     """
     if not results.get("costs"):
         raise DataError("These results hold no systems. Measure them with --systems.")
-    figures = _figures(results)
-    names = list(results["systems"])
+    runs = _runs(results)
+    names = list(runs)
+    figures, seeds = _figures(results, runs)
+    costs = {name: _summed([results["costs"][run] for run in runs[name]]) for name in names}
     first = against or names[0]
     if first not in names:
         raise DataError(f"--against names {first!r}; the systems are {', '.join(names)}.")
@@ -47,13 +52,19 @@ def write_comparison(results: Mapping[str, Any], page: Path, *, against: str | N
         f"holds no 0. Cost is processor time per text on {machine['cpu']}, {machine['threads']} threads, over all "
         "texts of these tasks.\n",
     ]
-    parts += ["## All in one table\n", _summary(figures, names, results["costs"])]
+    if seeds:
+        parts.append(
+            "What was trained with several seeds stands in one row by the mean over them, item by item, so that its "
+            "interval, too, is over items; below, every seed has its figure.\n"
+        )
+    parts += ["## All in one table\n", _summary(figures, names, costs)]
     for key, by_system in figures.items():
         told = CONDITIONS[key[2]]
-        parts += [f"## {key[0]}, {key[1]}, instruction: {told}\n", _table(by_system, names, results["costs"], first)]
+        shown = _table(by_system, names, costs, first, seeds.get(key, {}))
+        parts += [f"## {key[0]}, {key[1]}, instruction: {told}\n", shown]
     picture = page.with_suffix(".png")
     page.parent.mkdir(parents=True, exist_ok=True)
-    _plot(figures, names, results["costs"], picture)
+    _plot(figures, names, costs, picture)
     parts.append(f"![Quality against cost]({picture.name})\n")
     page.write_text("\n".join(parts), encoding="utf-8")
     return page
@@ -85,26 +96,59 @@ def _whole(figures: _Figures) -> list[_Key]:
     return [key for key in figures if ":" not in key[0] and key[0] not in same | parts]
 
 
-def _figures(results: Mapping[str, Any]) -> _Figures:
-    found: _Figures = {}
+def _runs(results: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Row -> the systems it stands for: those that differ in their training's seed alone are one row."""
+    grouped: dict[str, list[str]] = {}
+    for name in results["systems"]:
+        seeded = _SEEDED.fullmatch(name)
+        grouped.setdefault(f"{seeded['variant']}{seeded['rest']}" if seeded else name, []).append(name)
+    return {runs[0] if len(runs) == 1 else row: runs for row, runs in grouped.items()}
+
+
+def _figures(results: Mapping[str, Any], runs: Mapping[str, Sequence[str]]) -> tuple[_Figures, _Seeds]:
+    """Replicates of each row, over the mean of its seeds, and of rows with several seeds the figure of each."""
+    by_run: _Figures = {}
     chosen = results["settings"]["bootstrap"], results["settings"]["seed"]
     for task in results["tasks"].values():
         by_measure = replicates_of(outcomes_from_json(task), resamples=chosen[0], seed=chosen[1])
         for (measure, metric), by_setting in by_measure.items():
             for setting, values in by_setting.items():
                 key = measure, metric, setting.condition
-                found.setdefault(key, {})[setting.system] = values
-    return found
+                by_run.setdefault(key, {})[setting.system] = values
+    rows = {**runs, BM25: [BM25]}
+    figures: _Figures = {}
+    seeds: _Seeds = {}
+    for key, found in by_run.items():
+        for row, names in rows.items():
+            measured = [found[name] for name in names if name in found]
+            if measured:
+                figures.setdefault(key, {})[row] = np.mean(measured, axis=0)
+            if len(names) > 1:
+                seeds.setdefault(key, {})[row] = [float(each[0]) for each in measured]
+    return figures, seeds
 
 
-def _table(by_system: Mapping[str, np.ndarray], names: Sequence[str], costs: Mapping[str, Any], first: str) -> str:
+def _summed(costs: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    return {name: sum(cost[name] for cost in costs) for name in ("texts", "seconds")}
+
+
+def _table(
+    by_system: Mapping[str, np.ndarray],
+    names: Sequence[str],
+    costs: Mapping[str, Any],
+    first: str,
+    seeds: Mapping[str, Sequence[float]],
+) -> str:
     rows = []
     for name in [*names, BM25]:
         if name not in by_system:
             continue
         change = "–" if name == first else show_change(estimate(by_system[name] - by_system[first]))
-        rows.append([name, show_estimate(estimate(by_system[name])), change, _ms(name, costs)])
-    return table(("system", "figure", f"to {first}", "ms per text"), rows)
+        row = [name, show_estimate(estimate(by_system[name])), change, _ms(name, costs)]
+        if seeds:
+            row.append(", ".join(f"{value:.1f}" for value in seeds.get(name, ())) or "–")
+        rows.append(row)
+    return table(("system", "figure", f"to {first}", "ms per text", *(["every seed"] if seeds else [])), rows)
 
 
 def _ms(name: str, costs: Mapping[str, Any]) -> str:

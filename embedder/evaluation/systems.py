@@ -7,15 +7,16 @@ trained as one of them stand beside them as they are.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from pathlib import Path
 
 import numpy as np
 from tokenizers import Tokenizer
 
 from embedder.backbone import Backbone
-from embedder.checkpoint import Checkpoint, load_encoder
+from embedder.checkpoint import Checkpoint, find_checkpoint, load_encoder
 from embedder.contract import Contract
 from embedder.encoder import Encoder
 from embedder.errors import ContractError
@@ -35,6 +36,12 @@ class System:
     temperature: float | None = None
     subtracted: float = 0.0
     has_all_steps: bool = False  # a vector for every step, of which the most alike counts
+    dimensions: int | None = None  # how many of a vector's first ones are kept (Kusupati et al. 2022)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it leaves a model's contract as it is."""
+        return not (self.template or self.attention or self.pooling or self.temperature)
 
     def contract_of(self, contract: Contract) -> Contract:
         """Of a model that is this system: it can be served, and its fingerprint is another."""
@@ -102,36 +109,46 @@ class SystemEmbedder:
 
     has_steps = False
 
-    def __init__(self, system: System, encoder: Encoder, *, steps: int, batch_size: int = 32) -> None:
+    def __init__(
+        self,
+        system: System,
+        model: Encoder | Callable[[], Encoder],
+        *,
+        steps: int,
+        fingerprint: str | None = None,
+        batch_size: int = 32,
+    ) -> None:
+        """model: an encoder, or what opens it when it is first asked; then `fingerprint` says what it will be."""
         self.name = system.name
-        self.encoder = encoder
-        self._subtracted = system.subtracted
-        self.has_all_steps = system.has_all_steps or encoder.contract.has_max_sim
         self.cost = Cost()
+        self._system = system
+        self._model = model
+        self._fingerprint = fingerprint
         self._steps = steps
         self._batch_size = batch_size
 
     @property
+    def encoder(self) -> Encoder:
+        return self._model if isinstance(self._model, Encoder) else self._model()
+
+    @property
     def fingerprint(self) -> str:
-        return self.encoder.fingerprint
+        return self._fingerprint or self.encoder.fingerprint
 
     def embed(self, texts: Sequence[str], *, instruction: str, steps: Sequence[int]) -> dict[Steps, np.ndarray]:
+        encoder = self.encoder  # to open it is no cost of these texts
         start = time.process_time()
-        found = self._encode(texts, instruction)
-        if instruction and self._subtracted:
-            found = without_instruction(found, self._encode([instruction], ""), self._subtracted)
+        found = self._encode(encoder, texts, instruction)
+        if instruction and self._system.subtracted:
+            found = without_instruction(found, self._encode(encoder, [instruction], ""), self._system.subtracted)
         self.cost.texts += len(texts)
         self.cost.seconds += time.process_time() - start
         return {None: found}
 
-    def _encode(self, texts: Sequence[str], instruction: str) -> np.ndarray:
-        if self.has_all_steps:  # (n, K, D)
-            return self.encoder.encode_prefixes(
-                texts, instruction=instruction, steps=self._steps, batch_size=self._batch_size
-            )
-        return self.encoder.encode_queries(
-            texts, instruction=instruction, steps=self._steps, batch_size=self._batch_size
-        )
+    def _encode(self, encoder: Encoder, texts: Sequence[str], instruction: str) -> np.ndarray:
+        has_all_steps = self._system.has_all_steps or encoder.contract.has_max_sim
+        encode = encoder.encode_prefixes if has_all_steps else encoder.encode_queries  # (n, K, D), (n, D)
+        return encode(texts, instruction=instruction, steps=self._steps, batch_size=self._batch_size)
 
 
 def without_instruction(vectors: np.ndarray, instruction: np.ndarray, share: float) -> np.ndarray:
@@ -144,17 +161,20 @@ def open_systems(
     systems: Sequence[System], checkpoint: Checkpoint, parts: tuple[Backbone, Tokenizer], *, steps: int
 ) -> list[SystemEmbedder]:
     """All over the same weights."""
+    return [
+        SystemEmbedder(each, _encoder_of(each, each.contract_of(checkpoint.contract), parts), steps=steps)
+        for each in systems
+    ]
+
+
+def _encoder_of(system: System, contract: Contract, parts: tuple[Backbone, Tokenizer]) -> Encoder:
     backbone, tokenizer = parts
-    embedders = []
-    for system in systems:
-        contract = system.contract_of(checkpoint.contract)
-        context = backbone.context if contract.context_encoder else None
-        body = replace(backbone, attention=contract.attention, context=context)
-        if backbone.decoder is not None:
-            sight = backbone.decoder.with_sight(both_ways=contract.attention == "prefix")
-            body = replace(body, decoder=sight)
-        embedders.append(SystemEmbedder(system, Encoder(body, tokenizer, contract), steps=steps))
-    return embedders
+    context = backbone.context if contract.context_encoder else None
+    body = replace(backbone, attention=contract.attention, context=context)
+    if backbone.decoder is not None:
+        sight = backbone.decoder.with_sight(both_ways=contract.attention == "prefix")
+        body = replace(body, decoder=sight)
+    return Encoder(body, tokenizer, contract, truncate_dim=system.dimensions)
 
 
 def open_trained(
@@ -163,24 +183,41 @@ def open_trained(
     device: str,
     steps: Sequence[int],
     dtype: str | None = None,
-    best_step: bool = False,
+    systems: Sequence[System] = (),
+    dimensions: Sequence[int] = (),
 ) -> list[SystemEmbedder]:
-    """Models that were trained as a system, as their contracts say; those that generate, at each of `steps`, and with
-    `best_step` also by the most alike of them.
+    """Models that were trained as a system, as their contracts say; those that generate, at each of `steps`, and at the
+    most of them under each of `systems`. dimensions: rows by so many of a vector's first ones. One is in memory at a
+    time, since many stand in a table.
 
     Raises ContractError where two have one name.
     """
+
+    @lru_cache(maxsize=1)
+    def load(folder: Path) -> Encoder:
+        return load_encoder(str(folder), device=device, dtype=dtype)
+
+    def open_as(folder: Path, system: System, contract: Contract) -> Encoder:
+        whole = load(folder)
+        return _encoder_of(system, contract, (whole._backbone, whole._prompts.vocabulary))
+
     embedders = []
     for folder in folders:
-        encoder = load_encoder(str(folder), device=device, dtype=dtype)
-        generates = encoder.contract.pooling not in PROMPT_POOLINGS
-        for count in steps if generates else steps[:1]:
-            told = f", K = {count}" if generates and len(steps) > 1 else ""
-            system = System(f"{encoder.name}, trained{told}", "as its contract has it")
-            embedders.append(SystemEmbedder(system, encoder, steps=count))
-        if best_step and generates and not encoder.contract.has_max_sim:
-            system = System(f"{encoder.name}, trained, best step of {max(steps)}", "max-sim", has_all_steps=True)
-            embedders.append(SystemEmbedder(system, encoder, steps=max(steps)))
+        said = find_checkpoint(str(folder)).contract
+        generates = said.pooling not in PROMPT_POOLINGS
+        most = max(steps)
+        rows = [
+            (System(f"K = {count}" if generates and len(steps) > 1 else "", "as its contract has it"), count)
+            for count in (steps if generates else steps[:1])
+        ]
+        # Max-sim already takes the best step.
+        rows += [(each, most) for each in systems if generates and not (each.has_all_steps and said.has_max_sim)]
+        rows += [(System(f"{size} dimensions", "Kusupati et al. 2022", dimensions=size), most) for size in dimensions]
+        for system, count in rows:
+            named = replace(system, name=", ".join(part for part in (said.name, "trained", system.name) if part))
+            contract = said if system.is_plain else system.contract_of(said)
+            opened = partial(open_as, folder, named, contract)
+            embedders.append(SystemEmbedder(named, opened, steps=count, fingerprint=contract.fingerprint))
     names = [each.name for each in embedders]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise ContractError(f"Two of the trained models are called {twice[0]!r}. Give one of them another name.")

@@ -20,7 +20,7 @@ from tqdm.auto import tqdm
 
 from embedder.backbone import DTYPES, Backbone, locate_model
 from embedder.causal_model import load_causal_model
-from embedder.checkpoint import Checkpoint, load_model_tokenizer, read_config, stored_dtype
+from embedder.checkpoint import Checkpoint, chosen_dtype, load_model_tokenizer, read_config, stored_dtype
 from embedder.encoder import Encoder
 from embedder.errors import ContractError, ModelNotFoundError, ServerError, TextError
 from embedder.evaluation.outcomes import Steps
@@ -315,8 +315,10 @@ def open_generator(
     backbone: Backbone,
     server_model: str | None = None,
     api_key: str | None = None,
+    dtype: str | None = None,
 ) -> Generator:
-    """`name` is what `locate_model` takes, `same` for the model under evaluation, or a server's address."""
+    """`name` is what `locate_model` takes, `same` for the model under evaluation, or a server's address. dtype: what
+    another model computes in, by default that of its weights, which of a GGUF file is float32."""
     if name.startswith(_URLS):
         if server_model is None:
             raise ServerError("The generator is a server: say which of its models shall write (--two-stage-model).")
@@ -324,8 +326,9 @@ def open_generator(
     if name == SAME:
         return _same_model(checkpoint, backbone)
     folder = locate_model(name)
-    dtype = DTYPES[stored_dtype(read_config(folder))]
-    model: Any = load_causal_model(folder, with_soft_head=False, dtype=dtype).eval().requires_grad_(False)
+    stored = stored_dtype(read_config(folder))
+    chosen = DTYPES[chosen_dtype(dtype or stored, default=stored, device=str(backbone.device))]
+    model: Any = load_causal_model(folder, with_soft_head=False, dtype=chosen).eval().requires_grad_(False)
     return TransformersGenerator(
         model.to(backbone.device),
         load_model_tokenizer(str(folder)),

@@ -21,6 +21,7 @@ OBJECTIVES = ("contrastive", "reconstruction")
 _CONTRASTIVE_ALONE = (
     "context_encoder",
     *("distillation_weight", "grounding_weight", "coverage_weight", "privileged_weight"),
+    "instruction_negative_weight",
     *("plain_documents", "false_negative_margin", "matryoshka", "chunk_size"),
 )
 CHECKPOINTING_REFUSED = (
@@ -85,6 +86,7 @@ class TrainConfig:
     coverage_weight: float = 0.0  # against soft tokens that say again what earlier steps said
     privileged_weight: float = 0.0  # λ2 of LaSER: a query read with its labels teaches the query read alone; e.g. 10
     privileged_step_weight: float = 0.1  # λ3, of the divergence step by step
+    instruction_negative_weight: float = 0.0  # of queries under an instruction that makes their document irrelevant
     false_negative_margin: float | None = None  # drops candidates that the base finds nearer than positive - margin
     matryoshka: tuple[int, ...] = ()  # dimensions that must do for a search, besides the whole vector
     tuning: str = "lora"  # or `full`: all weights of the body; or `head`: the soft head over a LoRA that stays as it is
@@ -135,6 +137,8 @@ class TrainConfig:
             raise ValueError("plain_documents needs distillation_weight above 0, and no chunk_size")
         if self.privileged_weight and (self.chunk_size is not None or self.pooling in PROMPT_POOLINGS):
             raise ValueError("privileged_weight needs a pooling of what is generated, and no chunk_size")
+        if self.instruction_negative_weight and self.chunk_size is not None:
+            raise ValueError("instruction_negative_weight needs whole batches: leave chunk_size out")
         if self.similarity == "max_sim":
             self._check_max_sim()
         check_context(self.template, self.pooling, self.context_encoder, "settings")
@@ -154,10 +158,10 @@ class TrainConfig:
         """A document needs a vector for every step, and what compares documents by their last one is left out."""
         if self.pooling in PROMPT_POOLINGS:
             raise ValueError(f"similarity is 'max_sim', but pooling {self.pooling!r} gives one vector for all steps")
-        if self.plain_documents or self.privileged_weight or self.objective == "reconstruction":
-            raise ValueError(
-                "similarity 'max_sim' needs objective 'contrastive', no plain_documents, no privileged_weight"
-            )
+        refused = ("plain_documents", "privileged_weight", "instruction_negative_weight")
+        if self.objective == "reconstruction" or any(getattr(self, name) for name in refused):
+            without = ", ".join(f"no {name}" for name in refused)
+            raise ValueError(f"similarity 'max_sim' needs objective 'contrastive', {without}")
 
     def _check_reconstruction(self) -> None:
         if self.head != "lm_head":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import logging
 import math
 import sys
 from collections.abc import Sequence
@@ -19,6 +18,7 @@ from embedder.checkpoint import DEFAULT_MODEL, load_encoder
 from embedder.encoder import Encoder
 from embedder.errors import EmbedderError
 from embedder.hyper_projection import KINDS, ProjectionShape, build_projection, save_projection
+from embedder.prompts import without_cut_warnings
 from embedder.training.data import ASPECTS_FILE, DataError, TrainingData, fingerprint_of, read_training_data
 from embedder.training.losses import stepwise_info_nce
 from embedder.training.plain_vectors import PlainVectors
@@ -221,10 +221,10 @@ def train(options: argparse.Namespace) -> Path:
 
 
 def main(arguments: Sequence[str]) -> int:
-    logging.getLogger("embedder.prompts").setLevel(logging.ERROR)  # of thousands of texts some are cut
     options = parse(arguments)
     try:
-        folder = train(options)
+        with without_cut_warnings():
+            folder = train(options)
     except (EmbedderError, DataError, OSError) as error:
         sys.stderr.write(f"{error}\n")
         return 1

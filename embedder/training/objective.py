@@ -20,7 +20,9 @@ from embedder.prompts import PromptTokenizer
 from embedder.refine import refine_states
 from embedder.training.config import TrainConfig
 from embedder.training.data import DataError
+from embedder.training.embedded import Embedded, MeanSoftToken
 from embedder.training.gradcache import backward_in_chunks
+from embedder.training.instruction_negatives import instruction_negative_loss
 from embedder.training.lora import folded_lora
 from embedder.training.losses import (
     distillation,
@@ -57,6 +59,7 @@ class Terms:
     grounding: float
     repetition: float
     privileged: float  # both divergences of LaSER, unweighted
+    instruction_negatives: float = 0.0  # the mean over steps, unweighted
     reconstruction: tuple[float, ...] = ()  # L_Q2D and L_D2Q, where they are the objective
 
 
@@ -72,43 +75,6 @@ class Side:
     is_plain: bool  # keeps the teacher's geometry
     bags: Bags | None  # what the soft tokens should say
     grounding_share: float  # of the batch's grounding term
-
-
-@dataclass(frozen=True, slots=True)
-class Embedded:
-    """Some rows of a side, with gradient."""
-
-    prefixes: Tensor  # z_1..z_K (B, K, D)
-    generated: Tensor  # g_1..g_K, L2-normalised (B, K, D); (B, 0, D) of what generates nothing
-    mean_token: Tensor  # (B, n) over the soft vocabulary; zeros where nobody looks at it
-    repetition: Tensor  # (B,)
-
-    def split(self, sizes: Sequence[int]) -> list[Embedded]:
-        whole = (self.prefixes, self.generated, self.mean_token, self.repetition)
-        parts = (each.split(list(sizes)) for each in whole)
-        return [Embedded(*part) for part in zip(*parts, strict=True)]
-
-
-class MeanSoftToken:
-    """Observes soft tokens and keeps, with gradient, their mean over the steps and how much each repeats."""
-
-    def __init__(self, rows: int, soft_weight: Tensor) -> None:
-        self._total = soft_weight.new_zeros(rows, len(soft_weight), dtype=torch.float32)
-        self._repeated = soft_weight.new_zeros(rows, dtype=torch.float32)
-        self._count = 0
-
-    def __call__(self, step: int, soft_token: Tensor) -> None:
-        if step > 1:
-            self._repeated = self._repeated + torch.minimum(soft_token, self._total.detach()).sum(dim=-1)
-        self._total = self._total + soft_token
-        self._count = step
-
-    def repetition(self) -> Tensor:
-        """Mean share (B,) of s_k that earlier steps have already said, k = 2..K (the coverage of See et al. 2017)."""
-        return self._repeated / max(1, self._count - 1)
-
-    def mean(self) -> Tensor:
-        return self._total / max(1, self._count)
 
 
 class Objective:
@@ -168,11 +134,13 @@ class Objective:
             own = sum((self._own(batch, *each) for each in zip(pair, (0, 0), parts, strict=True)), torch.zeros(()))
             taught, divergences = self._privileged(batch, parts[0], parts[1], steps)
             rows = torch.cat([part.prefixes for part in parts])
-            found.append((*self._joint(batch, pair, rows), own, taught, divergences))
-        joint, stepwise, distilled, own, taught, divergences = (
+            poisoned = self._poisoned(batch, parts[0], parts[1], steps)
+            found.append((*self._joint(batch, pair, rows), own, taught, divergences, poisoned))
+        joint, stepwise, distilled, own, taught, divergences, poisoned = (
             torch.stack(each).mean(0) for each in zip(*found, strict=True)
         )
-        return _terms(joint + own @ self._own_weights + taught, stepwise, distilled, own, divergences)
+        total = joint + own @ self._own_weights + taught + self._config.instruction_negative_weight * poisoned
+        return _terms(total, stepwise, distilled, own, divergences, poisoned)
 
     def backward(self, batches: Sequence[Batch]) -> Terms:
         """Adds the batches' gradient to the parameters; that of one, in chunks of at most `chunk_size` texts where that
@@ -197,7 +165,7 @@ class Objective:
             for start in range(0, len(side.texts), size)
         ]
         joint, own = backward_in_chunks(chunks, joint_loss, own_weights=self._own_weights)
-        return _terms(joint + own @ self._own_weights, *seen[0], own, own.new_zeros(()))
+        return _terms(joint + own @ self._own_weights, *seen[0], own, own.new_zeros(()), own.new_zeros(()))
 
     def _sides(self, batches: Sequence[Batch]) -> list[tuple[Side, Side]]:
         """Queries and documents of every batch, with what the teacher makes of those that need it, in one pass."""
@@ -328,6 +296,21 @@ class Objective:
         added = contrast[0] + config.privileged_weight * whole + config.privileged_step_weight * by_step
         return added, whole + by_step
 
+    def _poisoned(self, batch: Batch, queries: Embedded, documents: Embedded, steps: int) -> Tensor:
+        """The loss of queries under an instruction that makes their document irrelevant; 0 where none is known."""
+        if not self._config.instruction_negative_weight or not batch.other_instruction:
+            return queries.prefixes.new_zeros(())
+        with folded_lora(self._student.model):
+            poisoned = self._embed([(batch.other_instruction, batch.queries, batch.long)], steps)
+        count = len(batch.queries)
+        return instruction_negative_loss(
+            queries.prefixes,
+            poisoned.prefixes,
+            documents.prefixes[:count],
+            temperature=self._config.temperature,
+            allowed=on_device(torch.from_numpy(batch.allowed[:, :count]), self._student.device),
+        ).mean()
+
     def _read_privileged(self, batch: Batch, steps: int) -> PrivilegedReading | None:
         """Queries read with what is known of them, in one pass; None where nothing is."""
         texts = privileged_texts(batch.queries, batch.hints, batch.documents)
@@ -390,7 +373,9 @@ class Objective:
         return queries, self._words.bags([[(text, 1.0)] for text in batch.documents]).to(self._student.device, pieces)
 
 
-def _terms(total: Tensor, stepwise: Tensor, distilled: Tensor, own: Tensor, privileged: Tensor) -> Terms:
+def _terms(
+    total: Tensor, stepwise: Tensor, distilled: Tensor, own: Tensor, privileged: Tensor, poisoned: Tensor
+) -> Terms:
     grounded, repeated = own.detach().tolist()
-    sums = float(distilled.detach()), grounded, repeated, float(privileged.detach())
-    return Terms(total, stepwise.detach().tolist(), *sums)
+    alone, taught, other = (float(each.detach()) for each in (distilled, privileged, poisoned))
+    return Terms(total, stepwise.detach().tolist(), alone, grounded, repeated, taught, other)

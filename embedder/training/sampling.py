@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -40,6 +40,7 @@ class Batch:
     hints: list[list[str]]
     steps: int
     long: bool = False  # prompts of the longer training length
+    other_instruction: str = ""  # makes the positive of every query irrelevant to it; empty where none is known
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +143,8 @@ class BatchSampler:
     def _triplets(self, rng: random.Random, kind: str, size: int, steps: int) -> Batch:
         task = _draw(rng, self._triplet_tasks)
         rows = rng.sample(self._data.triplets[task], min(size, len(self._data.triplets[task])))
-        source, aspect = task.split(":")[0], task.split(":")[1].split("|")[0]
+        source, _, aspects = task.partition(":")
+        aspect, _, other = aspects.partition("|")
         labels = self._data.labels.get((source, aspect), {})
         instruction = self._varied(rng, source, aspect, rows[0].instruction)
         documents = [row.positives[0] for row in rows] + [row.negatives[0] for row in rows]
@@ -157,6 +159,7 @@ class BatchSampler:
             allowed=_allowed(len(rows), documents, lambda i, text: not of_query[i] & labels.get(text, frozenset())),
             hints=[[*sorted(of_query[i]), documents[i]] for i in range(len(rows))],
             steps=steps,
+            other_instruction=self._said_of(rng, self._aspect_of.get(f"{source}:{other}")),
         )
 
     def _labels(self, rng: random.Random, kind: str, size: int, steps: int) -> Batch:
@@ -192,7 +195,8 @@ class BatchSampler:
         hints = [[*sorted(labels[query]), positive] for query, positive, _ in rows]
         documents = [row[1] for row in rows] + [row[2] for row in rows]
         allowed = _allowed(len(rows), documents, lambda i, text: not labels[rows[i][0]] & labels[text])
-        return self._contrast_batch(rng, "contrasts", aspect, rows, allowed, hints, steps)
+        batch = self._contrast_batch(rng, "contrasts", aspect, rows, allowed, hints, steps)
+        return replace(batch, other_instruction=self._said_of(rng, contrast.other))
 
     def _composed(self, rng: random.Random, size: int, steps: int) -> Batch:
         wanted = _draw(rng, self._short_tasks)
@@ -230,6 +234,10 @@ class BatchSampler:
             steps=steps,
             long=kind == "composed",
         )
+
+    def _said_of(self, rng: random.Random, aspect: Aspect | None) -> str:
+        """Drawn after all else of a batch, whose texts so stay the same."""
+        return "" if aspect is None else self._varied(rng, aspect.task, aspect.name, aspect.instruction)
 
     def _varied(self, rng: random.Random, task: str, aspect: str, instruction: str) -> str:
         known = self._aspect_of.get(f"{task}:{aspect}")

@@ -227,6 +227,7 @@ class Trainer:
             "grounding": terms.grounding,
             "repetition": terms.repetition,
             "privileged": terms.privileged,
+            "instruction_negatives": terms.instruction_negatives,
             "reconstruction": terms.reconstruction,
             # How many of the K-1 transitions got worse, which is where the regulariser acts.
             "worse": sum(b > a for a, b in zip(terms.stepwise, terms.stepwise[1:], strict=False)),

@@ -17,8 +17,9 @@ from transformers import AutoModelForCausalLM, LlamaConfig
 
 from embedder.backbone import locate_model
 from embedder.causal_model import load_causal_model
-from embedder.checkpoint import find_checkpoint, load_encoder
+from embedder.checkpoint import find_checkpoint, load_encoder, load_parts
 from embedder.errors import ContractError, ModelNotFoundError
+from embedder.evaluation.two_stage import open_generator
 from embedder.gguf_source import SOURCE_FILE, copy_notices
 from embedder.prompts import load_tokenizer
 
@@ -76,6 +77,26 @@ def test_the_loop_on_a_file_is_algorithm_1(tmp_path: Path, family: str) -> None:
     for text, vector in zip(TEXTS, found, strict=True):
         ids = encoder.read_prompts([text], "the garden")[0].ids
         np.testing.assert_allclose(vector, refined_without_cache(written, ids, steps=6, scale=scale), atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize("family", ["gemma3", "qwen2"])
+def test_a_chat_template_comes_with_the_file(tmp_path: Path, family: str) -> None:
+    """And a generator's prompt is written by it."""
+    file = tmp_path / "tiny.gguf"
+    template = "{% for each in messages %}<{{ each.role }}> {{ each.content }}{% endfor %}: the"
+    write_gguf(file, family, FAMILIES[family], changes={"tokenizer.chat_template": template})
+    checkpoint = find_checkpoint(f"gguf:{file}")
+    backbone = load_parts(checkpoint, device="cpu", dtype="float32")[0]
+    generator = open_generator(f"gguf:{file}", checkpoint=checkpoint, backbone=backbone)
+    ids = generator._encode("water")
+    assert load_tokenizer(locate_model(f"gguf:{file}")).decode(ids) == "<user> water: the"
+    assert generator.generate(["water"])
+    short = open_generator(f"gguf:{file}", checkpoint=checkpoint, backbone=backbone, dtype="bfloat16")
+    assert (generator._model.dtype, short._model.dtype) == (torch.float32, torch.bfloat16)
+
+    write_gguf(tmp_path / "bare.gguf", family, FAMILIES[family], seed=1)
+    bare = open_generator(f"gguf:{tmp_path / 'bare.gguf'}", checkpoint=checkpoint, backbone=backbone)
+    assert "user" not in load_tokenizer(checkpoint.base).decode(bare._encode("water"))
 
 
 def test_positions_that_llama_stretches_are_read(tmp_path: Path) -> None:

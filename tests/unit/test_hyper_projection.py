@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -270,9 +271,11 @@ def written(folder: Path) -> tuple[Path, Path]:
 
 def test_one_command_trains_and_another_measures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model, data = written(tmp_path)
+    level = logging.getLogger("embedder.prompts").level
     for kind in KINDS:
         command = ["--data", str(data), "--model", str(model), "--out", str(tmp_path / kind), "--batches", "3"]
         assert main([*command, "--kind", kind, "--width", "4"]) == 0, capsys.readouterr().err
+    assert logging.getLogger("embedder.prompts").level == level  # what comes after is told of cut texts again
     assert main([*command, "--kind", kind, "--width", "5"]) == 1
     assert "another config; width differ" in capsys.readouterr().err
 

@@ -227,8 +227,56 @@ def test_one_command_makes_the_page(tmp_path: Path, capsys: pytest.CaptureFixtur
     results = json.loads((tmp_path / "out.json").read_text())
     assert set(results["costs"]) == set(SYSTEMS)
     assert all(each["texts"] >= 48 for each in results["costs"].values())
-    assert main([*command, "--systems", "Echo"]) == 1
-    assert "and systems" in capsys.readouterr().err
+    before = page.read_text()
+    assert main([*command, "--systems", "Echo"]) == 0  # the file holds all of them, and the page shows them
+    assert page.read_text() == before
+
+
+def test_systems_join_what_was_measured_before(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As do runs of several seeds, of which the page makes one row."""
+    folder, data, out = save_tiny_model(tmp_path / "tiny", "llama"), tmp_path / "data", tmp_path / "systems.json"
+    data.mkdir()
+    rows = [{"a": f"a text {n}", "b": f"one text of {n}", "score": n % 6, "instruction": "Alike?"} for n in range(12)]
+    (data / "sts.tiny.test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    command = ["--model", str(folder), "--data", str(data), "--tasks", "sts", "--out", str(out), "--bootstrap", "20"]
+    assert main([*command, "--systems", "Causal-EOS"]) == 0, capsys.readouterr().err
+    first = json.loads(out.read_text())
+    runs = [trained_model(tmp_path / name, name) for name in ("soft-1", "soft-2")]
+    page = tmp_path / "page.md"
+    wanted = [*command, "--trained", *map(str, runs), "--trained-steps", "1", "3", "--page", str(page)]
+    wanted += ["--trained-systems", "Best step", "Hard tokens", "--trained-dimensions", "8"]
+    assert main(wanted) == 0, capsys.readouterr().err
+    found = json.loads(out.read_text())
+    told = ["K = 1", "K = 3", "Best step", "Hard tokens", "8 dimensions"]
+    assert list(found["systems"]) == ["Causal-EOS", *(f"soft-{n}, trained, {each}" for n in (1, 2) for each in told)]
+    assert found["costs"]["Causal-EOS"] == first["costs"]["Causal-EOS"]  # not measured again
+    assert first["tasks"]["sts"]["outcomes"] == found["tasks"]["sts"]["outcomes"][:2]
+    text = page.read_text()
+    _, _, table = text.partition("## sts.tiny.test, spearman, instruction: none")
+    for name in told:
+        (row,) = (
+            line for line in table.partition("##")[0].splitlines() if line.startswith(f"| soft, trained, {name} |")
+        )
+        seeds = [float(each) for each in row.rstrip(" |").rpartition("|")[2].split(", ")]
+        assert len(seeds) == 2
+        assert float(row.split("|")[2].split("[")[0]) == pytest.approx(sum(seeds) / 2, abs=0.11)
+    assert "soft-1" not in text
+
+    trained_model(tmp_path / "soft-1", "soft-1", pooling="last")
+    assert main(wanted) == 1
+    assert "results of another 'soft-1, trained, K = 1'" in capsys.readouterr().err
+    whole = [*command, "--alone", "--steps", "1", "--document-steps", "1"]
+    assert main(whole) == 1
+    assert "kind (of one model, or of systems)" in capsys.readouterr().err
+
+
+def test_first_dimensions_alone_are_compared(tmp_path: Path) -> None:
+    folder = trained_model(tmp_path / "a", "soft")
+    short, whole = open_trained([folder], device="cpu", steps=[2], dimensions=[8])[::-1]
+    vectors = whole.embed(TEXTS, instruction="the topic", steps=[])[None]
+    cut = short.embed(TEXTS, instruction="the topic", steps=[])[None]
+    expected = vectors[:, :8] / np.linalg.norm(vectors[:, :8], axis=1, keepdims=True)
+    np.testing.assert_allclose(cut, expected, atol=1e-6)
 
 
 def test_the_best_step_of_a_document_counts_for_a_querys_last(backbone: Backbone) -> None:

@@ -90,8 +90,8 @@ def test_a_variant_of_a_matrix_is_trained_published_and_evaluated_by_it(data_fol
     assert (best.contract.similarity, last.contract.similarity) == ("max_sim", "cosine")
     assert "max-sim" in (folders[0] / "README.md").read_text()
     assert "max-sim" not in (folders[1] / "README.md").read_text()
-    trained = open_trained(folders, device="cpu", steps=[3], best_step=True)
-    assert [each.name for each in trained] == ["best-1, trained", "last-1, trained", "last-1, trained, best step of 3"]
+    trained = open_trained(folders, device="cpu", steps=[3], systems=[SYSTEMS["Best step"]])
+    assert [each.name for each in trained] == ["best-1, trained", "last-1, trained", "last-1, trained, Best step"]
     found = trained[0].embed(TEXTS, instruction="", steps=[])[None]
     np.testing.assert_allclose(found, best.encode_prefixes(TEXTS, steps=3), atol=1e-6)
     assert trained[1].embed(TEXTS, instruction="", steps=[])[None].ndim == 2
