@@ -20,6 +20,8 @@ from app.ports.parts import VectorIndex
 from app.types.documents import Point
 from app.types.lens_indexes import Label
 from app.vectors import QdrantVectorIndex
+from app.vectors.points import batches, point_structs
+from app.vectors.tuning import search_params
 
 __all__ = ["edge", "edge_index", "index", "qdrant_index"]  # the fixtures
 
@@ -140,6 +142,21 @@ def test_what_is_written_during_an_optimisation_keeps_all_of_them(edge_index: Qd
     edge_index.upsert(name, [several(300, vectors[299].tolist())])
     optimize_index(edge_index, name, tell=lambda condition: None)
     np.testing.assert_allclose(edge_index.retrieve(name, [point_id(300)])[0].steps, vectors[299], atol=1e-6)
+
+
+def test_an_index_with_a_graph_is_searched_by_it(edge_index: QdrantVectorIndex) -> None:
+    """Counted as one vector of each point, a graph would look too small to be used."""
+    name = filled(edge_index, unit(4, STEPS, DIMENSION, seed=14))
+    info = edge_index.client.get_collection(name)
+    assert search_params(info).exact
+    with_words, in_graph = 4, 3
+    assert not search_params(info.model_copy(update={"indexed_vectors_count": with_words + in_graph})).exact
+
+
+def test_all_numbers_of_a_point_count_for_a_message() -> None:
+    points = [several(at, steps) for at, steps in enumerate(unit(6, STEPS, DIMENSION, seed=15).tolist())]
+    structs = point_structs(points, with_words=False, is_multivector=True)
+    assert [len(each) for each in batches(structs, most_numbers=2 * STEPS * DIMENSION)] == [2, 2, 2]
 
 
 class NorthEmbeddings(Embeddings):
