@@ -275,7 +275,7 @@ def test_one_command_trains_and_another_measures(tmp_path: Path, capsys: pytest.
     for kind in KINDS:
         command = ["--data", str(data), "--model", str(model), "--out", str(tmp_path / kind), "--batches", "3"]
         assert main([*command, "--kind", kind, "--width", "4"]) == 0, capsys.readouterr().err
-    assert logging.getLogger("embedder.prompts").level == level  # what comes after is told of cut texts again
+    assert logging.getLogger("embedder.prompts").level == level  # so that what comes after still warns
     assert main([*command, "--kind", kind, "--width", "5"]) == 1
     assert "another config; width differ" in capsys.readouterr().err
 
