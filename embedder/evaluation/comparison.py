@@ -22,6 +22,7 @@ from matplotlib import pyplot as plt
 from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
 
 _SMALL_MS = 1.0
+_COLOURS, _SHAPES, _LEGEND_ROWS = 10, "os^Dv", 18
 _Key = tuple[str, str, str]  # measure, metric, condition
 _Figures = dict[_Key, dict[str, np.ndarray]]  # system -> replicates, the first the figure itself
 _Seeds = dict[_Key, dict[str, list[float]]]
@@ -58,9 +59,9 @@ def write_comparison(results: Mapping[str, Any], page: Path, *, against: str | N
             "interval, too, is over items; below, every seed has its figure.\n"
         )
     parts += ["## All in one table\n", _summary(figures, names, costs)]
-    for key, by_system in figures.items():
+    for key in _whole(figures):  # their parts are in the results
         told = CONDITIONS[key[2]]
-        shown = _table(by_system, names, costs, first, seeds.get(key, {}))
+        shown = _table(figures[key], names, costs, first, seeds.get(key, {}))
         parts += [f"## {key[0]}, {key[1]}, instruction: {told}\n", shown]
     picture = page.with_suffix(".png")
     page.parent.mkdir(parents=True, exist_ok=True)
@@ -169,16 +170,20 @@ def _plot(figures: _Figures, names: Sequence[str], costs: Mapping[str, Any], pic
     chosen = [key for key in whole if key[2] == NO_INSTRUCTION][:4] or whole[:4]
     drawn, panels = plt.subplots(1, len(chosen), figsize=(5 * len(chosen), 4), squeeze=False, layout="constrained")
     for panel, key in zip(panels[0], chosen, strict=True):
-        for name in names:
+        for at, name in enumerate(names):
             if name in figures[key] and costs[name]["texts"]:
                 found = estimate(figures[key][name])
-                low, high = found.value - found.low, found.high - found.value
-                panel.errorbar(_cost(costs[name]), found.value, yerr=[[low], [high]], fmt="o", capsize=3, label=name)
+                bars = [[found.value - found.low], [found.high - found.value]]
+                shape = _SHAPES[at // _COLOURS % len(_SHAPES)]  # colours alone tell ten systems apart
+                panel.errorbar(
+                    _cost(costs[name]), found.value, bars, fmt=f"{shape}C{at % _COLOURS}", capsize=3, label=name
+                )
         panel.set(xlabel="processor time per text, ms", ylabel=f"{key[0]}, {key[1]}", xscale="log")
         panel.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         panel.xaxis.set_major_formatter(ScalarFormatter())
         panel.xaxis.set_minor_formatter(NullFormatter())
         panel.grid(alpha=0.3)
-    drawn.legend(*panels[0][0].get_legend_handles_labels(), loc="outside right center", frameon=False)
+    told = panels[0][0].get_legend_handles_labels()
+    drawn.legend(*told, loc="outside right center", frameon=False, ncols=1 + len(told[1]) // _LEGEND_ROWS)
     drawn.savefig(picture, dpi=100)
     plt.close(drawn)
