@@ -1,4 +1,5 @@
-"""One model behind one scheduler: batches are computed one at a time, and every text gets its answer or its error."""
+"""One model behind one scheduler: every text gets its answer or its error. On a CPU two batches of documents are
+computed at a time."""
 
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ from embedder.contract import resolve_defaults
 from embedder.encoder import Encoder
 from embedder.engine.batch import BatchRunner
 from embedder.engine.errors import NotServingError
+from embedder.engine.lanes import Lanes, lanes_for
 from embedder.engine.limits import Limits
 from embedder.engine.metrics import Metrics
 from embedder.engine.scheduler import Scheduler
@@ -37,13 +39,22 @@ _log = logging.getLogger(__name__)
 
 
 class Engine:
-    """Computes in the one thread of the process for models. Close it, or use it in a `with`."""
+    """Computes in the one thread of the process for models, documents in a second one, too, where `lanes` is 2 (None:
+    where the device gains by it). Close it, or use it in a `with`."""
 
-    def __init__(self, encoder: Encoder, limits: Limits | None = None, *, metrics: Metrics | None = None) -> None:
+    def __init__(
+        self,
+        encoder: Encoder,
+        limits: Limits | None = None,
+        *,
+        metrics: Metrics | None = None,
+        lanes: int | None = None,
+    ) -> None:
         self.encoder = encoder
         self.limits = limits or Limits()
         self.metrics = metrics or Metrics()
-        self.scheduler = Scheduler(self.limits)
+        self._lanes = Lanes(lanes or lanes_for(encoder.device))
+        self.scheduler = Scheduler(self.limits, lanes=self._lanes.count)
         self._cache = VectorCache(self.limits.cache_mb) if self.limits.cache_mb > 0 else None
         self._runner = BatchRunner(
             encoder,
@@ -56,9 +67,8 @@ class Engine:
         self._probe_lock = threading.Lock()
         self._probe: Item | None = None
         self._changed = threading.Condition()
-        self._is_computing = False
         self._is_dead = False
-        self._let_in_s = 0.0  # of all batches, spent on queries between the parts of others
+        self._let_in = threading.local()  # seconds of a thread's batches, spent on queries between their parts
         self.metrics.watch(self.scheduler)
         self.metrics.note_alive(True)
 
@@ -141,7 +151,7 @@ class Engine:
         """Computes what waits, for `drain_s` at most."""
         self.drain()
         with self._changed:
-            self._changed.wait_for(lambda: not self._is_computing, self.limits.drain_s)
+            self._changed.wait_for(lambda: not self._lanes.busy, self.limits.drain_s)
         _fail(self.scheduler.drop_all(_STOPPED), NotServingError(_STOPPED, retry_after_s=5))
         self.metrics.note_alive(False)
 
@@ -178,34 +188,41 @@ class Engine:
 
     def _start(self) -> None:
         with self._changed:
-            if self._is_computing or self._is_dead:
+            if self._is_dead:
                 return
-            self._is_computing = True
-        self._continue()
+            begun = [lane for lane in range(self._lanes.count) if self._has_work(lane) and self._lanes.begin(lane)]
+        for lane in begun:
+            self._continue(lane)
 
-    def _continue(self) -> None:
+    def _has_work(self, lane: int) -> bool:
+        return self.scheduler.depth(Priority.DOCUMENT) > 0 if lane else self.scheduler.has_waiting
+
+    def _continue(self, lane: int) -> None:
         """Batch by batch, so that others may compute in the thread between two of them."""
         try:
-            model_thread().submit(self._compute_next)
+            model_thread(lane).submit(self._compute_next, lane)
         except RuntimeError as error:  # the interpreter is shutting down
             self._die(error, [])
 
-    def _compute_next(self) -> None:
+    def _compute_next(self, lane: int) -> None:
         batch: list[Item] = []
         try:
-            batch, late = self.scheduler.take()
+            batch, late = self.scheduler.take(documents_only=lane > 0)
             _fail(late, late_error())
             if batch:
+                with self._changed:
+                    self._lanes.take_cores(lane, is_shared=batch[0].priority is Priority.DOCUMENT)
                 self._compute(batch)
         except BaseException as error:  # noqa: BLE001 - whatever stopped it, those who wait must hear of it
             self._die(error, batch)
             return
         with self._changed:
-            self._is_computing = self.scheduler.has_waiting
+            is_done = not self._has_work(lane)
+            if is_done:
+                self._lanes.end(lane)
             self._changed.notify_all()
-            is_done = not self._is_computing
         if not is_done:
-            self._continue()
+            self._continue(lane)
 
     def _compute(self, batch: list[Item]) -> None:
         started = self._clock()
@@ -213,8 +230,8 @@ class Engine:
         self.scheduler.note_done(batch, self._clock() - started)
 
     def _clock(self) -> float:
-        """Seconds, without those of queries that were let in between the parts of a batch."""
-        return time.monotonic() - self._let_in_s
+        """Seconds, without those of queries that this thread let in between the parts of a batch."""
+        return time.monotonic() - getattr(self._let_in, "seconds", 0.0)
 
     def _let_queries_in(self) -> None:
         """One batch of them at most, so that documents make progress however many queries come."""
@@ -227,7 +244,7 @@ class Engine:
                 except BaseException as error:
                     self._die(error, batch)
                     raise
-                self._let_in_s += time.monotonic() - started
+                self._let_in.seconds = getattr(self._let_in, "seconds", 0.0) + time.monotonic() - started
 
     def _die(self, error: BaseException, batch: Sequence[Item]) -> None:
         error_id = uuid.uuid4().hex[:12]
@@ -237,7 +254,7 @@ class Engine:
         dead = NotServingError(f"{_DEAD} (error {error_id})", retry_after_s=5)
         _fail([*batch, *self.scheduler.drop_all(_DEAD)], dead)
         with self._changed:
-            self._is_computing = False
+            self._lanes.busy.clear()
             self._changed.notify_all()
 
     def _note_batch(self, batch: Sequence[Item]) -> None:
