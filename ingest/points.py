@@ -181,7 +181,7 @@ def embed_chunks(embedder: Embedder, collection: Collection, chunks: Sequence[Ch
         steps=collection.document_steps,
     )
     for chunk, vector in zip(chunks, vectors, strict=True):
-        if len(vector) != collection.dimension or not all(math.isfinite(value) for value in vector):
+        if len(vector) != collection.dimension or not all(map(math.isfinite, vector)):
             raise ValueError(
                 f"The model {embedder.info.name} gave no usable vector for characters {chunk.start} to "
                 f"{chunk.end}: {len(vector)} values, of which {sum(map(math.isfinite, vector))} are finite."

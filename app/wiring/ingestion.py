@@ -19,6 +19,7 @@ from app.collections.standing import StandingCompletion
 from app.errors import GircseError, UnavailableError
 from app.ports.parts import Embedder
 from app.runtime.memory import release_memory
+from app.runtime.turns import take_short_turns
 from app.services import Services
 from app.settings import Settings
 from app.wiring.embedding import LocalEmbedder
@@ -92,6 +93,7 @@ def run_worker(services: Services, stop: threading.Event) -> None:
             return
         if isinstance(services.embedder, LocalEmbedder) and services.embedder.is_on_cpu:
             slots.patience_s = _CPU_PATIENCE_S
+            take_short_turns()
         _catch_up(services)
         owner = f"{socket.gethostname()}-{os.getpid()}-{threading.get_ident()}"
         lease = timedelta(seconds=services.settings.lease_s)

@@ -20,6 +20,7 @@ from embedder.engine.work import Item, Key, Priority
 
 # Whatever they take: on a slow machine smaller batches cost more per text and let a query in hardly sooner.
 _LEAST_DOCUMENTS = 16
+_LEAST_SHARE = 8  # of the last documents, which are shared out among the threads
 _QUIET_S = 10.0  # so long after the last query, batches of documents are as large as they may be
 _QUERY_BATCHES = 8  # after so many a batch of documents is computed, so that ingestion makes progress
 _GROWTH = 1.02  # per batch, after batches had to shrink: other programs may have taken the memory for a while
@@ -312,7 +313,7 @@ class Scheduler:
         """
         is_document = head.priority is Priority.DOCUMENT
         fitting = (item for item in queue.items if item is head or _fits(item.key, head.key))
-        share = math.ceil(len(queue.items) / self._lanes) if is_document else len(queue.items)  # none is left without
+        share = max(_LEAST_SHARE, math.ceil(len(queue.items) / self._lanes)) if is_document else len(queue.items)
         return heapq.nsmallest(
             min(self._limits.batch_texts, share),
             fitting,

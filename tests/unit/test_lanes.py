@@ -77,8 +77,8 @@ def test_two_batches_of_documents_are_computed_at_the_same_time(
 
 def test_few_documents_are_shared_out_evenly(encoder: Encoder) -> None:
     scheduler = Scheduler(Limits(batch_texts=32), lanes=2)
-    scheduler.submit(items_of(encoder, *(f"text {number}" for number in range(5))))
-    assert [len(scheduler.take()[0]) for _ in range(3)] == [3, 1, 1]
+    scheduler.submit(items_of(encoder, *(f"text {number}" for number in range(40))))
+    assert [len(scheduler.take()[0]) for _ in range(4)] == [20, 10, 8, 2]
 
 
 def test_a_query_has_the_thread_for_models_while_the_other_has_documents(
