@@ -16,7 +16,7 @@ from embedder.contract import resolve_defaults
 from embedder.encoder import Encoder
 from embedder.engine.batch import BatchRunner
 from embedder.engine.errors import NotServingError
-from embedder.engine.lanes import Lanes, lanes_for
+from embedder.engine.streams import Streams, streams_for
 from embedder.engine.limits import Limits
 from embedder.engine.metrics import Metrics
 from embedder.engine.scheduler import Scheduler
@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 
 
 class Engine:
-    """Computes in the one thread of the process for models, documents in a second one, too, where `lanes` is 2 (None:
+    """Computes in the one thread of the process for models, documents in a second one, too, where `streams` is 2 (None:
     where the device gains by it). Close it, or use it in a `with`."""
 
     def __init__(
@@ -48,13 +48,13 @@ class Engine:
         limits: Limits | None = None,
         *,
         metrics: Metrics | None = None,
-        lanes: int | None = None,
+        streams: int | None = None,
     ) -> None:
         self.encoder = encoder
         self.limits = limits or Limits()
         self.metrics = metrics or Metrics()
-        self._lanes = Lanes(lanes or lanes_for(encoder.device))
-        self.scheduler = Scheduler(self.limits, lanes=self._lanes.count)
+        self._streams = Streams(streams or streams_for(encoder.device))
+        self.scheduler = Scheduler(self.limits, streams=self._streams.count)
         self._cache = VectorCache(self.limits.cache_mb) if self.limits.cache_mb > 0 else None
         self._runner = BatchRunner(
             encoder,
@@ -151,7 +151,7 @@ class Engine:
         """Computes what waits, for `drain_s` at most."""
         self.drain()
         with self._changed:
-            self._changed.wait_for(lambda: not self._lanes.busy, self.limits.drain_s)
+            self._changed.wait_for(lambda: not self._streams.busy, self.limits.drain_s)
         _fail(self.scheduler.drop_all(_STOPPED), NotServingError(_STOPPED, retry_after_s=5))
         self.metrics.note_alive(False)
 
@@ -190,39 +190,43 @@ class Engine:
         with self._changed:
             if self._is_dead:
                 return
-            begun = [lane for lane in range(self._lanes.count) if self._has_work(lane) and self._lanes.begin(lane)]
-        for lane in begun:
-            self._continue(lane)
+            begun = [
+                stream
+                for stream in range(self._streams.count)
+                if self._has_work(stream) and self._streams.begin(stream)
+            ]
+        for stream in begun:
+            self._continue(stream)
 
-    def _has_work(self, lane: int) -> bool:
-        return self.scheduler.depth(Priority.DOCUMENT) > 0 if lane else self.scheduler.has_waiting
+    def _has_work(self, stream: int) -> bool:
+        return self.scheduler.depth(Priority.DOCUMENT) > 0 if stream else self.scheduler.has_waiting
 
-    def _continue(self, lane: int) -> None:
+    def _continue(self, stream: int) -> None:
         """Batch by batch, so that others may compute in the thread between two of them."""
         try:
-            model_thread(lane).submit(self._compute_next, lane)
+            model_thread(stream).submit(self._compute_next, stream)
         except RuntimeError as error:  # the interpreter is shutting down
             self._die(error, [])
 
-    def _compute_next(self, lane: int) -> None:
+    def _compute_next(self, stream: int) -> None:
         batch: list[Item] = []
         try:
-            batch, late = self.scheduler.take(documents_only=lane > 0)
+            batch, late = self.scheduler.take(documents_only=stream > 0)
             _fail(late, late_error())
             if batch:
                 with self._changed:
-                    self._lanes.take_cores(lane, is_shared=batch[0].priority is Priority.DOCUMENT)
+                    self._streams.take_cores(stream, is_shared=batch[0].priority is Priority.DOCUMENT)
                 self._compute(batch)
         except BaseException as error:  # noqa: BLE001 - whatever stopped it, those who wait must hear of it
             self._die(error, batch)
             return
         with self._changed:
-            is_done = not self._has_work(lane)
+            is_done = not self._has_work(stream)
             if is_done:
-                self._lanes.end(lane)
+                self._streams.end(stream)
             self._changed.notify_all()
         if not is_done:
-            self._continue(lane)
+            self._continue(stream)
 
     def _compute(self, batch: list[Item]) -> None:
         started = self._clock()
@@ -254,7 +258,7 @@ class Engine:
         dead = NotServingError(f"{_DEAD} (error {error_id})", retry_after_s=5)
         _fail([*batch, *self.scheduler.drop_all(_DEAD)], dead)
         with self._changed:
-            self._lanes.busy.clear()
+            self._streams.busy.clear()
             self._changed.notify_all()
 
     def _note_batch(self, batch: Sequence[Item]) -> None:

@@ -54,11 +54,11 @@ class _Queue:
 
 
 class Scheduler:
-    """`lanes`: how many batches of documents are computed side by side."""
+    """`streams`: how many batches of documents are computed side by side."""
 
-    def __init__(self, limits: Limits, *, lanes: int = 1) -> None:
+    def __init__(self, limits: Limits, *, streams: int = 1) -> None:
         self._limits = limits
-        self._lanes = lanes
+        self._streams = streams
         self._lock = threading.RLock()
         self._queues = {priority: _Queue() for priority in Priority}
         self._in_flight: dict[Key, Item] = {}  # waiting or being computed
@@ -269,7 +269,7 @@ class Scheduler:
         seconds = self._busy_s() + self._queues[Priority.QUERY].seconds
         if priority is Priority.QUERY:
             return seconds
-        return seconds + self._queues[Priority.DOCUMENT].seconds / self._lanes
+        return seconds + self._queues[Priority.DOCUMENT].seconds / self._streams
 
     def _insert(self, item: Item) -> None:
         self._queues[item.priority].add(item)
@@ -313,7 +313,7 @@ class Scheduler:
         """
         is_document = head.priority is Priority.DOCUMENT
         fitting = (item for item in queue.items if item is head or _fits(item.key, head.key))
-        share = max(_LEAST_SHARE, math.ceil(len(queue.items) / self._lanes)) if is_document else len(queue.items)
+        share = max(_LEAST_SHARE, math.ceil(len(queue.items) / self._streams)) if is_document else len(queue.items)
         return heapq.nsmallest(
             min(self._limits.batch_texts, share),
             fitting,

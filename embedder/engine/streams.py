@@ -16,12 +16,12 @@ from embedder.model_thread import model_thread
 _MOST = 2  # each holds a batch in memory
 
 
-def lanes_for(device: str) -> int:
+def streams_for(device: str) -> int:
     """Two where a CPU has the cores."""
     return min(_MOST, torch.get_num_threads()) if device == "cpu" else 1
 
 
-class Lanes:
+class Streams:
     """Numbers of threads: 0 is that of the process for models. To be called under a lock of the owner."""
 
     def __init__(self, count: int) -> None:
@@ -29,21 +29,21 @@ class Lanes:
         self.busy: set[int] = set()
         self._cores = torch.get_num_threads()
 
-    def begin(self, lane: int) -> bool:
+    def begin(self, stream: int) -> bool:
         """False where it is busy."""
-        is_idle = lane not in self.busy
-        self.busy.add(lane)
+        is_idle = stream not in self.busy
+        self.busy.add(stream)
         return is_idle
 
-    def end(self, lane: int) -> None:
-        self.busy.discard(lane)
+    def end(self, stream: int) -> None:
+        self.busy.discard(stream)
         if self.count > 1 and not self.busy:
             with suppress(RuntimeError):  # the interpreter is shutting down
                 model_thread().submit(torch.set_num_threads, self._cores)  # for whoever computes there next
 
-    def take_cores(self, lane: int, *, is_shared: bool) -> None:
-        """In the thread of the lane, before each batch: a library of products has one number for all threads."""
+    def take_cores(self, stream: int, *, is_shared: bool) -> None:
+        """In the thread of the stream, before each batch: a library of products has one number for all threads."""
         if self.count > 1:
-            is_alone = not is_shared and self.busy <= {lane}
+            is_alone = not is_shared and self.busy <= {stream}
             torch.get_num_threads()  # a new thread takes the number of all others with its first question
             torch.set_num_threads(self._cores if is_alone else self._cores // self.count)

@@ -16,7 +16,7 @@ from tiny_models import save_tiny_model
 from embedder import Encoder, load_encoder
 from embedder.engine.engine import Engine
 from embedder.engine.errors import NotServingError
-from embedder.engine.lanes import lanes_for
+from embedder.engine.streams import streams_for
 from embedder.engine.limits import Limits
 from embedder.engine.scheduler import Scheduler
 from embedder.engine.work import Item, Priority, document_items
@@ -47,7 +47,7 @@ def watched(encoder: Encoder) -> WatchedEncoder:
 
 @pytest.fixture
 def engine(watched: WatchedEncoder) -> Iterator[Engine]:
-    with Engine(watched, Limits(batch_texts=4, cache_mb=0), lanes=2) as engine:  # type: ignore[arg-type]
+    with Engine(watched, Limits(batch_texts=4, cache_mb=0), streams=2) as engine:  # type: ignore[arg-type]
         yield engine
         watched.unblocked.set()
 
@@ -76,7 +76,7 @@ def test_two_batches_of_documents_are_computed_at_the_same_time(
 
 
 def test_few_documents_are_shared_out_evenly(encoder: Encoder) -> None:
-    scheduler = Scheduler(Limits(batch_texts=32), lanes=2)
+    scheduler = Scheduler(Limits(batch_texts=32), streams=2)
     scheduler.submit(items_of(encoder, *(f"text {number}" for number in range(40))))
     assert [len(scheduler.take()[0]) for _ in range(4)] == [20, 10, 8, 2]
 
@@ -104,7 +104,7 @@ def test_cores_are_shared_by_documents_and_a_lone_query_has_them_all(engine: Eng
     watched.meddle = note
     embed(engine, *(f"text {number}" for number in range(8)))
     assert set(seen) == {CORES // 2}
-    wait_for(lambda: not engine._lanes.busy)
+    wait_for(lambda: not engine._streams.busy)
     assert on_model_thread(torch.get_num_threads) == CORES  # for rerankers, which compute there too
     seen.clear()
     embed(engine, "a question", priority=Priority.QUERY)
@@ -112,7 +112,7 @@ def test_cores_are_shared_by_documents_and_a_lone_query_has_them_all(engine: Eng
 
 
 def test_a_shutdown_waits_for_both_batches(watched: WatchedEncoder) -> None:
-    engine = Engine(watched, Limits(batch_texts=4, cache_mb=0), lanes=2)  # type: ignore[arg-type]
+    engine = Engine(watched, Limits(batch_texts=4, cache_mb=0), streams=2)  # type: ignore[arg-type]
     watched.unblocked.clear()
     items = engine.submit(items_of(engine.encoder, *(f"text {number}" for number in range(8))))
     wait_for(lambda: len(watched.batches) == 2)
@@ -141,7 +141,7 @@ def test_what_stops_one_thread_is_told_to_all_who_wait(engine: Engine, watched: 
 
 
 def test_there_are_no_more_of_them_than_cores_and_one_on_a_card() -> None:
-    assert lanes_for("cpu") == 2
-    assert lanes_for("cuda") == 1
+    assert streams_for("cpu") == 2
+    assert streams_for("cuda") == 1
     torch.set_num_threads(1)
-    assert lanes_for("cpu") == 1
+    assert streams_for("cpu") == 1
