@@ -16,10 +16,10 @@ from embedder.contract import resolve_defaults
 from embedder.encoder import Encoder
 from embedder.engine.batch import BatchRunner
 from embedder.engine.errors import NotServingError
-from embedder.engine.streams import Streams, streams_for
 from embedder.engine.limits import Limits
 from embedder.engine.metrics import Metrics
 from embedder.engine.scheduler import Scheduler
+from embedder.engine.streams import Streams, streams_for
 from embedder.engine.work import Answer, Item, Key, Priority, Variant, document_items, query_item
 from embedder.model_thread import model_thread
 from embedder.pooling import check_tolerance

@@ -39,7 +39,7 @@ class Streams:
         self.busy.discard(stream)
         if self.count > 1 and not self.busy:
             with suppress(RuntimeError):  # the interpreter is shutting down
-                model_thread().submit(torch.set_num_threads, self._cores)  # for whoever computes there next
+                model_thread().submit(torch.set_num_threads, self._cores)  # for what computes there next
 
     def take_cores(self, stream: int, *, is_shared: bool) -> None:
         """In the thread of the stream, before each batch: a library of products has one number for all threads."""

@@ -16,9 +16,9 @@ from tiny_models import save_tiny_model
 from embedder import Encoder, load_encoder
 from embedder.engine.engine import Engine
 from embedder.engine.errors import NotServingError
-from embedder.engine.streams import streams_for
 from embedder.engine.limits import Limits
 from embedder.engine.scheduler import Scheduler
+from embedder.engine.streams import streams_for
 from embedder.engine.work import Item, Priority, document_items
 from embedder.model_thread import on_model_thread
 
