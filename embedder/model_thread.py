@@ -1,4 +1,4 @@
-"""The one thread of a process in which models compute on the CPU, whichever thread asks.
+"""The one thread of a process in which models compute on the CPU, whichever thread asks; documents have a second one.
 
 Each thread that computes has threads of OpenMP of its own. Where there are more of these than cores, as in a server
 that answers each request in another thread, they go to sleep after every operation instead of waiting a moment, and one
@@ -33,12 +33,12 @@ def on_model_thread(
         raise
 
 
-def model_thread() -> ThreadPoolExecutor:
-    """It runs one call after the other."""
-    return _thread_of(os.getpid())
+def model_thread(number: int = 0) -> ThreadPoolExecutor:
+    """It runs one call after the other. A thread of another number is for those who share out the cores."""
+    return _thread_of(os.getpid(), number)
 
 
 @cache
-def _thread_of(process: int) -> ThreadPoolExecutor:
-    """A fork takes no threads along, so a child has one of its own."""
-    return ThreadPoolExecutor(max_workers=1, thread_name_prefix=_NAME)
+def _thread_of(process: int, number: int) -> ThreadPoolExecutor:
+    """A fork takes no threads along, so a child has its own."""
+    return ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"{_NAME}-{number}")

@@ -1,4 +1,4 @@
-"""Keeps the largest block of memory that a run gave back, for the next run.
+"""Keeps the largest blocks of memory that runs gave back, for the next runs.
 
 The operating system hands out large blocks page by page, at the first touch of each: for the keys and values of 64
 texts of 128 tokens that takes longer than writing them.
@@ -14,6 +14,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+_MOST_BLOCKS = 2  # of the two batches that an engine computes side by side
 MOST_BYTES = 256 * 2**20  # a larger block goes back to the system; 8,192 tokens of gircse-mini take 151 MB
 
 
@@ -27,23 +28,23 @@ def release_spare_memory() -> None:
 
 
 class SpareMemory:
-    """One block at most, for the first that asks; safe to use from several threads."""
+    """A block for each of the runs that go on at the same time; safe to use from several threads."""
 
     def __init__(self) -> None:
-        self._block: Tensor | None = None  # bytes (n,)
+        self._blocks: list[Tensor] = []  # bytes (n,), the largest last
         self._lock = threading.Lock()
         _ALL.add(self)
 
     def release(self) -> None:
-        """Lets go of the block that is kept, if one is."""
+        """Lets go of what is kept."""
         with self._lock:
-            self._block = None
+            self._blocks.clear()
 
     def take(self, shape: Sequence[int], dtype: torch.dtype, *, owner: object) -> Tensor:
         """An uninitialised tensor on the CPU. Its memory comes back when `owner` is gone, which must outlive it."""
         size = math.prod(shape) * dtype.itemsize
         with self._lock:
-            block, self._block = self._block, None
+            block = self._blocks.pop() if self._blocks else None
         if block is None or len(block) < size:
             with torch.inference_mode(False):  # a tensor made in that mode cannot be written to outside of it
                 block = torch.empty(size, dtype=torch.uint8)
@@ -54,5 +55,4 @@ class SpareMemory:
         if len(block) > MOST_BYTES:
             return
         with self._lock:
-            if self._block is None or len(self._block) < len(block):
-                self._block = block
+            self._blocks = sorted([*self._blocks, block], key=len)[-_MOST_BLOCKS:]

@@ -57,7 +57,8 @@ class IngestPipeline:
     `splitter_for` gives the splitter with the chunk size and overlap that a collection was made with. Long
     documents are kept in temporary files in `temporary_folder` (None: the system's own). `batch_size` chunks of a
     document are embedded and written at a time; of several documents `block_batch_size`, since the lengths of their
-    chunks differ, and the model does best with a wide choice.
+    chunks differ, and the model does best with a wide choice. `before_embedding` is called, in the thread that does the
+    job, whenever texts of it go to the model.
     """
 
     def __init__(
@@ -74,6 +75,7 @@ class IngestPipeline:
         block_batch_size: int = 384,
         temporary_folder: Path | None = None,
         complete: Completion | None = None,
+        before_embedding: Callable[[], None] = lambda: None,
     ) -> None:
         """Without `complete` nobody is told what is new."""
         self._catalog = catalog
@@ -87,6 +89,7 @@ class IngestPipeline:
         self._batch_size = batch_size
         self._block_batch_size = block_batch_size
         self._temporary_folder = temporary_folder
+        self._before_embedding = before_embedding
 
     def run(self, job: Job, *, heartbeat: Heartbeat) -> IngestReport:
         """Raises DocumentError or another GircseError with a reason that a person can act on."""
@@ -151,6 +154,7 @@ class IngestPipeline:
                     batch_size=self._batch_size if len(documents) == 1 else self._block_batch_size,
                     held=block.held,
                     before_write=texts.keep,
+                    before_embedding=self._before_embedding,
                 )
                 for document in documents:
                     chunks = files.enter_context(SpooledChunks(document.id, self._temporary_folder))

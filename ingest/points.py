@@ -65,7 +65,7 @@ class PointWriter:
     """Takes the chunks of documents, one document after the other.
 
     `held` is asked before each write, and nothing is written of a document whose id is not in it. `before_write` is
-    called then, for what must be there once points are found.
+    called then, for what must be there once points are found; `before_embedding` when texts go to the model.
     """
 
     def __init__(
@@ -79,6 +79,7 @@ class PointWriter:
         batch_size: int,
         held: Callable[[], Container[str]],
         before_write: Callable[[], None],
+        before_embedding: Callable[[], None],
     ) -> None:
         self._index = index
         self._lens_indexing = lens_indexing
@@ -88,6 +89,7 @@ class PointWriter:
         self._batch_size = batch_size
         self._held = held
         self._before_write = before_write
+        self._before_embedding = before_embedding
         self._present = _present_points(index, self._name, document_ids)
         self._new: list[tuple[Chunk, Payload]] = []
         self._kept: list[tuple[Chunk, Payload]] = []
@@ -130,6 +132,7 @@ class PointWriter:
     def _write_new(self) -> None:
         if not self._new:
             return
+        self._before_embedding()
         vectors = embed_chunks(self._embedder, self._collection, [chunk for chunk, _ in self._new])
         held = self._held()  # still ours? then write
         points = [
@@ -189,6 +192,6 @@ def _check_usable(steps: Sequence[Sequence[float]], chunk: Chunk, collection: Co
     if len(steps) != collection.vectors_per_chunk:
         raise ValueError(f"{about}: {len(steps)} vectors, not {collection.vectors_per_chunk}.")
     for vector in steps:
-        if len(vector) != collection.dimension or not all(math.isfinite(value) for value in vector):
+        if len(vector) != collection.dimension or not all(map(math.isfinite, vector)):
             finite = sum(map(math.isfinite, vector))
             raise ValueError(f"{about}: {len(vector)} values, of which {finite} are finite.")

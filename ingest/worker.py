@@ -26,7 +26,7 @@ from ingest.worker_slots import WorkerSlots
 log = logging.getLogger(__name__)
 
 DEFAULT_LEASE = timedelta(seconds=60)
-DEFAULT_BLOCK = 256  # small documents that are ingested together
+DEFAULT_BLOCK = 128  # small documents that are ingested together; the next are read while the model has these
 SMALL_BYTES = 8_192
 _STOP_LOOK_S = 0.2
 _SHARED_ATTEMPTS = 2  # a job whose workers died this often runs alone: it may be the cause

@@ -13,8 +13,8 @@ _LOOK_S = 0.1
 class WorkerSlots:
     """A slot is taken before its jobs are claimed. `is_leaving` answers for the jobs of the calling thread.
 
-    While a slot is taken, the next one is given out only after `patience_s`: where the model runs on the CPU, a job
-    beside it slows it down more than it gains, unless the first job takes long.
+    While the job of a slot is read, the next slot is given out only after `patience_s`: where the model runs on the
+    CPU, jobs that are read at the same time keep it waiting, unless one of them takes long.
     """
 
     def __init__(self, count: int = 1, *, patience_s: float = 0.0) -> None:
@@ -23,6 +23,7 @@ class WorkerSlots:
         self.count = count
         self.patience_s = patience_s
         self._taken = 0
+        self._at_model = 0  # slots whose jobs have been read
         self._changed_at = 0.0
         self._changed = threading.Condition()
         self._in_flight = threading.local()
@@ -38,6 +39,17 @@ class WorkerSlots:
                 return False
             self._change(1)
             return True
+
+    def note_read(self) -> None:
+        """The jobs of the calling thread have come to the model; others may be read meanwhile."""
+        if not getattr(self._in_flight, "is_read", True):
+            self._note_read(True)
+
+    def _note_read(self, is_read: bool) -> None:
+        self._in_flight.is_read = is_read
+        with self._changed:
+            self._at_model += 1 if is_read else -1
+            self._changed.notify_all()
 
     def give_back(self) -> None:
         with self._changed:
@@ -58,7 +70,7 @@ class WorkerSlots:
         return True
 
     def _is_free(self) -> bool:
-        is_time = self._taken == 0 or time.monotonic() - self._changed_at >= self.patience_s
+        is_time = self._taken <= self._at_model or time.monotonic() - self._changed_at >= self.patience_s
         return self._taken < self.count and is_time
 
     def _change(self, by: int) -> None:
@@ -68,11 +80,13 @@ class WorkerSlots:
     @contextmanager
     def holding(self, is_leaving: Callable[[], bool]) -> Iterator[None]:
         """Until it ends, `is_leaving` tells whether the jobs of this thread are to be left."""
-        self._in_flight.is_leaving = is_leaving
+        self._in_flight.is_leaving, self._in_flight.is_read = is_leaving, False
         try:
             yield
         finally:
-            del self._in_flight.is_leaving
+            if self._in_flight.is_read:
+                self._note_read(False)
+            del self._in_flight.is_leaving, self._in_flight.is_read
 
     def is_leaving(self) -> bool:
         """Whether the jobs of this thread are to be left."""

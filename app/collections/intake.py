@@ -24,6 +24,7 @@ from app.types.documents import DocumentKey, Job, JobPriority, Source, SourceFai
 
 Find = Callable[[Path, Iterable[Path]], Iterator[Source | SourceFailure]]  # a folder, and where in it to look
 
+FIRST_SOURCES = 128  # in the first batch, so that a worker begins while others are taken in
 BATCH_SOURCES = 500
 BATCH_BYTES = 64_000_000
 BATCH_S = 1.0
@@ -95,7 +96,7 @@ class Intake:
 def _batches(sources: Iterable[Source | SourceFailure]) -> Iterator[list[Source | SourceFailure]]:
     """Bounded in number, bytes and time: what comes slowly, as pages of the web do, need not wait for more."""
     batch: list[Source | SourceFailure] = []
-    byte_count, until = 0, 0.0
+    byte_count, until, most = 0, 0.0, FIRST_SOURCES
     for source in sources:
         if not batch:
             byte_count, until = 0, time.monotonic() + BATCH_S
@@ -103,9 +104,9 @@ def _batches(sources: Iterable[Source | SourceFailure]) -> Iterator[list[Source 
         if isinstance(source, Source):
             with suppress(OSError):  # told when it is opened
                 byte_count += source.byte_count()
-        if len(batch) == BATCH_SOURCES or byte_count >= BATCH_BYTES or time.monotonic() > until:
+        if len(batch) == most or byte_count >= BATCH_BYTES or time.monotonic() > until:
             yield batch
-            batch = []
+            batch, most = [], BATCH_SOURCES
     if batch:
         yield batch
 

@@ -19,6 +19,7 @@ from app.collections.standing import StandingCompletion
 from app.errors import GircseError, UnavailableError
 from app.ports.parts import Embedder
 from app.runtime.memory import release_memory
+from app.runtime.turns import take_short_turns
 from app.services import Services
 from app.settings import Settings
 from app.wiring.embedding import LocalEmbedder
@@ -39,7 +40,9 @@ _DOCUMENTS_AT_A_TIME = 4  # large ones, or blocks of small ones
 
 
 @contextmanager
-def open_pipeline(services: Services, *, is_stopping: Callable[[], bool]) -> Iterator[IngestPipeline]:
+def open_pipeline(
+    services: Services, *, is_stopping: Callable[[], bool], before_embedding: Callable[[], None] = lambda: None
+) -> Iterator[IngestPipeline]:
     """Its reader, a process of its own, ends with the block."""
 
     settings = services.settings
@@ -56,6 +59,7 @@ def open_pipeline(services: Services, *, is_stopping: Callable[[], bool]) -> Ite
             splitter_for=lambda collection: splitter_of(collection, services.token_counter),
             temporary_folder=settings.home,
             complete=StandingCompletion(services.catalog, services.index, services.embedder),
+            before_embedding=before_embedding,
         )
 
 
@@ -84,11 +88,12 @@ def run_worker(services: Services, stop: threading.Event) -> None:
     def is_stopping() -> bool:
         return stop.is_set() or slots.is_leaving()
 
-    with open_pipeline(services, is_stopping=is_stopping) as pipeline:
+    with open_pipeline(services, is_stopping=is_stopping, before_embedding=slots.note_read) as pipeline:
         if not _model_is_there(services.embedder, stop):
             return
         if isinstance(services.embedder, LocalEmbedder) and services.embedder.is_on_cpu:
             slots.patience_s = _CPU_PATIENCE_S
+            take_short_turns()
         _catch_up(services)
         owner = f"{socket.gethostname()}-{os.getpid()}-{threading.get_ident()}"
         lease = timedelta(seconds=services.settings.lease_s)

@@ -1,4 +1,5 @@
-"""One model behind one scheduler: batches are computed one at a time, and every text gets its answer or its error."""
+"""One model behind one scheduler: every text gets its answer or its error. On a CPU two batches of documents are
+computed at a time."""
 
 from __future__ import annotations
 
@@ -18,6 +19,7 @@ from embedder.engine.errors import NotServingError
 from embedder.engine.limits import Limits
 from embedder.engine.metrics import Metrics
 from embedder.engine.scheduler import Scheduler
+from embedder.engine.streams import Streams, streams_for
 from embedder.engine.work import Answer, Item, Key, Priority, Variant, document_items, query_item
 from embedder.model_thread import model_thread
 from embedder.pooling import check_tolerance
@@ -37,13 +39,22 @@ _log = logging.getLogger(__name__)
 
 
 class Engine:
-    """Computes in the one thread of the process for models. Close it, or use it in a `with`."""
+    """Computes in the one thread of the process for models, documents in a second one, too, where `streams` is 2 (None:
+    where the device gains by it). Close it, or use it in a `with`."""
 
-    def __init__(self, encoder: Encoder, limits: Limits | None = None, *, metrics: Metrics | None = None) -> None:
+    def __init__(
+        self,
+        encoder: Encoder,
+        limits: Limits | None = None,
+        *,
+        metrics: Metrics | None = None,
+        streams: int | None = None,
+    ) -> None:
         self.encoder = encoder
         self.limits = limits or Limits()
         self.metrics = metrics or Metrics()
-        self.scheduler = Scheduler(self.limits)
+        self._streams = Streams(streams or streams_for(encoder.device))
+        self.scheduler = Scheduler(self.limits, streams=self._streams.count)
         self._cache = VectorCache(self.limits.cache_mb) if self.limits.cache_mb > 0 else None
         self._runner = BatchRunner(
             encoder,
@@ -56,9 +67,8 @@ class Engine:
         self._probe_lock = threading.Lock()
         self._probe: Item | None = None
         self._changed = threading.Condition()
-        self._is_computing = False
         self._is_dead = False
-        self._let_in_s = 0.0  # of all batches, spent on queries between the parts of others
+        self._let_in = threading.local()  # seconds of a thread's batches, spent on queries between their parts
         self.metrics.watch(self.scheduler)
         self.metrics.note_alive(True)
 
@@ -160,7 +170,7 @@ class Engine:
         """Computes what waits, for `drain_s` at most."""
         self.drain()
         with self._changed:
-            self._changed.wait_for(lambda: not self._is_computing, self.limits.drain_s)
+            self._changed.wait_for(lambda: not self._streams.busy, self.limits.drain_s)
         _fail(self.scheduler.drop_all(_STOPPED), NotServingError(_STOPPED, retry_after_s=5))
         self.metrics.note_alive(False)
 
@@ -197,34 +207,45 @@ class Engine:
 
     def _start(self) -> None:
         with self._changed:
-            if self._is_computing or self._is_dead:
+            if self._is_dead:
                 return
-            self._is_computing = True
-        self._continue()
+            begun = [
+                stream
+                for stream in range(self._streams.count)
+                if self._has_work(stream) and self._streams.begin(stream)
+            ]
+        for stream in begun:
+            self._continue(stream)
 
-    def _continue(self) -> None:
+    def _has_work(self, stream: int) -> bool:
+        return self.scheduler.depth(Priority.DOCUMENT) > 0 if stream else self.scheduler.has_waiting
+
+    def _continue(self, stream: int) -> None:
         """Batch by batch, so that others may compute in the thread between two of them."""
         try:
-            model_thread().submit(self._compute_next)
+            model_thread(stream).submit(self._compute_next, stream)
         except RuntimeError as error:  # the interpreter is shutting down
             self._die(error, [])
 
-    def _compute_next(self) -> None:
+    def _compute_next(self, stream: int) -> None:
         batch: list[Item] = []
         try:
-            batch, late = self.scheduler.take()
+            batch, late = self.scheduler.take(documents_only=stream > 0)
             _fail(late, late_error())
             if batch:
+                with self._changed:
+                    self._streams.take_cores(stream, is_shared=batch[0].priority is Priority.DOCUMENT)
                 self._compute(batch)
         except BaseException as error:  # noqa: BLE001 - whatever stopped it, those who wait must hear of it
             self._die(error, batch)
             return
         with self._changed:
-            self._is_computing = self.scheduler.has_waiting
+            is_done = not self._has_work(stream)
+            if is_done:
+                self._streams.end(stream)
             self._changed.notify_all()
-            is_done = not self._is_computing
         if not is_done:
-            self._continue()
+            self._continue(stream)
 
     def _compute(self, batch: list[Item]) -> None:
         started = self._clock()
@@ -232,8 +253,8 @@ class Engine:
         self.scheduler.note_done(batch, self._clock() - started)
 
     def _clock(self) -> float:
-        """Seconds, without those of queries that were let in between the parts of a batch."""
-        return time.monotonic() - self._let_in_s
+        """Seconds, without those of queries that this thread let in between the parts of a batch."""
+        return time.monotonic() - getattr(self._let_in, "seconds", 0.0)
 
     def _let_queries_in(self) -> None:
         """One batch of them at most, so that documents make progress however many queries come."""
@@ -246,7 +267,7 @@ class Engine:
                 except BaseException as error:
                     self._die(error, batch)
                     raise
-                self._let_in_s += time.monotonic() - started
+                self._let_in.seconds = getattr(self._let_in, "seconds", 0.0) + time.monotonic() - started
 
     def _die(self, error: BaseException, batch: Sequence[Item]) -> None:
         error_id = uuid.uuid4().hex[:12]
@@ -256,7 +277,7 @@ class Engine:
         dead = NotServingError(f"{_DEAD} (error {error_id})", retry_after_s=5)
         _fail([*batch, *self.scheduler.drop_all(_DEAD)], dead)
         with self._changed:
-            self._is_computing = False
+            self._streams.busy.clear()
             self._changed.notify_all()
 
     def _note_batch(self, batch: Sequence[Item]) -> None:

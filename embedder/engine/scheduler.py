@@ -20,6 +20,7 @@ from embedder.engine.work import Item, Key, Priority
 
 # Whatever they take: on a slow machine smaller batches cost more per text and let a query in hardly sooner.
 _LEAST_DOCUMENTS = 16
+_LEAST_SHARE = 8  # of the last documents, which are shared out among the threads
 _QUIET_S = 10.0  # so long after the last query, batches of documents are as large as they may be
 _QUERY_BATCHES = 8  # after so many a batch of documents is computed, so that ingestion makes progress
 _GROWTH = 1.02  # per batch, after batches had to shrink: other programs may have taken the memory for a while
@@ -53,8 +54,11 @@ class _Queue:
 
 
 class Scheduler:
-    def __init__(self, limits: Limits) -> None:
+    """`streams`: how many batches of documents are computed side by side."""
+
+    def __init__(self, limits: Limits, *, streams: int = 1) -> None:
         self._limits = limits
+        self._streams = streams
         self._lock = threading.RLock()
         self._queues = {priority: _Queue() for priority in Priority}
         self._in_flight: dict[Key, Item] = {}  # waiting or being computed
@@ -110,16 +114,16 @@ class Scheduler:
                 if item.waiting <= 0:
                     self._remove(item)
 
-    def take(self) -> tuple[list[Item], list[Item]]:
+    def take(self, *, documents_only: bool = False) -> tuple[list[Item], list[Item]]:
         """The next batch, and those that waited too long; two empty lists when nothing waits."""
         with self._lock:
             now = time.monotonic()
             late = [item for queue in self._queues.values() for item in queue.items if item.deadline < now]
             for item in late:
                 self._remove(item)
-            if not self.has_waiting:
+            if not (self._queues[Priority.DOCUMENT].items if documents_only else self.has_waiting):
                 return [], late
-            batch = self._next_batch()
+            batch = self._next_batch(documents_only=documents_only)
             for item in batch:
                 self._remove(item, is_computed=True)
                 item.taken_at = now
@@ -263,7 +267,9 @@ class Scheduler:
     def _seconds_before(self, priority: Priority) -> float:
         """Until the model has computed what comes before a new text of the class."""
         seconds = self._busy_s() + self._queues[Priority.QUERY].seconds
-        return seconds if priority is Priority.QUERY else seconds + self._queues[Priority.DOCUMENT].seconds
+        if priority is Priority.QUERY:
+            return seconds
+        return seconds + self._queues[Priority.DOCUMENT].seconds / self._streams
 
     def _insert(self, item: Item) -> None:
         self._queues[item.priority].add(item)
@@ -285,10 +291,10 @@ class Scheduler:
             item.priority = priority
             self._queues[priority].add(item)
 
-    def _next_batch(self) -> list[Item]:
+    def _next_batch(self, *, documents_only: bool) -> list[Item]:
         priority = next(each for each in Priority if self._queues[each].items)
         are_documents_due = self._query_batches >= _QUERY_BATCHES and self._queues[Priority.DOCUMENT].items
-        if priority is Priority.QUERY and are_documents_due:
+        if documents_only or (priority is Priority.QUERY and are_documents_due):
             priority = Priority.DOCUMENT
         self._query_batches = 0 if priority is Priority.DOCUMENT else self._query_batches + 1
         queue = self._queues[priority]
@@ -307,8 +313,9 @@ class Scheduler:
         """
         is_document = head.priority is Priority.DOCUMENT
         fitting = (item for item in queue.items if item is head or _fits(item.key, head.key))
+        share = max(_LEAST_SHARE, math.ceil(len(queue.items) / self._streams)) if is_document else len(queue.items)
         return heapq.nsmallest(
-            self._limits.batch_texts,
+            min(self._limits.batch_texts, share),
             fitting,
             key=lambda item: (item is not head, is_document and abs(item.tokens - head.tokens)),
         )

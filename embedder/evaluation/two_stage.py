@@ -74,7 +74,7 @@ class TransformersGenerator:
         fingerprint: str,
         chat: Any = None,  # transformers' tokenizer, whose chat template is taken
         max_tokens: int = MAX_TOKENS,
-        batch_size: int = 64,
+        batch_size: int = 16,
     ) -> None:
         self.name = name
         self.fingerprint = f"{fingerprint}, {max_tokens} tokens"

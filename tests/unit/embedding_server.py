@@ -56,7 +56,7 @@ class WatchedEncoder:
 class WatchedServer:
     def __init__(self, encoder: Encoder, limits: Limits) -> None:
         self.encoder = WatchedEncoder(encoder)
-        self.engine = Engine(self.encoder, limits)  # type: ignore[arg-type]
+        self.engine = Engine(self.encoder, limits, streams=1)  # type: ignore[arg-type]
         self.source = EngineSource(self.engine)
 
     def close(self) -> None:

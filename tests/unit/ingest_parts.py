@@ -58,7 +58,12 @@ class IngestParts:
         self.catalog.create_collection(collection)
 
     def pipeline(
-        self, embedder: Embedder | None = None, *, batch_size: int = 2, read: Reader = read_file
+        self,
+        embedder: Embedder | None = None,
+        *,
+        batch_size: int = 2,
+        read: Reader = read_file,
+        before_embedding: Callable[[], None] = lambda: None,
     ) -> IngestPipeline:
         embedder = embedder or ToyEmbedder()
         return IngestPipeline(
@@ -71,6 +76,7 @@ class IngestParts:
             splitter_for=lambda _: split_paragraphs,
             batch_size=batch_size,
             block_batch_size=64,
+            before_embedding=before_embedding,
         )
 
     def submit(

@@ -189,7 +189,7 @@ def test_a_book_that_nobody_waits_for_ends_between_two_batches(
 def test_a_query_and_highlights_wait_for_one_batch_of_documents_at_most(tmp_path: Path) -> None:
     encoder = WatchedEncoder(family_encoder(save_tiny_model(tmp_path / "tiny", "qwen2")))
     limits = Limits(batch_texts=4, batch_s=1e6)
-    with Engine(encoder, limits) as engine, ThreadPoolExecutor(3) as pool:  # type: ignore[arg-type]
+    with Engine(encoder, limits, streams=1) as engine, ThreadPoolExecutor(3) as pool:  # type: ignore[arg-type]
         local = EngineEmbedder(engine)
         encoder.unblocked.clear()
         book = [f"page {number}" for number in range(16)]
@@ -211,7 +211,7 @@ def test_joint_vectors_of_a_real_decoder_are_those_of_single_calls(tmp_path: Pat
     encoder = family_encoder(save_tiny_model(tmp_path / "tiny", "qwen2"))
     requests = [["A short text."], ["A text that is a good deal longer than the other one. " * 5], ["One.", "Two."]]
     watched = WatchedEncoder(encoder)
-    with Engine(watched) as engine, ThreadPoolExecutor(4) as pool:  # type: ignore[arg-type]
+    with Engine(watched, streams=1) as engine, ThreadPoolExecutor(4) as pool:  # type: ignore[arg-type]
         ingesting = EngineEmbedder(engine).for_ingestion(lambda: False)
         watched.unblocked.clear()
         held = pool.submit(ingesting.embed_documents, ["held up"], instruction="", steps=1)

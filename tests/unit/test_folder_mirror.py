@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from app.collections.intake import BATCH_SOURCES, FolderMirror, Intake, documents_below, is_gone
+from app.collections.intake import BATCH_SOURCES, FIRST_SOURCES, FolderMirror, Intake, documents_below, is_gone
 from app.errors import ConflictError
 from app.testing import text_source
 from app.types.documents import DocumentKey, Source, SourceFailure
@@ -220,6 +220,15 @@ def test_source_that_cannot_be_kept_is_an_error(toy_services, tmp_path: Path) ->
         (error,) = intake.add_all([source])
         assert isinstance(error, SourceFailure)
         assert reason in error.reason
+
+
+def test_work_begins_while_more_is_taken_in(toy_services) -> None:
+    library, catalog = toy_services.services.library, toy_services.services.catalog
+    library.ensure_collection("library")
+    sources = (Source(f"{n}", f"text://{n}", "text/plain", data=b"Text %d." % n) for n in range(FIRST_SOURCES + 1))
+    next(Intake(library, "library").add_all(sources))
+    assert len(catalog.jobs(limit=1000)) == FIRST_SOURCES
+    assert len(list(sources)) == 1
 
 
 def test_one_bad_source_does_not_spoil_its_batch(toy_services, tmp_path: Path) -> None:

@@ -49,10 +49,20 @@ def test_no_two_owners_have_one_block() -> None:
     assert len({pointer for _, pointer in found}) == 8
 
 
+def test_two_runs_that_go_on_at_the_same_time_have_a_block_each() -> None:
+    spare, owners = SpareMemory(), [Owner() for _ in range(3)]
+    first = {spare.take((1000,), torch.float32, owner=each).data_ptr() for each in owners}
+    del owners
+    gc.collect()
+    later = [Owner() for _ in range(2)]
+    assert {spare.take((1000,), torch.float32, owner=each).data_ptr() for each in later} < first
+    assert not spare._blocks  # the third is not kept
+
+
 def test_too_large_a_block_goes_back_to_the_system() -> None:
     spare = SpareMemory()
     spare.take((MOST_BYTES + 1,), torch.uint8, owner=Owner())
-    assert spare._block is None
+    assert not spare._blocks
 
 
 @pytest.mark.parametrize("family", ["llama", "qwen3"])
@@ -62,8 +72,7 @@ def test_what_a_run_left_there_changes_no_vector(tmp_path: Path, family: str) ->
     fresh = encoder.encode_queries(texts, steps=3)
     decoder = encoder._backbone.decoder
     assert decoder is not None
-    block = decoder._spare._block
-    assert block is not None
+    (block,) = decoder._spare._blocks
     block.view(torch.float32)[:] = torch.nan  # as bad as memory can be
     np.testing.assert_array_equal(encoder.encode_queries(texts, steps=3), fresh)
 
@@ -73,13 +82,13 @@ def test_what_no_run_uses_is_let_go_of_when_asked() -> None:
     kept.take((1000,), torch.float32, owner=Owner())
     block = used.take((1000,), torch.float32, owner=owner)
     gc.collect()
-    assert kept._block is not None
+    assert kept._blocks
     release_spare_memory()
-    assert kept._block is None
+    assert not kept._blocks
     block.fill_(1.0)  # a run goes on with what it has
     del owner
     gc.collect()
-    assert used._block is not None
+    assert used._blocks
 
 
 def test_a_worker_that_rests_keeps_no_memory_for_batches() -> None:
@@ -89,6 +98,6 @@ def test_a_worker_that_rests_keeps_no_memory_for_batches() -> None:
         base = embedder.engine.encoder._backbone.base
         assert base is not None
         assert base.decoder is not None
-        assert base.decoder._spare._block is not None
+        assert base.decoder._spare._blocks
         _release_memory(SimpleNamespace(embedder=embedder))
-        assert base.decoder._spare._block is None
+        assert not base.decoder._spare._blocks

@@ -196,7 +196,7 @@ def test_a_suspect_that_waits_to_be_alone_keeps_its_lease(parts: IngestParts) ->
     assert [job.attempts for job in parts.catalog.jobs() if job.attempts != 1] == [3]
 
 
-def test_with_patience_another_slot_opens_only_beside_one_that_takes_long() -> None:
+def test_with_patience_another_slot_opens_only_beside_one_that_is_long_in_reading() -> None:
     slots = WorkerSlots(3, patience_s=0.3)
     assert slots.take(timeout_s=0)
     assert not slots.take(timeout_s=0)
@@ -206,3 +206,37 @@ def test_with_patience_another_slot_opens_only_beside_one_that_takes_long() -> N
     assert not slots.take(timeout_s=0.1)
     slots.give_back()
     assert slots.take(timeout_s=0)  # nothing is at work
+
+
+def test_another_slot_opens_beside_jobs_that_have_been_read() -> None:
+    slots = WorkerSlots(3, patience_s=60)
+    assert slots.take(timeout_s=0)
+    with slots.holding(lambda: False):
+        assert not slots.take(timeout_s=0)
+        slots.note_read()
+        slots.note_read()  # with each batch of a long document
+        assert slots.take(timeout_s=0)
+        assert not slots.take(timeout_s=0)  # the second one is being read
+    slots.give_back()
+    assert not slots.take(timeout_s=0)
+    slots.give_back()
+    assert slots.take(timeout_s=0)
+
+
+def test_the_next_documents_are_read_while_the_model_has_those_before(parts: IngestParts) -> None:
+    submit_all(parts, *(f"Text {number}." for number in range(4)))
+    stop, slots = threading.Event(), WorkerSlots(2, patience_s=60)
+    both = threading.Barrier(2)
+
+    class Meeting(ToyEmbedder):
+        def embed_documents(self, texts: Sequence[str], *, instruction: str, steps: int) -> list[list[float]]:
+            both.wait(20)
+            return super().embed_documents(texts, instruction=instruction, steps=steps)
+
+    pipeline = parts.pipeline(Meeting(), before_embedding=slots.note_read)
+    worker = Worker(catalog=parts.catalog, pipeline=pipeline, owner="test", poll_s=0.05, slots=slots, block=2)
+    thread = threading.Thread(target=worker.run, args=(stop,))
+    thread.start()
+    wait_for(lambda: parts.catalog.job_counts()[JobState.DONE] == 4)
+    stop.set()
+    thread.join()

@@ -56,5 +56,5 @@ class EngineEmbedder(LocalEmbedder):
 def toy_engine(toy: ToyEmbedder, *, batch_texts: int = 32) -> Iterator[tuple[EngineEmbedder, ToyEncoder]]:
     encoder = ToyEncoder(toy)
     limits = Limits(batch_texts=batch_texts, batch_s=1e6, cache_mb=0, drain_s=0.1)
-    with Engine(encoder, limits) as engine:  # type: ignore[arg-type]
+    with Engine(encoder, limits, streams=1) as engine:  # type: ignore[arg-type]
         yield EngineEmbedder(engine), encoder
