@@ -47,7 +47,7 @@ from embedder import GircseEmbeddings
 SAMPLE = Path(__file__).parents[1] / "sample" / "library.jsonl"
 COLLECTION = "benchmark"
 STEPS = 5
-_POLL_S = 0.1
+_POLL_S = 0.02  # what a run takes on top of its work, at most
 _OPEN = (JobState.QUEUED, JobState.RUNNING, JobState.FAILED)
 
 # Gets ready what works off the queue while its block is open. What it gives is called as soon as the queue is filled.

@@ -33,12 +33,17 @@ def on_model_thread(
         raise
 
 
-def model_thread(number: int = 0) -> ThreadPoolExecutor:
-    """It runs one call after the other. A thread of another number is for those who share out the cores."""
-    return _thread_of(os.getpid(), number)
+def model_thread() -> ThreadPoolExecutor:
+    """It runs one call after the other."""
+    return _thread_of(os.getpid())
+
+
+def second_model_thread() -> ThreadPoolExecutor:
+    """A new one, for those who share out the cores."""
+    return ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"{_NAME}-2")
 
 
 @cache
-def _thread_of(process: int, number: int) -> ThreadPoolExecutor:
-    """A fork takes no threads along, so a child has its own."""
-    return ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"{_NAME}-{number}")
+def _thread_of(process: int) -> ThreadPoolExecutor:
+    """A fork takes no threads along, so a child has one of its own."""
+    return ThreadPoolExecutor(max_workers=1, thread_name_prefix=_NAME)

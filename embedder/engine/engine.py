@@ -21,7 +21,6 @@ from embedder.engine.metrics import Metrics
 from embedder.engine.scheduler import Scheduler
 from embedder.engine.streams import Streams, streams_for
 from embedder.engine.work import Answer, Item, Key, Priority, Variant, document_items, query_item
-from embedder.model_thread import model_thread
 from embedder.pooling import check_tolerance
 from embedder.refinement import Refinement
 from embedder.spare_memory import release_spare_memory
@@ -160,6 +159,8 @@ class Engine:
 
     def release_spare_memory(self) -> None:
         """What models keep for their next batch, which is large after large ones."""
+        with self._changed:
+            self._streams.release()
         release_spare_memory()
 
     def drain(self) -> None:
@@ -171,6 +172,7 @@ class Engine:
         self.drain()
         with self._changed:
             self._changed.wait_for(lambda: not self._streams.busy, self.limits.drain_s)
+            self._streams.release()
         _fail(self.scheduler.drop_all(_STOPPED), NotServingError(_STOPPED, retry_after_s=5))
         self.metrics.note_alive(False)
 
@@ -223,7 +225,7 @@ class Engine:
     def _continue(self, stream: int) -> None:
         """Batch by batch, so that others may compute in the thread between two of them."""
         try:
-            model_thread(stream).submit(self._compute_next, stream)
+            self._streams.submit(stream, self._compute_next)
         except RuntimeError as error:  # the interpreter is shutting down
             self._die(error, [])
 

@@ -7,11 +7,13 @@ and a batch takes ten times as long. Batches that know nothing of each other los
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import torch
 
-from embedder.model_thread import model_thread
+from embedder.model_thread import model_thread, second_model_thread
 
 _MOST = 2  # each holds a batch in memory
 
@@ -22,11 +24,13 @@ def streams_for(device: str) -> int:
 
 
 class Streams:
-    """Numbers of threads: 0 is that of the process for models. To be called under a lock of the owner."""
+    """By their numbers: 0 is the thread of the process for models. To be called under a lock of the owner, but for
+    `submit`, which belongs to who has begun the stream."""
 
     def __init__(self, count: int) -> None:
         self.count = count
         self.busy: set[int] = set()
+        self._second: ThreadPoolExecutor | None = None
         self._cores = torch.get_num_threads()
 
     def begin(self, stream: int) -> bool:
@@ -40,6 +44,18 @@ class Streams:
         if self.count > 1 and not self.busy:
             with suppress(RuntimeError):  # the interpreter is shutting down
                 model_thread().submit(torch.set_num_threads, self._cores)  # for what computes there next
+
+    def submit(self, stream: int, function: Callable[[int], object]) -> None:
+        """Calls `function(stream)` in the stream's thread."""
+        if stream and self._second is None:
+            self._second = second_model_thread()
+        (self._second if stream and self._second else model_thread()).submit(function, stream)
+
+    def release(self) -> None:
+        """Ends the second thread while nothing is computed, and with it what libraries keep for each thread."""
+        if not self.busy and self._second is not None:
+            self._second.shutdown(wait=False)
+            self._second = None
 
     def take_cores(self, stream: int, *, is_shared: bool) -> None:
         """In the thread of the stream, before each batch: a library of products has one number for all threads."""

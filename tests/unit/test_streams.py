@@ -145,3 +145,28 @@ def test_there_are_no_more_of_them_than_cores_and_one_on_a_card() -> None:
     assert streams_for("cuda") == 1
     torch.set_num_threads(1)
     assert streams_for("cpu") == 1
+
+
+def test_the_second_thread_ends_with_what_is_kept_for_it_and_comes_again(engine: Engine, encoder: Encoder) -> None:
+    def second_threads() -> list[str]:
+        return [each.name for each in threading.enumerate() if each.name.startswith("gircse-model-2")]
+
+    before = len(second_threads())
+    texts = [f"text {number}" for number in range(8)]
+    for _ in range(2):
+        found = embed(engine, *texts)
+        np.testing.assert_allclose(found, encoder.encode_documents(texts, instruction="", steps=1), atol=1e-5)
+        assert len(second_threads()) == before + 1
+        wait_for(lambda: not engine._streams.busy)
+        engine.release_spare_memory()
+        wait_for(lambda: len(second_threads()) == before)
+
+
+def test_a_thread_with_a_batch_is_not_ended(engine: Engine, watched: WatchedEncoder) -> None:
+    watched.unblocked.clear()
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(embed, engine, *(f"text {number}" for number in range(8)))
+        wait_for(lambda: len(watched.batches) == 2)
+        engine.release_spare_memory()
+        watched.unblocked.set()
+        assert waiting.result(PATIENT_S).shape[0] == 8
