@@ -25,7 +25,7 @@ from app.commands.announcing_server import AnnouncingServer
 from app.commands.composition import open_services, wiring
 from app.commands.service import digests
 from app.errors import ConflictError, DamagedCatalogError, InputError, UnavailableError
-from app.runtime.memory import share_heaps
+from app.runtime.memory import limit_memory
 from app.runtime.metrics_server import serving_metrics
 from app.runtime.service_socket import open_service_socket
 from app.runtime.worker_lock import WorkerLock
@@ -56,7 +56,7 @@ def up(
     Example: gircse up --sample --open
     """
     settings = load_settings(model=model, host=host, port=port)
-    share_heaps()
+    limit_memory()
     exit_on_sigterm()
     with listening_socket(settings) as listener, open_services(settings, needs_model=True) as services:
         if sample:
@@ -70,7 +70,7 @@ def up(
 def serve(model: Model = None, host: Host = None, port: Port = None) -> None:
     """Run API and page without a worker; `gircse worker` beside it does the ingestion."""
     settings = load_settings(model=model, host=host, port=port)
-    share_heaps()
+    limit_memory()
     exit_on_sigterm()
     with listening_socket(settings) as listener, services_once_there(settings) as services:
         _serve(listener, services, open_page=False, is_patient=True)
@@ -79,7 +79,7 @@ def serve(model: Model = None, host: Host = None, port: Port = None) -> None:
 def worker(model: Model = None) -> None:
     """Do the queued ingestion jobs, for ever. Ctrl-C stops after the running step; nothing is lost."""
     settings = load_settings(model=model)
-    share_heaps()
+    limit_memory()
     exit_on_sigterm()
     with (
         services_once_there(settings) as services,

@@ -1,19 +1,25 @@
-"""Keeps a long-lived process small where the C library is glibc, which keeps what a large piece of work has used, in a
-heap for each of its threads."""
+"""Keeps a long-lived process small: glibc keeps what a large piece of work has used, in a heap for each of its threads,
+and oneDNN the code that it made for products of each size."""
 
 from __future__ import annotations
 
 import ctypes
 import gc
+import os
 import sys
 from functools import cache
 
 _M_ARENA_MAX = -8  # of malloc.h
 _HEAPS = 2
+# Read by oneDNN when it first computes. Of the ever other sizes of batches of documents it would keep a thousand;
+# those of queries come again. Figures: docs/benchmarks.md, "Memory".
+_KEPT_SIZES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "128")
 
 
-def share_heaps() -> None:
-    """To be called before threads are started: by default there may be eight heaps for each processor."""
+def limit_memory() -> None:
+    """To be called before threads are started and anything is computed: by default there may be eight heaps for each
+    processor. What the environment says of oneDNN stands."""
+    os.environ.setdefault(*_KEPT_SIZES)
     if (library := _glibc()) is not None:
         library.mallopt(_M_ARENA_MAX, _HEAPS)
 

@@ -4,12 +4,15 @@ import subprocess
 import sys
 
 import pytest
+import torch
+
+from embedder.weight_formats import multiplies_bfloat16
 
 # A thousand small blocks between two large ones that are kept: what is freed lies in the middle of the heap.
 _PROGRAM = """
 import sys
 import ctypes, threading
-from app.runtime.memory import release_memory, share_heaps
+from app.runtime.memory import release_memory, limit_memory
 
 def own():
     lines = open("/proc/self/status").read().splitlines()
@@ -23,9 +26,18 @@ if sys.argv[1] == "release":
     before = own()
     release_memory()
     print(full, before, own())
+elif sys.argv[1].startswith("sizes"):
+    import torch
+    if sys.argv[1] == "sizes, few":
+        limit_memory()
+    weight = torch.ones(64, 64, dtype=torch.bfloat16)
+    for rows in range(1, 601):
+        torch.nn.functional.linear(torch.ones(rows, 64, dtype=torch.bfloat16), weight)
+    release_memory()
+    print(own())
 else:
     if sys.argv[1] == "shared":
-        share_heaps()
+        limit_memory()
     barrier = threading.Barrier(12)
     libc = ctypes.CDLL(None)
     libc.malloc.restype = ctypes.c_void_p
@@ -56,3 +68,13 @@ def test_what_was_freed_goes_back_to_the_system() -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="the C library is not glibc")
 def test_threads_share_few_heaps() -> None:
     assert said_by("shared")[0] <= 2 < said_by("own")[0]
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux" or not torch.backends.mkldnn.is_available(), reason="bfloat16 is not multiplied by oneDNN"
+)
+def test_products_of_few_sizes_are_kept() -> None:
+    (few,), (many,) = said_by("sizes, few"), said_by("sizes")
+    if many < few + 10_000 and not multiplies_bfloat16():
+        pytest.skip("this processor's products of bfloat16 keep nothing")
+    assert few < many - 50_000
