@@ -22,7 +22,6 @@ from matplotlib import pyplot as plt
 from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
 
 _SMALL_MS = 1.0
-_COLOURS, _SHAPES, _LEGEND_ROWS = 10, "os^Dv", 18
 _Key = tuple[str, str, str]  # measure, metric, condition
 _Figures = dict[_Key, dict[str, np.ndarray]]  # system -> replicates, the first the figure itself
 _Seeds = dict[_Key, dict[str, list[float]]]
@@ -66,7 +65,7 @@ def write_comparison(results: Mapping[str, Any], page: Path, *, against: str | N
     picture = page.with_suffix(".png")
     page.parent.mkdir(parents=True, exist_ok=True)
     _plot(figures, names, costs, picture)
-    parts.append(f"![Quality against cost]({picture.name})\n")
+    parts.append(f"![Quality beside cost]({picture.name})\n")
     page.write_text("\n".join(parts), encoding="utf-8")
     return page
 
@@ -165,25 +164,28 @@ def _cost(cost: Mapping[str, float]) -> float:
 
 
 def _plot(figures: _Figures, names: Sequence[str], costs: Mapping[str, Any], picture: Path) -> None:
-    """One panel for every measure without instruction, or for the first ones where none is."""
+    """A line for every system; a panel for every measure without instruction, or for the first ones where none is, and
+    one for the cost."""
     whole = _whole(figures)
     chosen = [key for key in whole if key[2] == NO_INSTRUCTION][:4] or whole[:4]
-    drawn, panels = plt.subplots(1, len(chosen), figsize=(5 * len(chosen), 4), squeeze=False, layout="constrained")
-    for panel, key in zip(panels[0], chosen, strict=True):
-        for at, name in enumerate(names):
-            if name in figures[key] and costs[name]["texts"]:
-                found = estimate(figures[key][name])
-                bars = [[found.value - found.low], [found.high - found.value]]
-                shape = _SHAPES[at // _COLOURS % len(_SHAPES)]  # colours alone tell ten systems apart
-                panel.errorbar(
-                    _cost(costs[name]), found.value, bars, fmt=f"{shape}C{at % _COLOURS}", capsize=3, label=name
-                )
-        panel.set(xlabel="processor time per text, ms", ylabel=f"{key[0]}, {key[1]}", xscale="log")
-        panel.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        panel.xaxis.set_major_formatter(ScalarFormatter())
-        panel.xaxis.set_minor_formatter(NullFormatter())
+    size = (3 + 3 * (len(chosen) + 1), 1 + 0.24 * len(names))
+    drawn, panels = plt.subplots(1, len(chosen) + 1, figsize=size, sharey=True, squeeze=False, layout="constrained")
+    for panel, key in zip(panels[0], chosen, strict=False):
+        rows = [row for row, name in enumerate(names) if name in figures[key]]
+        found = [estimate(figures[key][names[row]]) for row in rows]
+        values = [each.value for each in found]
+        bars = [[each.value - each.low for each in found], [each.high - each.value for each in found]]
+        panel.errorbar(values, rows, xerr=bars, fmt="o", capsize=2)
+        panel.set_xlabel(f"{key[0]}, {key[1]}", loc="right")
+    rows = [row for row, name in enumerate(names) if costs[name]["texts"]]
+    panels[0][-1].plot([_cost(costs[names[row]]) for row in rows], rows, "s", color="C1")
+    panels[0][-1].set(xlabel="processor time per text, ms", xscale="log")
+    panels[0][-1].xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    panels[0][-1].xaxis.set_major_formatter(ScalarFormatter())
+    panels[0][-1].xaxis.set_minor_formatter(NullFormatter())
+    panels[0][0].set_yticks(range(len(names)), names)
+    panels[0][0].invert_yaxis()
+    for panel in panels[0]:
         panel.grid(alpha=0.3)
-    told = panels[0][0].get_legend_handles_labels()
-    drawn.legend(*told, loc="outside right center", frameon=False, ncols=1 + len(told[1]) // _LEGEND_ROWS)
     drawn.savefig(picture, dpi=100)
     plt.close(drawn)
