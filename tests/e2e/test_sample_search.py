@@ -223,7 +223,9 @@ def test_the_first_sight_shows_one_query_through_two_lenses(window: BrowserConte
         query = page.locator(".worked-example h2 q").inner_text()
         for place, lens in enumerate(("Same place", "Same topic")):
             asked = {"query": query, "collection": "sample", "lens": lens, "limit": 3}
-            answer = sample_server.ask("/api/v1/search", asked).body
+            said = sample_server.ask("/api/v1/search", asked)
+            assert said.status == 200, said.body
+            answer = said.body
             titles = [shorten(hit["document"]["title"], 72) for hit in answer["hits"]]
             assert shown[3 * place :][:3] == titles
             # What is shown where nothing is there yet is what is found here (`make tour`).
