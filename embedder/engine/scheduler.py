@@ -62,8 +62,7 @@ class Scheduler:
         self._lock = threading.RLock()
         self._queues = {priority: _Queue() for priority in Priority}
         self._in_flight: dict[Key, Item] = {}  # waiting or being computed
-        self._busy_until: float | None = None  # as expected; None while nothing is computed
-        self._busy_with = Priority.PROBE
+        self._busy: dict[int, tuple[Priority, float]] = {}  # thread -> what it computes, and until when as expected
         self._last_query_at = -math.inf
         self._query_batches = 0  # since the last one of documents
         self._closed: str | None = None
@@ -127,9 +126,8 @@ class Scheduler:
             for item in batch:
                 self._remove(item, is_computed=True)
                 item.taken_at = now
-            self._busy_with = batch[0].priority
-            cost = sum(item.cost for item in batch)
-            self._busy_until = now + self._queues[self._busy_with].latency.seconds_for(cost)
+            priority, cost = batch[0].priority, sum(item.cost for item in batch)
+            self._busy[threading.get_ident()] = priority, now + self._queues[priority].latency.seconds_for(cost)
             return batch, late
 
     @contextmanager
@@ -139,22 +137,23 @@ class Scheduler:
         After _QUERY_BATCHES of queries no more until the documents are done.
         """
         with self._lock:
-            documents_until, documents_with = self._busy_until, self._busy_with
+            documents = self._busy.get(threading.get_ident())
             are_queries_due = self._query_batches < _QUERY_BATCHES and self.depth(Priority.QUERY) > 0
             is_urgent = are_queries_due or self.depth(Priority.PROBE) > 0
             taken = self.take() if is_urgent else ([], [])
         yield taken
         with self._lock:
-            self._busy_until, self._busy_with = documents_until, documents_with
+            if documents is not None:
+                self._busy[threading.get_ident()] = documents
 
     def note_computed(self) -> None:
         """Before the answers are given: a client that has one may ask again at once, and is then first."""
         with self._lock:
-            self._busy_until = None
+            self._busy.pop(threading.get_ident(), None)
 
     def note_done(self, batch: Sequence[Item], seconds: float) -> None:
         with self._lock:
-            self._busy_until = None
+            self._busy.pop(threading.get_ident(), None)
             self._batch_tokens = min(self._batch_tokens * _GROWTH, float(self._limits.batch_tokens))
             self._queues[batch[0].priority].latency.learn(sum(item.cost for item in batch), seconds)
             for item in batch:
@@ -242,12 +241,13 @@ class Scheduler:
     def _check_wait(self, priority: Priority, *, cost: int) -> None:
         """Raises where the answer would come too late. A request that finds the model free is never refused."""
         before_s = self._seconds_before(priority)
-        if self._busy_until is None and not self.has_waiting:
+        if not self._busy and not self.has_waiting:
             return
         queue = self._queues[priority]
         if priority is Priority.QUERY:
             # A batch of documents that is being computed is no sign of too many queries.
-            busy_s = 0.0 if self._busy_with is Priority.DOCUMENT else self._busy_s()
+            has_documents = any(busy is Priority.DOCUMENT for busy, _ in self._busy.values())
+            busy_s = 0.0 if has_documents else self._busy_s()
             expected_s = busy_s + queue.latency.seconds_for(queue.cost + cost)
             most_s = max(self._limits.query_wait_s, _LONE_FACTOR * queue.latency.seconds_for(cost))
         else:
@@ -260,9 +260,10 @@ class Scheduler:
             )
 
     def _busy_s(self) -> float:
-        if self._busy_until is None:
-            return 0.0
-        return abs(self._busy_until - time.monotonic())  # late by so much, it may well take as much again
+        """Until the first thread is expected to be done."""
+        now = time.monotonic()
+        # Late by so much, it may well take as much again.
+        return min((abs(until - now) for _, until in self._busy.values()), default=0.0)
 
     def _seconds_before(self, priority: Priority) -> float:
         """Until the model has computed what comes before a new text of the class."""

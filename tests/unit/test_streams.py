@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 
@@ -170,3 +171,26 @@ def test_a_thread_with_a_batch_is_not_ended(engine: Engine, watched: WatchedEnco
         engine.release_spare_memory()
         watched.unblocked.set()
         assert waiting.result(PATIENT_S).shape[0] == 8
+
+
+def test_a_query_that_another_thread_has_computed_does_not_count_as_late(encoder: Encoder) -> None:
+    """A thread that lets queries in between the parts of its documents knows nothing of the other thread's."""
+    scheduler = Scheduler(Limits(query_wait_s=0.01), streams=2)
+
+    def ask(text: str) -> None:
+        scheduler.submit(items_of(encoder, text, priority=Priority.QUERY))
+
+    with ThreadPoolExecutor(1) as other:
+        scheduler.submit(items_of(encoder, "a document"), may_refuse=False)
+        documents, _ = scheduler.take(documents_only=True)
+        ask("one")
+        query, _ = other.submit(scheduler.take).result()
+        with scheduler.interruption():
+            other.submit(scheduler.note_done, query, 0.001).result()
+        time.sleep(0.2)  # the documents take long
+        ask("two")
+        scheduler.note_done(documents, 0.3)
+    (left, _) = scheduler.take()
+    assert [each.text for each in left] == ["two"]
+    scheduler.note_done(left, 0.001)
+    assert scheduler._busy == {}
