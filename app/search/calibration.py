@@ -118,15 +118,20 @@ class MatchCalibration:
         """
         if not passages:
             return {}
-        points = self._index.retrieve(collection.active_index, list(passages))
-        if not points:
-            return {}
-        cosines = best_cosines(points, np.asarray(vector, dtype=np.float64)[:, None])[:, 0]
+        found, cosines = self._cosines(np.asarray(vector, dtype=np.float64), list(passages), collection)
         scale = self._scale(collection)
         return {
-            point.id: scale.match(float(cosine), shares_words=shares_words(passages[point.id], query))
-            for point, cosine in zip(points, cosines, strict=True)
+            each: scale.match(float(cosine), shares_words=shares_words(passages[each], query))
+            for each, cosine in zip(found, cosines, strict=True)
         }
+
+    def _cosines(self, asked: np.ndarray, ids: Sequence[str], collection: Collection) -> tuple[list[str], np.ndarray]:
+        """Of those of these points that are there, (n,)."""
+        if collection.vectors_per_chunk == 1:  # whose vectors come without payloads
+            found, vectors = self._index.vectors(collection.active_index, ids)
+            return found, vectors @ asked if found else vectors
+        points = self._index.retrieve(collection.active_index, ids)
+        return [point.id for point in points], best_cosines(points, asked[:, None])[:, 0] if points else np.empty(0)
 
     def _scale(self, collection: Collection) -> Scale:
         name = collection.active_index
