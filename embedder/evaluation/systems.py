@@ -38,11 +38,6 @@ class System:
     has_all_steps: bool = False  # a vector for every step, of which the most alike counts
     dimensions: int | None = None  # how many of a vector's first ones are kept (Kusupati et al. 2022)
 
-    @property
-    def is_plain(self) -> bool:
-        """Whether it leaves a model's contract as it is."""
-        return not (self.template or self.attention or self.pooling or self.temperature)
-
     def contract_of(self, contract: Contract) -> Contract:
         """Of a model that is this system: it can be served, and its fingerprint is another."""
         return replace(
@@ -58,6 +53,11 @@ class System:
             temperature=self.temperature or contract.temperature,
             context_encoder=None if self.template else contract.context_encoder,
         )
+
+    def contract_over(self, trained: Contract) -> Contract:
+        """As `contract_of`; a model's own where nothing of it changes, golden vectors and all."""
+        changes = self.template or self.attention or self.pooling or self.temperature
+        return self.contract_of(trained) if changes else trained
 
 
 _HARD = 1e-4  # at which a soft token is one word alone
@@ -197,9 +197,10 @@ def open_trained(
     def load(folder: Path) -> Encoder:
         return load_encoder(str(folder), device=device, dtype=dtype)
 
-    def open_as(folder: Path, system: System, contract: Contract) -> Encoder:
+    @lru_cache(maxsize=1)
+    def open_as(folder: Path, system: System) -> Encoder:
         whole = load(folder)
-        return _encoder_of(system, contract, (whole._backbone, whole._prompts.vocabulary))
+        return _encoder_of(system, system.contract_over(whole.contract), (whole._backbone, whole._prompts.vocabulary))
 
     embedders = []
     for folder in folders:
@@ -215,9 +216,10 @@ def open_trained(
         rows += [(System(f"{size} dimensions", "Kusupati et al. 2022", dimensions=size), most) for size in dimensions]
         for system, count in rows:
             named = replace(system, name=", ".join(part for part in (said.name, "trained", system.name) if part))
-            contract = said if system.is_plain else system.contract_of(said)
-            opened = partial(open_as, folder, named, contract)
-            embedders.append(SystemEmbedder(named, opened, steps=count, fingerprint=contract.fingerprint))
+            opened = partial(open_as, folder, named)
+            embedders.append(
+                SystemEmbedder(named, opened, steps=count, fingerprint=system.contract_over(said).fingerprint)
+            )
     names = [each.name for each in embedders]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise ContractError(f"Two of the trained models are called {twice[0]!r}. Give one of them another name.")
