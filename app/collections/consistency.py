@@ -8,10 +8,11 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from app.collections.garbage import delete_points_of, discard_file, drop_index, remove_unneeded
+from app.collections.library import create_index
 from app.errors import EngineFaultError
 from app.ports.ledger import Ledger
 from app.ports.parts import BlobStore, VectorIndex
@@ -196,9 +197,7 @@ class ConsistencyCheck:
         if building is not None and building.active_index == difference.index:
             collection = building
             self._catalog.forget_indexed(difference.index)
-        self._index.create(
-            difference.index, dimension=collection.dimension, vectors_per_point=collection.vectors_per_chunk
-        )
+        create_index(self._index, replace(collection, active_index=difference.index))
         self._catalog.queue_lens_indexes(collection.name, is_lost=True)
 
 
