@@ -12,7 +12,7 @@ from functools import cache
 _M_ARENA_MAX = -8  # of malloc.h
 _HEAPS = 2
 # Read by oneDNN when it first computes. Of the ever other sizes of batches of documents it would keep a thousand;
-# those of queries come again. Figures: docs/benchmarks.md, "Memory".
+# those of queries come again. Figures: docs/benchmarks.md
 _KEPT_SIZES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "128")
 
 

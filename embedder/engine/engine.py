@@ -37,6 +37,12 @@ _POLL_S = 0.2  # how often a waiting thread asks whether it is to leave
 _log = logging.getLogger(__name__)
 
 
+class _LetIn(threading.local):
+    """Of each thread: what its batches of documents have spent on queries between their parts."""
+
+    seconds = 0.0
+
+
 class Engine:
     """Computes in the one thread of the process for models, documents in a second one, too, where `streams` is 2 (None:
     where the device gains by it). Close it, or use it in a `with`."""
@@ -67,7 +73,7 @@ class Engine:
         self._probe: Item | None = None
         self._changed = threading.Condition()
         self._is_dead = False
-        self._let_in = threading.local()  # seconds of a thread's batches, spent on queries between their parts
+        self._let_in = _LetIn()
         self.metrics.watch(self.scheduler)
         self.metrics.note_alive(True)
 
@@ -256,7 +262,7 @@ class Engine:
 
     def _clock(self) -> float:
         """Seconds, without those of queries that this thread let in between the parts of a batch."""
-        return time.monotonic() - getattr(self._let_in, "seconds", 0.0)
+        return time.monotonic() - self._let_in.seconds
 
     def _let_queries_in(self) -> None:
         """One batch of them at most, so that documents make progress however many queries come."""
@@ -269,7 +275,7 @@ class Engine:
                 except BaseException as error:
                     self._die(error, batch)
                     raise
-                self._let_in.seconds = getattr(self._let_in, "seconds", 0.0) + time.monotonic() - started
+                self._let_in.seconds += time.monotonic() - started
 
     def _die(self, error: BaseException, batch: Sequence[Item]) -> None:
         error_id = uuid.uuid4().hex[:12]

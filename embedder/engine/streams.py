@@ -47,9 +47,14 @@ class Streams:
 
     def submit(self, stream: int, function: Callable[[int], object]) -> None:
         """Calls `function(stream)` in the stream's thread."""
-        if stream and self._second is None:
+        self._thread(stream).submit(function, stream)
+
+    def _thread(self, stream: int) -> ThreadPoolExecutor:
+        if stream == 0:
+            return model_thread()
+        if self._second is None:
             self._second = second_model_thread()
-        (self._second if stream and self._second else model_thread()).submit(function, stream)
+        return self._second
 
     def release(self) -> None:
         """Ends the second thread while nothing is computed, and with it what libraries keep for each thread."""
