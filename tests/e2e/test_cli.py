@@ -10,19 +10,17 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import Run, forget_settings, run_command
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import Qwen2Config, Qwen2ForCausalLM
-from typer.testing import CliRunner
 
-from app.cli import app
 from app.edge import EdgeProcess
 
-Run = Callable[..., Any]
 GIRCSE = [sys.executable, "-P", "-c", "from app.cli import main; main()"]
 
 
@@ -53,8 +51,7 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def home(tmp_path: Path, tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The environment of a person with the tiny model and an empty home."""
-    for name in [name for name in os.environ if name.startswith("GIRCSE_")]:
-        monkeypatch.delenv(name)
+    forget_settings(monkeypatch)
     monkeypatch.setenv("GIRCSE_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("GIRCSE_MODEL", str(tiny_model))
     monkeypatch.setenv("NO_PROXY", "*")
@@ -70,11 +67,6 @@ def engine(home: Path) -> Iterator[None]:
 
 @pytest.fixture
 def run(home: Path) -> Run:
-    def run_command(*arguments: str, code: int = 0) -> Any:
-        result = CliRunner().invoke(app, list(arguments))
-        assert result.exit_code == code, (result.output, result.exception)
-        return result
-
     return run_command
 
 

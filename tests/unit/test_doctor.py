@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import torch
+from command_line import forget_settings
 from openid_provider import openid_provider
 from pydantic import SecretStr
 from served import in_thread
@@ -30,8 +31,7 @@ from app.wiring import catalog as catalog_wiring
 
 @pytest.fixture(autouse=True)
 def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in os.environ if name.startswith("GIRCSE_")]:
-        monkeypatch.delenv(name)
+    forget_settings(monkeypatch)
 
 
 @pytest.fixture

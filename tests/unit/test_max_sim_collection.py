@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,11 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 from api_application import api_of
+from command_line import Run, forget_settings, run_command
 from starlette.testclient import TestClient
 from tiny_models import contract, save_tiny_model
-from typer.testing import CliRunner
 
-from app.cli import app
 from app.edge import EdgeProcess
 from app.settings import load_settings
 from app.types.chunk_text import with_context
@@ -26,7 +24,6 @@ from embedder import Encoder, load_encoder
 from embedder.contract import CONTRACT_FILE, Contract, hash_files
 from embedder.evaluation.similarity import scores_of
 
-Run = Callable[..., Any]
 Search = Callable[..., list[dict[str, Any]]]
 
 QUERY, STEPS = "who hunts at night", 3
@@ -63,8 +60,7 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def home(tmp_path: Path, tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name in [name for name in os.environ if name.startswith("GIRCSE_")]:
-        monkeypatch.delenv(name)
+    forget_settings(monkeypatch)
     monkeypatch.setenv("GIRCSE_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("GIRCSE_MODEL", str(tiny_model))
     monkeypatch.setenv("GIRCSE_DTYPE", "float32")
@@ -73,11 +69,6 @@ def home(tmp_path: Path, tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> P
 
 @pytest.fixture
 def run(home: Path) -> Run:
-    def run_command(*arguments: str, code: int = 0) -> Any:
-        result = CliRunner().invoke(app, list(arguments))
-        assert result.exit_code == code, (result.output, result.exception)
-        return result
-
     return run_command
 
 

@@ -6,7 +6,7 @@ import json
 import re
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from importlib.metadata import version
@@ -17,13 +17,12 @@ import httpx
 import pytest
 import uvicorn
 from api_application import api_of
+from command_line import Run, run_command
 from starlette.responses import JSONResponse
 from test_startup import MODEL, PAGE, STORAGE, imported_by
-from typer.testing import CliRunner
 
 from app.access.accounts import Accounts
 from app.access.logins import Logins
-from app.cli import app as command_line
 from app.commands import service as service_module
 from app.commands.announcing_server import AnnouncingServer
 from app.commands.composition import open_catalog
@@ -35,8 +34,6 @@ from app.types.documents import Collection, DocumentState, JobKind, NewDocument
 from embedder.model_info import DEFAULT_MODEL
 
 pytestmark = pytest.mark.skipif(not has_local_sockets(), reason="this system has no sockets in folders")
-
-Run = Callable[..., Any]
 
 
 class TellingServer(AnnouncingServer):
@@ -72,11 +69,6 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.setenv("GIRCSE_HOME", str(tmp_path))
     monkeypatch.setenv("GIRCSE_MODEL", str(tmp_path / "no-model"))  # what loads a model here fails
     monkeypatch.setattr(service_module, "COMPARED", ("database_url",))
-
-    def run_command(*arguments: str, code: int = 0) -> Any:
-        result = CliRunner().invoke(command_line, list(arguments))
-        assert result.exit_code == code, (result.output, result.exception)
-        return result
 
     return run_command
 
