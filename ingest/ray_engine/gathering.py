@@ -1,54 +1,47 @@
-"""Gathers what came back of a document, in any order, until it is whole."""
+"""Gathers what came back of a document until it is whole."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import ExitStack
 
+from app.ports.ledger import IngestedDocument
 from app.types.documents import Chunk, Job
-from ingest.ray_engine.rows import ChunkRow, DocumentRow
+from ingest.ray_engine.results import IndexedChunks, IndexedDocument
 from ingest.spooled_files import SpooledChunks
-
-_BEGUN, _NEARLY = 0.01, 0.99
 
 
 class GatheredDocument:
-    """Rows may come twice, where a task of the cluster was repeated. Close it when the document is recorded."""
+    """Chunks come in their order, but again from the first where a run broke. Close it when it is recorded."""
 
-    def __init__(self, job: Job, byte_count: int) -> None:
+    def __init__(self, job: Job) -> None:
         self.job = job
-        self._byte_count = byte_count
-        self._end = 0  # of the farthest chunk
-        self.found: DocumentRow | None = None
+        self._found: IndexedDocument | None = None
         self._opened = ExitStack()
         self._chunks = self._opened.enter_context(SpooledChunks(job.document_id))
-        self._count = 0  # chunks written so far, without a gap
-        self._ahead: dict[int, Chunk] = {}
+        self._count = 0
 
     @property
     def is_whole(self) -> bool:
-        return self.found is not None and self._count == self.found.chunk_count
+        return self._found is not None
 
-    @property
-    def progress(self) -> float:
-        """About, for a document has as many characters as bytes at most. Never 0, since it is begun."""
-        return max(_BEGUN, min(_NEARLY, self._end / max(1, self._byte_count)))
-
-    @property
-    def chunks(self) -> Iterable[Chunk]:
-        """In their order; can be read as often as is wanted."""
-        return self._chunks
-
-    def add(self, row: ChunkRow | DocumentRow) -> None:
-        if isinstance(row, DocumentRow):
-            self.found = row
+    def add(self, result: IndexedChunks | IndexedDocument) -> None:
+        if isinstance(result, IndexedDocument):
+            self._found = result
             return
-        self._end = max(self._end, row.chunk.end)
-        if row.chunk.ordinal >= self._count:
-            self._ahead[row.chunk.ordinal] = row.chunk
-        while (chunk := self._ahead.pop(self._count, None)) is not None:
-            self._chunks.write(chunk)
-            self._count += 1
+        self._write(result.chunks)
+
+    def _write(self, chunks: Iterable[Chunk]) -> None:
+        for chunk in chunks:
+            if chunk.ordinal == self._count:
+                self._chunks.write(chunk)
+                self._count += 1
+
+    @property
+    def document(self) -> IngestedDocument:
+        """Its chunks can be read, in their order, until it is closed."""
+        assert self._found is not None  # it is whole
+        return IngestedDocument(self._found.title, self._found.metadata, self._chunks)
 
     def close(self) -> None:
         self._opened.close()

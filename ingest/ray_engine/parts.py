@@ -1,62 +1,57 @@
-"""What the engine needs on every node, as protocols. `app/wiring/bulk.py` implements them."""
+"""What the engine needs of a node, and of a cluster, as protocols. `app/wiring/nodes.py` implements the first."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Collection as Container
-from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-import pyarrow as pa
-
 from app.errors import UnavailableError
-from app.ports.parts import BlobStore, Embedder, VectorIndex
-from app.ports.texts import Reader, Splitter
+from app.ports.parts import Embedder
 from app.types.documents import Collection
-from ingest.ray_engine.rows import Work
+from ingest.indexer import DocumentIndexer
+from ingest.ray_engine.results import Result, Work
 
 
 class NodeParts(Protocol):
     """Travels to the nodes as a value. Each part is opened once in a process, when it is first asked for."""
 
-    def blobs(self) -> BlobStore: ...
-    def index(self) -> VectorIndex: ...
+    def prepare_cpu(self, threads: int) -> None:
+        """Before all else, in a process that computes on the CPU with so many threads."""
+        ...
+
     def embedder(self) -> Embedder:
-        """The model, on the device that this process was given."""
+        """On the device that this process was given."""
         ...
 
-    def reader(self) -> Reader: ...
-    def splitter(self, collection: Collection) -> Splitter:
-        """Loads the tokenizer, not the model."""
-        ...
-
-
-class Leases(Protocol):
-    """Asked before each write, from any node."""
-
-    def lost(self, job_ids: Container[str]) -> set[str]:
-        """Those of these jobs for which nothing may be written any more: all of them, when the driver fell silent."""
+    def indexer(self, *, is_leaving: Callable[[], bool], before_embedding: Callable[[], None]) -> DocumentIndexer:
+        """`is_leaving` is asked, in the thread that indexes, by what waits for something."""
         ...
 
 
 class Run(Protocol):
-    """One pass of a shard through read, split, embed and write."""
+    """One pass over the documents of a shard."""
 
-    def tables(self) -> Iterator[pa.Table]:
-        """Rows of what was written, in any order. Raises GircseError, and BrokenRunError."""
+    def results(self) -> Iterator[Sequence[Result]]:
+        """Of each document its results in their order. Empty ones while nothing comes back, so that a stop is seen.
+
+        Raises GircseError, and BrokenRunError.
+        """
         ...
 
-    def require_whole(self) -> None:
-        """Raises BrokenRunError when a node is gone: what it held may never be given to another one."""
+    def renew(self, lost: Container[str], *, seconds: float) -> Mapping[str, float]:
+        """From now on nothing is written for the jobs that are lost, and in so many seconds for none.
+
+        The progress, 0 to 1, of those that are worked on, by the id of the job.
+        """
         ...
 
-    def renew(self, lost: Container[str], *, seconds: float) -> None:
-        """From now on nothing is written for the jobs that are lost, and in so many seconds for none."""
+
+class Cluster(Protocol):
+    def open_run(self, collection: Collection, works: Sequence[Work]) -> AbstractContextManager[Run]:
+        """Once its block has ended, nothing more is written for these documents."""
         ...
-
-
-class Pipeline(Protocol):
-    def open_run(self, collection: Collection, works: Sequence[Work]) -> AbstractContextManager[Run]: ...
 
 
 class BrokenRunError(UnavailableError):

@@ -19,13 +19,11 @@ import pytest
 
 pytest.importorskip("ray")
 
-import ray
 from chaos_corpus import real_files
 from chaos_processes import processes_of
 from chaos_run import wait_until_idle
 from chaos_state import State, differences, read_state
 from ray.cluster_utils import Cluster
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from app.services import Services
 from app.settings import Settings
@@ -112,28 +110,6 @@ def ready(services: Services) -> int:
     return services.catalog.job_counts()[JobState.DONE]
 
 
-@ray.remote(num_cpus=1)
-class Tenant:
-    """Takes a CPU."""
-
-
-@contextmanager
-def occupied_here() -> Iterator[None]:
-    """The only CPU of this node is taken until a model runs on the other one."""
-    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-    tenant = Tenant.options(scheduling_strategy=here).remote()  # type: ignore[attr-defined]
-    ray.get(tenant.__ray_ready__.remote(), timeout=PATIENCE_S)
-    yield
-    wait_until(has_model)
-    ray.kill(tenant)
-
-
-def has_model() -> bool:
-    # The public way to list actors needs the dashboard.
-    actors = ray._private.state.actors().values()
-    return any("EmbedMissing" in actor["ActorClassName"] and actor["State"] == "ALIVE" for actor in actors)
-
-
 def wait_until(is_so: Callable[[], bool]) -> None:
     deadline = time.monotonic() + PATIENCE_S
     while not is_so():
@@ -155,24 +131,25 @@ def test_two_nodes_leave_what_a_worker_leaves(
     settings = Settings(home=home, model=str(model), ray_address=two_nodes.address, shard_documents=70)
     with open_services(settings) as services:
         submit(services, corpus)
-        with open_engine(services) as run, working(lambda stop: run(COLLECTION, stop)):
+        with open_engine(services) as engine, working(lambda stop: engine.run(COLLECTION, stop)):
             wait_until_idle(services, timeout_s=PATIENCE_S)
         assert_same(expected, read_state(services, COLLECTION))
 
 
-def test_the_node_with_the_model_killed_in_the_middle_costs_nothing_but_time(
-    corpus: Path, model: Path, expected: State, two_nodes: Cluster, home: Path
+def test_a_node_killed_in_the_middle_costs_nothing_but_time(
+    corpus: Path, model: Path, expected: State, two_nodes: Cluster, home: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     settings = Settings(home=home, model=str(model), ray_address=two_nodes.address, lease_s=LEASE_S)
     with open_services(settings) as services:
         submit(services, corpus)
-        with open_engine(services) as run, ExitStack() as opened:
-            with occupied_here():
-                opened.enter_context(working(lambda stop: run(COLLECTION, stop)))
-            wait_until(lambda: ready(services) >= 10)
+        with open_engine(services) as engine, ExitStack() as opened:
+            engine.wait_until_loaded(2)
+            opened.enter_context(working(lambda stop: engine.run(COLLECTION, stop)))
+            wait_until(lambda: ready(services) > 0)
             two_nodes.remove_node(next(iter(two_nodes.worker_nodes)), allow_graceful=False)
             assert ready(services) < FILES  # there was something left to lose
             wait_until_idle(services, timeout_s=PATIENCE_S)
+        assert "A run broke" in caplog.text
         assert_same(expected, read_state(services, COLLECTION))
 
 

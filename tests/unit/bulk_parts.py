@@ -1,33 +1,30 @@
-"""For the tests of bulk ingestion: the stages of a shard run one after the other in this process, without a cluster."""
+"""For the tests of bulk ingestion: a node in this process, without a cluster."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-import pyarrow as pa
-
-from app.collections.blobs import FolderBlobStore
 from app.collections.lens_indexing import LensIndexer
 from app.errors import UnavailableError
 from app.ports.ledger import Ledger
-from app.ports.parts import Embedder, VectorIndex
-from app.ports.texts import Reader, Splitter
+from app.ports.parts import SharedEmbedder
 from app.services import Services
 from app.types.documents import Collection as DocumentCollection
 from app.types.documents import Job
+from app.wiring.nodes import Unlabelled
+from ingest.indexer import DocumentIndexer
 from ingest.pipeline import IngestPipeline
 from ingest.ray_engine.engine import ShardEngine
+from ingest.ray_engine.node import Node
 from ingest.ray_engine.parts import BrokenRunError
-from ingest.ray_engine.rows import Work, works_to_table
-from ingest.ray_engine.stages import EmbedMissing, read_and_split, write_points
+from ingest.ray_engine.results import Result, Work
 from ingest.readers.document import read_file
 from ingest.splitters import splitter_of
 
 LEASE = timedelta(seconds=30)
-ROWS = 2  # of a table
 
 
 @dataclass(frozen=True)
@@ -35,83 +32,86 @@ class ApplicationParts:
     """Implements `NodeParts` with the parts of an application."""
 
     services: Services
+    batch_size: int = 64
 
-    def blobs(self) -> FolderBlobStore:
-        assert isinstance(self.services.blobs, FolderBlobStore)
-        return self.services.blobs
+    def prepare_cpu(self, threads: int) -> None:
+        """It computes nothing of its own."""
 
-    def index(self) -> VectorIndex:
-        return self.services.index
-
-    def embedder(self) -> Embedder:
+    def embedder(self) -> SharedEmbedder:
         return self.services.embedder
 
-    def reader(self) -> Reader:
-        return read_file
+    def indexer(self, *, is_leaving: Callable[[], bool], before_embedding: Callable[[], None]) -> DocumentIndexer:
+        return DocumentIndexer(
+            blobs=self.services.blobs,
+            index=self.services.index,
+            lens_indexing=Unlabelled(self.services.index),
+            embedder=self.services.embedder.for_ingestion(is_leaving),
+            read=read_file,
+            splitter_for=lambda each: splitter_of(each, self.services.token_counter),
+            batch_size=self.batch_size,
+            block_batch_size=self.batch_size,
+            before_embedding=before_embedding,
+        )
 
-    def splitter(self, collection: DocumentCollection) -> Splitter:
-        return splitter_of(collection, self.services.token_counter)
+
+class KilledError(BaseException):
+    """What a part raises in a test to end its node's process."""
 
 
 @dataclass
-class PlainPipeline:
-    """Implements `Pipeline`. `at_table` is called before each table with its number, counted over all runs."""
+class OneNode:
+    """Implements `Cluster`. `at_block` is called before each block with its number, counted over all runs."""
 
     parts: ApplicationParts
-    at_table: Callable[[int], None] = lambda _: None
-    tables: int = 0
+    at_block: Callable[[int], None] = lambda _: None
+    per_block: int = 1
+    blocks: int = 0
     runs: list[int] = field(default_factory=list)  # how many documents each was given
 
     @contextmanager
-    def open_run(self, collection: DocumentCollection, works: Sequence[Work]) -> Iterator[PlainRun]:
+    def open_run(self, collection: DocumentCollection, works: Sequence[Work]) -> Iterator[OneRun]:
         self.runs.append(len(works))
-        yield PlainRun(self, collection, works)
+        yield OneRun(self, collection, works, Node(self.parts, slots=1))
 
 
-class PlainRun:
-    def __init__(self, pipeline: PlainPipeline, collection: DocumentCollection, works: Sequence[Work]) -> None:
-        self._pipeline = pipeline
-        self._collection = collection
-        self._works = works
-        self._lost: set[str] = set()
+@dataclass
+class OneRun:
+    cluster: OneNode
+    collection: DocumentCollection
+    works: Sequence[Work]
+    node: Node
 
-    def renew(self, lost: Collection[str], *, seconds: float) -> None:
-        self._lost |= set(lost)
+    def renew(self, lost: Collection[str], *, seconds: float) -> Mapping[str, float]:
+        return self.node.renew("run", lost, seconds)
 
-    def require_whole(self) -> None:
-        pass  # it has no nodes
-
-    def lost(self, job_ids: Collection[str]) -> set[str]:
-        return set(job_ids) & self._lost
-
-    def tables(self) -> Iterator[pa.Table]:
-        parts = self._pipeline.parts
-        embed = EmbedMissing(parts=parts, collection=self._collection, leases=self)
-        for work in self._works:
-            read = read_and_split(works_to_table([work]), parts=parts, collection=self._collection, leases=self)
-            for table in (each.slice(start, ROWS) for each in read for start in range(0, len(each), ROWS)):
-                self._pipeline.tables += 1
-                self._pipeline.at_table(self._pipeline.tables - 1)
-                yield write_points(embed(table), parts=parts, collection=self._collection, leases=self)
+    def results(self) -> Iterator[Sequence[Result]]:
+        size = self.cluster.per_block
+        for start in range(0, len(self.works), size):
+            self.cluster.blocks += 1
+            self.cluster.at_block(self.cluster.blocks - 1)
+            try:
+                yield from self.node.index("run", self.collection, self.works[start : start + size])
+            except KilledError as error:
+                raise BrokenRunError("The node of the test was killed.") from error
 
 
-def breaking_at(*tables: int) -> Callable[[int], None]:
+def breaking_at(*blocks: int) -> Callable[[int], None]:
     def break_run(number: int) -> None:
-        if number in tables:
+        if number in blocks:
             raise BrokenRunError("A node of the test was lost.")
 
     return break_run
 
 
-def away_at(*tables: int) -> Callable[[int], None]:
+def away_at(*blocks: int) -> Callable[[int], None]:
     def fail(number: int) -> None:
-        if number in tables:
+        if number in blocks:
             raise UnavailableError("A part of the test is away.")
 
     return fail
 
 
-def engine_of(services: Services, pipeline: PlainPipeline, *, shard_documents: int = 100) -> ShardEngine:
+def engine_of(services: Services, cluster: OneNode, *, shard_documents: int = 100) -> ShardEngine:
     catalog: Ledger = services.catalog
     deleting = IngestPipeline(
         catalog=catalog,
@@ -120,7 +120,7 @@ def engine_of(services: Services, pipeline: PlainPipeline, *, shard_documents: i
         lens_indexing=LensIndexer(catalog=catalog, index=services.index, embedder=services.embedder),
         embedder=services.embedder,
         read=read_file,
-        splitter_for=pipeline.parts.splitter,
+        splitter_for=lambda each: splitter_of(each, services.token_counter),
     )
 
     def delete(job: Job) -> None:
@@ -130,7 +130,7 @@ def engine_of(services: Services, pipeline: PlainPipeline, *, shard_documents: i
         catalog=catalog,
         index=services.index,
         blobs=services.blobs,
-        pipeline=pipeline,
+        cluster=cluster,
         delete=delete,
         owner="bulk-test",
         lease=LEASE,

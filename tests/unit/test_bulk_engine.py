@@ -8,10 +8,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 
 import pytest
-
-pytest.importorskip("pyarrow")  # comes with Ray, which takes a second to import and is not needed here
-
-from bulk_parts import ApplicationParts, PlainPipeline, away_at, breaking_at, engine_of
+from bulk_parts import ApplicationParts, KilledError, OneNode, away_at, breaking_at, engine_of
 
 from app.collections.blobs import FolderBlobStore
 from app.errors import ConflictError, FingerprintMismatchError, UnavailableError
@@ -35,6 +32,20 @@ class _BlindEmbedder(ToyEmbedder):
     def embed_documents(self, texts, *, instruction, steps):
         vectors = super().embed_documents(texts, instruction=instruction, steps=steps)
         return [[float("nan")] * len(v) if "hail" in text else v for text, v in zip(texts, vectors, strict=True)]
+
+
+class _MortalEmbedder(ToyEmbedder):
+    """Its process is killed at these calls."""
+
+    def __init__(self, *, dies_at):
+        super().__init__()
+        self._calls, self._dies_at = 0, dies_at
+
+    def embed_documents(self, texts, *, instruction, steps):
+        self._calls += 1
+        if self._calls in self._dies_at:
+            raise KilledError
+        return super().embed_documents(texts, instruction=instruction, steps=steps)
 
 
 def submit(application, texts=TEXTS, **metadata) -> dict[str, Job]:
@@ -73,13 +84,13 @@ def _payload(payload):
 
 @pytest.fixture
 def bulk_application(toy_services_factory) -> Callable[..., tuple]:
-    """An application with documents, its pipeline and its engine."""
+    """An application with documents, its cluster and its engine."""
 
-    def build(name="bulk", *, at_table=lambda _: None, texts=TEXTS, embedder=None, shard_documents=100):
+    def build(name="bulk", *, at_block=lambda _: None, texts=TEXTS, embedder=None, shard_documents=100, per_block=1):
         application = toy_services_factory(name, embedder=embedder)
         submit(application, texts)
-        pipeline = PlainPipeline(ApplicationParts(application.services), at_table)
-        return application, pipeline, engine_of(application.services, pipeline, shard_documents=shard_documents)
+        cluster = OneNode(ApplicationParts(application.services, batch_size=2), at_block, per_block)
+        return application, cluster, engine_of(application.services, cluster, shard_documents=shard_documents)
 
     return build
 
@@ -94,42 +105,43 @@ def expected(toy_services_class, tmp_path_factory):
 
 
 def test_a_shard_leaves_what_the_worker_leaves(bulk_application, expected):
-    application, pipeline, engine = bulk_application()
+    application, cluster, engine = bulk_application()
     assert engine.run_shard(COLLECTION)
     assert state_of(application) == expected
-    assert pipeline.runs == [len(TEXTS)]
+    assert cluster.runs == [len(TEXTS)]
     assert application.services.catalog.document(_document(application, "empty.txt").id).state is DocumentState.FAILED
     assert not engine.run_shard(COLLECTION)
 
 
 def test_shards_are_no_larger_than_said(bulk_application, expected):
-    application, pipeline, engine = bulk_application(shard_documents=2)
+    application, cluster, engine = bulk_application(shard_documents=2)
     while engine.run_shard(COLLECTION):
         pass
-    assert pipeline.runs == [2, 2, 1]
+    assert cluster.runs == [2, 2, 1]
     assert state_of(application) == expected
 
 
 def test_what_a_broken_run_has_written_is_not_embedded_again(bulk_application, expected):
-    application, pipeline, engine = bulk_application(at_table=breaking_at(2, 4))  # in the middle of the long document
+    embedder = _MortalEmbedder(dies_at=(3, 5))  # in the middle of the long document, and again
+    application, cluster, engine = bulk_application(embedder=embedder)
     engine.run_shard(COLLECTION)
     assert state_of(application) == expected
-    assert pipeline.runs == [5, 4, 4]
+    assert cluster.runs == [5, 4, 4]
     texts = application.embedder.embedded_texts
     assert len(texts) - len(set(texts)) == _repeated_chunks(expected)
 
 
 def test_a_run_that_always_breaks_puts_its_jobs_off(bulk_application):
-    application, pipeline, engine = bulk_application(at_table=breaking_at(*range(100)))
+    application, cluster, engine = bulk_application(at_block=breaking_at(*range(100)))
     engine.run_shard(COLLECTION)
     jobs = application.services.catalog.jobs()
     assert {(job.state, job.attempts) for job in jobs} == {(JobState.QUEUED, 0)}
     assert all("A node of the test was lost." in (job.error or "") for job in jobs)
-    assert len(pipeline.runs) == 6
+    assert len(cluster.runs) == 6
 
 
 def test_a_part_that_is_away_puts_the_rest_off(bulk_application, expected):
-    application, _, engine = bulk_application(at_table=away_at(2))
+    application, _, engine = bulk_application(at_block=away_at(1))
     engine.run_shard(COLLECTION)
     states = [job.state for job in application.services.catalog.jobs()]
     assert sorted(states) == [JobState.DONE] + [JobState.QUEUED] * (len(TEXTS) - 1)
@@ -156,7 +168,7 @@ def test_a_cancelled_document_is_left_and_the_others_are_done(bulk_application):
             cancelled.wait(1.5)  # the leases are looked up every second
 
     cancelled = threading.Event()
-    application, _, engine = bulk_application(at_table=cancel)
+    application, _, engine = bulk_application(at_block=cancel)
     jobs |= {_uri(application, job): job for job in application.services.catalog.jobs()}
     engine.run_shard(COLLECTION)
     catalog = application.services.catalog
@@ -168,7 +180,7 @@ def test_a_cancelled_document_is_left_and_the_others_are_done(bulk_application):
 
 def test_a_stop_gives_the_jobs_back(bulk_application):
     stop = threading.Event()
-    application, _, engine = bulk_application(at_table=lambda number: stop.set() if number == 1 else None)
+    application, _, engine = bulk_application(at_block=lambda number: stop.set() if number == 1 else None)
     engine.run(COLLECTION, stop)
     counts = application.services.catalog.job_counts()
     assert counts[JobState.RUNNING] == 0
@@ -197,18 +209,18 @@ def test_changes_and_deletions_leave_no_point_behind(bulk_application, toy_servi
 
 
 def test_a_node_with_another_model_is_refused_and_the_jobs_are_given_back(bulk_application):
-    application, pipeline, engine = bulk_application()
+    application, cluster, engine = bulk_application()
     other_model = replace(application.services, embedder=ToyEmbedder(fingerprint="another"))
-    pipeline.parts = ApplicationParts(other_model)
+    cluster.parts = ApplicationParts(other_model)
     with pytest.raises(FingerprintMismatchError):
         engine.run_shard(COLLECTION)
     assert {job.state for job in application.services.catalog.jobs()} == {JobState.QUEUED}
 
 
 def test_a_node_that_does_not_see_the_files_is_refused_and_no_document_fails(bulk_application, tmp_path):
-    application, pipeline, engine = bulk_application()
+    application, cluster, engine = bulk_application()
     elsewhere = FolderBlobStore(tmp_path / "elsewhere")
-    pipeline.parts = ApplicationParts(replace(application.services, blobs=elsewhere))
+    cluster.parts = ApplicationParts(replace(application.services, blobs=elsewhere))
     with pytest.raises(ConflictError, match="all nodes share"):
         engine.run_shard(COLLECTION)
     assert {job.state for job in application.services.catalog.jobs()} == {JobState.QUEUED}

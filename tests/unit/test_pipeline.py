@@ -13,7 +13,8 @@ from ingest_parts import INDEX, IngestParts
 from app.errors import DocumentError, FingerprintMismatchError, LeaseLostError
 from app.testing import InMemoryVectorIndex, ToyEmbedder
 from app.types.documents import DocumentState, Job, ScoredPoint
-from ingest.pipeline import IngestPipeline, IngestReport
+from ingest.pipeline import IngestPipeline
+from ingest.points import IngestReport
 
 LEASE = timedelta(seconds=30)
 FIVE = "\n".join(f"Paragraph {name} of five." for name in ("one", "two", "three", "four", "five"))

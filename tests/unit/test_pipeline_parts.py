@@ -12,7 +12,7 @@ from ingest_parts import INDEX, IngestParts
 from app.errors import DocumentError, LeaseLostError
 from app.ports.texts import TextSink
 from app.types.texts import Findings, TextPart
-from ingest.pipeline import IngestReport
+from ingest.points import IngestReport
 
 PARAGRAPHS = [f"Paragraph {number}. " + "filler " * 150 for number in range(2_500)]
 LONG = "\n\n".join(paragraph.strip() for paragraph in PARAGRAPHS)  # 2.6 million characters

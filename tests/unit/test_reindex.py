@@ -81,7 +81,7 @@ def reindexer_of(application: Any, embedder: ToyEmbedder | None = None) -> Reind
 
     @contextmanager
     def index_documents(documents: Sequence[Document], collection: Collection) -> Iterator[Any]:
-        application.pipeline._embedder = embedder
+        application.pipeline.embedder = embedder
         with application.pipeline.index_documents(documents, collection, heartbeat=lambda *_: None) as indexed:
             yield indexed
 

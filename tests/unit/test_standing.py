@@ -281,7 +281,7 @@ def test_few_searches_of_a_person_keep_watch(
 def test_without_searches_nothing_is_read_again(toy_services: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(toy_services.services.index, "retrieve", lambda *_: pytest.fail("read again"))
     toy_services.add("cat sleeps")
-    assert isinstance(toy_services.pipeline._complete, StandingCompletion)
+    assert isinstance(toy_services.pipeline.complete, StandingCompletion)
 
 
 def test_a_kept_request_is_a_request_again(toy_services: Any) -> None:

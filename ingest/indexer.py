@@ -1,0 +1,288 @@
+"""Makes the points of documents what their files say: read, split, diff by text hash, embed only what is new, write.
+
+Every step can be repeated, and the index itself says what is there. It knows the ports only: no SQL, no Qdrant, no
+model, and no jobs, so a node of a cluster runs it as a worker does.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from app.errors import DocumentError, GircseError, UnavailableError
+from app.ports.ledger import IngestedDocument
+from app.ports.parts import BlobBatch, BlobStore, Embedder, LensIndexing, VectorIndex
+from app.ports.texts import Reader, Splitter
+from app.search.fingerprints import require_same_model
+from app.types.chunk_text import CONTEXT_KEY, KIND_KEY, with_context
+from app.types.documents import READ_PROGRESS, Chunk, ChunkKind, Collection, Document, Metadata
+from app.types.point_ids import PointIds
+from app.types.texts import ExtractedText, Findings, Span, TextPart
+from ingest.headings import HeadingPath, context_of
+from ingest.points import IngestReport, PointWriter
+from ingest.spooled_files import SpooledChunks, SpooledText
+
+Heartbeat = Callable[[float], None]  # takes the progress, 0 to 1; raises when the document is to be left
+
+
+@dataclass(frozen=True, slots=True)
+class Indexed:
+    """Documents of one call, by id: what was found and done, and of the others why they are not in the index.
+
+    Chunks can be read until the block of `index_documents` ends.
+    """
+
+    documents: Mapping[str, IngestedDocument]
+    reports: Mapping[str, IngestReport]
+    left: Mapping[str, GircseError]
+
+    def of(self, document_id: str) -> IngestedDocument:
+        """Raises why it is not in the index."""
+        if document_id in self.left:
+            raise self.left[document_id]
+        return self.documents[document_id]
+
+
+@dataclass(kw_only=True, eq=False)
+class DocumentIndexer:
+    """Safe to use from several threads. A document is held in parts of bounded size, however long it is.
+
+    `splitter_for` gives the splitter with the chunk size and overlap that a collection was made with. Long
+    documents are kept in temporary files in `temporary_folder` (None: the system's own). `batch_size` chunks of a
+    document are embedded and written at a time; of several documents `block_batch_size`, since the lengths of their
+    chunks differ, and the model does best with a wide choice. `before_embedding` is called, in the thread that indexes,
+    whenever texts go to the model.
+    """
+
+    blobs: BlobStore
+    index: VectorIndex
+    lens_indexing: LensIndexing
+    embedder: Embedder
+    read: Reader
+    splitter_for: Callable[[Collection], Splitter]
+    batch_size: int = 64
+    block_batch_size: int = 384
+    temporary_folder: Path | None = None
+    before_embedding: Callable[[], None] = lambda: None
+
+    @contextmanager
+    def index_documents(
+        self, documents: Sequence[Document], collection: Collection, *, heartbeat: Callable[[Document, float], None]
+    ) -> Iterator[Indexed]:
+        """Makes their points in the active index of `collection` what they should be. Records nothing in the catalog.
+
+        What `heartbeat` raises of LeaseLostError and CollectionPausedError concerns that document alone.
+        """
+        require_same_model(collection, self.embedder)
+        block = _Block(documents, heartbeat)
+        split = self.splitter_for(collection)
+        found: dict[str, IngestedDocument] = {}
+        with ExitStack() as files:
+            with self.blobs.batch() as texts:
+                writer = PointWriter(
+                    index=self.index,
+                    lens_indexing=self.lens_indexing,
+                    embedder=self.embedder,
+                    collection=collection,
+                    document_ids=[document.id for document in documents],
+                    batch_size=self.batch_size if len(documents) == 1 else self.block_batch_size,
+                    held=block.held,
+                    before_write=texts.keep,
+                    before_embedding=self.before_embedding,
+                )
+                for document in documents:
+                    chunks = files.enter_context(SpooledChunks(document.id, self.temporary_folder))
+                    if ingested := self._index_one(document, collection, split, chunks, writer, texts, block):
+                        found[document.id] = ingested
+                reports = writer.finish(found)
+            yield Indexed({each: found[each] for each in reports}, reports, block.left)
+
+    def _index_one(
+        self,
+        document: Document,
+        collection: Collection,
+        split: Splitter,
+        chunks: SpooledChunks,
+        writer: PointWriter,
+        texts: BlobBatch,
+        block: _Block,
+    ) -> IngestedDocument | None:
+        """None when it was left."""
+        with SpooledText(self.temporary_folder) as text:
+            findings = None
+            # Read whole before the first write, so that a document that cannot be read leaves the index as it is.
+            with block.leaving_out(document):
+                heartbeat = partial(block.heartbeat, document)
+                findings = read_text(document, text, blobs=self.blobs, texts=texts, read=self.read, heartbeat=heartbeat)
+            if findings is None:
+                return None
+            title, metadata = describe(document, findings)
+            for chunk in chunks_of(document, collection, findings, text, split):
+                if document.id in block.left:
+                    return None
+                block.advance(document, chunk.end / text.character_count)
+                chunks.write(chunk)
+                writer.write(chunk, make_payload(document, chunk, title, metadata))
+        block.advance(document, 1.0)
+        return IngestedDocument(title, metadata, chunks)
+
+
+class _Block:
+    """How far each document has come, and which of them were left, by id."""
+
+    def __init__(self, documents: Iterable[Document], heartbeat: Callable[[Document, float], None]) -> None:
+        self._documents = {document.id: document for document in documents}
+        self.heartbeat = heartbeat
+        self._progress = dict.fromkeys(self._documents, READ_PROGRESS)
+        self.left: dict[str, GircseError] = {}
+
+    def advance(self, document: Document, share: float) -> None:
+        """`share` of its text is on its way into the index."""
+        self._progress[document.id] = READ_PROGRESS + (1 - READ_PROGRESS) * share
+
+    def held(self) -> set[str]:
+        """Ids of those that may still be written."""
+        for document in self._documents.values():
+            if document.id not in self.left:
+                with self.leaving_out(document):
+                    self.heartbeat(document, self._progress[document.id])
+        return self._documents.keys() - self.left.keys()
+
+    @contextmanager
+    def leaving_out(self, document: Document) -> Iterator[None]:
+        """Notes an error as this document's own matter; that a part is away concerns them all."""
+        try:
+            yield
+        except UnavailableError:
+            raise
+        except GircseError as error:
+            self.left[document.id] = error
+
+
+def read_text(
+    document: Document, text: SpooledText, *, blobs: BlobStore, texts: BlobBatch, read: Reader, heartbeat: Heartbeat
+) -> Findings:
+    """Reads the stored file into `text`, and puts that into `texts`."""
+    sink = _ProgressingSink(text, document, heartbeat)
+
+    def attempt() -> Findings:
+        sink.clear()
+        path = blobs.verified(document.content_hash)
+        return read(path, uri=document.uri, media_type=document.media_type, into=sink)
+
+    try:
+        found = attempt()
+    except FileNotFoundError:  # it was put aside, or back, at this moment
+        found = attempt()
+    if not text.has_text:
+        raise DocumentError(f"No text was found in {document.uri}: it is empty, or holds only images.")
+    heartbeat(READ_PROGRESS)
+    texts.put_text(document.content_hash, _interruptible(text.parts(), heartbeat))
+    blobs.put_layout(document.content_hash, text.layout)
+    return found
+
+
+def _interruptible(parts: Iterator[str], heartbeat: Heartbeat) -> Iterator[str]:
+    for number, part in enumerate(parts):
+        if number:
+            heartbeat(READ_PROGRESS)
+        yield part
+
+
+def describe(document: Document, found: Findings) -> tuple[str, Metadata]:
+    """Title and metadata: what the person said about the document wins over what the reader found."""
+    title = found.title if document.title in ("", document.uri) else document.title
+    return title, {**found.metadata, **document.metadata}
+
+
+class _ProgressingSink:
+    """Tells between two parts how much of the document they are, in bytes."""
+
+    def __init__(self, text: SpooledText, document: Document, heartbeat: Heartbeat) -> None:
+        self._text = text
+        self._byte_count = document.byte_count
+        self._heartbeat = heartbeat
+
+    def write(self, part: TextPart) -> None:
+        if read := self._text.byte_count:
+            self._heartbeat(READ_PROGRESS * min(1.0, read / max(1, self._byte_count)))
+        self._text.write(part)
+
+    def advance(self, share: float) -> None:
+        self._heartbeat(READ_PROGRESS * min(1.0, max(0.0, share)))
+
+    def clear(self) -> None:
+        self._text.clear()
+
+
+def chunks_of(
+    document: Document, collection: Collection, found: Findings, text: SpooledText, split: Splitter
+) -> Iterator[Chunk]:
+    """With where they stand, if the collection wants that."""
+    if not collection.chunk_context:
+        return make_chunks(document, split_text(text, split))
+    title = found.title if found.is_titled else ""
+    # Neither where it is nor what it was called for want of a title tells what it says.
+    if document.title not in ("", document.uri, found.title):
+        title = document.title
+    return make_chunks(document, split_text(text, split, path=HeadingPath()), title=title)
+
+
+def split_text(text: SpooledText, split: Splitter, *, path: HeadingPath | None = None) -> Iterator[Span]:
+    """Of the whole text, though each part is split by itself. With `path` spans have the headings above them."""
+    begin = 0
+    for part in text.parts():
+        # Pages that began before this part count, too.
+        pages = [page - begin for page in text.page_starts]
+        marks = text.marks(begin, begin + len(part))
+        spans = split(ExtractedText(part, title="", media_type="", page_starts=pages, marks=marks))
+        for span in path.place(part, spans, marks) if path else spans:
+            yield replace(span, start=begin + span.start, end=begin + span.end)
+        begin += len(part)
+
+
+def make_chunks(document: Document, spans: Iterable[Span], *, title: str = "") -> Iterator[Chunk]:
+    """Chunks whose ids depend on what is embedded alone, so that text which only moved keeps its point.
+
+    They are embedded with `title` and the headings of their spans.
+    """
+    point_ids = PointIds(document.collection, document.id)
+    for ordinal, span in enumerate(spans):
+        place = context_of(title, span.headings)
+        text_hash = hashlib.sha256(with_context(place, span.text).encode("utf-8", "surrogatepass")).hexdigest()
+        yield Chunk(
+            id=point_ids.next(text_hash),
+            document_id=document.id,
+            ordinal=ordinal,
+            text=span.text,
+            text_hash=text_hash,
+            start=span.start,
+            end=span.end,
+            page=span.page,
+            context=place,
+            kind=span.kind,
+        )
+
+
+def make_payload(document: Document, chunk: Chunk, title: str, metadata: Metadata) -> dict[str, object]:
+    """LangChain's Qdrant convention, so that its QdrantVectorStore reads our collections."""
+    return {
+        "page_content": chunk.text,
+        "metadata": {
+            **metadata,
+            "document_id": document.id,
+            "title": title,
+            "uri": document.uri,
+            "ordinal": chunk.ordinal,
+            "start": chunk.start,
+            "end": chunk.end,
+            "page": chunk.page,
+            "text_hash": chunk.text_hash,
+            **({CONTEXT_KEY: chunk.context} if chunk.context else {}),
+            **({KIND_KEY: chunk.kind.value} if chunk.kind is not ChunkKind.PROSE else {}),
+        },
+    }
