@@ -1,8 +1,8 @@
 """Times ingestion: a first run and one where nothing changed, in turn with LangChain's `index()`.
 
-Both embed with the same model at the same steps and split texts into chunks of the same size. Times are wall clock,
-without loading the model; of several repeats the median counts. Run it as `python -m benchmarks.ingest`, with the extra
-[dev].
+Both embed with the same model at the same steps and split texts into chunks of the same size, each in a new process
+that has loaded the model. Times are wall clock, without that; of several repeats the median counts. Run it as
+`python -m benchmarks.ingest`, with the extra [dev].
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache, partial
+from multiprocessing import get_context
 from pathlib import Path
 
 import psutil
@@ -114,11 +115,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         rows = read_rows(options.corpus, limit=options.limit, copies=options.copies)
         corpus = write_corpus(rows, Path(folder) / "corpus.jsonl", join=options.join)
-        embeddings = GircseEmbeddings(document_steps=STEPS)
-        embeddings.embed_documents(["Warms up."])
         found: dict[str, list[Seconds]] = defaultdict(list)
         for repeat in range(options.repeats):
-            found["LangChain"].append(run_langchain(corpus, Path(folder) / f"langchain-{repeat}", embeddings))
+            with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
+                langchain = process.submit(run_langchain, corpus, Path(folder) / f"langchain-{repeat}")
+                found["LangChain"].append(langchain.result())
             for name in options.engines:
                 home = Path(folder) / f"{name.replace(' ', '-')}-{repeat}"
                 found[name].append(run_ours(corpus, home, ENGINES[name]))
@@ -141,8 +142,10 @@ def write_corpus(rows: list[dict[str, str]], target: Path, *, join: int) -> Path
     return target
 
 
-def run_langchain(corpus: Path, folder: Path, embeddings: GircseEmbeddings) -> Seconds:
+def run_langchain(corpus: Path, folder: Path) -> Seconds:
     """Qdrant's Python local mode on disk, and a record manager on SQLite, as its documentation shows them."""
+    embeddings = GircseEmbeddings(document_steps=STEPS)
+    embeddings.embed_documents(["Warms up."])
     folder.mkdir()
     encoder = embeddings._encoder
     splitter = RecursiveCharacterTextSplitter(

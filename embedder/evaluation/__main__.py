@@ -72,6 +72,7 @@ _PROJECTION_HELP = (
     "also Hyper-CL: stored vectors projected under instructions, by what embedder.training.hyper_projection left in "
     "each folder, beside the stored vectors alone and the model's reading after --systems-steps"
 )
+_PAIR_HELP = "two rows of the page, whose difference it tells with that of every seed; may be given again"
 _AGAINST_HELP = "with --page: the system whose differences to the others are told (default: the first)"
 _ATTACKER_TEXTS_HELP = (
     "how many texts the attacker has: beyond its half of --limit, what else that half of --data holds and of "
@@ -125,6 +126,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     add("--projection", nargs="+", type=Path, default=(), metavar="FOLDER", help=_PROJECTION_HELP)
     add("--page", type=Path, help="with --systems: a Markdown page of the results, with a plot beside it")
     add("--against", metavar="SYSTEM", help=_AGAINST_HELP)
+    add("--pair", nargs=2, action="append", default=[], metavar="ROW", help=_PAIR_HELP)
     add("--seed", type=int, default=0, help="of the resamples (default: %(default)s)")
     return parser.parse_args(arguments)
 
@@ -204,7 +206,9 @@ def compare_systems(options: argparse.Namespace, tasks: list[str]) -> None:
     config = replace(config_of(options), alone=True)
     results = evaluate_systems(base, config, tasks, options.out, systems)
     if options.page:
-        write_comparison(results, options.page, against=options.against)
+        write_comparison(
+            results, options.page, against=options.against, pairs=[(one, other) for one, other in options.pair]
+        )
 
 
 def run_evaluation(arguments: list[str]) -> int:

@@ -24,24 +24,35 @@ from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
 _SMALL_MS = 1.0
 _Key = tuple[str, str, str]  # measure, metric, condition
 _Figures = dict[_Key, dict[str, np.ndarray]]  # system -> replicates, the first the figure itself
-_Seeds = dict[_Key, dict[str, list[float]]]
-_SEEDED = re.compile(r"(?P<variant>.+)-\d+(?P<rest>, trained.*)")
+_Runs = Mapping[str, Mapping[int, str]]  # row -> the systems it stands for, by the seed of their training
+_PAIRS_NOTE = (
+    "What the first is ahead of the second by, over the seeds that both have: the mean with its interval over items, "
+    "**bold** where that holds no 0, and in parentheses the figure of every seed.\n"
+)
+_ALONE = 0  # the seed of what has none
+_SEEDED = re.compile(r"(?P<variant>.+)-(?P<seed>\d+)(?P<rest>, trained.*)")
 
 
-def write_comparison(results: Mapping[str, Any], page: Path, *, against: str | None = None) -> Path:
+def write_comparison(
+    results: Mapping[str, Any], page: Path, *, against: str | None = None, pairs: Sequence[tuple[str, str]] = ()
+) -> Path:
     """From what `evaluate` returned of systems; the plot lies beside the page, under its name.
 
-    against: the system whose differences to the others are told, by default the first. Raises DataError.
+    against: the system whose differences to the others are told, by default the first; pairs: rows of the table, of
+    which the first's differences to the second are told. Raises DataError.
     """
     if not results.get("costs"):
         raise DataError("These results hold no systems. Measure them with --systems.")
     runs = _runs(results)
     names = list(runs)
-    figures, seeds = _figures(results, runs)
-    costs = {name: _summed([results["costs"][run] for run in runs[name]]) for name in names}
+    by_run = _by_run(results)
+    figures = _figures(by_run, runs)
+    costs = {name: _summed([results["costs"][run] for run in runs[name].values()]) for name in names}
     first = against or names[0]
     if first not in names:
         raise DataError(f"--against names {first!r}; the systems are {', '.join(names)}.")
+    if unknown := {name for pair in pairs for name in pair} - runs.keys():
+        raise DataError(f"--pair names {', '.join(map(repr, sorted(unknown)))}; the systems are {', '.join(names)}.")
     model, settings = results["model"]["name"], results["settings"]
     limit = f", at most {settings['limit']} items of every source" if settings["limit"] else ""
     machine = results["machine"]
@@ -52,15 +63,19 @@ def write_comparison(results: Mapping[str, Any], page: Path, *, against: str | N
         f"holds no 0. Cost is processor time per text on {machine['cpu']}, {machine['threads']} threads, over all "
         "texts of these tasks.\n",
     ]
-    if seeds:
+    has_seeds = any(len(each) > 1 for each in runs.values())
+    if has_seeds:
         parts.append(
             "What was trained with several seeds stands in one row by the mean over them, item by item, so that its "
             "interval, too, is over items; below, every seed has its figure.\n"
         )
     parts += ["## All in one table\n", _summary(figures, names, costs)]
+    if pairs:
+        parts += ["## Side by side\n", _PAIRS_NOTE, _pairs_table(by_run, runs, pairs, _whole(figures))]
     for key in _whole(figures):  # their parts are in the results
         told = CONDITIONS[key[2]]
-        shown = _table(figures[key], names, costs, first, seeds.get(key, {}))
+        seeds = {row: _seed_figures(by_run[key], runs[row]) for row in names} if has_seeds else {}
+        shown = _table(figures[key], names, costs, first, seeds)
         parts += [f"## {key[0]}, {key[1]}, instruction: {told}\n", shown]
     picture = page.with_suffix(".png")
     page.parent.mkdir(parents=True, exist_ok=True)
@@ -96,36 +111,62 @@ def _whole(figures: _Figures) -> list[_Key]:
     return [key for key in figures if ":" not in key[0] and key[0] not in same | parts]
 
 
-def _runs(results: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Row -> the systems it stands for: those that differ in their training's seed alone are one row."""
-    grouped: dict[str, list[str]] = {}
+def _runs(results: Mapping[str, Any]) -> _Runs:
+    """Those that differ in their training's seed alone are one row."""
+    grouped: dict[str, dict[int, str]] = {}
     for name in results["systems"]:
         seeded = _SEEDED.fullmatch(name)
-        grouped.setdefault(f"{seeded['variant']}{seeded['rest']}" if seeded else name, []).append(name)
-    return {runs[0] if len(runs) == 1 else row: runs for row, runs in grouped.items()}
+        row = f"{seeded['variant']}{seeded['rest']}" if seeded else name
+        grouped.setdefault(row, {})[int(seeded["seed"]) if seeded else _ALONE] = name
+    return {next(iter(runs.values())) if len(runs) == 1 else row: runs for row, runs in grouped.items()}
 
 
-def _figures(results: Mapping[str, Any], runs: Mapping[str, Sequence[str]]) -> tuple[_Figures, _Seeds]:
-    """Replicates of each row, over the mean of its seeds, and of rows with several seeds the figure of each."""
-    by_run: _Figures = {}
+def _by_run(results: Mapping[str, Any]) -> _Figures:
+    found: _Figures = {}
     chosen = results["settings"]["bootstrap"], results["settings"]["seed"]
     for task in results["tasks"].values():
         by_measure = replicates_of(outcomes_from_json(task), resamples=chosen[0], seed=chosen[1])
         for (measure, metric), by_setting in by_measure.items():
             for setting, values in by_setting.items():
-                key = measure, metric, setting.condition
-                by_run.setdefault(key, {})[setting.system] = values
-    rows = {**runs, BM25: [BM25]}
+                found.setdefault((measure, metric, setting.condition), {})[setting.system] = values
+    return found
+
+
+def _figures(by_run: _Figures, runs: _Runs) -> _Figures:
+    """Of each row, over the mean of its seeds."""
+    rows = {**runs, BM25: {_ALONE: BM25}}
     figures: _Figures = {}
-    seeds: _Seeds = {}
     for key, found in by_run.items():
         for row, names in rows.items():
-            measured = [found[name] for name in names if name in found]
-            if measured:
+            if measured := [found[name] for name in names.values() if name in found]:
                 figures.setdefault(key, {})[row] = np.mean(measured, axis=0)
-            if len(names) > 1:
-                seeds.setdefault(key, {})[row] = [float(each[0]) for each in measured]
-    return figures, seeds
+    return figures
+
+
+def _seed_figures(by_run: Mapping[str, np.ndarray], runs: Mapping[int, str]) -> list[float]:
+    return [float(by_run[name][0]) for name in runs.values() if len(runs) > 1 and name in by_run]
+
+
+def _pairs_table(by_run: _Figures, runs: _Runs, pairs: Sequence[tuple[str, str]], keys: Sequence[_Key]) -> str:
+    rows = []
+    for one, other in pairs:
+        common = [seed for seed in runs[one] if seed in runs[other]]
+        row = [f"{one} – {other}"]
+        for key in keys:
+            found = by_run[key]
+            names = [(runs[one][seed], runs[other][seed]) for seed in common]
+            changes = [found[own] - found[its] for own, its in names if own in found and its in found]
+            row.append(_change_of(changes))
+        rows.append(row)
+    return table(("", *(f"{measure}, {metric}, {CONDITIONS[condition]}" for measure, metric, condition in keys)), rows)
+
+
+def _change_of(changes: Sequence[np.ndarray]) -> str:
+    """Mean over seeds with its interval over items, and the change of each seed."""
+    if not changes:
+        return "–"
+    shown = show_change(estimate(np.mean(changes, axis=0)))
+    return shown if len(changes) == 1 else f"{shown} ({', '.join(f'{float(each[0]):+.1f}' for each in changes)})"
 
 
 def _summed(costs: Sequence[Mapping[str, float]]) -> dict[str, float]:

@@ -245,6 +245,8 @@ def test_systems_join_what_was_measured_before(tmp_path: Path, capsys: pytest.Ca
     page = tmp_path / "page.md"
     wanted = [*command, "--trained", *map(str, runs), "--trained-steps", "1", "3", "--page", str(page)]
     wanted += ["--trained-systems", "Best step", "Hard tokens", "--trained-dimensions", "8"]
+    last, first_step, plain = "soft, trained, K = 3", "soft, trained, K = 1", "Causal-EOS"
+    wanted += ["--pair", last, first_step, "--pair", plain, plain]
     assert main(wanted) == 0, capsys.readouterr().err
     found = json.loads(out.read_text())
     told = ["K = 1", "K = 3", "Best step", "Hard tokens", "8 dimensions"]
@@ -261,6 +263,24 @@ def test_systems_join_what_was_measured_before(tmp_path: Path, capsys: pytest.Ca
         assert len(seeds) == 2
         assert float(row.split("|")[2].split("[")[0]) == pytest.approx(sum(seeds) / 2, abs=0.11)
     assert "soft-1" not in text
+    figures = [
+        [
+            float(each)
+            for each in next(line for line in table.splitlines() if line.startswith(f"| {row} |"))
+            .rstrip(" |")
+            .rpartition("|")[2]
+            .split(", ")
+        ]
+        for row in (last, first_step)
+    ]
+    (cell,) = (line.split("|")[2] for line in text.splitlines() if line.startswith(f"| {last} – {first_step} |"))
+    changes = [float(each) for each in cell.partition("(")[2].rstrip(") ").split(", ")]
+    assert changes == pytest.approx([one - other for one, other in zip(*figures, strict=True)], abs=0.11)
+    assert float(cell.strip(" *").split()[0]) == pytest.approx(sum(changes) / 2, abs=0.11)
+    (same,) = (line.split("|")[2] for line in text.splitlines() if line.startswith(f"| {plain} – {plain} |"))
+    assert "(" not in same  # it has no seeds
+    assert main([*wanted, "--pair", last, "soft"]) == 1
+    assert "--pair names 'soft'" in capsys.readouterr().err
 
     trained_model(tmp_path / "soft-1", "soft-1", pooling="last")
     assert main(wanted) == 1
