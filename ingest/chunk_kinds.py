@@ -18,6 +18,7 @@ _FEWEST_NUMBERS = 6  # in a chunk
 _FEWEST_LINES = 3  # in a row that are of a table
 _MOST_OTHERS, _LONGEST_OTHER = 2, 60  # lines between two of a table, and characters of each
 _YEAR = re.compile(r"\b(?:19|20)\d\d[a-z]?\b")
+_DIGIT, _MAYBE_YEAR = re.compile(r"\d"), re.compile(r"(?:19|20)\d\d")
 _OF_REFERENCES = re.compile(
     r"\bet al\b|\bdoi\b|\barXiv\b|\bpp\.|\b[Vv]ol\.|\bno\. \d|\bProc\.|Proceedings of|\bTrans\.|Transactions on|"
     r"Journal of|Conference on|Workshop on|Advances in|Association for|University Press|preprint|CoRR|https?://|"
@@ -33,6 +34,8 @@ _WITHIN = 0.4  # of that under a heading that says so
 
 
 def kind_of(text: str, *, is_under_references: bool = False) -> ChunkKind:
+    if len(_DIGIT.findall(text)) < _FEWEST_NUMBERS and not _MAYBE_YEAR.search(text):
+        return ChunkKind.PROSE  # as most are, which need no counting
     numbers, words = _counts(text)
     if numbers >= _FEWEST_NUMBERS and numbers >= _TABLE_SHARE * (numbers + words):
         return ChunkKind.TABLE
@@ -50,9 +53,12 @@ def kind_of(text: str, *, is_under_references: bool = False) -> ChunkKind:
 def table_runs(text: str) -> Iterator[tuple[int, int]]:
     """Characters [start, end) of lines that follow each other and hold more numbers than words, or the signs of a
     table in Markdown; with the short lines among them, as the names of groups, and blank ones."""
+    lines = text.splitlines(keepends=True)
+    if len(lines) < _FEWEST_LINES:
+        return
     run: list[tuple[int, int]] = []
     start = others = 0
-    for line in text.splitlines(keepends=True):
+    for line in lines:
         end = start + len(line)
         if _is_table_line(line):
             run.append((start, start + len(line.rstrip())))

@@ -52,6 +52,21 @@ class SparseVector:
 
 def document_vector(text: str) -> SparseVector:
     """The share of BM25 that the document decides: saturated counts, normalised by length."""
+    counts, length = _counted(text)
+    terms: dict[str, int] = {}
+    for word, count in counts.items():
+        stem = _stem(word)
+        terms[stem] = terms.get(stem, 0) + count
+    norm = K1 * (1 - B + B * length / AVERAGE_WORDS)
+    kept = islice(terms.items(), MAX_DOCUMENT_TERMS)
+    return _vector((term, count * (K1 + 1) / (count + norm)) for term, count in kept)
+
+
+def _counted(text: str) -> tuple[Counter[str], int]:
+    """Words with how often they occur, and the length of the text in words."""
+    if text.isascii():
+        words = [word[:MAX_WORD_CHARACTERS] for word in _ascii_words(text)]
+        return Counter(words), len(words)
     counts: Counter[str] = Counter()
     length = 0
     for word, is_unspaced in _words(text):
@@ -63,12 +78,7 @@ def document_vector(text: str) -> SparseVector:
         else:
             counts[word] += 1
             length += 1
-    terms: Counter[str] = Counter()
-    for word, count in counts.items():
-        terms[_stem(word)] += count
-    norm = K1 * (1 - B + B * length / AVERAGE_WORDS)
-    kept = islice(terms.items(), MAX_DOCUMENT_TERMS)
-    return _vector((term, count * (K1 + 1) / (count + norm)) for term, count in kept)
+    return counts, length
 
 
 def query_vector(text: str) -> SparseVector:
@@ -82,14 +92,19 @@ def query_vector(text: str) -> SparseVector:
 def _words(text: str) -> Iterator[tuple[str, bool]]:
     """In order, each with whether it is a run of characters of a script without spaces."""
     if text.isascii():
-        for match in _ASCII_WORD.finditer(_CONTRACTION.sub("", text.lower().translate(_HIDDEN_ASCII))):
-            yield match.group()[:MAX_WORD_CHARACTERS], False
+        for word in _ascii_words(text):
+            yield word[:MAX_WORD_CHARACTERS], False
         return
     plain = _CONTRACTION.sub("", unicodedata.normalize("NFKC", text).casefold())
     decomposed = unicodedata.normalize("NFKD", plain).translate(_FOLDED)
     for match in _RUN.finditer(unicodedata.normalize("NFC", decomposed)):
         unspaced = match.group(1)
         yield (unspaced, True) if unspaced else (match.group()[:MAX_WORD_CHARACTERS], False)
+
+
+def _ascii_words(text: str) -> list[str]:
+    found: list[str] = _ASCII_WORD.findall(_CONTRACTION.sub("", text.lower().translate(_HIDDEN_ASCII)))
+    return found
 
 
 class _Stemmers(threading.local):
