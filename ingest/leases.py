@@ -34,6 +34,7 @@ class LeaseKeeper:
         self._lost: set[str] = set()
         self._tell: Tell | None = None
         self._lock = threading.Lock()
+        self._telling = threading.Lock()  # one after the other, so that none comes after the last
         self._prolonged_at = self._looked_at = time.monotonic()  # they were claimed just now
         self._held_until = self._prolonged_at + lease.total_seconds()
         self._done = threading.Event()
@@ -48,8 +49,9 @@ class LeaseKeeper:
         self._thread.join()
 
     def listen(self, tell: Tell | None) -> None:
-        """Tells what is known at once, and from now on whenever it was looked up."""
-        self._tell = tell
+        """Tells what is known at once, and from now on whenever it was looked up. Who listened before hears no more."""
+        with self._telling:
+            self._tell = tell
         self._announce()
 
     def is_lost(self, job: Job) -> bool:
@@ -110,8 +112,9 @@ class LeaseKeeper:
                     self._lost.add(job.id)
 
     def _announce(self) -> None:
-        tell = self._tell
-        if tell is not None:
+        with self._telling:
+            if self._tell is None:
+                return
             with self._lock:
                 lost = set(self._lost)
-            tell(lost, self._held_until - time.monotonic())
+            self._tell(lost, self._held_until - time.monotonic())
