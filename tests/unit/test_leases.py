@@ -28,11 +28,15 @@ def test_nobody_hears_of_leases_after_it_stopped_to_listen(toy_services_factory:
             assert go.wait(PATIENCE_S)
         told.append("told")
 
+    def leave() -> None:
+        leases.listen(None)
+        told.append("left")
+
     with LeaseKeeper(services.catalog, jobs, lease=LEASE) as leases:
         leases.listen(slowly)
         assert told == ["told"]  # at once
         assert reached.wait(PATIENCE_S)  # by the thread that looks them up
-        leaving = threading.Thread(target=lambda: (leases.listen(None), told.append("left")))
+        leaving = threading.Thread(target=leave)
         leaving.start()
         leaving.join(0.1)
         assert leaving.is_alive()
