@@ -67,7 +67,7 @@ def open_cluster(address: str | None) -> Iterator[None]:
         ray.init(
             address=address or _LOCAL,
             log_to_driver=False,
-            logging_level=logging.WARNING,
+            logging_level=logging.ERROR,
             **({} if address else of_its_own),  # type: ignore[arg-type]
         )
     except (ConnectionError, RayError, RuntimeError, ValueError) as error:
