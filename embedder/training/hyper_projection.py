@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from tqdm.auto import tqdm
 
+from embedder.backbone import DTYPES
 from embedder.checkpoint import DEFAULT_MODEL, load_encoder
 from embedder.encoder import Encoder
 from embedder.errors import EmbedderError
@@ -191,6 +192,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     add("--data", type=Path, required=True, help=f"folder with labels.*, triplets.* and {ASPECTS_FILE}")
     add("--out", type=Path, required=True, help="folder of the run: projection, checkpoint, log")
     add("--model", default=DEFAULT_MODEL, help="whose vectors are projected (default: %(default)s)")
+    add("--dtype", choices=["auto", *DTYPES], help="what its vectors are computed in (default: the model's own)")
     add("--kind", choices=KINDS, default="film", help="default: %(default)s")
     add("--width", type=int, metavar="N", help=f"the rank, or the hidden units of film (default: {WIDTHS})")
     add("--batches", type=int, default=9_000, metavar="N", help="length of the run (default: %(default)s)")
@@ -215,7 +217,7 @@ def train(options: argparse.Namespace) -> Path:
     with_aspects = (options.data / ASPECTS_FILE).is_file()
     rows = read_training_data(options.data, skip_tasks=skipped, with_aspects=with_aspects)
     data = fingerprint_of(options.data, skip_tasks=skipped, with_aspects=with_aspects)
-    encoder = load_encoder(options.model)
+    encoder = load_encoder(options.model, dtype=options.dtype)
     vectors = PlainVectors(encoder, options.vectors or options.out / "vectors")
     return ProjectionTrainer(config, encoder, rows, vectors, options.out, data=data).run()
 
