@@ -27,7 +27,8 @@ _Figures = dict[_Key, dict[str, np.ndarray]]  # system -> replicates, the first 
 _Runs = Mapping[str, Mapping[int, str]]  # row -> the systems it stands for, by the seed of their training
 _PAIRS_NOTE = (
     "What the first is ahead of the second by, over the seeds that both have: the mean with its interval over items, "
-    "**bold** where that holds no 0, and in parentheses the figure of every seed.\n"
+    "and in parentheses the figure of every seed. **Bold** where the interval holds no 0 and all seeds are on one side "
+    "of it.\n"
 )
 _ALONE = 0  # the seed of what has none
 _SEEDED = re.compile(r"(?P<variant>.+)-(?P<seed>\d+)(?P<rest>, trained.*)")
@@ -166,7 +167,12 @@ def _change_of(changes: Sequence[np.ndarray]) -> str:
     if not changes:
         return "–"
     shown = show_change(estimate(np.mean(changes, axis=0)))
-    return shown if len(changes) == 1 else f"{shown} ({', '.join(f'{float(each[0]):+.1f}' for each in changes)})"
+    if len(changes) == 1:
+        return shown
+    of_seeds = [float(each[0]) for each in changes]
+    if not (min(of_seeds) > 0 or max(of_seeds) < 0):
+        shown = shown.strip("*")
+    return f"{shown} ({', '.join(f'{each:+.1f}' for each in of_seeds)})"
 
 
 def _summed(costs: Sequence[Mapping[str, float]]) -> dict[str, float]:
