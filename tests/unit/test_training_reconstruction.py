@@ -329,5 +329,7 @@ def test_both_stages_stand_in_the_shipped_matrix(data_folder) -> None:  # noqa: 
     path = Path(matrix_module.__file__).parent / "configs" / "systems-gemma.yaml"
     runs = plan(replace(read_matrix(path), texts=100), read_training_data(data_folder))
     started = {run.name: run.start_from for run in runs if run.start_from is not None}
-    assert started == {"anchor-1": "reconstruction-1", "anchor_gircse-1": "reconstruction-1"}
-    assert [run.name for run in runs if run.config.objective == "reconstruction"] == ["reconstruction-1"]
+    seeds = (1, 3, 6)
+    assert started == {f"{name}-{n}": f"reconstruction-{n}" for name in ("anchor", "anchor_gircse") for n in seeds}
+    first = [run.name for run in runs if run.config.objective == "reconstruction"]
+    assert first == [f"reconstruction-{n}" for n in seeds]
