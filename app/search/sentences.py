@@ -9,9 +9,7 @@ import re
 
 # Whole gaps of space: after what may end a sentence, with a new line in them, or at the end of the text. Each branch
 # begins where a gap does, so that scanning stays linear on any input.
-_POSSIBLE_END = re.compile(
-    r"(?<=[.!?…\"')\]}»”’*_])\s+|(?<!\s)[^\S\n]*\n\s*|(?<!\s)\s+\Z|[。！？｡]+[」』”’）】]*\s*"
-)
+_POSSIBLE_END = re.compile(r"(?<=[.!?…\"')\]}»”’*_])\s+|(?<!\s)[^\S\n]*\n\s*|(?<!\s)\s+\Z|[。！？｡]+[」』”’）】]*\s*")
 # Of corpora that were cut into tokens, which often are in lower case: nothing else has a space before it.
 _SPACED_STOP = re.compile(r"[^\W_] [.?!]\Z")
 _CLOSERS = "\"')]}»”’*_"
