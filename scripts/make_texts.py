@@ -51,7 +51,7 @@ CORE = (
     *(f"ingest/recurring/{name}.py" for name in ("git", "git_program", "hosts", "imap", "s3", "selection", "web")),
     *("app/errors.py", "app/types/documents.py", "app/vectors/errors.py", "app/wiring/remote.py"),
     "app/wiring/language_model.py",
-    *("app/wiring/embedding.py", "ingest/pipeline.py", "ingest/urls.py"),
+    *("app/wiring/embedding.py", "ingest/indexer.py", "ingest/urls.py"),
     *(f"ingest/readers/{name}.py" for name in ("books", "bundles", "document", "errors", "html", "limits", "mail")),
     *(f"ingest/readers/{name}.py" for name in ("media_types", "members", "package", "pdf", "process", "records")),
     *(f"ingest/readers/{name}.py" for name in ("children", "page_views", "pdf_pages", "pictures", "recognition")),
