@@ -19,9 +19,10 @@ from embedder.evaluation.scoring import replicates_of
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt
-from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 _SMALL_MS = 1.0
+_WIDE = 200  # between the least and the greatest cost: then only tens have room for a number
 _Key = tuple[str, str, str]  # measure, metric, condition
 _Figures = dict[_Key, dict[str, np.ndarray]]  # system -> replicates, the first the figure itself
 _Runs = Mapping[str, Mapping[int, str]]  # row -> the systems it stands for, by the seed of their training
@@ -225,10 +226,12 @@ def _plot(figures: _Figures, names: Sequence[str], costs: Mapping[str, Any], pic
         panel.errorbar(values, rows, xerr=bars, fmt="o", capsize=2)
         panel.set_xlabel(f"{key[0]}, {key[1]}", loc="right")
     rows = [row for row, name in enumerate(names) if costs[name]["texts"]]
-    panels[0][-1].plot([_cost(costs[names[row]]) for row in rows], rows, "s", color="C1")
+    times = [_cost(costs[names[row]]) for row in rows]
+    panels[0][-1].plot(times, rows, "s", color="C1")
     panels[0][-1].set(xlabel="processor time per text, ms", xscale="log")
-    panels[0][-1].xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    panels[0][-1].xaxis.set_major_formatter(ScalarFormatter())
+    is_wide = max(times, default=1.0) > _WIDE * min(times, default=1.0)
+    panels[0][-1].xaxis.set_major_locator(LogLocator(subs=(1,) if is_wide else (1, 2, 5)))
+    panels[0][-1].xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     panels[0][-1].xaxis.set_minor_formatter(NullFormatter())
     panels[0][0].set_yticks(range(len(names)), names)
     panels[0][0].invert_yaxis()
