@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+DEFAULT_SLOTS = 4  # large documents, or blocks of small ones
+CPU_PATIENCE_S = 5.0
 _LOOK_S = 0.1
 
 

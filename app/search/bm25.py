@@ -65,7 +65,7 @@ def document_vector(text: str) -> SparseVector:
 def _counted(text: str) -> tuple[Counter[str], int]:
     """Words with how often they occur, and the length of the text in words."""
     if text.isascii():
-        words = [word[:MAX_WORD_CHARACTERS] for word in _ascii_words(text)]
+        words = _ascii_words(text)
         return Counter(words), len(words)
     counts: Counter[str] = Counter()
     length = 0
@@ -93,7 +93,7 @@ def _words(text: str) -> Iterator[tuple[str, bool]]:
     """In order, each with whether it is a run of characters of a script without spaces."""
     if text.isascii():
         for word in _ascii_words(text):
-            yield word[:MAX_WORD_CHARACTERS], False
+            yield word, False
         return
     plain = _CONTRACTION.sub("", unicodedata.normalize("NFKC", text).casefold())
     decomposed = unicodedata.normalize("NFKD", plain).translate(_FOLDED)
@@ -103,8 +103,8 @@ def _words(text: str) -> Iterator[tuple[str, bool]]:
 
 
 def _ascii_words(text: str) -> list[str]:
-    found: list[str] = _ASCII_WORD.findall(_CONTRACTION.sub("", text.lower().translate(_HIDDEN_ASCII)))
-    return found
+    plain = _CONTRACTION.sub("", text.lower().translate(_HIDDEN_ASCII))
+    return [word[:MAX_WORD_CHARACTERS] for word in _ASCII_WORD.findall(plain)]
 
 
 class _Stemmers(threading.local):

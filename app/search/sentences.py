@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import re
 
-# Whole gaps of space: after what may end a sentence, with a new line in them, or at the end of the text. Each branch
-# begins where a gap does, so that scanning stays linear on any input.
-_POSSIBLE_END = re.compile(r"(?<=[.!?…\"')\]}»”’*_])\s+|(?<!\s)[^\S\n]*\n\s*|(?<!\s)\s+\Z|[。！？｡]+[」』”’）】]*\s*")
-# Of corpora that were cut into tokens, which often are in lower case: nothing else has a space before it.
-_SPACED_STOP = re.compile(r"[^\W_] [.?!]\Z")
 _CLOSERS = "\"')]}»”’*_"
 _TERMINALS = ".!?…"
+# Whole gaps of space: after what may end a sentence, with a new line in them, or at the end of the text. Each branch
+# begins where a gap does, so that scanning stays linear on any input.
+_POSSIBLE_END = re.compile(
+    rf"(?<=[{re.escape(_TERMINALS + _CLOSERS)}])\s+|(?<!\s)[^\S\n]*\n\s*|(?<!\s)\s+\Z|[。！？｡]+[」』”’）】]*\s*"
+)
+# Of corpora that were cut into tokens, which often are in lower case: nothing else has a space before it.
+_SPACED_STOP = re.compile(r"[^\W_] [.?!]\Z")
 _LAST_WORD = re.compile(r"[\w.]*\Z")
 _LONGEST_ABBREVIATION = 12
 _ABBREVIATION = re.compile(

@@ -30,13 +30,11 @@ from ingest.readers import ProcessLimits, ProcessReader, ReadLimits
 from ingest.readers.limits import MEGABYTE
 from ingest.splitters import splitter_of
 from ingest.worker import SMALL_BYTES, Worker
-from ingest.worker_slots import WorkerSlots
+from ingest.worker_slots import CPU_PATIENCE_S, DEFAULT_SLOTS, WorkerSlots
 
 log = logging.getLogger(__name__)
 
 _MODEL_POLL_S = 2.0
-_CPU_PATIENCE_S = 5.0
-_DOCUMENTS_AT_A_TIME = 4  # large ones, or blocks of small ones
 
 
 @contextmanager
@@ -46,9 +44,8 @@ def open_pipeline(
     """Its reader, a process of its own, ends with the block."""
 
     settings = services.settings
-    limits, process_limits = read_limits(settings), process_limits_of(settings)
     embedder = services.embedder.for_ingestion(is_stopping)
-    with ProcessReader(limits=limits, process_limits=process_limits, is_stopping=is_stopping) as read:
+    with reader_of(settings, is_stopping=is_stopping) as read:
         yield IngestPipeline(
             catalog=services.catalog,
             blobs=services.blobs,
@@ -63,6 +60,16 @@ def open_pipeline(
         )
 
 
+def reader_of(settings: Settings, *, is_stopping: Callable[[], bool]) -> ProcessReader:
+    """To be opened; its process ends with the block."""
+    process_limits = ProcessLimits(
+        wall_s=settings.read_timeout_s,
+        cpu_s=ceil(settings.read_timeout_s * 2 / 3),
+        memory_bytes=int(settings.read_memory_mb * MEGABYTE),
+    )
+    return ProcessReader(limits=read_limits(settings), process_limits=process_limits, is_stopping=is_stopping)
+
+
 def read_limits(settings: Settings) -> ReadLimits:
     return ReadLimits(
         max_bytes=int(settings.max_document_mb * MEGABYTE),
@@ -73,17 +80,9 @@ def read_limits(settings: Settings) -> ReadLimits:
     )
 
 
-def process_limits_of(settings: Settings) -> ProcessLimits:
-    return ProcessLimits(
-        wall_s=settings.read_timeout_s,
-        cpu_s=ceil(settings.read_timeout_s * 2 / 3),
-        memory_bytes=int(settings.read_memory_mb * MEGABYTE),
-    )
-
-
 def run_worker(services: Services, stop: threading.Event) -> None:
     """Works off the ledger until `stop` is set, once the model is there."""
-    slots = WorkerSlots(_DOCUMENTS_AT_A_TIME)
+    slots = WorkerSlots(DEFAULT_SLOTS)
 
     def is_stopping() -> bool:
         return stop.is_set() or slots.is_leaving()
@@ -92,7 +91,7 @@ def run_worker(services: Services, stop: threading.Event) -> None:
         if not _model_is_there(services.embedder, stop):
             return
         if isinstance(services.embedder, LocalEmbedder) and services.embedder.is_on_cpu:
-            slots.patience_s = _CPU_PATIENCE_S
+            slots.patience_s = CPU_PATIENCE_S
             take_short_turns()
         _catch_up(services)
         owner = f"{socket.gethostname()}-{os.getpid()}-{threading.get_ident()}"

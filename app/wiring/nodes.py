@@ -17,9 +17,8 @@ from app.runtime.turns import take_short_turns
 from app.settings import Settings
 from app.types.documents import Collection, Job, Point
 from app.wiring.index import open_index
-from app.wiring.ingestion import process_limits_of, read_limits
+from app.wiring.ingestion import reader_of
 from ingest.indexer import DocumentIndexer
-from ingest.readers import ProcessReader
 from ingest.splitters import splitter_of
 
 _opened = ExitStack()  # ends with its process, and what it holds sees that by its pipes
@@ -49,11 +48,7 @@ class SettingsParts:
             index=index,
             lens_indexing=Unlabelled(index),
             embedder=self.embedder().for_ingestion(is_leaving),
-            read=_opened.enter_context(
-                ProcessReader(
-                    limits=read_limits(settings), process_limits=process_limits_of(settings), is_stopping=is_leaving
-                )
-            ),
+            read=_opened.enter_context(reader_of(settings, is_stopping=is_leaving)),
             splitter_for=lambda collection: splitter_of(collection, counter),
             before_embedding=before_embedding,
         )

@@ -12,13 +12,12 @@ import ray
 from ray.exceptions import RayError
 
 from app.errors import ConflictError, UnavailableError
+from ingest.worker_slots import CPU_PATIENCE_S, DEFAULT_SLOTS
 
 _LOCAL_OBJECT_STORE_BYTES = 128 * 1024 * 1024  # what came of documents; Ray would take a third of the memory
 _LOCAL = "local"
 _CPUS_PER_MODEL = 2  # one for each of the two batches that a model computes side by side
-_CPU_SLOTS = 4  # blocks of documents that a model's process has at a time
 _GPU_SLOTS = 8
-_CPU_PATIENCE_S = 5.0  # what is read at the same time keeps a model on the CPU waiting
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +39,11 @@ class Place:
 
     @property
     def slots(self) -> int:
-        return _GPU_SLOTS if self.threads is None else _CPU_SLOTS
+        return _GPU_SLOTS if self.threads is None else DEFAULT_SLOTS
 
     @property
     def patience_s(self) -> float:
-        return 0.0 if self.threads is None else _CPU_PATIENCE_S
+        return 0.0 if self.threads is None else CPU_PATIENCE_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +80,7 @@ def open_cluster(address: str | None) -> Iterator[None]:
 
 
 def has_gpus() -> bool:
-    return bool(ray.cluster_resources().get("GPU", 0) >= 1)
+    return any(node.gpus for node in living_nodes())
 
 
 def living_nodes() -> list[NodeSize]:

@@ -59,9 +59,12 @@ class Node:
         """Raises FingerprintMismatchError, and UnavailableError when a part is away for a minute."""
         require_same_model(collection, self._parts.embedder())
         leases = _BlockLeases(self._leases, run, {work.document.id: work.job_id for work in works})
-        with self._slot(leases) as is_given, leases:
+        with self._slot(leases) as is_given:
             if is_given:
-                yield from self._index(collection, works, leases)
+                try:
+                    yield from self._index(collection, works, leases)
+                finally:
+                    leases.forget_progress()
 
     @contextmanager
     def _slot(self, leases: _BlockLeases) -> Iterator[bool]:
@@ -144,10 +147,7 @@ class _BlockLeases:
         self._run = run
         self._job_ids = job_ids
 
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *_: object) -> None:
+    def forget_progress(self) -> None:
         for job_id in self._job_ids.values():
             self._leases.progress.pop(job_id, None)
 
