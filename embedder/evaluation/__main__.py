@@ -79,7 +79,10 @@ _ATTACKER_TEXTS_HELP = (
     "--attacker-data (default: its half, and all of --attacker-data)"
 )
 _ATTACKER_DATA_HELP = "folder with further labels.* files for the attacker; texts that are tested are left out"
-_TRAINED_SYSTEMS_HELP = "of --systems, also over each trained model that generates, as 'Hard tokens' or 'Best step'"
+_TRAINED_SYSTEMS_HELP = (
+    "of --systems, also over each trained model that generates, as 'Hard tokens' or 'Best step'; 'Soft tokens, last' "
+    "and 'Soft tokens, mean' over each that does not, too, at each of --trained-steps"
+)
 _TRAINED_DIMENSIONS_HELP = "also by so many of the first dimensions of each trained model's vectors (Matryoshka)"
 _TRAINED_STEPS_HELP = "of trained models that generate, a row for each (default: 5)"
 

@@ -38,6 +38,11 @@ class System:
     has_all_steps: bool = False  # a vector for every step, of which the most alike counts
     dimensions: int | None = None  # how many of a vector's first ones are kept (Kusupati et al. 2022)
 
+    @property
+    def generates(self) -> bool:
+        """Whatever the model does by itself."""
+        return self.pooling is not None and self.pooling not in PROMPT_POOLINGS
+
     def contract_of(self, contract: Contract) -> Contract:
         """Of a model that is this system: it can be served, and its fingerprint is another."""
         return replace(
@@ -72,6 +77,9 @@ SYSTEMS = {
         System("SGPT", "Muennighoff 2022", attention="causal", pooling="prompt_weighted_mean"),
         System("Echo", "Springer et al. 2024", template="echo", attention="causal", pooling="prompt_copy_mean"),
         System("PromptEOL", "Jiang et al. 2023", template="prompt_eol", attention="causal", pooling="prompt_last"),
+        # What reads a prompt and was trained to generate nothing, made to generate all the same.
+        System("Soft tokens, last", "GIRCSE, section 5.1", attention="causal", pooling="last"),
+        System("Soft tokens, mean", "GIRCSE, section 5.1", attention="causal", pooling="mean"),
         System("Hard tokens", "InBedder, Peng et al. 2024", temperature=_HARD),
         System("Best step", "max-sim over steps, as DEBATER, Ji et al. 2025", has_all_steps=True),
         System("GIRCSE - 0.5 instruction", "as CASE", subtracted=0.5),
@@ -187,8 +195,9 @@ def open_trained(
     dimensions: Sequence[int] = (),
 ) -> list[SystemEmbedder]:
     """Models that were trained as a system, as their contracts say; those that generate, at each of `steps`, and at the
-    most of them under each of `systems`. dimensions: rows by so many of a vector's first ones. One is in memory at a
-    time, since many stand in a table.
+    most of them under each of `systems`. Of `systems`, those that generate have a row at each of `steps` over models
+    that do not by themselves, but have a head. dimensions: rows by so many of a vector's first ones. One is in memory
+    at a time, since many stand in a table.
 
     Raises ContractError where two have one name.
     """
@@ -207,12 +216,19 @@ def open_trained(
         said = find_checkpoint(str(folder)).contract
         generates = said.pooling not in PROMPT_POOLINGS
         most = max(steps)
-        rows = [
-            (System(f"K = {count}" if generates and len(steps) > 1 else "", "as its contract has it"), count)
-            for count in (steps if generates else steps[:1])
-        ]
-        # Max-sim already takes the best step.
-        rows += [(each, most) for each in systems if generates and not (each.has_all_steps and said.has_max_sim)]
+        each_count = [(f"K = {count}" if len(steps) > 1 else "", count) for count in steps]
+        if generates:
+            rows = [(System(told, "as its contract has it"), count) for told, count in each_count]
+            # Max-sim already takes the best step.
+            rows += [(each, most) for each in systems if not (each.has_all_steps and said.has_max_sim)]
+        else:
+            rows = [(System("", "as its contract has it"), most)]
+            rows += [
+                (replace(each, name=", ".join(part for part in (each.name, told) if part)), count)
+                for each in systems
+                if each.generates and said.head != "none"
+                for told, count in each_count
+            ]
         rows += [(System(f"{size} dimensions", "Kusupati et al. 2022", dimensions=size), most) for size in dimensions]
         for system, count in rows:
             named = replace(system, name=", ".join(part for part in (said.name, "trained", system.name) if part))

@@ -164,9 +164,28 @@ def test_trained_models_stand_beside_the_systems_at_every_step_count(tmp_path: P
         open_trained([generating, generating], device="cpu", steps=[1])
 
 
+def test_a_model_that_generates_nothing_is_made_to(tmp_path: Path) -> None:
+    reading = trained_model(tmp_path / "eos", "eos", pooling="prompt_last")
+    chosen = choose_systems(["Soft tokens, last", "Soft tokens, mean", "Hard tokens"])
+    found = open_trained([reading], device="cpu", steps=[1, 3], systems=chosen)
+    names = [f"eos, trained, Soft tokens, {pooled}, K = {count}" for pooled in ("last", "mean") for count in (1, 3)]
+    assert [each.name for each in found] == ["eos, trained", *names]
+    _, last_1, last_3, mean_1, mean_3 = (each.embed(TEXTS, instruction="the topic", steps=[])[None] for each in found)
+    np.testing.assert_allclose(last_1, mean_1, atol=1e-6)  # of one state
+    assert np.abs(last_3 - mean_3).max() > 1e-3
+    generating = trained_model(tmp_path / "soft", "soft")
+    np.testing.assert_allclose(  # the same weights, whose contract pools all steps
+        mean_3, load_encoder(str(generating)).encode_queries(TEXTS, instruction="the topic", steps=3), atol=1e-6
+    )
+    headless = trained_model(tmp_path / "none", "none", pooling="prompt_last", head="none", plain_pooling="prompt_mean")
+    assert [each.name for each in open_trained([headless], device="cpu", steps=[1, 3], systems=chosen)] == [
+        "none, trained"
+    ]
+
+
 def test_every_system_has_a_fingerprint_of_its_own_and_can_be_served(tmp_path: Path) -> None:
     folder = save_tiny_model(tmp_path, "llama")
-    said = replace(find_checkpoint(str(folder)).contract, base=".", base_files=hash_files(folder))
+    said = replace(find_checkpoint(str(folder)).contract, base=".", base_files=hash_files(folder), pooling="residual")
     served = [each for each in SYSTEMS.values() if not (each.subtracted or each.has_all_steps)]
     fingerprints = set()
     for system in served:
