@@ -41,7 +41,7 @@ class TokenSplitter:
             raise ValueError(f"max_tokens is {max_tokens}; it must be at least {_FEWEST_TOKENS}.")
         if not 0 <= overlap <= max_tokens // 2:
             raise ValueError(f"overlap is {overlap}; it must be from 0 to half of max_tokens ({max_tokens // 2}).")
-        self._counter = counter
+        self._counter = _LastTokens(counter)
         self._max_tokens = max_tokens
         self._overlap = overlap
         self._whole_sentences = whole_sentences
@@ -50,7 +50,7 @@ class TokenSplitter:
         text = document.text
         breaks = _Breaks.of(text, pages=document.page_starts if self._whole_sentences else ())
         max_characters = self._max_tokens * _CHARACTERS_PER_TOKEN
-        window = _Window.of(self._counter, text, 0, 0)
+        window = _Window([], 0)
         spans: list[Span] = []
         core = start = _next_word(text, 0)  # the chunk's text is [start, end): [start, core) repeats the one before
         while core < len(text):
@@ -62,12 +62,15 @@ class TokenSplitter:
             core = _next_word(text, end)
         return spans
 
+    def count_tokens(self, text: str) -> int:
+        return len(self._counter.token_offsets(text))
+
     def _fit(self, text: str, breaks: _Breaks, window: _Window, start: int, core: int) -> tuple[int, int]:
         """Chooses the chunk's end so that its text, tokenised on its own, keeps to `max_tokens`."""
         budget = self._max_tokens
         while True:
             begin, end = self._choose(text, breaks, window, start, core, budget)
-            excess = len(self._counter.token_offsets(text[begin:end].rstrip())) - self._max_tokens
+            excess = self.count_tokens(text[begin:end].rstrip()) - self._max_tokens
             is_shortest = end - core <= 1
             if excess <= 0 or (is_shortest and begin == core):
                 return begin, end
@@ -79,7 +82,7 @@ class TokenSplitter:
                 return core, self._halve(text, core, end)
 
     def _halve(self, text: str, core: int, end: int) -> int:
-        while end - core > 1 and len(self._counter.token_offsets(text[core:end])) > self._max_tokens:
+        while end - core > 1 and self.count_tokens(text[core:end]) > self._max_tokens:
             end = core + (end - core) // 2
         return end
 
@@ -121,6 +124,22 @@ class TokenSplitter:
             tokens = window.token_starts(earliest, end - 1)
             start = match.start() if match else (tokens[0] if tokens else end)
         return _next_word(text, start)
+
+
+class _LastTokens:
+    """A `TokenCounter` that knows the text it was asked for last: of a short one it is asked whether it is a section,
+    where its tokens start, and whether they are too many."""
+
+    def __init__(self, counter: TokenCounter) -> None:
+        self._counter = counter
+        self._last: tuple[str, list[tuple[int, int]]] = ("", [])
+
+    def token_offsets(self, text: str) -> list[tuple[int, int]]:
+        last, offsets = self._last
+        if text != last:
+            offsets = self._counter.token_offsets(text)
+            self._last = text, offsets
+        return offsets
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,6 @@ class StructureSplitter:
     """`max_tokens` and `overlap` as of `TokenSplitter`; sections share nothing with each other."""
 
     def __init__(self, counter: TokenCounter, *, max_tokens: int = 200, overlap: int = 30) -> None:
-        self._counter = counter
         self._split = TokenSplitter(counter, max_tokens=max_tokens, overlap=overlap, whole_sentences=True)
         self._fewest_tokens = max_tokens // _SHARE_OF_SCRAPS
 
@@ -99,7 +98,7 @@ class StructureSplitter:
     def _is_scrap(self, text: str, begin: int, end: int) -> bool:
         if end - begin > _MOST_OF_SCRAP * self._fewest_tokens:
             return False
-        return len(self._counter.token_offsets(text[begin:end])) < self._fewest_tokens
+        return self._split.count_tokens(text[begin:end]) < self._fewest_tokens
 
 
 def _first_word(text: str, start: int, end: int) -> int:

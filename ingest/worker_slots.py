@@ -6,14 +6,23 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 
 DEFAULT_SLOTS = 4  # large documents, or blocks of small ones
 CPU_PATIENCE_S = 5.0
 _LOOK_S = 0.1
 
 
+@dataclass(slots=True)
+class _InFlight:
+    is_leaving: Callable[[], bool]
+    is_read: bool = False
+
+
 class WorkerSlots:
-    """A slot is taken before its jobs are claimed. `is_leaving` answers for the jobs of the calling thread.
+    """A slot is taken before its jobs are claimed. `is_leaving` answers for the jobs of the calling context: of the
+    thread that does them, and of one that watches it.
 
     While the job of a slot is read, the next slot is given out only after `patience_s`: where the model runs on the
     CPU, jobs that are read at the same time keep it waiting, unless one of them takes long.
@@ -28,7 +37,7 @@ class WorkerSlots:
         self._at_model = 0  # slots whose jobs have been read
         self._changed_at = 0.0
         self._changed = threading.Condition()
-        self._in_flight = threading.local()
+        self._in_flight: ContextVar[_InFlight | None] = ContextVar("in_flight", default=None)
 
     @property
     def taken(self) -> int:
@@ -43,12 +52,13 @@ class WorkerSlots:
             return True
 
     def note_read(self) -> None:
-        """The jobs of the calling thread have come to the model; others may be read meanwhile."""
-        if not getattr(self._in_flight, "is_read", True):
-            self._note_read(True)
+        """The jobs of the calling context have come to the model; others may be read meanwhile."""
+        held = self._in_flight.get()
+        if held is not None and not held.is_read:
+            self._note_read(held, True)
 
-    def _note_read(self, is_read: bool) -> None:
-        self._in_flight.is_read = is_read
+    def _note_read(self, held: _InFlight, is_read: bool) -> None:
+        held.is_read = is_read
         with self._changed:
             self._at_model += 1 if is_read else -1
             self._changed.notify_all()
@@ -81,16 +91,17 @@ class WorkerSlots:
 
     @contextmanager
     def holding(self, is_leaving: Callable[[], bool]) -> Iterator[None]:
-        """Until it ends, `is_leaving` tells whether the jobs of this thread are to be left."""
-        self._in_flight.is_leaving, self._in_flight.is_read = is_leaving, False
+        """Until it ends, `is_leaving` tells whether the jobs of this context are to be left."""
+        held = _InFlight(is_leaving)
+        token = self._in_flight.set(held)
         try:
             yield
         finally:
-            if self._in_flight.is_read:
-                self._note_read(False)
-            del self._in_flight.is_leaving, self._in_flight.is_read
+            if held.is_read:
+                self._note_read(held, False)
+            self._in_flight.reset(token)
 
     def is_leaving(self) -> bool:
-        """Whether the jobs of this thread are to be left."""
-        ask: Callable[[], bool] | None = getattr(self._in_flight, "is_leaving", None)
-        return ask is not None and ask()
+        """Whether the jobs of this context are to be left."""
+        held = self._in_flight.get()
+        return held is not None and held.is_leaving()

@@ -246,9 +246,16 @@ def _text_name(content_hash: str) -> str:
 
 
 def _temporary_in(folder: Path) -> tuple[Path, BinaryIO]:
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(dir=folder, prefix=".", suffix=".part")
+    try:
+        descriptor, name = _mkstemp(folder)
+    except FileNotFoundError:  # the first one
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor, name = _mkstemp(folder)
     return Path(name), os.fdopen(descriptor, "wb")
+
+
+def _mkstemp(folder: Path) -> tuple[int, str]:
+    return tempfile.mkstemp(dir=folder, prefix=".", suffix=".part")
 
 
 def _pieces(file: BinaryIO) -> Iterator[bytes]:

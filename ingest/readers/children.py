@@ -12,7 +12,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import BinaryIO, TypeVar, cast
 
@@ -34,12 +33,12 @@ from ingest.readers.messages import (
     MessageError,
     PageImage,
     PageRequest,
-    ReadMessage,
     ReadRequest,
     Refusal,
     read_frame,
     write_request,
 )
+from ingest.readers.watchdog import Watchdog
 
 MAX_CHILDREN = 4  # each holds the parsers in memory
 _PATIENCE_S = 2.0  # most documents are read in milliseconds, and starting another child takes a second
@@ -202,32 +201,32 @@ class ReaderChild:
             env=environment,
             start_new_session=True,  # Ctrl-C is for the worker, which then ends its children
         )
-        # The pipes block, in either direction: another thread waits for them, so that this one can watch the child.
-        self._talk = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"reader-{self._process.pid}")
+        self._watchdog = Watchdog(self._process.kill, name=f"reader-{self._process.pid}")
         self._vitals = psutil.Process(self._process.pid)
         self._start_bytes: int | None = None
         self._document_count = 0
 
     def read(self, request: ReadRequest, into: TextSink, *, is_stopping: Callable[[], bool]) -> Findings | Refusal:
         """Raises DocumentError, UnavailableError or ChildLostError."""
-        with self._asked(request, is_stopping) as (message, answer, check):
-            while isinstance(message, TextPart | Advance):
+        with self._asked(request, is_stopping) as (answer, check):
+            while True:
+                message = answer.next()
+                if isinstance(message, Findings | Refusal):
+                    return message
                 if isinstance(message, Advance):
                     check.deadline += request.process_limits.page_s
                     into.advance(message.share)
-                else:
+                elif isinstance(message, TextPart):
                     into.write(message)
-                message = self._watch(answer.next, check)
-            if not isinstance(message, Findings | Refusal):
-                raise MessageError("the answer is of another kind than was asked for")
-            return message
+                else:
+                    raise MessageError("the answer is of another kind than was asked for")
 
     def page(self, request: PageRequest, *, is_stopping: Callable[[], bool]) -> PageWords | bytes | Refusal:
         """Its words, or its picture. Raises DocumentError, UnavailableError or ChildLostError."""
-        with self._asked(request, is_stopping) as (message, answer, check):
+        with self._asked(request, is_stopping) as (answer, _):
+            message = answer.next()
             if isinstance(message, PageImage) and request.width:
-                announced = message
-                return self._watch(lambda: answer.image(announced), check)
+                return answer.image(message)
             if isinstance(message, Refusal) or (isinstance(message, PageWords) and not request.width):
                 return message
             raise MessageError("the answer is of another kind than was asked for")
@@ -235,21 +234,16 @@ class ReaderChild:
     @contextmanager
     def _asked(
         self, request: ReadRequest | PageRequest, is_stopping: Callable[[], bool]
-    ) -> Iterator[tuple[ReadMessage, AnswerReader, _Check]]:
-        """The first message of the answer, and what reads the others, which may block."""
+    ) -> Iterator[tuple[AnswerReader, _Check]]:
         if self._start_bytes is None:
             self._start_bytes = self._wait_until_ready(is_stopping)
         self._document_count += 1
         limits = request.process_limits
         check = _Check(limits, self._start_bytes, self._memory_bytes, is_stopping)
-        answer = AnswerReader(self._answers, request.limits)
-
-        def ask() -> ReadMessage:
-            write_request(self._requests, request)
-            return answer.next()
-
         try:
-            yield self._watch(ask, check), answer, check
+            with self._watchdog.watching(check):
+                write_request(self._requests, request)
+                yield AnswerReader(self._answers, request.limits), check
         except (EOFError, OSError) as error:
             raise self._ending(limits) from error
         except MessageError as error:
@@ -268,7 +262,7 @@ class ReaderChild:
     def stop(self) -> None:
         self._process.kill()  # it holds nothing that could be lost
         self._process.wait()
-        self._talk.shutdown()  # at once: the pipes of a dead child do not block
+        self._watchdog.end()
         for pipe in (self._process.stdin, self._process.stdout):
             with suppress(OSError):  # bytes that it no longer took
                 if pipe is not None:
@@ -284,23 +278,14 @@ class ReaderChild:
                 raise UnavailableError(f"The process that reads documents did not start within {_START_TIMEOUT_S} s.")
 
         try:
-            self._watch(lambda: read_frame(self._answers, max_bytes=len(READY)), check)
+            with self._watchdog.watching(check):
+                read_frame(self._answers, max_bytes=len(READY))
         except (EOFError, OSError, MessageError) as error:
             raise UnavailableError(
                 f"The process that reads documents does not start ({self._last_sign()}). "
                 f"`{sys.executable} -m ingest.readers.child` says why."
             ) from error
         return self._memory_bytes()
-
-    def _watch(self, talk: Callable[[], T], check: Callable[[], None]) -> T:
-        future = self._talk.submit(talk)
-        while True:
-            check()
-            try:
-                future.exception(_POLL_S)
-            except TimeoutError:  # of this wait: what `talk` raises comes with the result
-                continue
-            return future.result()
 
     @property
     def _requests(self) -> BinaryIO:

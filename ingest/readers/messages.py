@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import struct
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
+from functools import lru_cache
 from itertools import pairwise
 from typing import BinaryIO
 
@@ -121,7 +122,16 @@ def read_frame(stream: BinaryIO, *, max_bytes: int) -> bytes:
 
 
 def write_request(stream: BinaryIO, request: ReadRequest | PageRequest) -> None:
-    write_frame(stream, json.dumps(asdict(request)).encode("ascii"))
+    values = {each.name: getattr(request, each.name) for each in fields(request)}
+    for name in ("limits", "process_limits"):
+        values[name] = _values_of(values[name])
+    write_frame(stream, json.dumps(values).encode("ascii"))
+
+
+@lru_cache(maxsize=8)
+def _values_of(limits: ReadLimits | ProcessLimits) -> dict[str, object]:
+    """The same for every document."""
+    return asdict(limits)
 
 
 def read_request(stream: BinaryIO) -> ReadRequest | PageRequest:

@@ -63,6 +63,20 @@ def test_chunks_cover_any_text_within_the_limit(found, max_tokens, share):
     assert splitter(found) == spans
 
 
+def test_a_short_document_is_tokenised_once() -> None:
+    asked: list[str] = []
+
+    class Counter(WordCounter):
+        def token_offsets(self, text: str) -> list[tuple[int, int]]:
+            asked.append(text)
+            return super().token_offsets(text)
+
+    text = "A note of two sentences. It is short."
+    (span,) = StructureSplitter(Counter(), max_tokens=60, overlap=0)(ExtractedText(text, "", ""))
+    assert span.text == text
+    assert asked == [text]
+
+
 def test_a_collection_that_does_not_say_so_is_split_as_before():
     old = Collection("c", "f", 3, "", 0, 24, 4, "c--1")
     found = read_document("\n\n".join(f"## Part {n}\n\nShort." for n in range(5)).encode(), uri="a.md")

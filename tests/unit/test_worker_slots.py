@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import Context, copy_context
 from datetime import timedelta
 
 from ingest_parts import IngestParts, wait_for
@@ -194,6 +195,22 @@ def test_a_suspect_that_waits_to_be_alone_keeps_its_lease(parts: IngestParts) ->
     stop.set()
     thread.join()
     assert [job.attempts for job in parts.catalog.jobs() if job.attempts != 1] == [3]
+
+
+def test_who_watches_for_a_job_asks_in_its_context() -> None:
+    slots = WorkerSlots()
+    answers = []
+
+    def ask(ask_in: Context) -> None:
+        thread = threading.Thread(target=lambda: answers.append(ask_in.run(slots.is_leaving)))
+        thread.start()
+        thread.join()
+
+    with slots.holding(lambda: True):
+        ask(copy_context())
+        ask(Context())  # another job's
+    ask(copy_context())
+    assert answers == [True, False, False]
 
 
 def test_with_patience_another_slot_opens_only_beside_one_that_is_long_in_reading() -> None:
