@@ -23,7 +23,7 @@ class TooLateError(Exception):
 
 @contextmanager
 def piped() -> Iterator[tuple[Watchdog, int]]:
-    """The watchdog closes the writing end, as the death of a child does, and whoever reads gets nothing."""
+    """The watchdog closes the writing end, as the death of a child does, and the one who reads gets nothing."""
     reads, writes = os.pipe()
     watchdog = Watchdog(lambda: os.close(writes), name="watchdog of a test")
     try:
