@@ -215,7 +215,7 @@ def open_trained(
     for folder in folders:
         said = find_checkpoint(str(folder)).contract
         generates = said.pooling not in PROMPT_POOLINGS
-        most = max(steps)
+        most = said.most_steps or max(steps)
         each_count = [(f"K = {count}" if len(steps) > 1 else "", count) for count in steps]
         if generates:
             rows = [(System(told, "as its contract has it"), count) for told, count in each_count]

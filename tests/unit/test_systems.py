@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tiny_models import contract, family_backbone, save_tiny_model, tiny_tokenizer
+from tiny_models import SHAPE, TOKENIZER_FOLDER, contract, family_backbone, save_tiny_model, tiny_tokenizer
+from transformers import BertConfig, BertModel
 
 from embedder.backbone import Backbone, with_decoder
 from embedder.checkpoint import find_checkpoint, load_encoder, load_parts
@@ -177,10 +178,19 @@ def test_a_model_that_generates_nothing_is_made_to(tmp_path: Path) -> None:
     np.testing.assert_allclose(  # the same weights, whose contract pools all steps
         mean_3, load_encoder(str(generating)).encode_queries(TEXTS, instruction="the topic", steps=3), atol=1e-6
     )
-    headless = trained_model(tmp_path / "none", "none", pooling="prompt_last", head="none", plain_pooling="prompt_mean")
-    assert [each.name for each in open_trained([headless], device="cpu", steps=[1, 3], systems=chosen)] == [
-        "none, trained"
-    ]
+
+
+def test_an_encoder_without_a_head_is_read_once_and_generates_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "reading"
+    BertModel(BertConfig(**SHAPE)).save_pretrained(folder)
+    (folder / "tokenizer.json").write_bytes((TOKENIZER_FOLDER / "tokenizer.json").read_bytes())
+    poolings = {"pooling": "prompt_mean", "plain_pooling": "prompt_mean"}
+    said = contract(name="reading", attention="prefix", head="none", base_files=hash_files(folder), **poolings)
+    (folder / CONTRACT_FILE).write_text(said.to_json())
+    (alone,) = open_trained([folder], device="cpu", steps=[1, 3], systems=choose_systems(["Soft tokens, mean"]))
+    assert alone.name == "reading, trained"
+    found = alone.embed(TEXTS, instruction="the topic", steps=[])[None]
+    np.testing.assert_allclose(found, load_encoder(str(folder)).encode_queries(TEXTS, instruction="the topic", steps=1))
 
 
 def test_every_system_has_a_fingerprint_of_its_own_and_can_be_served(tmp_path: Path) -> None:
