@@ -35,12 +35,9 @@ class Watchdog:
                 self._changed.notify()
         try:
             yield
-        except BaseException as error:
+        finally:
             if (reason := self._end_of_watch()) is not None:
-                raise reason from error
-            raise
-        if (reason := self._end_of_watch()) is not None:
-            raise reason
+                raise reason
 
     def end(self) -> None:
         with self._changed:
