@@ -28,6 +28,8 @@ from embedder.contract import Contract, hash_files, read_contract, verify_files
 from embedder.encoder import Encoder
 from embedder.errors import ContractError, ModelNotFoundError
 from embedder.gguf_source import hash_weights, is_from_gguf, verify_weights
+from embedder.golden import check_golden
+from embedder.hyper_projection import InstructionProjection, read_projection
 from embedder.library_encoder import LibraryEncoder
 from embedder.model_info import DEFAULT_MODEL
 from embedder.model_thread import on_model_thread
@@ -51,6 +53,7 @@ class Checkpoint:
     base: Path
     adapter: Path | None
     context: Path | None = None  # files of the encoder of contextual tokens
+    projection: Path | None = None  # the folder with the projection of vectors by instructions
 
 
 def find_checkpoint(model: str) -> Checkpoint:
@@ -75,7 +78,8 @@ def find_checkpoint(model: str) -> Checkpoint:
     if contract.context_encoder is not None:
         context = locate_model(_relative_to(contract.context_encoder, folder))
         verify_weights(context, contract.context_files)
-    return Checkpoint(contract, base, adapter, context)
+    verify_files(folder, contract.projection_files)
+    return Checkpoint(contract, base, adapter, context, folder if contract.projection_files else None)
 
 
 def _relative_to(base: str, folder: Path) -> str:
@@ -212,15 +216,17 @@ def load_encoder(
         )
         release_body(backbone)
         parts = backbone, tokenizer, contract
-        fragments = read_fragments(checkpoint.adapter or checkpoint.base)
+        named: dict[str, Any] = {
+            "truncate_dim": truncate_dim,
+            "fragments": read_fragments(checkpoint.adapter or checkpoint.base),
+            "projection": load_own_projection(checkpoint, device=device),
+        }
         if has_own_thread or cache_mb > 0:
-            encoder: Encoder = LibraryEncoder(
-                *parts, truncate_dim=truncate_dim, fragments=fragments, cache_mb=cache_mb, own_thread=has_own_thread
-            )
+            encoder: Encoder = LibraryEncoder(*parts, cache_mb=cache_mb, own_thread=has_own_thread, **named)
         else:
-            encoder = Encoder(*parts, truncate_dim=truncate_dim, fragments=fragments)
+            encoder = Encoder(*parts, **named)
         if truncate_dim is None:
-            encoder.check_golden()
+            check_golden(encoder)
         return encoder
 
     def load_gently() -> Encoder:
@@ -273,6 +279,11 @@ def load_parts(
     if context is not None:
         backbone = with_context(backbone, context, tokenizer, checkpoint.contract.template)
     return backbone, tokenizer
+
+
+def load_own_projection(checkpoint: Checkpoint, *, device: str) -> InstructionProjection | None:
+    """In float32, whatever the model computes in; None where the contract has none."""
+    return None if checkpoint.projection is None else read_projection(checkpoint.projection)[0].to(device)
 
 
 def chosen_dtype(dtype: str, *, default: str, device: str) -> str:

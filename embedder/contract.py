@@ -58,6 +58,8 @@ class Contract:
     context_encoder: str | None = None  # gives the contextual token of a template that has one; named as `base` is
     context_files: Mapping[str, str] = field(default_factory=dict)
     similarity: str = "cosine"
+    subtracted_instruction: float = 0.0  # how much of an instruction's own vector is taken from those of texts under it
+    projection_files: Mapping[str, str] = field(default_factory=dict)  # by which instructions project vectors of texts
     golden: tuple[Golden, ...] = field(default=())
 
     def __post_init__(self) -> None:
@@ -75,6 +77,11 @@ class Contract:
                 f"Contract of {self.name!r}: similarity 'max_sim' needs a pooling of generated states, one for every "
                 f"step; pooling is {self.pooling!r}, plain_pooling {self.plain_pooling!r}."
             )
+        if not 0 <= self.subtracted_instruction <= 1 or (self.subtracted_instruction and self.projection_files):
+            raise ContractError(
+                f"Contract of {self.name!r}: subtracted_instruction is {self.subtracted_instruction}, but must lie "
+                "within 0 and 1, and be 0 beside a projection."
+            )
         if self.context_encoder and (self.plain_pooling or self.head == "none"):
             raise ContractError(
                 f"Contract of {self.name!r}: a contextual token is for decoders, without a plain pooling."
@@ -91,6 +98,10 @@ class Contract:
     @property
     def has_max_sim(self) -> bool:
         return self.similarity == "max_sim"
+
+    @property
+    def uses_instruction_vectors(self) -> bool:
+        return bool(self.subtracted_instruction or self.projection_files)
 
     @property
     def min_steps(self) -> int:
@@ -125,6 +136,10 @@ class Contract:
             canonical_form["context"] = dict(self.context_files)
         if self.has_max_sim:  # of which the same vectors are kept and compared in another way
             canonical_form["similarity"] = self.similarity
+        if self.subtracted_instruction:
+            canonical_form["subtracted_instruction"] = self.subtracted_instruction
+        if self.projection_files:
+            canonical_form["projection"] = dict(self.projection_files)
         return hashlib.sha256(json.dumps(canonical_form, sort_keys=True).encode()).hexdigest()[:32]
 
     def to_json(self) -> str:
@@ -133,6 +148,9 @@ class Contract:
             plain = {name: value for name, value in plain.items() if not name.startswith("context_")}
         if not self.has_max_sim:
             del plain["similarity"]
+        for name in ("subtracted_instruction", "projection_files"):
+            if not plain[name]:
+                del plain[name]
         return json.dumps(plain, indent=2, ensure_ascii=False) + "\n"
 
 

@@ -9,18 +9,18 @@ import numpy as np
 import torch
 from tokenizers import Tokenizer
 from torch import Tensor
-from torch.nn.functional import normalize
 from tqdm.auto import tqdm
 
 from embedder.backbone import Backbone
+from embedder.batch_reader import BatchReader
 from embedder.batching import plan_batches, repeat_rows
 from embedder.contract import Contract, resolve_defaults
 from embedder.errors import ContractError, TextError
+from embedder.hyper_projection import InstructionProjection
 from embedder.model_info import ModelInfo
-from embedder.pooling import PROMPT_POOLINGS, check_tolerance, pool_prefixes, step_distances, steps_to_convergence
-from embedder.prefill_start import start_prefill
+from embedder.pooling import check_tolerance, steps_to_convergence
 from embedder.prompts import PromptIds, PromptTokenizer
-from embedder.refine import Reader, RefinedStates, StepObserver, refine_states
+from embedder.refine import StepObserver
 from embedder.refinement import Refinement
 from embedder.refinement_steps import RefinementStep
 from embedder.templates import TEMPLATES
@@ -30,8 +30,6 @@ Ids = tuple[int, ...]  # of the tokens of a prompt
 
 MAX_STEPS = 64
 BATCH_TOKENS = 8192  # padded prompt tokens per batch; bounds memory whatever the lengths
-_GOLDEN_TOLERANCE = 1e-4
-_GOLDEN_COSINE = 0.999
 
 
 class Encoder:
@@ -46,16 +44,34 @@ class Encoder:
         truncate_dim: int | None = None,
         padding_side: str = "right",
         fragments: Collection[str] = frozenset(),  # not shown as words of soft tokens
+        projection: InstructionProjection | None = None,  # where the contract has one
     ) -> None:
         if truncate_dim is not None and not 1 <= truncate_dim <= contract.dimension:
             raise TextError(f"truncate_dim is {truncate_dim}, but must lie within 1 and {contract.dimension}.")
+        if bool(contract.projection_files) != (projection is not None):
+            raise ContractError(f"Model {contract.name!r}: a projection goes with a contract that has its files.")
         self._backbone = backbone
-        self._prompts = PromptTokenizer(tokenizer, TEMPLATES[contract.template], max_length=contract.max_length)
+        self.projection = projection
+        self._prompts = PromptTokenizer(
+            tokenizer,
+            TEMPLATES[contract.template],
+            max_length=contract.max_length,
+            instruction_apart=contract.uses_instruction_vectors,
+            instruction_in_prompt=projection is None,
+        )
+        dimension = truncate_dim or contract.dimension
+        self._reader = BatchReader(
+            backbone,
+            contract,
+            self._prompts.frame,
+            dimension=dimension,
+            padding_side=padding_side,
+            projection=projection,
+        )
         # Thousands of words are read for every query, most of them again and again.
         self._shown_word_of = cache(partial(shown_word_of, tokenizer=tokenizer, fragments=fragments))
-        self._padding_side = padding_side
         self.contract = contract
-        self.dimension = truncate_dim or contract.dimension
+        self.dimension = dimension
 
     @property
     def name(self) -> str:
@@ -89,6 +105,11 @@ class Encoder:
     @property
     def device(self) -> str:
         return str(self._backbone.device)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of the weights."""
+        return self._backbone.weight.dtype
 
     def encode_queries(
         self,
@@ -262,24 +283,6 @@ class Encoder:
         """Character [start, end) of every token of the bare text, for splitters that count the model's own tokens."""
         return self._prompts.token_offsets(text)
 
-    def check_golden(self) -> None:
-        """Raises ContractError unless the contract's golden texts are embedded as its author's machine did."""
-        for golden in self.contract.golden:
-            found = self._encode([golden.text], golden.instruction, golden.steps, token_bias=None, batch_size=1)[0]
-            expected = np.asarray(golden.vector, dtype=np.float32)
-            found = found[: len(expected)]
-            if self._backbone.weight.dtype == torch.float32:
-                wrong = float(np.abs(found - expected).max())
-                fits = wrong <= _GOLDEN_TOLERANCE
-            else:
-                wrong = float(found @ expected / (np.linalg.norm(found) * np.linalg.norm(expected)))
-                fits = wrong >= _GOLDEN_COSINE
-            if not fits:
-                raise ContractError(
-                    f"Model {self.name!r} does not reproduce its golden vector of {golden.text!r} ({wrong:.2g} off or "
-                    "alike). Weights or libraries differ from those that it was made with; get the checkpoint again."
-                )
-
     def _encode(
         self,
         texts: Sequence[str],
@@ -336,7 +339,6 @@ class Encoder:
             raise ContractError(f"Model {self.name!r} gave a vector that is not finite. Try dtype='float32'.")
         return prefixes
 
-    @torch.inference_mode()
     def _raw_prefixes(
         self,
         prompts: Sequence[Ids],
@@ -349,40 +351,10 @@ class Encoder:
     ) -> np.ndarray:
         """z_1..z_K (B, K, dimension) of one batch; fewer where by `tolerance` all have converged before."""
         self.check_steps(steps)
-        longest = max(len(ids) for ids in prompts)
-        if longest + steps > self._backbone.max_positions:
-            raise TextError(
-                f"{longest} prompt tokens and {steps} steps exceed the model's {self._backbone.max_positions} "
-                "positions. Take fewer steps or a shorter text."
-            )
-        if steps == 0 and self._backbone.base is not None:
-            plain = refine_states(self._reader(self._backbone.base, prompts, 0, between_parts), steps=0)
-            return self._pooled(plain, self.contract.plain_pooling or self.contract.pooling).cpu().numpy()
-        steps = 0 if self.contract.pooling in PROMPT_POOLINGS else steps
-        states = refine_states(
-            self._reader(self._backbone, prompts, steps, between_parts),
-            steps=steps,
-            temperature=self.contract.temperature,
-            logit_bias=bias,
-            on_step=on_step,
-            stop=None if tolerance is None else lambda states: self._have_converged(states, tolerance),
+        prefixes = self._reader.read(
+            prompts, steps, logit_bias=bias, on_step=on_step, tolerance=tolerance, between_parts=between_parts
         )
-        return self._pooled(states, self.contract.pooling).cpu().numpy()
-
-    def _pooled(self, states: RefinedStates, pooling: str) -> Tensor:
-        prefixes = pool_prefixes(states, pooling)
-        return prefixes if self.dimension == prefixes.shape[-1] else normalize(prefixes[..., : self.dimension], dim=-1)
-
-    def _have_converged(self, states: RefinedStates, tolerance: float) -> bool:
-        return bool((step_distances(self._pooled(states, self.contract.pooling)) <= tolerance).any(dim=1).all())
-
-    def _reader(
-        self, backbone: Backbone, prompts: Sequence[Ids], steps: int, between_parts: Callable[[], None] | None
-    ) -> Reader:
-        pooling, frame, side = self.contract.pooling, self._prompts.frame, self._padding_side
-        return start_prefill(
-            backbone, prompts, steps=steps, pooling=pooling, frame=frame, padding_side=side, between_parts=between_parts
-        )
+        return prefixes.cpu().numpy()
 
     def _bias(self, token_bias: Mapping[str, float] | None) -> Tensor | None:
         if not token_bias:

@@ -120,6 +120,22 @@ def save_projection(projection: InstructionProjection, folder: Path, *, fingerpr
 
 def load_projection(folder: Path, encoder: PlainEncoder) -> InstructionProjection:
     """What `save_projection` left in `folder`. Raises ContractError where it is none, or of another model."""
+    projection, model = read_projection(folder)
+    path = folder / PROJECTION_FILE
+    if model != encoder.fingerprint:
+        raise ContractError(
+            f"{path} projects vectors of a model with fingerprint {model}, but {encoder.name} has "
+            f"{encoder.fingerprint}. Name the model that it was trained with."
+        )
+    if projection.shape.dimension != encoder.dimension:
+        raise ContractError(
+            f"{path} projects {projection.shape.dimension} dimensions, but vectors have {encoder.dimension}."
+        )
+    return projection
+
+
+def read_projection(folder: Path) -> tuple[InstructionProjection, str]:
+    """With the fingerprint of the model whose vectors it projects. Raises ContractError where it cannot be read."""
     path = folder / PROJECTION_FILE
     if not path.is_file():
         raise ContractError(f"{path} is missing. Train one: python -m embedder.training.hyper_projection --help.")
@@ -131,20 +147,13 @@ def load_projection(folder: Path, encoder: PlainEncoder) -> InstructionProjectio
         raise ContractError(f"{path} cannot be read ({error}). Train it again.") from error
     if said.get("format") != _FORMAT:
         raise ContractError(f"{path} is no projection that this version reads. Train it again.")
-    if said.get("model") != encoder.fingerprint:
-        raise ContractError(
-            f"{path} projects vectors of a model with fingerprint {said.get('model')}, but {encoder.name} has "
-            f"{encoder.fingerprint}. Name the model that it was trained with."
-        )
     try:
         shape = ProjectionShape(said["kind"], int(said["dimension"]), int(said["width"]))
         projection = build_projection(shape)
         projection.load_state_dict(weights)
     except (KeyError, ValueError, RuntimeError) as error:
         raise ContractError(f"{path} is incomplete: {error}. Train it again.") from error
-    if shape.dimension != encoder.dimension:
-        raise ContractError(f"{path} projects {shape.dimension} dimensions, but vectors have {encoder.dimension}.")
-    return projection.eval().requires_grad_(False)
+    return projection.eval().requires_grad_(False), said.get("model", "")
 
 
 class StoredVectors:

@@ -29,13 +29,15 @@ def without_cut_warnings() -> Iterator[None]:
 
 
 CONTEXT_SLOT = -1  # stands for the contextual token among a prompt's ids; its embedding is no row of E
+INSTRUCTION_END = -2  # before it, where a contract wants it, stand the ids of the instruction as a text of its own
 # By the names that families give their end-of-text token; the first that a vocabulary has.
 _END_TOKENS = ("<eos>", "</s>", "<|endoftext|>", "<|end_of_text|>", "[SEP]")
 
 
 @dataclass(frozen=True, slots=True)
 class PromptIds:
-    """Token ids of one prompt; `length` is what they would have been without truncation."""
+    """Token ids of one prompt, after those of `INSTRUCTION_END`, which are no part of what the model reads for it;
+    `length` is what they would have been without truncation."""
 
     ids: tuple[int, ...]
     length: int
@@ -75,13 +77,19 @@ class PromptTokenizer:
         max_length: int,
         max_instruction: int | None = None,
         report_cuts: bool = True,
+        instruction_apart: bool = False,
+        instruction_in_prompt: bool = True,
     ) -> None:
+        """instruction_apart: before a prompt's ids stand those of its instruction alone, and `INSTRUCTION_END`.
+        instruction_in_prompt: False where they stand there and nowhere else."""
         tokenizer.no_truncation()
         tokenizer.no_padding()
         self._tokenizer = tokenizer
         self._template = template
         self.max_length = max_length
         self._report_cuts = report_cuts  # training cuts on purpose
+        self._instruction_apart = instruction_apart
+        self._instruction_in_prompt = instruction_in_prompt
         # Tokens that instruction and template may take; half, unless training with short prompts needs more.
         self._max_instruction = max_length // 2 if max_instruction is None else max_instruction
         self.frame = frame_of(tokenizer, template)
@@ -95,7 +103,8 @@ class PromptTokenizer:
         for index, text in enumerate(texts):
             check_text(text, f"Text {index}")
         self._check_instruction(instruction)
-        encoded = [self.frame.around(ids, max_length=self.max_length) for ids in self._inner_ids(texts, instruction)]
+        rendered = instruction if self._instruction_in_prompt else ""
+        encoded = [self.frame.around(ids, max_length=self.max_length) for ids in self._inner_ids(texts, rendered)]
         for index, each in enumerate(encoded):
             if not each.ids:
                 raise TextError(
@@ -106,7 +115,11 @@ class PromptTokenizer:
                 "%d of %d texts were cut to %d tokens (the longest has %d); split them to embed all of them.",
                 len(cut), len(texts), self.max_length, max(cut),
             )  # fmt: skip
-        return encoded
+        if not (instruction and self._instruction_apart):
+            return encoded
+        (own,) = self._inner_ids([instruction], "")
+        before = (*self.frame.around(own, max_length=self.max_length).ids, INSTRUCTION_END)
+        return [PromptIds((*before, *each.ids), len(before) + each.length) for each in encoded]
 
     def _inner_ids(self, texts: Sequence[str], instruction: str) -> list[Sequence[int]]:
         """Of instruction and text; none where a text has none."""
@@ -132,6 +145,13 @@ class PromptTokenizer:
                 f"The instruction with its template takes {count} tokens, but may take at most "
                 f"{self._max_instruction} of the model's {self.max_length}. Shorten it."
             )
+
+
+def split_instructions(prompts: Sequence[Sequence[int]]) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
+    """The ids of each prompt's instruction, none where it has none apart, and those of the prompt itself."""
+    ends = [ids.index(INSTRUCTION_END) if INSTRUCTION_END in ids else -1 for ids in prompts]
+    own = [tuple(ids[: max(end, 0)]) for ids, end in zip(prompts, ends, strict=True)]
+    return own, [tuple(ids[end + 1 :]) for ids, end in zip(prompts, ends, strict=True)]
 
 
 def check_text(text: str, name: str) -> None:

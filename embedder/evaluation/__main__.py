@@ -21,6 +21,7 @@ from embedder.checkpoint import (
     find_checkpoint,
     load_encoder,
     load_model_tokenizer,
+    load_own_projection,
     load_parts,
 )
 from embedder.encoder import Encoder
@@ -38,6 +39,7 @@ from embedder.evaluation.privacy import (
     soft_token_leak,
 )
 from embedder.evaluation.projected import open_projections
+from embedder.evaluation.published_systems import main as publish_system
 from embedder.evaluation.report import summarise, write_report
 from embedder.evaluation.seeds import write_seed_table
 from embedder.evaluation.systems import SYSTEMS, choose_systems, open_systems, open_trained
@@ -93,7 +95,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         description="Measure a model on local files, with plain MiniLM and BM25 beside it and 95 % intervals. "
         "Results are written after every task; the same command goes on with those that are missing. "
         "`gircse eval report RESULTS... --out FOLDER` makes tables and plots of them, `gircse eval seeds` compares "
-        "the runs of a training matrix, `gircse eval privacy` tells what of a text its vector gives away.",
+        "the runs of a training matrix, `gircse eval privacy` tells what of a text its vector gives away, and "
+        "`gircse eval publish` makes a model of a system, for collections and for other programs.",
         epilog=_TASKS_HELP,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -195,7 +198,7 @@ def compare_systems(options: argparse.Namespace, tasks: list[str]) -> None:
     systems = open_systems(choose_systems(options.systems), checkpoint, parts, steps=options.systems_steps)
     if options.two_stage:
         systems.append(add_augmentations(options, checkpoint, parts))
-    base = Encoder(*parts, checkpoint.contract)
+    base = Encoder(*parts, checkpoint.contract, projection=load_own_projection(checkpoint, device=device))
     if options.projection:
         systems += open_projections(options.projection, base, steps=options.systems_steps)
     systems += open_trained(
@@ -320,7 +323,8 @@ def attack(options: argparse.Namespace, leaks: list[Leak]) -> str:
 
 def main(arguments: list[str]) -> int:
     logging.getLogger("bm25s").setLevel(logging.WARNING)  # the library asks for each of its steps to be told
-    other = {"report": run_report, "seeds": run_seeds, "privacy": run_privacy}.get(arguments[0] if arguments else "")
+    others = {"report": run_report, "seeds": run_seeds, "privacy": run_privacy, "publish": publish_system}
+    other = others.get(arguments[0] if arguments else "")
     return other(arguments[1:]) if other else run_evaluation(arguments)
 
 

@@ -1,4 +1,5 @@
-"""Systems of the field as choices over one loaded model: template, attention and pooling, and what is subtracted.
+"""Systems of the field as choices over one loaded model: what a contract says of template, attention, pooling, and of
+how vectors are compared.
 
 None of them is trained here; a model's own adapter, where it has one, is read by all of them alike. Models that were
 trained as one of them stand beside them as they are.
@@ -16,17 +17,18 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from embedder.backbone import Backbone
-from embedder.checkpoint import Checkpoint, find_checkpoint, load_encoder
+from embedder.checkpoint import Checkpoint, find_checkpoint, load_encoder, load_own_projection
 from embedder.contract import Contract
 from embedder.encoder import Encoder
 from embedder.errors import ContractError
 from embedder.evaluation.outcomes import Steps
+from embedder.hyper_projection import InstructionProjection
 from embedder.pooling import PROMPT_POOLINGS
 
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """None: as the model's contract has it. subtracted: how much of the instruction's own vector is taken away."""
+    """None: as the model's contract has it."""
 
     name: str
     source: str
@@ -34,8 +36,8 @@ class System:
     attention: str | None = None
     pooling: str | None = None
     temperature: float | None = None
-    subtracted: float = 0.0
-    has_all_steps: bool = False  # a vector for every step, of which the most alike counts
+    similarity: str | None = None
+    subtracted_instruction: float = 0.0
     dimensions: int | None = None  # how many of a vector's first ones are kept (Kusupati et al. 2022)
 
     @property
@@ -45,6 +47,7 @@ class System:
 
     def contract_of(self, contract: Contract) -> Contract:
         """Of a model that is this system: it can be served, and its fingerprint is another."""
+        pooling = self.pooling or contract.pooling
         return replace(
             contract,
             golden=(),
@@ -53,15 +56,16 @@ class System:
             default_document_steps=max(1, contract.default_document_steps),
             template=self.template or contract.template,
             attention=self.attention or contract.attention,
-            pooling=self.pooling or contract.pooling,
-            similarity="cosine" if self.pooling in PROMPT_POOLINGS else contract.similarity,
+            pooling=pooling,
+            similarity="cosine" if pooling in PROMPT_POOLINGS else self.similarity or contract.similarity,
+            subtracted_instruction=self.subtracted_instruction or contract.subtracted_instruction,
             temperature=self.temperature or contract.temperature,
             context_encoder=None if self.template else contract.context_encoder,
         )
 
     def contract_over(self, trained: Contract) -> Contract:
         """As `contract_of`; a model's own where nothing of it changes, golden vectors and all."""
-        changes = self.template or self.attention or self.pooling or self.temperature
+        changes = self.template or self.attention or self.pooling or self.temperature or self.similarity
         return self.contract_of(trained) if changes else trained
 
 
@@ -81,9 +85,9 @@ SYSTEMS = {
         System("Soft tokens, last", "GIRCSE, section 5.1", attention="causal", pooling="last"),
         System("Soft tokens, mean", "GIRCSE, section 5.1", attention="causal", pooling="mean"),
         System("Hard tokens", "InBedder, Peng et al. 2024", temperature=_HARD),
-        System("Best step", "max-sim over steps, as DEBATER, Ji et al. 2025", has_all_steps=True),
-        System("GIRCSE - 0.5 instruction", "as CASE", subtracted=0.5),
-        System("GIRCSE - 1.0 instruction", "as CASE", subtracted=1.0),
+        System("Best step", "max-sim over steps, as DEBATER, Ji et al. 2025", similarity="max_sim"),
+        System("GIRCSE - 0.5 instruction", "as CASE", subtracted_instruction=0.5),
+        System("GIRCSE - 1.0 instruction", "as CASE", subtracted_instruction=1.0),
     )
 }
 
@@ -146,43 +150,38 @@ class SystemEmbedder:
     def embed(self, texts: Sequence[str], *, instruction: str, steps: Sequence[int]) -> dict[Steps, np.ndarray]:
         encoder = self.encoder  # to open it is no cost of these texts
         start = time.process_time()
-        found = self._encode(encoder, texts, instruction)
-        if instruction and self._system.subtracted:
-            found = without_instruction(found, self._encode(encoder, [instruction], ""), self._system.subtracted)
+        has_all_steps = encoder.contract.has_max_sim
+        encode = encoder.encode_prefixes if has_all_steps else encoder.encode_queries  # (n, K, D), (n, D)
+        found = encode(texts, instruction=instruction, steps=self._steps, batch_size=self._batch_size)
         self.cost.texts += len(texts)
         self.cost.seconds += time.process_time() - start
         return {None: found}
-
-    def _encode(self, encoder: Encoder, texts: Sequence[str], instruction: str) -> np.ndarray:
-        has_all_steps = self._system.has_all_steps or encoder.contract.has_max_sim
-        encode = encoder.encode_prefixes if has_all_steps else encoder.encode_queries  # (n, K, D), (n, D)
-        return encode(texts, instruction=instruction, steps=self._steps, batch_size=self._batch_size)
-
-
-def without_instruction(vectors: np.ndarray, instruction: np.ndarray, share: float) -> np.ndarray:
-    """z(instruction + text) - share · z(instruction), L2-normalised: (n, D) and (1, D) to (n, D), or at every step."""
-    left = vectors - share * instruction
-    return left / np.linalg.norm(left, axis=-1, keepdims=True).clip(1e-12)
 
 
 def open_systems(
     systems: Sequence[System], checkpoint: Checkpoint, parts: tuple[Backbone, Tokenizer], *, steps: int
 ) -> list[SystemEmbedder]:
     """All over the same weights."""
+    projection = load_own_projection(checkpoint, device=str(parts[0].device))
     return [
-        SystemEmbedder(each, _encoder_of(each, each.contract_of(checkpoint.contract), parts), steps=steps)
+        SystemEmbedder(each, _encoder_of(each, each.contract_of(checkpoint.contract), parts, projection), steps=steps)
         for each in systems
     ]
 
 
-def _encoder_of(system: System, contract: Contract, parts: tuple[Backbone, Tokenizer]) -> Encoder:
+def _encoder_of(
+    system: System,
+    contract: Contract,
+    parts: tuple[Backbone, Tokenizer],
+    projection: InstructionProjection | None,
+) -> Encoder:
     backbone, tokenizer = parts
     context = backbone.context if contract.context_encoder else None
     body = replace(backbone, attention=contract.attention, context=context)
     if backbone.decoder is not None:
         sight = backbone.decoder.with_sight(both_ways=contract.attention == "prefix")
         body = replace(body, decoder=sight)
-    return Encoder(body, tokenizer, contract, truncate_dim=system.dimensions)
+    return Encoder(body, tokenizer, contract, truncate_dim=system.dimensions, projection=projection)
 
 
 def open_trained(
@@ -209,7 +208,8 @@ def open_trained(
     @lru_cache(maxsize=1)
     def open_as(folder: Path, system: System) -> Encoder:
         whole = load(folder)
-        return _encoder_of(system, system.contract_over(whole.contract), (whole._backbone, whole._prompts.vocabulary))
+        parts = whole._backbone, whole._prompts.vocabulary
+        return _encoder_of(system, system.contract_over(whole.contract), parts, whole.projection)
 
     embedders = []
     for folder in folders:
@@ -220,7 +220,7 @@ def open_trained(
         if generates:
             rows = [(System(told, "as its contract has it"), count) for told, count in each_count]
             # Max-sim already takes the best step.
-            rows += [(each, most) for each in systems if not (each.has_all_steps and said.has_max_sim)]
+            rows += [(each, most) for each in systems if not (each.similarity == "max_sim" and said.has_max_sim)]
         else:
             rows = [(System("", "as its contract has it"), most)]
             rows += [

@@ -12,21 +12,15 @@ from safetensors.torch import save_file
 
 from embedder.backbone import locate_model
 from embedder.checkpoint import load_encoder
-from embedder.contract import CONTRACT_FILE, Contract, Golden, hash_files, resolve_defaults
-from embedder.encoder import Encoder
+from embedder.contract import CONTRACT_FILE, Contract, hash_files
 from embedder.gguf_source import copy_notices
+from embedder.golden import make_golden
 from embedder.heads import SOFT_HEAD_FILE
 from embedder.pretrained import PreTrainedModel
 from embedder.prompts import load_tokenizer
 from embedder.training.card import CARD_FILE, write_card
 from embedder.training.config import CONFIG_FILE, TrainConfig
 from embedder.training.model import TrainedModel
-
-_GOLDEN_TEXTS = (
-    ("Rivers carry sand and clay towards the sea.", "", 5),
-    ("Please move my appointment to Thursday afternoon.", "Represent the intention of this text.", 20),
-)
-_GOLDEN_NUMBERS = 16
 
 
 def publish(
@@ -50,18 +44,11 @@ def publish(
         contract = _save_whole(model, contract, folder)
     (folder / CONFIG_FILE).write_text(config.to_yaml(), encoding="utf-8")
     (folder / CONTRACT_FILE).write_text(contract.to_json(), encoding="utf-8")
-    encoder = load_encoder(str(folder), device="cpu")
-    golden = tuple(_golden(encoder, *each) for each in _GOLDEN_TEXTS)
+    golden = make_golden(load_encoder(str(folder), device="cpu"))
     (folder / CONTRACT_FILE).write_text(dataclasses.replace(contract, golden=golden).to_json(), encoding="utf-8")
     copy_notices(locate_model(contract.base), folder)
     write_card(folder, contract, config, run=run, files=files)
     return folder
-
-
-def _golden(encoder: Encoder, text: str, instruction: str, steps: int) -> Golden:
-    instruction, steps = resolve_defaults(encoder.contract, "query", instruction, min(steps, encoder.max_steps))
-    vector = encoder.refine(text, instruction=instruction, steps=steps).vector
-    return Golden(text, instruction, steps, tuple(round(float(x), 6) for x in vector[:_GOLDEN_NUMBERS]))
 
 
 def _save_adapter(model: PeftModel, contract: Contract, config: TrainConfig, folder: Path) -> Contract:

@@ -25,10 +25,10 @@ from embedder.evaluation.systems import (
     choose_systems,
     open_systems,
     open_trained,
-    without_instruction,
 )
+from embedder.pooling import step_distances, steps_to_convergence
 from embedder.prefill_start import start_prefill
-from embedder.prompts import Frame, PromptTokenizer
+from embedder.prompts import INSTRUCTION_END, Frame, PromptTokenizer
 from embedder.templates import TEMPLATES
 
 TEXTS = ["A short one.", "A text that is somewhat longer than the other one, in 2026."]
@@ -115,18 +115,58 @@ def test_the_text_is_cut_and_what_stands_around_it_stays(name: str) -> None:
 
 
 def test_subtraction_takes_the_instruction_away(backbone: Backbone) -> None:
-    a, b = np.array([[0.6, 0.8]]), np.array([[1.0, 0.0]])
-    np.testing.assert_allclose(without_instruction(a, b, 0.6), [[0.0, 1.0]], atol=1e-12)
-    np.testing.assert_allclose(without_instruction(a, b, 0.0), a)
-    encoder = encoder_of(backbone, "GIRCSE")
-    whole, less = (
-        SystemEmbedder(SYSTEMS[name], encoder, steps=3).embed(TEXTS, instruction="the topic", steps=[])[None]
-        for name in ("GIRCSE", "GIRCSE - 0.5 instruction")
+    whole, less = (encoder_of(backbone, name) for name in ("GIRCSE", "GIRCSE - 0.5 instruction"))
+    own = whole.encode_prefixes(["the topic"], instruction="", steps=3)
+    expected = whole.encode_prefixes(TEXTS, instruction="the topic", steps=3) - 0.5 * own
+    expected /= np.linalg.norm(expected, axis=-1, keepdims=True)
+    for _ in range(2):  # computed, and remembered
+        found = less.encode_prefixes(TEXTS, instruction="the topic", steps=3)
+        np.testing.assert_allclose(found, expected, atol=1e-6)
+    np.testing.assert_allclose(less.encode_queries(TEXTS, instruction="the topic", steps=3), expected[:, -1], atol=1e-6)
+    np.testing.assert_allclose(
+        less.refine(TEXTS[1], instruction="the topic", steps=3).vector, expected[1, -1], atol=1e-6
     )
-    alone = encoder.encode_queries(["the topic"], instruction="", steps=3)[0]
-    assert ((less @ alone) < (whole @ alone)).all()
-    bare = SystemEmbedder(SYSTEMS["GIRCSE - 0.5 instruction"], encoder, steps=3).embed(TEXTS, instruction="", steps=[])
-    np.testing.assert_allclose(bare[None], encoder.encode_queries(TEXTS, instruction="", steps=3))
+    np.testing.assert_array_equal(less.encode_queries(TEXTS, steps=3), whole.encode_queries(TEXTS, steps=3))
+
+
+def test_subtraction_in_a_batch_of_several_instructions(backbone: Backbone) -> None:
+    """As the engine's batches are: each row has its own instruction, or none."""
+    less = encoder_of(backbone, "GIRCSE - 1.0 instruction")
+    asked = ["the topic", "", "the mood of the text", "the topic"]
+    prompts = [less.read_prompts([TEXTS[at % 2]], each)[0] for at, each in enumerate(asked)]
+    found = less.refine_prompts([each.ids for each in prompts], steps=2)
+    for at, instruction in enumerate(asked):
+        alone = less.encode_prefixes([TEXTS[at % 2]], instruction=instruction, steps=2)[0]
+        np.testing.assert_allclose(found[at], alone, atol=1e-6)
+    whole = encoder_of(backbone, "GIRCSE").read_prompts(TEXTS, "the topic")
+    apart = less.read_prompts(TEXTS, "the topic")
+    for one, other in zip(whole, apart, strict=True):  # the prompt itself is the same, and nothing was cut
+        assert other.ids[other.ids.index(INSTRUCTION_END) + 1 :] == one.ids
+        assert (one.length, other.length) == (len(one.ids), len(other.ids))
+    cut = less.read_prompts(["many words " * 300], "the topic")[0]
+    assert len(cut.ids) - cut.ids.index(INSTRUCTION_END) - 1 == less.contract.max_length
+    assert cut.length > len(cut.ids)
+
+
+def test_steps_end_by_what_subtraction_left(backbone: Backbone) -> None:
+    less = encoder_of(backbone, "GIRCSE - 1.0 instruction")
+    prefixes = torch.from_numpy(less.encode_prefixes(TEXTS, instruction="the topic", steps=8))
+    tolerance = float(step_distances(prefixes).median())
+    expected = steps_to_convergence(prefixes, tolerance)
+    assert 1 < int(expected.min()) < 8
+    vectors, taken = less.encode_until_converged(TEXTS, instruction="the topic", steps=8, tolerance=tolerance)
+    np.testing.assert_array_equal(taken, expected)
+    np.testing.assert_allclose(vectors, prefixes[np.arange(2), expected - 1], atol=1e-6)
+
+
+def test_a_contract_takes_away_a_part_at_most_and_has_one_use_of_the_instruction() -> None:
+    for wrong in ({"subtracted_instruction": 1.5}, {"subtracted_instruction": 0.5, "projection_files": {"a": "b"}}):
+        with pytest.raises(ContractError, match="subtracted_instruction"):
+            contract(**wrong)
+    plain = contract()
+    assert "subtracted_instruction" not in plain.to_json()
+    assert "projection" not in plain.to_json()
+    assert contract(subtracted_instruction=0.5).fingerprint != plain.fingerprint
 
 
 def test_hard_tokens_are_the_words_that_greedy_decoding_gives(backbone: Backbone) -> None:
@@ -196,14 +236,13 @@ def test_an_encoder_without_a_head_is_read_once_and_generates_nothing(tmp_path: 
 def test_every_system_has_a_fingerprint_of_its_own_and_can_be_served(tmp_path: Path) -> None:
     folder = save_tiny_model(tmp_path, "llama")
     said = replace(find_checkpoint(str(folder)).contract, base=".", base_files=hash_files(folder), pooling="residual")
-    served = [each for each in SYSTEMS.values() if not (each.subtracted or each.has_all_steps)]
     fingerprints = set()
-    for system in served:
+    for system in SYSTEMS.values():
         (folder / CONTRACT_FILE).write_text(system.contract_of(said).to_json())
         encoder = load_encoder(str(folder))
         fingerprints.add(encoder.fingerprint)
         assert np.isfinite(encoder.encode_queries(TEXTS, steps=2)).all()
-    assert len(fingerprints) == len(served)
+    assert len(fingerprints) == len(SYSTEMS)
 
 
 def test_another_attention_is_read_by_the_same_decoder() -> None:
@@ -329,7 +368,7 @@ def test_first_dimensions_alone_are_compared(tmp_path: Path) -> None:
 
 
 def test_the_best_step_of_a_document_counts_for_a_querys_last(backbone: Backbone) -> None:
-    encoder = encoder_of(backbone, "GIRCSE", is_packed=True)
+    encoder = encoder_of(backbone, "Best step", is_packed=True)
     found = SystemEmbedder(SYSTEMS["Best step"], encoder, steps=3).embed(TEXTS, instruction="", steps=[])[None]
     assert found.shape == (2, 3, 32)
     np.testing.assert_array_equal(found, encoder.encode_prefixes(TEXTS, instruction="", steps=3))

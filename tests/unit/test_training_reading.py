@@ -13,7 +13,7 @@ from test_training_options import trainer_factory  # noqa: F401
 from tiny_models import TOKENIZER_FOLDER, tiny_tokenizer
 from transformers import MPNetConfig, MPNetModel
 
-from embedder import load_encoder
+from embedder import Encoder, load_encoder
 from embedder.contract import resolve_defaults
 from embedder.training.config import read_config
 from embedder.training.data import (
@@ -218,5 +218,5 @@ def test_an_encoder_without_a_head_is_trained_and_served(data_folder, mpnet, tmp
     assert resolve_defaults(encoder.contract, "query", "", 1) == ("", 0)
     # The adapter has a part in what is read under an instruction.
     base_alone = dataclasses.replace(encoder._backbone, base=None, decoder=encoder._backbone.base.decoder)
-    encoder._backbone = base_alone
-    assert np.abs(encoder.encode_queries([text], instruction=instruction)[0] - read).max() > 1e-4
+    bare = Encoder(base_alone, encoder._prompts.vocabulary, encoder.contract)
+    assert np.abs(bare.encode_queries([text], instruction=instruction)[0] - read).max() > 1e-4

@@ -1,0 +1,138 @@
+"""From the ids of a batch of prompts to their vectors after every step: prefill, refinement, pooling, and what the
+contract makes of the instructions' own vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from embedder.backbone import Backbone
+from embedder.contract import Contract, resolve_defaults
+from embedder.errors import TextError
+from embedder.hyper_projection import InstructionProjection
+from embedder.instruction_vectors import InstructionVectors
+from embedder.pooling import PROMPT_POOLINGS, pool_prefixes, step_distances
+from embedder.prefill_start import start_prefill
+from embedder.prompts import Frame, split_instructions
+from embedder.refine import Reader, RefinedStates, StepObserver, refine_states
+
+Ids = tuple[int, ...]  # of the tokens of a prompt
+
+
+class BatchReader:
+    """A loaded model for batches that fit into memory. Safe to use from several threads."""
+
+    def __init__(
+        self,
+        backbone: Backbone,
+        contract: Contract,
+        frame: Frame,
+        *,
+        dimension: int,
+        padding_side: str = "right",
+        projection: InstructionProjection | None = None,
+    ) -> None:
+        """frame: what stands around every prompt. dimension: how many of a vector's first ones are kept."""
+        self._backbone = backbone
+        self._contract = contract
+        self._frame = frame
+        self._dimension = dimension
+        self._padding_side = padding_side
+        self._instructions = InstructionVectors(contract, projection)
+
+    @torch.inference_mode()
+    def read(
+        self,
+        prompts: Sequence[Ids],
+        steps: int,
+        *,
+        logit_bias: Tensor | None = None,
+        on_step: StepObserver | None = None,
+        tolerance: float | None = None,
+        between_parts: Callable[[], None] | None = None,
+    ) -> Tensor:
+        """z_1..z_K (B, K, dimension), fp32, L2-normalised; K alone where the model takes no steps, fewer where by
+        `tolerance` all have converged before."""
+        instructions, texts = split_instructions(prompts)
+        self._check_positions(texts, steps)
+        change = self._instructions.change(instructions, steps, self._read_instruction)
+
+        def pooled(states: RefinedStates, pooling: str) -> Tensor:
+            prefixes = change(pool_prefixes(states, pooling))
+            if self._dimension == prefixes.shape[-1]:
+                return prefixes
+            return normalize(prefixes[..., : self._dimension], dim=-1)
+
+        if self._is_plain(steps):
+            return pooled(*self._read_plain(texts, between_parts))
+        pooling = self._contract.pooling
+        states = self._refine(
+            texts,
+            steps,
+            logit_bias=logit_bias,
+            on_step=on_step,
+            stop=None if tolerance is None else lambda states: _have_converged(pooled(states, pooling), tolerance),
+            between_parts=between_parts,
+        )
+        return pooled(states, pooling)
+
+    def _check_positions(self, prompts: Sequence[Ids], steps: int) -> None:
+        longest = max(len(ids) for ids in prompts)
+        if longest + steps > self._backbone.max_positions:
+            raise TextError(
+                f"{longest} prompt tokens and {steps} steps exceed the model's {self._backbone.max_positions} "
+                "positions. Take fewer steps or a shorter text."
+            )
+
+    def _read_instruction(self, ids: Ids, steps: int) -> Tensor:
+        """Its own vectors (K, D), L2-normalised, as those of any text without an instruction."""
+        steps = resolve_defaults(self._contract, "query", "", steps)[1]
+        if self._is_plain(steps):
+            return pool_prefixes(*self._read_plain([ids], None))[0]
+        return pool_prefixes(self._refine([ids], steps), self._contract.pooling)[0]
+
+    def _is_plain(self, steps: int) -> bool:
+        return steps == 0 and self._backbone.base is not None
+
+    def _read_plain(
+        self, prompts: Sequence[Ids], between_parts: Callable[[], None] | None
+    ) -> tuple[RefinedStates, str]:
+        """By the base model alone, with the pooling that it is for."""
+        assert self._backbone.base is not None
+        states = refine_states(self._prefill(self._backbone.base, prompts, 0, between_parts), steps=0)
+        return states, self._contract.plain_pooling or self._contract.pooling
+
+    def _refine(
+        self,
+        prompts: Sequence[Ids],
+        steps: int,
+        *,
+        logit_bias: Tensor | None = None,
+        on_step: StepObserver | None = None,
+        stop: Callable[[RefinedStates], bool] | None = None,
+        between_parts: Callable[[], None] | None = None,
+    ) -> RefinedStates:
+        steps = 0 if self._contract.pooling in PROMPT_POOLINGS else steps
+        return refine_states(
+            self._prefill(self._backbone, prompts, steps, between_parts),
+            steps=steps,
+            temperature=self._contract.temperature,
+            logit_bias=logit_bias,
+            on_step=on_step,
+            stop=stop,
+        )
+
+    def _prefill(
+        self, backbone: Backbone, prompts: Sequence[Ids], steps: int, between_parts: Callable[[], None] | None
+    ) -> Reader:
+        pooling, frame, side = self._contract.pooling, self._frame, self._padding_side
+        return start_prefill(
+            backbone, prompts, steps=steps, pooling=pooling, frame=frame, padding_side=side, between_parts=between_parts
+        )
+
+
+def _have_converged(prefixes: Tensor, tolerance: float) -> bool:
+    return bool((step_distances(prefixes) <= tolerance).any(dim=1).all())

@@ -1,0 +1,123 @@
+"""`gircse eval publish`: a system of the field over a model becomes a model of its own, which collections can use."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from embedder.backbone import GGUF_PREFIX
+from embedder.checkpoint import CARD_FILE, DEFAULT_MODEL, Checkpoint, find_checkpoint, load_encoder
+from embedder.contract import CONTRACT_FILE, Contract, hash_files
+from embedder.errors import ContractError, EmbedderError
+from embedder.evaluation.systems import SYSTEMS, System
+from embedder.gguf_source import copy_notices
+from embedder.golden import make_golden
+from embedder.hyper_projection import PROJECTION_FILE, read_projection
+
+_NOT_COPIED = {CONTRACT_FILE, CARD_FILE, PROJECTION_FILE}
+
+
+def publish_system(system: System, model: str, folder: Path) -> Path:
+    """Leaves in `folder`, which is not there yet or empty, what `load_encoder` takes.
+
+    Raises ContractError where the model cannot be this system.
+    """
+    checkpoint = find_checkpoint(model)
+    return _publish(system.contract_of(checkpoint.contract), checkpoint, model, folder)
+
+
+def publish_projection(projection: Path, model: str, folder: Path) -> Path:
+    """Hyper-CL: `projection`, as `embedder.training.hyper_projection` left it, over the vectors of documents of the
+    model that it was trained with. Raises ContractError where that was another."""
+    checkpoint = find_checkpoint(model)
+    said, (_, trained_with) = checkpoint.contract, read_projection(projection)
+    if said.fingerprint != trained_with:
+        raise ContractError(
+            f"{projection / PROJECTION_FILE} projects vectors of a model with fingerprint {trained_with}, but {model} "
+            f"has {said.fingerprint}. Name the model that it was trained with."
+        )
+    steps = said.default_document_steps
+    contract = replace(
+        said, golden=(), projection_files=hash_files(projection, (PROJECTION_FILE,)), default_query_steps=steps
+    )
+    if steps == 0:  # vectors of the base model, which knows no instruction: the projection alone does
+        checkpoint = replace(checkpoint, adapter=None)
+        contract = replace(
+            contract,
+            adapter_files={},
+            head="none",
+            pooling=said.plain_pooling or said.pooling,
+            default_query_steps=1,
+        )
+    return _publish(contract, checkpoint, model, folder, projection=projection)
+
+
+def _publish(
+    contract: Contract, checkpoint: Checkpoint, model: str, folder: Path, *, projection: Path | None = None
+) -> Path:
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ContractError(f"{folder} is there already. Name a folder that is not, or an empty one.")
+    source = Path(model)
+    contract = replace(
+        contract, name=folder.resolve().name, base=_from_anywhere(contract.base, checkpoint.base, source)
+    )
+    if contract.context_encoder and checkpoint.context:
+        context = _from_anywhere(contract.context_encoder, checkpoint.context, source)
+        contract = replace(contract, context_encoder=context)
+    folder.mkdir(parents=True, exist_ok=True)
+    copied = [] if checkpoint.adapter is None else sorted(checkpoint.adapter.iterdir())
+    for path in copied:
+        if path.is_file() and path.name not in _NOT_COPIED:
+            shutil.copyfile(path, folder / path.name)
+    if projection is not None:
+        shutil.copyfile(projection / PROJECTION_FILE, folder / PROJECTION_FILE)
+    copy_notices(checkpoint.base, folder)
+    (folder / CONTRACT_FILE).write_text(contract.to_json(), encoding="utf-8")
+    golden = make_golden(load_encoder(str(folder), device="cpu"))
+    (folder / CONTRACT_FILE).write_text(replace(contract, golden=golden).to_json(), encoding="utf-8")
+    return folder
+
+
+def _from_anywhere(name: str, located: Path, source: Path) -> str:
+    """A name of a base that holds wherever the contract lies and whatever the working directory is."""
+    file = name.removeprefix(GGUF_PREFIX)
+    if name != file:
+        path = source / file if file.startswith(".") else Path(file).expanduser()
+        return f"{GGUF_PREFIX}{path.resolve()}"
+    is_folder = name.startswith(".") or Path(name).is_dir()
+    return str(located.resolve()) if is_folder else name
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="gircse eval publish",
+        description="Make a model of a system that `gircse eval --systems` measures: a folder with a contract, whose "
+        "fingerprint is its own. `gircse up --model FOLDER` searches with it, `GircseEmbeddings(model=FOLDER)` embeds.",
+    )
+    add = parser.add_argument
+    add("--model", default=DEFAULT_MODEL, help="a shipped name, a folder or a hub id (default: %(default)s)")
+    add("--out", type=Path, required=True, help="the folder, whose name becomes the model's")
+    one = parser.add_mutually_exclusive_group(required=True)
+    one.add_argument("--system", choices=SYSTEMS, metavar="NAME", help=f"one of: {', '.join(SYSTEMS)}")
+    one.add_argument(
+        "--projection", type=Path, metavar="FOLDER", help="Hyper-CL: what embedder.training.hyper_projection left"
+    )
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str]) -> int:
+    options = parse(arguments)
+    try:
+        if options.projection:
+            folder = publish_projection(options.projection, options.model, options.out)
+        else:
+            folder = publish_system(SYSTEMS[options.system], options.model, options.out)
+    except (EmbedderError, OSError) as error:
+        sys.stderr.write(f"gircse eval publish: {error}\n")
+        return 1
+    sys.stderr.write(f"The model is {folder}; gircse up --model {folder} searches with it.\n")
+    return 0

@@ -1,0 +1,48 @@
+"""A contract's golden vectors: what its author's machine computed, which every other is to reproduce."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from embedder.contract import Golden, resolve_defaults
+from embedder.encoder import Encoder
+from embedder.errors import ContractError
+
+_TEXTS = (
+    ("Rivers carry sand and clay towards the sea.", "", 5),
+    ("Please move my appointment to Thursday afternoon.", "Represent the intention of this text.", 20),
+)
+_NUMBERS = 16
+_TOLERANCE = 1e-4
+_COSINE = 0.999  # at least, where weights are not float32
+
+
+def make_golden(encoder: Encoder) -> tuple[Golden, ...]:
+    """For the contract of a new model: of texts of our own, as `encoder` embeds them."""
+    return tuple(_golden(encoder, *each) for each in _TEXTS)
+
+
+def _golden(encoder: Encoder, text: str, instruction: str, steps: int) -> Golden:
+    instruction, steps = resolve_defaults(encoder.contract, "query", instruction, min(steps, encoder.max_steps))
+    vector = encoder.refine(text, instruction=instruction, steps=steps).vector
+    return Golden(text, instruction, steps, tuple(round(float(x), 6) for x in vector[:_NUMBERS]))
+
+
+def check_golden(encoder: Encoder) -> None:
+    """Raises ContractError unless the contract's golden texts are embedded as its author's machine did."""
+    for golden in encoder.contract.golden:
+        found = encoder.encode_queries([golden.text], instruction=golden.instruction, steps=golden.steps)[0]
+        expected = np.asarray(golden.vector, dtype=np.float32)
+        found = found[: len(expected)]
+        if encoder.dtype == torch.float32:
+            wrong = float(np.abs(found - expected).max())
+            fits = wrong <= _TOLERANCE
+        else:
+            wrong = float(found @ expected / (np.linalg.norm(found) * np.linalg.norm(expected)))
+            fits = wrong >= _COSINE
+        if not fits:
+            raise ContractError(
+                f"Model {encoder.name!r} does not reproduce its golden vector of {golden.text!r} ({wrong:.2g} off or "
+                "alike). Weights or libraries differ from those that it was made with; get the checkpoint again."
+            )
