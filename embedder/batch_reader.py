@@ -12,6 +12,7 @@ from torch.nn.functional import normalize
 from embedder.backbone import Backbone
 from embedder.contract import Contract, resolve_defaults
 from embedder.errors import TextError
+from embedder.expansion import Expander
 from embedder.hyper_projection import InstructionProjection
 from embedder.instruction_vectors import InstructionVectors
 from embedder.pooling import PROMPT_POOLINGS, pool_prefixes, step_distances
@@ -34,6 +35,7 @@ class BatchReader:
         dimension: int,
         padding_side: str = "right",
         projection: InstructionProjection | None = None,
+        expander: Expander | None = None,
     ) -> None:
         """frame: what stands around every prompt. dimension: how many of a vector's first ones are kept."""
         self._backbone = backbone
@@ -42,6 +44,7 @@ class BatchReader:
         self._dimension = dimension
         self._padding_side = padding_side
         self._instructions = InstructionVectors(contract, projection)
+        self._expander = expander
 
     @torch.inference_mode()
     def read(
@@ -57,6 +60,8 @@ class BatchReader:
         """z_1..z_K (B, K, dimension), fp32, L2-normalised; K alone where the model takes no steps, fewer where by
         `tolerance` all have converged before."""
         instructions, texts = split_instructions(prompts)
+        if self._expander is not None:
+            texts = self._expander.expand(instructions, texts, between_tokens=between_parts)
         self._check_positions(texts, steps)
         change = self._instructions.change(instructions, steps, self._read_instruction)
 

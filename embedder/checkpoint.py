@@ -7,8 +7,9 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from tokenizers import Tokenizer
@@ -23,13 +24,14 @@ from embedder.backbone import (
     release_body,
 )
 from embedder.bare_encoder import load_bare_encoder
+from embedder.companions import Companions
 from embedder.context_token import load_context_encoder, with_context
-from embedder.contract import Contract, hash_files, read_contract, verify_files
+from embedder.contract import SAME_MODEL, Contract, digest_of, hash_files, read_contract, verify_files
 from embedder.encoder import Encoder
 from embedder.errors import ContractError, ModelNotFoundError
 from embedder.gguf_source import hash_weights, is_from_gguf, verify_weights
 from embedder.golden import check_golden
-from embedder.hyper_projection import InstructionProjection, read_projection
+from embedder.hyper_projection import read_projection
 from embedder.library_encoder import LibraryEncoder
 from embedder.model_info import DEFAULT_MODEL
 from embedder.model_thread import on_model_thread
@@ -37,6 +39,9 @@ from embedder.prompts import load_tokenizer
 from embedder.refinement_steps import DOCUMENT_STEPS
 from embedder.tokens import read_fragments
 from embedder.weight_formats import multiplies_bfloat16
+
+if TYPE_CHECKING:  # it brings in transformers
+    from embedder.generators import TransformersGenerator
 
 CARD_FILE = "README.md"
 _FRONT_MATTER = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
@@ -54,6 +59,7 @@ class Checkpoint:
     adapter: Path | None
     context: Path | None = None  # files of the encoder of contextual tokens
     projection: Path | None = None  # the folder with the projection of vectors by instructions
+    generator: Path | None = None  # files of the language model that writes, where it is another
 
 
 def find_checkpoint(model: str) -> Checkpoint:
@@ -79,7 +85,12 @@ def find_checkpoint(model: str) -> Checkpoint:
         context = locate_model(_relative_to(contract.context_encoder, folder))
         verify_weights(context, contract.context_files)
     verify_files(folder, contract.projection_files)
-    return Checkpoint(contract, base, adapter, context, folder if contract.projection_files else None)
+    projection = folder if contract.projection_files else None
+    generator = None
+    if contract.generator not in (None, SAME_MODEL):
+        generator = locate_model(_relative_to(contract.generator, folder))
+        verify_weights(generator, contract.generator_files)
+    return Checkpoint(contract, base, adapter, context, projection, generator)
 
 
 def _relative_to(base: str, folder: Path) -> str:
@@ -214,12 +225,13 @@ def load_encoder(
         backbone, tokenizer = load_parts(
             checkpoint, device=device, dtype=chosen, top_entries=top_entries, cuda_graphs=cuda_graphs
         )
-        release_body(backbone)
+        if contract.generator != SAME_MODEL:  # which writes by transformers' modules
+            release_body(backbone)
         parts = backbone, tokenizer, contract
         named: dict[str, Any] = {
             "truncate_dim": truncate_dim,
             "fragments": read_fragments(checkpoint.adapter or checkpoint.base),
-            "projection": load_own_projection(checkpoint, device=device),
+            "companions": load_companions(checkpoint, backbone, tokenizer),
         }
         if has_own_thread or cache_mb > 0:
             encoder: Encoder = LibraryEncoder(*parts, cache_mb=cache_mb, own_thread=has_own_thread, **named)
@@ -281,9 +293,38 @@ def load_parts(
     return backbone, tokenizer
 
 
-def load_own_projection(checkpoint: Checkpoint, *, device: str) -> InstructionProjection | None:
-    """In float32, whatever the model computes in; None where the contract has none."""
-    return None if checkpoint.projection is None else read_projection(checkpoint.projection)[0].to(device)
+def load_companions(checkpoint: Checkpoint, backbone: Backbone, tokenizer: Tokenizer) -> Companions:
+    """What the contract has beside the model that `load_parts` gave. A projection is computed in float32, a generator
+    in the dtype of its weights."""
+    projection = writer = None
+    if checkpoint.projection is not None:
+        projection = read_projection(checkpoint.projection)[0].to(backbone.device)
+    if checkpoint.contract.generator is not None:
+        name = SAME_MODEL if checkpoint.generator is None else str(checkpoint.generator)
+        writer = load_generator(name, checkpoint, backbone, tokenizer)
+    return Companions(projection, writer)
+
+
+def load_generator(
+    name: str, checkpoint: Checkpoint, backbone: Backbone, tokenizer: Tokenizer, *, dtype: str | None = None
+) -> TransformersGenerator:
+    """`name` is what `locate_model` takes, or `same` for the model itself, with its adapter. dtype: what another model
+    computes in, by default that of its weights, which of a GGUF file is float32."""
+    generators = import_module("embedder.generators")
+    found: TransformersGenerator
+    if name == SAME_MODEL:
+        said = checkpoint.contract
+        if said.head != "lm_head":
+            raise ContractError(f"{said.name} has no language-model head and writes no text. Name another generator.")
+        digest = digest_of({**said.base_files, **said.adapter_files})
+        found = generators.generator_of(backbone.model, tokenizer, checkpoint.base, name=name, fingerprint=digest)
+        return found
+    folder, device = locate_model(name), str(backbone.device)
+    stored = stored_dtype(read_config(folder))
+    chosen = chosen_dtype(dtype or stored, default=stored, device=device)
+    digest = digest_of(hash_weights(folder))
+    found = generators.load_generator(folder, name=name, fingerprint=digest, device=device, dtype=chosen)
+    return found
 
 
 def chosen_dtype(dtype: str, *, default: str, device: str) -> str:

@@ -18,6 +18,7 @@ CONTRACT_FILE = "gircse.json"
 ATTENTIONS = ("causal", "prefix")  # prefix: prompt positions see each other both ways, generated ones are causal
 # max_sim: a document has a vector for every step, of which the best counts for a query's last (DEBATER)
 SIMILARITIES = ("cosine", "max_sim")
+SAME_MODEL = "same"  # as a generator: the model of the contract itself
 HEADS = ("lm_head", "soft_head", "none")  # none: an encoder that generates nothing, read beside an instruction at most
 _DEFAULT_STEPS = ("default_query_steps", "default_document_steps")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -60,6 +61,8 @@ class Contract:
     similarity: str = "cosine"
     subtracted_instruction: float = 0.0  # how much of an instruction's own vector is taken from those of texts under it
     projection_files: Mapping[str, str] = field(default_factory=dict)  # by which instructions project vectors of texts
+    generator: str | None = None  # writes what texts are embedded with; named as `base` is, or "same"
+    generator_files: Mapping[str, str] = field(default_factory=dict)
     golden: tuple[Golden, ...] = field(default=())
 
     def __post_init__(self) -> None:
@@ -82,6 +85,10 @@ class Contract:
                 f"Contract of {self.name!r}: subtracted_instruction is {self.subtracted_instruction}, but must lie "
                 "within 0 and 1, and be 0 beside a projection."
             )
+        if self.generator and (self.projection_files or self.plain_pooling):
+            raise ContractError(
+                f"Contract of {self.name!r}: a generator goes with neither a projection nor a plain pooling."
+            )
         if self.context_encoder and (self.plain_pooling or self.head == "none"):
             raise ContractError(
                 f"Contract of {self.name!r}: a contextual token is for decoders, without a plain pooling."
@@ -100,8 +107,9 @@ class Contract:
         return self.similarity == "max_sim"
 
     @property
-    def uses_instruction_vectors(self) -> bool:
-        return bool(self.subtracted_instruction or self.projection_files)
+    def reads_instructions_apart(self) -> bool:
+        """Whether a prompt's ids are not enough, and tell its instruction as a text of its own."""
+        return bool(self.subtracted_instruction or self.projection_files or self.generator)
 
     @property
     def min_steps(self) -> int:
@@ -140,7 +148,9 @@ class Contract:
             canonical_form["subtracted_instruction"] = self.subtracted_instruction
         if self.projection_files:
             canonical_form["projection"] = dict(self.projection_files)
-        return hashlib.sha256(json.dumps(canonical_form, sort_keys=True).encode()).hexdigest()[:32]
+        if self.generator:
+            canonical_form["generator"] = dict(self.generator_files) or self.generator
+        return digest_of(canonical_form)[:32]
 
     def to_json(self) -> str:
         plain = asdict(self)
@@ -148,7 +158,7 @@ class Contract:
             plain = {name: value for name, value in plain.items() if not name.startswith("context_")}
         if not self.has_max_sim:
             del plain["similarity"]
-        for name in ("subtracted_instruction", "projection_files"):
+        for name in ("subtracted_instruction", "projection_files", "generator", "generator_files"):
             if not plain[name]:
                 del plain[name]
         return json.dumps(plain, indent=2, ensure_ascii=False) + "\n"
@@ -201,6 +211,11 @@ def read_contract(folder: Path) -> Contract | None:
         return Contract(**data, golden=golden)
     except (TypeError, KeyError) as error:
         raise ContractError(f"{path} is incomplete: {error}. Get the checkpoint again.") from error
+
+
+def digest_of(values: Mapping[str, object]) -> str:
+    """SHA-256 of what JSON can tell."""
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
 def sha256_of(path: Path) -> str:

@@ -14,9 +14,10 @@ from tqdm.auto import tqdm
 from embedder.backbone import Backbone
 from embedder.batch_reader import BatchReader
 from embedder.batching import plan_batches, repeat_rows
+from embedder.companions import NO_COMPANIONS, Companions
 from embedder.contract import Contract, resolve_defaults
 from embedder.errors import ContractError, TextError
-from embedder.hyper_projection import InstructionProjection
+from embedder.expansion import Expander
 from embedder.model_info import ModelInfo
 from embedder.pooling import check_tolerance, steps_to_convergence
 from embedder.prompts import PromptIds, PromptTokenizer
@@ -44,21 +45,24 @@ class Encoder:
         truncate_dim: int | None = None,
         padding_side: str = "right",
         fragments: Collection[str] = frozenset(),  # not shown as words of soft tokens
-        projection: InstructionProjection | None = None,  # where the contract has one
+        companions: Companions = NO_COMPANIONS,
     ) -> None:
         if truncate_dim is not None and not 1 <= truncate_dim <= contract.dimension:
             raise TextError(f"truncate_dim is {truncate_dim}, but must lie within 1 and {contract.dimension}.")
-        if bool(contract.projection_files) != (projection is not None):
-            raise ContractError(f"Model {contract.name!r}: a projection goes with a contract that has its files.")
+        companions.check(contract)
         self._backbone = backbone
-        self.projection = projection
+        self.companions = companions
+        template = TEMPLATES[contract.template]
         self._prompts = PromptTokenizer(
             tokenizer,
-            TEMPLATES[contract.template],
+            template,
             max_length=contract.max_length,
-            instruction_apart=contract.uses_instruction_vectors,
-            instruction_in_prompt=projection is None,
+            instruction_apart=contract.reads_instructions_apart,
+            instruction_in_prompt=companions.projection is None,
         )
+        expander = None
+        if companions.writer is not None:
+            expander = Expander(companions.writer, tokenizer, template, max_length=contract.max_length)
         dimension = truncate_dim or contract.dimension
         self._reader = BatchReader(
             backbone,
@@ -66,7 +70,8 @@ class Encoder:
             self._prompts.frame,
             dimension=dimension,
             padding_side=padding_side,
-            projection=projection,
+            projection=companions.projection,
+            expander=expander,
         )
         # Thousands of words are read for every query, most of them again and again.
         self._shown_word_of = cache(partial(shown_word_of, tokenizer=tokenizer, fragments=fragments))

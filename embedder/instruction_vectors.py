@@ -3,9 +3,8 @@ projects those of texts that were read without it (Hyper-CL, Yoo et al. 2024).""
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -13,6 +12,7 @@ from torch.nn.functional import normalize
 
 from embedder.contract import Contract
 from embedder.hyper_projection import InstructionProjection
+from embedder.remembered import Remembered
 
 Ids = tuple[int, ...]  # of an instruction, read as a text of its own
 Change = Callable[[Tensor], Tensor]  # of z_1..z_K (B, K, D), L2-normalised, to the same shape
@@ -26,8 +26,7 @@ class InstructionVectors:
     def __init__(self, contract: Contract, projection: InstructionProjection | None) -> None:
         self._share = contract.subtracted_instruction
         self._projection = projection
-        self._known: OrderedDict[tuple[Ids, int], Tensor] = OrderedDict()
-        self._lock = threading.Lock()
+        self._known: Remembered[tuple[Ids, int], Tensor] = Remembered(_MOST)
 
     def change(self, instructions: Sequence[Ids], steps: int, read: Callable[[Ids, int], Tensor]) -> Change:
         """Of a batch, whose rows have these instructions; nothing in rows without one.
@@ -38,9 +37,9 @@ class InstructionVectors:
         for row, ids in enumerate(instructions):
             if ids:
                 rows_of.setdefault(ids, []).append(row)
-        if not rows_of:
+        if not rows_of or not (self._share or self._projection):
             return lambda prefixes: prefixes
-        own = {ids: self._vectors_of(ids, steps, read) for ids in rows_of}
+        own = {ids: self._known.get_or((ids, steps), partial(read, ids, steps)) for ids in rows_of}
 
         def changed(prefixes: Tensor) -> Tensor:
             prefixes = prefixes.clone()
@@ -49,18 +48,6 @@ class InstructionVectors:
             return prefixes
 
         return changed
-
-    def _vectors_of(self, ids: Ids, steps: int, read: Callable[[Ids, int], Tensor]) -> Tensor:
-        with self._lock:
-            if (ids, steps) in self._known:
-                self._known.move_to_end((ids, steps))
-                return self._known[ids, steps]
-        found = read(ids, steps)
-        with self._lock:
-            self._known[ids, steps] = found
-            while len(self._known) > _MOST:
-                self._known.popitem(last=False)
-        return found
 
     def _changed(self, prefixes: Tensor, own: Tensor) -> Tensor:
         """(n, K, D) and (K, D) to (n, K, D), L2-normalised."""

@@ -10,6 +10,8 @@ from transformers import (
     DynamicCache,
     GenerationConfig,
     PreTrainedModel,
+    StoppingCriteria,
+    StoppingCriteriaList,
 )
 from transformers import logging as transformers_logging
 
@@ -21,5 +23,7 @@ __all__ = [
     "DynamicCache",
     "GenerationConfig",
     "PreTrainedModel",
+    "StoppingCriteria",
+    "StoppingCriteriaList",
     "transformers_logging",
 ]

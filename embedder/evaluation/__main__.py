@@ -19,9 +19,9 @@ from embedder.checkpoint import (
     Checkpoint,
     chosen_dtype,
     find_checkpoint,
+    load_companions,
     load_encoder,
     load_model_tokenizer,
-    load_own_projection,
     load_parts,
 )
 from embedder.encoder import Encoder
@@ -173,7 +173,7 @@ def add_augmentations(
     generator = open_generator(
         options.two_stage,
         checkpoint=checkpoint,
-        backbone=parts[0],
+        parts=parts,
         server_model=options.two_stage_model,
         api_key=os.environ.get("GIRCSE_TWO_STAGE_API_KEY") or None,
         dtype=options.dtype,
@@ -198,7 +198,7 @@ def compare_systems(options: argparse.Namespace, tasks: list[str]) -> None:
     systems = open_systems(choose_systems(options.systems), checkpoint, parts, steps=options.systems_steps)
     if options.two_stage:
         systems.append(add_augmentations(options, checkpoint, parts))
-    base = Encoder(*parts, checkpoint.contract, projection=load_own_projection(checkpoint, device=device))
+    base = Encoder(*parts, checkpoint.contract, companions=load_companions(checkpoint, *parts))
     if options.projection:
         systems += open_projections(options.projection, base, steps=options.systems_steps)
     systems += open_trained(

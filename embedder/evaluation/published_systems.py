@@ -9,25 +9,39 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from embedder.backbone import GGUF_PREFIX
+from embedder.backbone import GGUF_PREFIX, locate_model
 from embedder.checkpoint import CARD_FILE, DEFAULT_MODEL, Checkpoint, find_checkpoint, load_encoder
-from embedder.contract import CONTRACT_FILE, Contract, hash_files
+from embedder.contract import CONTRACT_FILE, SAME_MODEL, Contract, hash_files
 from embedder.errors import ContractError, EmbedderError
 from embedder.evaluation.systems import SYSTEMS, System
-from embedder.gguf_source import copy_notices
+from embedder.gguf_source import copy_notices, hash_weights
 from embedder.golden import make_golden
 from embedder.hyper_projection import PROJECTION_FILE, read_projection
 
+_GENERATOR_HELP = (
+    "two-stage generation: the system embeds texts with what this language model writes of them (a folder, a package, "
+    "a hub id), or the model itself (`same`)"
+)
 _NOT_COPIED = {CONTRACT_FILE, CARD_FILE, PROJECTION_FILE}
 
 
-def publish_system(system: System, model: str, folder: Path) -> Path:
+def publish_system(system: System, model: str, folder: Path, *, generator: str | None = None) -> Path:
     """Leaves in `folder`, which is not there yet or empty, what `load_encoder` takes.
 
+    generator: two-stage generation, by what `locate_model` takes or by the model itself (`same`).
     Raises ContractError where the model cannot be this system.
     """
     checkpoint = find_checkpoint(model)
-    return _publish(system.contract_of(checkpoint.contract), checkpoint, model, folder)
+    contract, most = system.contract_of(checkpoint.contract), checkpoint.contract.dimension
+    if contract.dimension > most:
+        raise ContractError(f"The first {contract.dimension} dimensions are wanted, but vectors have {most}.")
+    if generator == SAME_MODEL:
+        contract = replace(contract, generator=generator)
+    elif generator is not None:
+        located = locate_model(generator)
+        named = _from_anywhere(generator, located, Path())
+        contract = replace(contract, generator=named, generator_files=hash_weights(located))
+    return _publish(contract, checkpoint, model, folder)
 
 
 def publish_projection(projection: Path, model: str, folder: Path) -> Path:
@@ -106,7 +120,12 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     one.add_argument(
         "--projection", type=Path, metavar="FOLDER", help="Hyper-CL: what embedder.training.hyper_projection left"
     )
-    return parser.parse_args(arguments)
+    add("--generator", metavar="NAME", help=_GENERATOR_HELP)
+    add("--dimensions", type=int, metavar="N", help="by so many of a vector's first dimensions alone (Matryoshka)")
+    options = parser.parse_args(arguments)
+    if options.projection and (options.generator or options.dimensions):
+        parser.error("--generator and --dimensions go with --system: a projection takes vectors as the model has them")
+    return options
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -115,7 +134,8 @@ def main(arguments: Sequence[str]) -> int:
         if options.projection:
             folder = publish_projection(options.projection, options.model, options.out)
         else:
-            folder = publish_system(SYSTEMS[options.system], options.model, options.out)
+            system = replace(SYSTEMS[options.system], dimensions=options.dimensions)
+            folder = publish_system(system, options.model, options.out, generator=options.generator)
     except (EmbedderError, OSError) as error:
         sys.stderr.write(f"gircse eval publish: {error}\n")
         return 1

@@ -17,12 +17,12 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from embedder.backbone import Backbone
-from embedder.checkpoint import Checkpoint, find_checkpoint, load_encoder, load_own_projection
+from embedder.checkpoint import Checkpoint, find_checkpoint, load_companions, load_encoder
+from embedder.companions import Companions
 from embedder.contract import Contract
 from embedder.encoder import Encoder
 from embedder.errors import ContractError
 from embedder.evaluation.outcomes import Steps
-from embedder.hyper_projection import InstructionProjection
 from embedder.pooling import PROMPT_POOLINGS
 
 
@@ -58,6 +58,7 @@ class System:
             attention=self.attention or contract.attention,
             pooling=pooling,
             similarity="cosine" if pooling in PROMPT_POOLINGS else self.similarity or contract.similarity,
+            dimension=contract.dimension if self.dimensions is None else self.dimensions,
             subtracted_instruction=self.subtracted_instruction or contract.subtracted_instruction,
             temperature=self.temperature or contract.temperature,
             context_encoder=None if self.template else contract.context_encoder,
@@ -65,8 +66,8 @@ class System:
 
     def contract_over(self, trained: Contract) -> Contract:
         """As `contract_of`; a model's own where nothing of it changes, golden vectors and all."""
-        changes = self.template or self.attention or self.pooling or self.temperature or self.similarity
-        return self.contract_of(trained) if changes else trained
+        changes = (self.template, self.attention, self.pooling, self.temperature, self.similarity, self.dimensions)
+        return self.contract_of(trained) if any(changes) else trained
 
 
 _HARD = 1e-4  # at which a soft token is one word alone
@@ -162,18 +163,17 @@ def open_systems(
     systems: Sequence[System], checkpoint: Checkpoint, parts: tuple[Backbone, Tokenizer], *, steps: int
 ) -> list[SystemEmbedder]:
     """All over the same weights."""
-    projection = load_own_projection(checkpoint, device=str(parts[0].device))
+    companions = load_companions(checkpoint, *parts)
     return [
-        SystemEmbedder(each, _encoder_of(each, each.contract_of(checkpoint.contract), parts, projection), steps=steps)
+        SystemEmbedder(each, _encoder_of(each.contract_of(checkpoint.contract), parts, companions), steps=steps)
         for each in systems
     ]
 
 
 def _encoder_of(
-    system: System,
     contract: Contract,
     parts: tuple[Backbone, Tokenizer],
-    projection: InstructionProjection | None,
+    companions: Companions,
 ) -> Encoder:
     backbone, tokenizer = parts
     context = backbone.context if contract.context_encoder else None
@@ -181,7 +181,7 @@ def _encoder_of(
     if backbone.decoder is not None:
         sight = backbone.decoder.with_sight(both_ways=contract.attention == "prefix")
         body = replace(body, decoder=sight)
-    return Encoder(body, tokenizer, contract, truncate_dim=system.dimensions, projection=projection)
+    return Encoder(body, tokenizer, contract, companions=companions)
 
 
 def open_trained(
@@ -209,7 +209,7 @@ def open_trained(
     def open_as(folder: Path, system: System) -> Encoder:
         whole = load(folder)
         parts = whole._backbone, whole._prompts.vocabulary
-        return _encoder_of(system, system.contract_over(whole.contract), parts, whole.projection)
+        return _encoder_of(system.contract_over(whole.contract), parts, whole.companions)
 
     embedders = []
     for folder in folders:

@@ -10,26 +10,21 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import httpx
 import numpy as np
-import torch
 from tokenizers import Tokenizer
 from tqdm.auto import tqdm
 
-from embedder.backbone import DTYPES, Backbone, locate_model
-from embedder.causal_model import load_causal_model
-from embedder.checkpoint import Checkpoint, chosen_dtype, load_model_tokenizer, read_config, stored_dtype
+from embedder.backbone import Backbone
+from embedder.checkpoint import Checkpoint, load_generator
 from embedder.encoder import Encoder
-from embedder.errors import ContractError, ModelNotFoundError, ServerError, TextError
+from embedder.errors import ServerError
 from embedder.evaluation.outcomes import Steps
 from embedder.evaluation.systems import SYSTEMS, System, SystemEmbedder, open_systems
-from embedder.gguf_source import hash_weights
-from embedder.pretrained import AutoTokenizer, GenerationConfig, PreTrainedModel
+from embedder.expansion import MAX_TOKENS, expanded, expansion_prompt
 
-MAX_TOKENS = 256  # of an augmentation
-SAME = "same"  # in place of a generator's name: the model under evaluation
 _URLS = ("http://", "https://")
 _PATH = "/chat/completions"
 _CONNECT_S = 5.0
@@ -37,19 +32,8 @@ _TOLD_CHARACTERS = 300
 _GOES_ON = "What was written is kept: the same command goes on from there."
 
 
-def expansion_prompt(instruction: str, text: str) -> str:
-    """Table 7 of the paper, word for word. Its braces mark what is filled in: {256}, the budget, as well as
-    {instruction} and {text}; so the model reads "within 256 tokens". Without an instruction that line stays, empty."""
-    return (
-        "Given the INSTRUCTION and the TEXT, produce a helpful augmentation that, when concatenated to the original "
-        "TEXT and embedded, is likely to improve embedding quality for the instruction’s task. Do not explain yourself "
-        "or output anything other than the augmentation. Your answer must be written within "
-        f"{MAX_TOKENS} tokens.\nINSTRUCTION: {instruction}\nTEXT: {text}"
-    )
-
-
 class Generator(Protocol):
-    """Continues prompts greedily, by `MAX_TOKENS` tokens at most."""
+    """Of this process or of a server."""
 
     name: str
     fingerprint: str  # of all that decides what it writes for a prompt
@@ -59,87 +43,6 @@ class Generator(Protocol):
 
     def read_clock(self) -> float:
         """Seconds, of which differences are the cost of what was written in between."""
-
-
-class TransformersGenerator:
-    """A causal language model of this process, of any family. A prompt is one turn of its chat template where it has
-    one; otherwise the prompt is continued as it is, after the special tokens that the tokenizer sets."""
-
-    def __init__(
-        self,
-        model: PreTrainedModel,
-        tokenizer: Tokenizer,
-        *,
-        name: str,
-        fingerprint: str,
-        chat: Any = None,  # transformers' tokenizer, whose chat template is taken
-        max_tokens: int = MAX_TOKENS,
-        batch_size: int = 16,
-    ) -> None:
-        self.name = name
-        self.fingerprint = f"{fingerprint}, {max_tokens} tokens"
-        self.batch_size = batch_size
-        self._model: Any = model
-        self._tokenizer = tokenizer
-        self._chat = chat
-        self._max_tokens = max_tokens
-        self._ends = _end_ids(model, chat)
-        # The model's own settings would fill in what is not said: sampling, penalties of repetition.
-        self._model.generation_config = GenerationConfig(
-            do_sample=False,
-            max_new_tokens=max_tokens,
-            eos_token_id=sorted(self._ends) or None,
-            pad_token_id=min(self._ends, default=0),  # never seen: pads are masked, and cut off after an end
-        )
-
-    def read_clock(self) -> float:
-        return time.process_time()
-
-    def generate(self, prompts: Sequence[str]) -> list[str]:
-        rows = [self._encode(prompt) for prompt in prompts]
-        longest = max(map(len, rows))
-        self._check_room(longest)
-        ids = torch.zeros(len(rows), longest, dtype=torch.long)
-        mask = torch.zeros_like(ids)
-        for at, row in enumerate(rows):
-            ids[at, longest - len(row) :] = torch.tensor(row)  # pads stand left, so that all go on at the same place
-            mask[at, longest - len(row) :] = 1
-        device = self._model.device
-        found = self._model.generate(input_ids=ids.to(device), attention_mask=mask.to(device))
-        return [self._decode(row) for row in found[:, longest:].tolist()]
-
-    def _encode(self, prompt: str) -> list[int]:
-        if self._chat is not None:
-            prompt = self._chat.apply_chat_template(
-                [{"role": "user", "content": prompt}],
-                tokenize=False,
-                add_generation_prompt=True,
-                enable_thinking=False,  # what models think aloud before their answer would take its place
-            )
-        ids: list[int] = self._tokenizer.encode(prompt, add_special_tokens=self._chat is None).ids
-        return ids
-
-    def _decode(self, ids: list[int]) -> str:
-        length = next((at for at, token in enumerate(ids) if token in self._ends), len(ids))
-        text: str = self._tokenizer.decode(ids[:length])
-        return text.strip()
-
-    def _check_room(self, length: int) -> None:
-        most = getattr(self._model.config.get_text_config(), "max_position_embeddings", None)
-        if most is not None and length + self._max_tokens > most:
-            raise TextError(
-                f"A prompt for {self.name} has {length} tokens, and {self._max_tokens} are to follow, but the model "
-                f"reads {most} in all. Name a generator that reads more."
-            )
-
-
-def _end_ids(model: PreTrainedModel, chat: Any) -> frozenset[int]:
-    """Chat models end a turn by another token than a document, which some name in the tokenizer alone."""
-    said: Any = getattr(model.generation_config, "eos_token_id", None)
-    ends = {said} if isinstance(said, int) else set(said or ())
-    if chat is not None and chat.eos_token_id is not None:
-        ends.add(chat.eos_token_id)
-    return frozenset(ends)
 
 
 class ServerGenerator:
@@ -286,10 +189,7 @@ class TwoStageEmbedder(SystemEmbedder):
     def embed(self, texts: Sequence[str], *, instruction: str, steps: Sequence[int]) -> dict[Steps, np.ndarray]:
         written = self._augmentations.of([expansion_prompt(instruction, text) for text in texts])
         self.cost.seconds += sum(each.seconds for each in written)
-        joined = [
-            f"{text}\n{each.augmentation}" if each.augmentation else text
-            for text, each in zip(texts, written, strict=True)
-        ]
+        joined = [expanded(text, each.augmentation) for text, each in zip(texts, written, strict=True)]
         return super().embed(joined, instruction=instruction, steps=steps)
 
 
@@ -312,56 +212,15 @@ def open_generator(
     name: str,
     *,
     checkpoint: Checkpoint,
-    backbone: Backbone,
+    parts: tuple[Backbone, Tokenizer],
     server_model: str | None = None,
     api_key: str | None = None,
     dtype: str | None = None,
 ) -> Generator:
     """`name` is what `locate_model` takes, `same` for the model under evaluation, or a server's address. dtype: what
     another model computes in, by default that of its weights, which of a GGUF file is float32."""
-    if name.startswith(_URLS):
-        if server_model is None:
-            raise ServerError("The generator is a server: say which of its models shall write (--two-stage-model).")
-        return ServerGenerator(name, model=server_model, api_key=api_key)
-    if name == SAME:
-        return _same_model(checkpoint, backbone)
-    folder = locate_model(name)
-    stored = stored_dtype(read_config(folder))
-    chosen = DTYPES[chosen_dtype(dtype or stored, default=stored, device=str(backbone.device))]
-    model: Any = load_causal_model(folder, with_soft_head=False, dtype=chosen).eval().requires_grad_(False)
-    return TransformersGenerator(
-        model.to(backbone.device),
-        load_model_tokenizer(str(folder)),
-        name=name,
-        fingerprint=_digest_of(hash_weights(folder)),
-        chat=_chat_tokenizer(folder),
-    )
-
-
-def _same_model(checkpoint: Checkpoint, backbone: Backbone) -> TransformersGenerator:
-    """With its adapter, where it has one."""
-    contract = checkpoint.contract
-    if contract.head != "lm_head":
-        raise ContractError(f"{contract.name} has no language-model head and writes no text. Name another generator.")
-    return TransformersGenerator(
-        backbone.model,
-        load_model_tokenizer(str(checkpoint.adapter or checkpoint.base)),
-        name=SAME,
-        fingerprint=_digest_of({**contract.base_files, **contract.adapter_files}),
-        chat=_chat_tokenizer(checkpoint.base),
-    )
-
-
-def _digest_of(files: dict[str, str]) -> str:
-    return hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()
-
-
-def _chat_tokenizer(folder: Path) -> Any:
-    """transformers' tokenizer where it has a chat template, else None."""
-    if not any((folder / name).is_file() for name in ("tokenizer_config.json", "chat_template.jinja")):
-        return None
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
-    except (OSError, ValueError) as error:
-        raise ModelNotFoundError(f"The chat template in {folder} cannot be loaded: {error}") from error
-    return tokenizer if tokenizer.chat_template else None
+    if not name.startswith(_URLS):
+        return load_generator(name, checkpoint, *parts, dtype=dtype)
+    if server_model is None:
+        raise ServerError("The generator is a server: say which of its models shall write (--two-stage-model).")
+    return ServerGenerator(name, model=server_model, api_key=api_key)

@@ -106,6 +106,7 @@ IMPORTS_BY_NAME = {
     "embedder": "brings in torch when a name that needs it is used",
     "embedder.adapter": "brings in PEFT for the adapters that need it",
     "embedder.backbone": "brings in transformers for every layout but BERT's",
+    "embedder.checkpoint": "brings in transformers where a language model writes what texts are embedded with",
     "embedder.prompts": "brings in transformers where a model has no tokenizer.json",
 }
 LOCAL_IMPORTS: dict[str, str] = {

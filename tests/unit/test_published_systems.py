@@ -18,6 +18,7 @@ from app.edge import EdgeProcess
 from app.types.chunk_text import with_context
 from embedder import Encoder, load_encoder
 from embedder.checkpoint import find_checkpoint
+from embedder.companions import Companions
 from embedder.contract import CONTRACT_FILE
 from embedder.errors import ContractError
 from embedder.evaluation.__main__ import main
@@ -87,6 +88,23 @@ def test_a_published_system_is_a_model_with_golden_vectors(tmp_path: Path, tiny_
         load_encoder(str(folder))
 
 
+def test_first_dimensions_alone(tmp_path: Path, tiny_model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    chosen = ("--system", "Causal-EOS", "--dimensions", "8")
+    encoder, whole = (
+        load_encoder(str(published(tmp_path / name, tiny_model, *options)))
+        for name, options in (("short", chosen), ("whole", chosen[:2]))
+    )
+    texts = list(TEXTS.values())
+    expected = whole.encode_queries(texts, instruction=INSTRUCTION)[:, :8]
+    expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+    np.testing.assert_allclose(encoder.encode_queries(texts, instruction=INSTRUCTION), expected, atol=1e-6)
+    assert encoder.info.dimension == 8
+    assert encoder.fingerprint != whole.fingerprint
+    for wrong, told in (("33", "vectors have 32"), ("0", "must be at least 1")):
+        assert main(["publish", "--model", str(tiny_model), "--out", str(tmp_path / "x"), *chosen[:3], wrong]) == 1
+        assert told in capsys.readouterr().err
+
+
 def test_by_the_class_for_langchain(tmp_path: Path, tiny_model: Path) -> None:
     """Whose engine queues token ids, and which asks for one text after another, and for many at a time."""
     folder = published(tmp_path / "less", tiny_model, "--system", "GIRCSE - 0.5 instruction")
@@ -152,7 +170,7 @@ def test_a_damaged_projection_is_refused(tmp_path: Path, tiny_model: Path) -> No
             encoder._backbone,
             encoder._prompts.vocabulary,
             checkpoint.contract,
-            projection=load_projection(projection, encoder),
+            companions=Companions(load_projection(projection, encoder)),
         )
 
 
@@ -180,13 +198,15 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
         yield run_command
 
 
-@pytest.mark.parametrize("chosen", ["GIRCSE - 0.5 instruction", "Hyper-CL", "Echo"])
+@pytest.mark.parametrize("chosen", ["GIRCSE - 0.5 instruction", "Hyper-CL", "Two-stage", "Echo"])
 def test_a_collection_is_searched_by_it_and_by_nothing_else(
     run: Run, tmp_path: Path, tiny_model: Path, chosen: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if chosen == "Hyper-CL":
         projection = train_projection(tmp_path / "film", str(tiny_model))
         folder = published(tmp_path / "system", tiny_model, "--projection", str(projection))
+    elif chosen == "Two-stage":
+        folder = published(tmp_path / "system", tiny_model, "--system", "Causal-EOS", "--generator", "same")
     else:
         folder = published(tmp_path / "system", tiny_model, "--system", chosen)
     monkeypatch.setenv("GIRCSE_MODEL", str(folder))

@@ -26,11 +26,11 @@ from embedder.evaluation.systems import SYSTEMS, open_systems
 from embedder.evaluation.two_stage import (
     Augmentations,
     ServerGenerator,
-    TransformersGenerator,
-    expansion_prompt,
     open_generator,
     open_two_stage,
 )
+from embedder.expansion import expansion_prompt
+from embedder.generators import TransformersGenerator
 
 PROMPTS = ["Short.", "A prompt that is a good deal longer than the first, in 2026.", "Two words"]
 KEY = "sk-a-key-that-never-shows"
@@ -133,8 +133,8 @@ def test_a_chat_template_is_applied_where_there_is_one(tmp_path: Path) -> None:
     starting.post_processor = TemplateProcessing(single="! $A", special_tokens=[("!", starting.token_to_id("!"))])
     starting.save(str(folder / "tokenizer.json"))
     checkpoint = find_checkpoint(str(folder))
-    backbone = load_parts(checkpoint, device="cpu", dtype="float32")[0]
-    (bare,) = open_generator("same", checkpoint=checkpoint, backbone=backbone).generate(["Hi {x}"])
+    parts = load_parts(checkpoint, device="cpu", dtype="float32")
+    (bare,) = open_generator("same", checkpoint=checkpoint, parts=parts).generate(["Hi {x}"])
     assert bare == tiny_tokenizer().decode(greedy(folder, starting.encode("Hi {x}").ids, max_tokens=256, ends=[2]))
     (folder / "chat_template.jinja").write_text(
         "{% for each in messages %}<{{ each.role }}>{{ each.content }}{% endfor %}{% if add_generation_prompt %}<answer"
@@ -145,7 +145,7 @@ def test_a_chat_template_is_applied_where_there_is_one(tmp_path: Path) -> None:
     (folder / "tokenizer_config.json").write_text(json.dumps(said))
     expected = tiny_tokenizer().decode(greedy(folder, turn, max_tokens=8, ends=[end])).strip()
     for name in ("same", str(folder)):
-        assert open_generator(name, checkpoint=checkpoint, backbone=backbone).generate(["Hi {x}"]) == [expected]
+        assert open_generator(name, checkpoint=checkpoint, parts=parts).generate(["Hi {x}"]) == [expected]
 
 
 def test_what_was_written_is_kept_and_a_cut_line_costs_itself_alone(tmp_path: Path) -> None:
@@ -204,9 +204,9 @@ def test_texts_are_embedded_with_what_was_written(folder: Path, tmp_path: Path, 
 
 def test_the_model_itself_writes_only_with_a_language_model_head() -> None:
     checkpoint = find_checkpoint("gircse-mini")
-    backbone = load_parts(checkpoint, device="cpu", dtype="float32")[0]
+    parts = load_parts(checkpoint, device="cpu", dtype="float32")
     with pytest.raises(ContractError, match="no language-model head"):
-        open_generator("same", checkpoint=checkpoint, backbone=backbone)
+        open_generator("same", checkpoint=checkpoint, parts=parts)
 
 
 @dataclass
