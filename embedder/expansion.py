@@ -8,8 +8,8 @@ from typing import Protocol
 
 from tokenizers import Tokenizer
 
+from embedder.lru import LRUCache
 from embedder.prompts import PromptTokenizer
-from embedder.remembered import Remembered
 from embedder.templates import Template
 
 MAX_TOKENS = 256  # of an augmentation
@@ -54,7 +54,7 @@ class Expander:
         self._template = template
         # Of a long text the augmentation is cut, which nobody can mend by splitting.
         self._prompts = PromptTokenizer(vocabulary, template, max_length=max_length, report_cuts=False)
-        self._known: Remembered[tuple[Ids, Ids], Ids] = Remembered(_MOST)
+        self._known: LRUCache[tuple[Ids, Ids], Ids] = LRUCache(_MOST)
 
     def expand(
         self,

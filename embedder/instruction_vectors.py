@@ -12,7 +12,7 @@ from torch.nn.functional import normalize
 
 from embedder.contract import Contract
 from embedder.hyper_projection import InstructionProjection
-from embedder.remembered import Remembered
+from embedder.lru import LRUCache
 
 Ids = tuple[int, ...]  # of an instruction, read as a text of its own
 Change = Callable[[Tensor], Tensor]  # of z_1..z_K (B, K, D), L2-normalised, to the same shape
@@ -26,7 +26,7 @@ class InstructionVectors:
     def __init__(self, contract: Contract, projection: InstructionProjection | None) -> None:
         self._share = contract.subtracted_instruction
         self._projection = projection
-        self._known: Remembered[tuple[Ids, int], Tensor] = Remembered(_MOST)
+        self._known: LRUCache[tuple[Ids, int], Tensor] = LRUCache(_MOST)
 
     def change(self, instructions: Sequence[Ids], steps: int, read: Callable[[Ids, int], Tensor]) -> Change:
         """Of a batch, whose rows have these instructions; nothing in rows without one.

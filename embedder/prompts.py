@@ -102,7 +102,7 @@ class PromptTokenizer:
         """Raises TextError for an unusable text (with its index) or an instruction that leaves too little room."""
         for index, text in enumerate(texts):
             check_text(text, f"Text {index}")
-        self._check_instruction(instruction)
+        self.check_instruction(instruction)
         rendered = instruction if self._instruction_in_prompt else ""
         encoded = [self.frame.around(ids, max_length=self.max_length) for ids in self._inner_ids(texts, rendered)]
         for index, each in enumerate(encoded):
@@ -134,7 +134,8 @@ class PromptTokenizer:
         """Character [start, end) of every token of the bare text."""
         return list(self._tokenizer.encode(text, add_special_tokens=False).offsets)
 
-    def _check_instruction(self, instruction: str) -> None:
+    def check_instruction(self, instruction: str) -> None:
+        """Raises TextError where it leaves too little room for a text."""
         if not instruction:
             return
         check_surrogates(instruction, "The instruction")

@@ -34,7 +34,7 @@ def _last_byte(file: IO[bytes]) -> bytes:
 
 
 @dataclass(slots=True)
-class LRUCache:
+class RecentSteps:
     """The last steps, as the progress bar shows them."""
 
     rows: deque[Mapping] = field(default_factory=lambda: deque(maxlen=_WINDOW))

@@ -18,6 +18,7 @@ from embedder.backbone import Backbone, locate_model
 from embedder.context_token import load_context_encoder, with_context
 from embedder.contract import Contract
 from embedder.encoder import Encoder
+from embedder.errors import TextError
 from embedder.evaluation.measures import validate_briefly
 from embedder.gguf_source import hash_weights
 from embedder.heads import SoftHead
@@ -48,11 +49,12 @@ from embedder.training.model import (
     trained_parameters,
 )
 from embedder.training.objective import Objective, Terms
-from embedder.training.progress import LRUCache, RunLog, summarise
+from embedder.training.progress import RecentSteps, RunLog, summarise
 from embedder.training.publish import publish
 from embedder.training.reconstruction import Reconstruction
 from embedder.training.sampling import Batch, BatchSampler
 from embedder.training.state import Checkpoint, load_checkpoint, load_weights, save_checkpoint
+from embedder.training.stopping import stop_requests
 from embedder.training.warmup import warm_up_head
 from embedder.training.words import WordIndex, empty_pieces
 
@@ -99,7 +101,7 @@ class Trainer:
         self._rows = read_training_data(data, skip_tasks=skipped, with_aspects=config.with_aspects)
         self._sampler = BatchSampler(self._rows, config.mixture, seed=config.seed)
         self._tokenizer = load_tokenizer(self._base)
-        self._prompts, long_prompts = (
+        self._prompts, self._long_prompts = (
             PromptTokenizer(
                 self._tokenizer,
                 TEMPLATES[config.template],
@@ -112,7 +114,7 @@ class Trainer:
         self._words = self._word_index(start_from)
         self._context = None if config.context_encoder is None else locate_model(config.context_encoder)
         self._model, self._student = self._build_student()
-        self._objective = self._build_objective(long_prompts)
+        self._objective = self._build_objective()
         self._trained = trained_parameters(self._model)
         self._optimiser = torch.optim.AdamW(parameter_groups(self._model, config), weight_decay=0.01)
         self._schedule = torch.optim.lr_scheduler.LambdaLR(self._optimiser, partial(learning_rate_factor, config))
@@ -135,27 +137,35 @@ class Trainer:
         student = parts_of(base_of(model), self._config)
         return model, with_context(student, encoder, self._tokenizer, self._config.template)
 
-    def _build_objective(self, long_prompts: PromptTokenizer) -> Objective | Reconstruction:
-        config, autocast = self._config, self._compute.autocast
+    def _build_objective(self) -> Objective | Reconstruction:
+        config, autocast, long_prompts = self._config, self._compute.autocast, self._long_prompts
         if config.objective == "reconstruction":
             return Reconstruction(self._student, self._prompts, long_prompts, config, autocast=autocast)
         teacher = build_teacher(self._base, config, self._compute.device)
         return Objective(self._student, teacher, self._prompts, long_prompts, self._words, config, autocast=autocast)
 
     def run(self) -> Path:
-        """Trains to the end and publishes weights, contract, config and card. Returns the folder that holds them."""
+        """Trains to the end and publishes weights, contract, config and card. Returns the folder that holds them.
+
+        After Ctrl-C or SIGTERM the step under way is done and kept: KeyboardInterrupt, or SystemExit with 143.
+        """
         start = self._begin()
         end = min(self._config.optimiser_steps, self._config.stop_after or self._config.optimiser_steps)
-        recent = LRUCache()
+        self._check_instructions(range(start, end))
+        recent = RecentSteps()
         shown = self._compute.writes
-        with tqdm(total=end, initial=start, unit="step", desc=self._config.name, disable=not shown) as bar:
+        with (
+            tqdm(total=end, initial=start, unit="step", desc=self._config.name, disable=not shown) as bar,
+            stop_requests(is_alone=self._compute.processes == 1) as stop,
+        ):
             for step in range(start, end):
                 recent.add(self._train_step(step))
                 bar.set_postfix(recent.postfix(), refresh=False)
                 bar.update()
                 done = step + 1
-                if shown and (done % self._config.checkpoint_every == 0 or done == end):
+                if shown and (done % self._config.checkpoint_every == 0 or done == end or stop.signal):
                     self._save(done)
+                stop.check()
                 if shown and self._validation and done % self._config.validate_every == 0:
                     self._validate(done, self._validation)
         folder = self._out / ADAPTER_FOLDER
@@ -189,6 +199,25 @@ class Trainer:
         self._compute.share_weights(list(self._trained.values()))
         self._compute.seed_dropout(seed=self._config.seed, step=start)
         return start
+
+    def _check_instructions(self, steps: range) -> None:
+        """Raises DataError now where a batch of these steps will have an instruction that leaves a text no room, rather
+        than hours later when it is drawn. A third of a millisecond a batch."""
+        checked: set[tuple[str, bool]] = set()
+        for step in steps:
+            for batch in self._batches_of(step):
+                for said in (batch.query_instruction, batch.document_instruction, batch.other_instruction):
+                    if (said, batch.long) in checked:
+                        continue
+                    checked.add((said, batch.long))
+                    try:
+                        (self._long_prompts if batch.long else self._prompts).check_instruction(said)
+                    except TextError as error:
+                        name = "long_train_length" if batch.long else "train_length"
+                        raise DataError(
+                            f"Step {step} ({batch.kind} of {batch.task}; seed {self._config.seed}) will draw "
+                            f"{said[:60]!r}. {error} Or give the config a greater {name}."
+                        ) from None
 
     def _train_step(self, step: int) -> dict:
         """The step's row of the log."""

@@ -5,13 +5,14 @@ import json
 import numpy as np
 import pytest
 import torch
-from test_training import curve, data_folder, write_config  # noqa: F401
+from test_training import curve, data_folder, write_config, write_rows  # noqa: F401
 
 from embedder import load_encoder
 from embedder.encoder import Encoder
 from embedder.training.config import check_config, read_config
 from embedder.training.data import DataError
 from embedder.training.model import refuse_gradient_checkpointing
+from embedder.training.progress import read_log
 from embedder.training.train import Trainer
 
 EVERY_TERM = {"regulariser_margin": 0.5, "regulariser_weight": 2.0, "coverage_weight": 0.3, "grounding_weight": 0.2}
@@ -227,3 +228,17 @@ def test_pairs_of_several_instructions_never_share_a_batch(data_folder, tmp_path
         assert {f"Instruction {int(query[1:]) % 3}." for query in batch.queries} == {batch.query_instruction}
         seen.add(batch.query_instruction)
     assert len(seen) == 3
+
+
+def test_an_instruction_without_room_is_told_before_anything_is_trained(tmp_path):
+    folder, long = tmp_path / "train", "Which of the animals is it, " * 12
+    folder.mkdir()
+    rows = [{"query": f"q{n}", "pos": [f"p{n}"], "instruction": long if n == 5 else "Find it."} for n in range(30)]
+    write_rows(folder / "pairs.zoo.jsonl.gz", rows)
+    mixture = {"weights": {"pairs": 1.0}, "sizes": {"pairs": 2}, "steps": [1], "paraphrase_share": 0.0}
+    changes = {"mixture": mixture, "grounding_weight": 0.0, "optimiser_steps": 400, "checkpoint_every": 400}
+    with pytest.raises(DataError, match=r"Step \d+ \(pairs of zoo; seed 1\) will draw .*a greater train_length"):
+        Trainer(read_config(write_config(tmp_path, **changes)), data=folder, out=tmp_path / "run").run()
+    assert not read_log(tmp_path / "run")
+    few = {**changes, "optimiser_steps": 1}  # which draws another one
+    assert Trainer(read_config(write_config(tmp_path, **few)), data=folder, out=tmp_path / "few").run().is_dir()

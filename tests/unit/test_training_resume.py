@@ -1,6 +1,8 @@
 """A run that is killed goes on as the same run, and only with what it began with."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -14,6 +16,7 @@ from embedder.training.config import read_config
 from embedder.training.data import DataError
 from embedder.training.progress import RunLog, read_log
 from embedder.training.state import Checkpoint, load_checkpoint, load_weights, save_checkpoint
+from embedder.training.stopping import stop_requests
 from embedder.training.train import Trainer
 
 CHECKPOINT = Checkpoint(
@@ -42,6 +45,41 @@ def test_run_killed_at_once_goes_on_with_the_same_batches_and_losses(data_folder
         assert [row[name] for row in resumed] == [row[name] for row in whole]
     for one, other in zip(resumed, whole, strict=True):
         assert one["loss"] == pytest.approx(other["loss"], rel=1e-4)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_run_that_is_asked_to_stop_keeps_its_last_step(data_folder, tmp_path, number, code):  # noqa: F811
+    config = write_config(tmp_path, optimiser_steps=500, checkpoint_every=500)
+    out = tmp_path / "stopped"
+    command = [sys.executable, "-m", "embedder.training", config, "--data", data_folder, "--out", out]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 240
+    while len(read_log(out)) < 2 and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(number)
+    _, said = process.communicate(timeout=240)
+    assert process.returncode == code, said
+    assert "Stopping after the step under way" in said
+    done = len(read_log(out))
+    assert 2 <= done < 500
+    assert torch.load(out / "checkpoint.pt", weights_only=True)["step"] == done
+    assert not (out / "adapter").exists()
+
+
+def test_a_second_signal_stops_at_once():
+    with stop_requests(is_alone=True) as stop:
+        os.kill(os.getpid(), signal.SIGINT)
+        assert stop.signal == signal.SIGINT
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_of_several_processes_none_stops_by_itself():
+    handlers = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)]
+    with stop_requests(is_alone=False) as stop:
+        assert [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)] == handlers
+        stop.check()
 
 
 def test_checkpoint_brings_the_random_numbers_back(tmp_path):

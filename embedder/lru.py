@@ -11,7 +11,7 @@ Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
 
 
-class Remembered(Generic[Key, Value]):
+class LRUCache(Generic[Key, Value]):
     """Safe to use from several threads, of which two may compute the same value at the same time."""
 
     def __init__(self, most: int) -> None:
