@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from dataclasses import fields
 from typing import Any, Self
 
 import httpx
@@ -87,7 +88,7 @@ class RemoteEmbedder:
         with self._lock:
             if self._info is None:
                 found = self._ask(lambda: self._client.get("/api/v1/model"), patience_s=_QUERY_PATIENCE_S)
-                self._info = ModelInfo(**found.json())
+                self._info = facts_of(found)
             return self._info
 
     def wait_until_there(self) -> None:
@@ -256,6 +257,23 @@ _ADVICE = {
     401: " Set GIRCSE_EMBEDDER_API_KEY to the server's key.",
     404: " Correct GIRCSE_EMBEDDER_URL: it is the address of `gircse embedder`, without a path.",
 }
+
+
+def facts_of(answer: httpx.Response) -> ModelInfo:
+    """Raises ConflictError where another version tells them: what it knows more may change what vectors mean."""
+    said, url = answer.json(), answer.request.url
+    known = {each.name for each in fields(ModelInfo)}
+    if unknown := sorted(set(said) - known):
+        raise ConflictError(
+            f"The embedding server at {url} is newer than this application: it tells {', '.join(unknown)} of its "
+            "model. Upgrade the application."
+        )
+    try:
+        return ModelInfo(**said)
+    except TypeError as error:
+        raise ConflictError(
+            f"The embedding server at {url} is older than this application ({error}). Upgrade the server."
+        ) from None
 
 
 def vectors_of(answer: httpx.Response, *, count: int) -> np.ndarray:

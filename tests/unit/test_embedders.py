@@ -270,6 +270,19 @@ def test_documents_wait_for_a_busy_server_and_queries_not_long(url: str) -> None
         assert 1 < asked.count("/api/v1/refine") < 60
 
 
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [({"metric": "hamming"}, r"is newer than this application: it tells metric"), ({"max_steps": None}, "is older")],
+)
+def test_a_server_of_another_version_is_told_by_name(url: str, changes: dict[str, Any], told: str) -> None:
+    async def answer(request: Request) -> Response:
+        said = json.loads(bytes((await passed_on(request, url)).body)) | changes
+        return JSONResponse({name: value for name, value in said.items() if value is not None or name == "card"})
+
+    with between(answer) as before, pytest.raises(ConflictError, match=told):
+        _ = RemoteEmbedder(before).info
+
+
 def test_an_answer_of_another_model_is_not_taken(url: str) -> None:
     """As behind one address two servers with different models."""
     fingerprints = iter(["first", "second", "second", "second"])
