@@ -14,7 +14,7 @@ from embedder.contract import Contract, resolve_defaults
 from embedder.errors import TextError
 from embedder.expansion import Expander
 from embedder.hyper_projection import InstructionProjection
-from embedder.instruction_vectors import InstructionVectors
+from embedder.instruction_vectors import Change, InstructionVectors, unchanged
 from embedder.pooling import PROMPT_POOLINGS, pool_prefixes, step_distances
 from embedder.prefill_start import start_prefill
 from embedder.prompts import Frame, split_instructions
@@ -59,11 +59,8 @@ class BatchReader:
     ) -> Tensor:
         """z_1..z_K (B, K, dimension), fp32, L2-normalised; K alone where the model takes no steps, fewer where by
         `tolerance` all have converged before."""
-        instructions, texts = split_instructions(prompts)
-        if self._expander is not None:
-            texts = self._expander.expand(instructions, texts, between_tokens=between_parts)
+        texts, change = self._prepare(prompts, steps, between_parts)
         self._check_positions(texts, steps)
-        change = self._instructions.change(instructions, steps, self._read_instruction)
 
         def pooled(states: RefinedStates, pooling: str) -> Tensor:
             prefixes = change(pool_prefixes(states, pooling))
@@ -83,6 +80,17 @@ class BatchReader:
             between_parts=between_parts,
         )
         return pooled(states, pooling)
+
+    def _prepare(
+        self, prompts: Sequence[Ids], steps: int, between_parts: Callable[[], None] | None
+    ) -> tuple[Sequence[Ids], Change]:
+        """The prompts as the model reads them, and what their instructions do to the vectors."""
+        if not self._contract.reads_instructions_apart:
+            return prompts, unchanged
+        instructions, texts = split_instructions(prompts)
+        if self._expander is not None:
+            texts = self._expander.expand(instructions, texts, between_tokens=between_parts)
+        return texts, self._instructions.change(instructions, steps, self._read_instruction)
 
     def _check_positions(self, prompts: Sequence[Ids], steps: int) -> None:
         longest = max(len(ids) for ids in prompts)

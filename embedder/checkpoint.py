@@ -26,12 +26,12 @@ from embedder.backbone import (
 from embedder.bare_encoder import load_bare_encoder
 from embedder.companions import Companions
 from embedder.context_token import load_context_encoder, with_context
-from embedder.contract import SAME_MODEL, Contract, digest_of, hash_files, read_contract, verify_files
+from embedder.contract import CONTRACT_FILE, SAME_MODEL, Contract, digest_of, hash_files, read_contract, verify_files
 from embedder.encoder import Encoder
 from embedder.errors import ContractError, ModelNotFoundError
 from embedder.gguf_source import hash_weights, is_from_gguf, verify_weights
 from embedder.golden import check_golden
-from embedder.hyper_projection import read_projection
+from embedder.hyper_projection import PROJECTION_FILE, read_projection
 from embedder.library_encoder import LibraryEncoder
 from embedder.model_info import DEFAULT_MODEL
 from embedder.model_thread import on_model_thread
@@ -84,8 +84,12 @@ def find_checkpoint(model: str) -> Checkpoint:
     if contract.context_encoder is not None:
         context = locate_model(_relative_to(contract.context_encoder, folder))
         verify_weights(context, contract.context_files)
-    verify_files(folder, contract.projection_files)
-    projection = folder if contract.projection_files else None
+    projection = None
+    if contract.projection_files:
+        if PROJECTION_FILE not in contract.projection_files:
+            raise ContractError(f"{folder / CONTRACT_FILE} has no hash of {PROJECTION_FILE}. Get the checkpoint again.")
+        verify_files(folder, contract.projection_files)
+        projection = folder
     generator = None
     if contract.generator not in (None, SAME_MODEL):
         generator = locate_model(_relative_to(contract.generator, folder))

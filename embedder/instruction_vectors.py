@@ -20,6 +20,10 @@ Change = Callable[[Tensor], Tensor]  # of z_1..z_K (B, K, D), L2-normalised, to 
 _MOST = 256  # instructions whose vectors are remembered
 
 
+def unchanged(prefixes: Tensor) -> Tensor:
+    return prefixes
+
+
 class InstructionVectors:
     """Each is computed once. Safe to use from several threads."""
 
@@ -38,7 +42,7 @@ class InstructionVectors:
             if ids:
                 rows_of.setdefault(ids, []).append(row)
         if not rows_of or not (self._share or self._projection):
-            return lambda prefixes: prefixes
+            return unchanged
         own = {ids: self._known.get_or((ids, steps), partial(read, ids, steps)) for ids in rows_of}
 
         def changed(prefixes: Tensor) -> Tensor:

@@ -160,6 +160,11 @@ def test_a_damaged_projection_is_refused(tmp_path: Path, tiny_model: Path) -> No
     train_projection(folder, str(tiny_model), seed=1)
     with pytest.raises(ContractError, match=r"projection\.safetensors has SHA-256"):
         load_encoder(str(folder))
+    said = json.loads((folder / CONTRACT_FILE).read_text())
+    (folder / CONTRACT_FILE).write_text(json.dumps(said | {"projection_files": {"tokenizer.json": "0"}}))
+    with pytest.raises(ContractError, match=r"no hash of projection\.safetensors"):
+        load_encoder(str(folder))
+    (folder / CONTRACT_FILE).write_text(json.dumps(said))
     (folder / PROJECTION_FILE).unlink()
     with pytest.raises(ContractError, match="is missing"):
         load_encoder(str(folder))
