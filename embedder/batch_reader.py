@@ -14,7 +14,7 @@ from embedder.contract import Contract, resolve_defaults
 from embedder.errors import TextError
 from embedder.expansion import Expander
 from embedder.hyper_projection import InstructionProjection
-from embedder.instruction_vectors import Change, InstructionVectors, unchanged
+from embedder.instruction_vectors import InstructionVectors, VectorTransform, identity
 from embedder.pooling import PROMPT_POOLINGS, pool_prefixes, step_distances
 from embedder.prefill_start import start_prefill
 from embedder.prompts import Frame, split_instructions
@@ -59,14 +59,11 @@ class BatchReader:
     ) -> Tensor:
         """z_1..z_K (B, K, dimension), fp32, L2-normalised; K alone where the model takes no steps, fewer where by
         `tolerance` all have converged before."""
-        texts, change = self._prepare(prompts, steps, between_parts)
+        texts, transform = self._prepare(prompts, steps, between_parts)
         self._check_positions(texts, steps)
 
         def pooled(states: RefinedStates, pooling: str) -> Tensor:
-            prefixes = change(pool_prefixes(states, pooling))
-            if self._dimension == prefixes.shape[-1]:
-                return prefixes
-            return normalize(prefixes[..., : self._dimension], dim=-1)
+            return first_dimensions(transform(self._pool(states, pooling)), self._dimension)
 
         if self._is_plain(steps):
             return pooled(*self._read_plain(texts, between_parts))
@@ -83,14 +80,14 @@ class BatchReader:
 
     def _prepare(
         self, prompts: Sequence[Ids], steps: int, between_parts: Callable[[], None] | None
-    ) -> tuple[Sequence[Ids], Change]:
+    ) -> tuple[Sequence[Ids], VectorTransform]:
         """The prompts as the model reads them, and what their instructions do to the vectors."""
         if not self._contract.reads_instructions_apart:
-            return prompts, unchanged
+            return prompts, identity
         instructions, texts = split_instructions(prompts)
         if self._expander is not None:
             texts = self._expander.expand(instructions, texts, between_tokens=between_parts)
-        return texts, self._instructions.change(instructions, steps, self._read_instruction)
+        return texts, self._instructions.transform_for(instructions, steps, self._read_instruction)
 
     def _check_positions(self, prompts: Sequence[Ids], steps: int) -> None:
         longest = max(len(ids) for ids in prompts)
@@ -104,8 +101,12 @@ class BatchReader:
         """Its own vectors (K, D), L2-normalised, as those of any text without an instruction."""
         steps = resolve_defaults(self._contract, "query", "", steps)[1]
         if self._is_plain(steps):
-            return pool_prefixes(*self._read_plain([ids], None))[0]
-        return pool_prefixes(self._refine([ids], steps), self._contract.pooling)[0]
+            return self._pool(*self._read_plain([ids], None))[0]
+        return self._pool(self._refine([ids], steps), self._contract.pooling)[0]
+
+    def _pool(self, states: RefinedStates, pooling: str) -> Tensor:
+        """(B, K, D) of the contract's dimensions."""
+        return first_dimensions(pool_prefixes(states, pooling), self._contract.dimension)
 
     def _is_plain(self, steps: int) -> bool:
         return steps == 0 and self._backbone.base is not None
@@ -145,6 +146,11 @@ class BatchReader:
         return start_prefill(
             backbone, prompts, steps=steps, pooling=pooling, frame=frame, padding_side=side, between_parts=between_parts
         )
+
+
+def first_dimensions(prefixes: Tensor, count: int) -> Tensor:
+    """L2-normalised anew where some are left out."""
+    return prefixes if prefixes.shape[-1] == count else normalize(prefixes[..., :count], dim=-1)
 
 
 def _have_converged(prefixes: Tensor, tolerance: float) -> bool:

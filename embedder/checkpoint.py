@@ -15,6 +15,7 @@ import torch
 from tokenizers import Tokenizer
 
 from embedder.adapter import CONFIG_FILE
+from embedder.auxiliary_models import AuxiliaryModels
 from embedder.backbone import (
     DTYPES,
     GGUF_PREFIX,
@@ -24,7 +25,6 @@ from embedder.backbone import (
     release_body,
 )
 from embedder.bare_encoder import load_bare_encoder
-from embedder.companions import Companions
 from embedder.context_token import load_context_encoder, with_context
 from embedder.contract import CONTRACT_FILE, SAME_MODEL, Contract, digest_of, hash_files, read_contract, verify_files
 from embedder.encoder import Encoder
@@ -235,7 +235,7 @@ def load_encoder(
         named: dict[str, Any] = {
             "truncate_dim": truncate_dim,
             "fragments": read_fragments(checkpoint.adapter or checkpoint.base),
-            "companions": load_companions(checkpoint, backbone, tokenizer),
+            "auxiliary": load_auxiliary_models(checkpoint, backbone, tokenizer),
         }
         if has_own_thread or cache_mb > 0:
             encoder: Encoder = LibraryEncoder(*parts, cache_mb=cache_mb, own_thread=has_own_thread, **named)
@@ -297,16 +297,16 @@ def load_parts(
     return backbone, tokenizer
 
 
-def load_companions(checkpoint: Checkpoint, backbone: Backbone, tokenizer: Tokenizer) -> Companions:
+def load_auxiliary_models(checkpoint: Checkpoint, backbone: Backbone, tokenizer: Tokenizer) -> AuxiliaryModels:
     """What the contract has beside the model that `load_parts` gave. A projection is computed in float32, a generator
     in the dtype of its weights."""
-    projection = writer = None
+    projection = generator = None
     if checkpoint.projection is not None:
         projection = read_projection(checkpoint.projection)[0].to(backbone.device)
     if checkpoint.contract.generator is not None:
         name = SAME_MODEL if checkpoint.generator is None else str(checkpoint.generator)
-        writer = load_generator(name, checkpoint, backbone, tokenizer)
-    return Companions(projection, writer)
+        generator = load_generator(name, checkpoint, backbone, tokenizer)
+    return AuxiliaryModels(projection, generator)
 
 
 def load_generator(

@@ -145,7 +145,7 @@ class Contract:
         if self.has_max_sim:  # of which the same vectors are kept and compared in another way
             canonical_form["similarity"] = self.similarity
         if self.subtracted_instruction:
-            canonical_form["subtracted_instruction"] = self.subtracted_instruction
+            canonical_form["subtracted_instruction"] = float(self.subtracted_instruction)
         if self.projection_files:
             canonical_form["projection"] = dict(self.projection_files)
         if self.generator:

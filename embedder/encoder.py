@@ -11,10 +11,10 @@ from tokenizers import Tokenizer
 from torch import Tensor
 from tqdm.auto import tqdm
 
+from embedder.auxiliary_models import NO_AUXILIARY_MODELS, AuxiliaryModels
 from embedder.backbone import Backbone
 from embedder.batch_reader import BatchReader
 from embedder.batching import plan_batches, repeat_rows
-from embedder.companions import NO_COMPANIONS, Companions
 from embedder.contract import Contract, resolve_defaults
 from embedder.errors import ContractError, TextError
 from embedder.expansion import Expander
@@ -45,24 +45,24 @@ class Encoder:
         truncate_dim: int | None = None,
         padding_side: str = "right",
         fragments: Collection[str] = frozenset(),  # not shown as words of soft tokens
-        companions: Companions = NO_COMPANIONS,
+        auxiliary: AuxiliaryModels = NO_AUXILIARY_MODELS,
     ) -> None:
         if truncate_dim is not None and not 1 <= truncate_dim <= contract.dimension:
             raise TextError(f"truncate_dim is {truncate_dim}, but must lie within 1 and {contract.dimension}.")
-        companions.check(contract)
+        auxiliary.check(contract)
         self._backbone = backbone
-        self.companions = companions
+        self.auxiliary = auxiliary
         template = TEMPLATES[contract.template]
         self._prompts = PromptTokenizer(
             tokenizer,
             template,
             max_length=contract.max_length,
             instruction_apart=contract.reads_instructions_apart,
-            instruction_in_prompt=companions.projection is None,
+            instruction_in_prompt=auxiliary.projection is None,
         )
         expander = None
-        if companions.writer is not None:
-            expander = Expander(companions.writer, tokenizer, template, max_length=contract.max_length)
+        if auxiliary.generator is not None:
+            expander = Expander(auxiliary.generator, tokenizer, template, max_length=contract.max_length)
         dimension = truncate_dim or contract.dimension
         self._reader = BatchReader(
             backbone,
@@ -70,7 +70,7 @@ class Encoder:
             self._prompts.frame,
             dimension=dimension,
             padding_side=padding_side,
-            projection=companions.projection,
+            projection=auxiliary.projection,
             expander=expander,
         )
         # Thousands of words are read for every query, most of them again and again.

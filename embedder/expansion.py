@@ -33,7 +33,7 @@ def expanded(text: str, augmentation: str) -> str:
     return f"{text}\n{augmentation}" if augmentation else text
 
 
-class Writer(Protocol):
+class TextGenerator(Protocol):
     """A language model of this process, which continues prompts greedily, by `MAX_TOKENS` tokens at most."""
 
     batch_size: int
@@ -48,9 +48,9 @@ class Expander:
     The text is what the ids spell: one that was cut is augmented as it was cut. Safe to use from several threads.
     """
 
-    def __init__(self, writer: Writer, vocabulary: Tokenizer, template: Template, *, max_length: int) -> None:
+    def __init__(self, generator: TextGenerator, vocabulary: Tokenizer, template: Template, *, max_length: int) -> None:
         """vocabulary and the rest: of the model that embeds."""
-        self._writer = writer
+        self._generator = generator
         self._template = template
         # Of a long text the augmentation is cut, which nobody can mend by splitting.
         self._prompts = PromptTokenizer(vocabulary, template, max_length=max_length, report_cuts=False)
@@ -68,25 +68,28 @@ class Expander:
         found = {key: ids for key in keys if (ids := self._known.get(key)) is not None}
         # Prompts of similar length need few pads.
         missing = sorted((key for key in dict.fromkeys(keys) if key not in found), key=lambda key: sum(map(len, key)))
-        for start in range(0, len(missing), self._writer.batch_size):
-            batch = missing[start : start + self._writer.batch_size]
-            said = [self._said(*key) for key in batch]
-            written = self._writer.generate([expansion_prompt(*each) for each in said], between_tokens=between_tokens)
+        for start in range(0, len(missing), self._generator.batch_size):
+            batch = missing[start : start + self._generator.batch_size]
+            said = [self._instruction_and_text(*key) for key in batch]
+            written = self._generator.generate(
+                [expansion_prompt(*each) for each in said], between_tokens=between_tokens
+            )
             for key, (instruction, text), augmentation in zip(batch, said, written, strict=True):
-                found[key] = self._prompts.encode([expanded(text, augmentation)], instruction)[0].ids
-                self._known.keep(key, found[key])
+                longer = self._prompts.encode([expanded(text, augmentation)], instruction) if augmentation else None
+                found[key] = key[1] if longer is None else longer[0].ids
+                self._known.put(key, found[key])
         return [found[key] for key in keys]
 
-    def _said(self, instruction: Ids, prompt: Ids) -> tuple[str, str]:
+    def _instruction_and_text(self, instruction: Ids, prompt: Ids) -> tuple[str, str]:
         """Instruction and text."""
-        asked = self._spelled(instruction) if instruction else ""
+        asked = self._decode_text(instruction) if instruction else ""
         prefix = self._template.prefix(asked)
         respelled = self._decode(self._prompts.vocabulary.encode(prefix, add_special_tokens=False).ids)
-        text = self._spelled(prompt).removeprefix(respelled)
-        # A vocabulary that spells in a way of its own, as BERT's without upper case, keeps no spaces either.
+        text = self._decode_text(prompt).removeprefix(respelled)
+        # BERT's vocabulary decodes to lower case, and to one space between words.
         return asked, text if respelled == prefix else text.strip()
 
-    def _spelled(self, prompt: Ids) -> str:
+    def _decode_text(self, prompt: Ids) -> str:
         own = [prompt[at] for at in self._prompts.frame.second_copy(len(prompt))]
         return self._decode([each for each in own if each >= 0])
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -82,11 +81,9 @@ class TransformersGenerator:
             mask[at, longest - len(row) :] = 1
         device = self._model.device
         calls = [] if between_tokens is None else [_Calling(between_tokens)]
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)  # of names that transformers itself calls and retires
-            found = self._model.generate(
-                input_ids=ids.to(device), attention_mask=mask.to(device), stopping_criteria=StoppingCriteriaList(calls)
-            )
+        found = self._model.generate(
+            input_ids=ids.to(device), attention_mask=mask.to(device), stopping_criteria=StoppingCriteriaList(calls)
+        )
         return [self._decode(row) for row in found[:, longest:].tolist()]
 
     def _encode(self, prompt: str) -> list[int]:

@@ -15,24 +15,26 @@ from embedder.hyper_projection import InstructionProjection
 from embedder.lru import LRUCache
 
 Ids = tuple[int, ...]  # of an instruction, read as a text of its own
-Change = Callable[[Tensor], Tensor]  # of z_1..z_K (B, K, D), L2-normalised, to the same shape
+VectorTransform = Callable[[Tensor], Tensor]  # of z_1..z_K (B, K, D), L2-normalised, to the same shape
 
-_MOST = 256  # instructions whose vectors are remembered
+_REMEMBERED = 256
 
 
-def unchanged(prefixes: Tensor) -> Tensor:
+def identity(prefixes: Tensor) -> Tensor:
     return prefixes
 
 
 class InstructionVectors:
-    """Each is computed once. Safe to use from several threads."""
+    """The last 256 are remembered. Safe to use from several threads."""
 
     def __init__(self, contract: Contract, projection: InstructionProjection | None) -> None:
         self._share = contract.subtracted_instruction
         self._projection = projection
-        self._known: LRUCache[tuple[Ids, int], Tensor] = LRUCache(_MOST)
+        self._known: LRUCache[tuple[Ids, int], Tensor] = LRUCache(_REMEMBERED)
 
-    def change(self, instructions: Sequence[Ids], steps: int, read: Callable[[Ids, int], Tensor]) -> Change:
+    def transform_for(
+        self, instructions: Sequence[Ids], steps: int, read: Callable[[Ids, int], Tensor]
+    ) -> VectorTransform:
         """Of a batch, whose rows have these instructions; nothing in rows without one.
 
         read: z_1..z_K (K, D) of an instruction after so many steps, L2-normalised.
@@ -42,18 +44,18 @@ class InstructionVectors:
             if ids:
                 rows_of.setdefault(ids, []).append(row)
         if not rows_of or not (self._share or self._projection):
-            return unchanged
-        own = {ids: self._known.get_or((ids, steps), partial(read, ids, steps)) for ids in rows_of}
+            return identity
+        own = {ids: self._known.get_or_compute((ids, steps), partial(read, ids, steps)) for ids in rows_of}
 
-        def changed(prefixes: Tensor) -> Tensor:
+        def transform(prefixes: Tensor) -> Tensor:
             prefixes = prefixes.clone()
             for ids, rows in rows_of.items():
-                prefixes[rows] = self._changed(prefixes[rows], own[ids][: prefixes.shape[1]])
+                prefixes[rows] = self._transformed(prefixes[rows], own[ids][: prefixes.shape[1]])
             return prefixes
 
-        return changed
+        return transform
 
-    def _changed(self, prefixes: Tensor, own: Tensor) -> Tensor:
+    def _transformed(self, prefixes: Tensor, own: Tensor) -> Tensor:
         """(n, K, D) and (K, D) to (n, K, D), L2-normalised."""
         if self._projection is None:
             return normalize(prefixes - self._share * own, dim=-1)

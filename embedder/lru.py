@@ -1,4 +1,4 @@
-"""What was computed last, up to a number of values."""
+"""Remembers the values that were asked for last, up to a number of them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ Value = TypeVar("Value")
 class LRUCache(Generic[Key, Value]):
     """Safe to use from several threads, of which two may compute the same value at the same time."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, size: int) -> None:
+        self._size = size
         self._values: OrderedDict[Key, Value] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -26,15 +26,15 @@ class LRUCache(Generic[Key, Value]):
             self._values.move_to_end(key)
             return self._values[key]
 
-    def keep(self, key: Key, value: Value) -> None:
+    def put(self, key: Key, value: Value) -> None:
         with self._lock:
             self._values[key] = value
-            while len(self._values) > self._most:
+            while len(self._values) > self._size:
                 self._values.popitem(last=False)
 
-    def get_or(self, key: Key, compute: Callable[[], Value]) -> Value:
+    def get_or_compute(self, key: Key, compute: Callable[[], Value]) -> Value:
         found = self.get(key)
         if found is None:
             found = compute()
-            self.keep(key, found)
+            self.put(key, found)
         return found

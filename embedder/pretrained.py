@@ -2,6 +2,8 @@
 it from two places could find it half empty. Python lets the second thread wait for this module.
 """
 
+import warnings
+
 from transformers import (
     AutoConfig,
     AutoModel,
@@ -14,6 +16,9 @@ from transformers import (
     StoppingCriteriaList,
 )
 from transformers import logging as transformers_logging
+
+# Its own generate() calls its own models by a name that it retires.
+warnings.filterwarnings("ignore", message="`past_key_values` is deprecated", category=FutureWarning)
 
 __all__ = [
     "AutoConfig",

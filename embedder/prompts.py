@@ -36,11 +36,23 @@ _END_TOKENS = ("<eos>", "</s>", "<|endoftext|>", "<|end_of_text|>", "[SEP]")
 
 @dataclass(frozen=True, slots=True)
 class PromptIds:
-    """Token ids of one prompt, after those of `INSTRUCTION_END`, which are no part of what the model reads for it;
-    `length` is what they would have been without truncation."""
+    """Token ids of one prompt; `length` is how many it would have without truncation.
+
+    apart: so many of the first ids, those of the instruction alone and `INSTRUCTION_END`, are not of the prompt itself.
+    """
 
     ids: tuple[int, ...]
     length: int
+    apart: int = 0
+
+    @property
+    def tokens(self) -> int:
+        """Of the prompt itself."""
+        return len(self.ids) - self.apart
+
+    @property
+    def is_cut(self) -> bool:
+        return self.length > self.tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +131,7 @@ class PromptTokenizer:
             return encoded
         (own,) = self._inner_ids([instruction], "")
         before = (*self.frame.around(own, max_length=self.max_length).ids, INSTRUCTION_END)
-        return [PromptIds((*before, *each.ids), len(before) + each.length) for each in encoded]
+        return [PromptIds((*before, *each.ids), each.length, apart=len(before)) for each in encoded]
 
     def _inner_ids(self, texts: Sequence[str], instruction: str) -> list[Sequence[int]]:
         """Of instruction and text; none where a text has none."""

@@ -13,13 +13,14 @@ from typing import Any
 import torch
 from tokenizers import Tokenizer
 
+from embedder.auxiliary_models import AuxiliaryModels
 from embedder.backbone import DTYPES, Backbone
 from embedder.checkpoint import (
     DEFAULT_MODEL,
     Checkpoint,
     chosen_dtype,
     find_checkpoint,
-    load_companions,
+    load_auxiliary_models,
     load_encoder,
     load_model_tokenizer,
     load_parts,
@@ -167,7 +168,10 @@ def config_of(options: argparse.Namespace) -> EvaluationConfig:
 
 
 def add_augmentations(
-    options: argparse.Namespace, checkpoint: Checkpoint, parts: tuple[Backbone, Tokenizer]
+    options: argparse.Namespace,
+    checkpoint: Checkpoint,
+    parts: tuple[Backbone, Tokenizer],
+    auxiliary: AuxiliaryModels,
 ) -> TwoStageEmbedder:
     """The system that reads what a language model writes of each text; what it wrote is kept beside the results."""
     generator = open_generator(
@@ -185,6 +189,7 @@ def add_augmentations(
         kept=options.out.with_suffix(".augmentations.jsonl"),
         steps=options.systems_steps,
         system=options.two_stage_system,
+        auxiliary=auxiliary,
     )
 
 
@@ -195,10 +200,12 @@ def compare_systems(options: argparse.Namespace, tasks: list[str]) -> None:
     known = checkpoint.contract.dtype
     dtype = chosen_dtype(options.dtype or known, default=known, device=device)
     parts = load_parts(checkpoint, device=device, dtype=dtype)
-    systems = open_systems(choose_systems(options.systems), checkpoint, parts, steps=options.systems_steps)
+    auxiliary = load_auxiliary_models(checkpoint, *parts)
+    chosen = choose_systems(options.systems)
+    systems = open_systems(chosen, checkpoint, parts, steps=options.systems_steps, auxiliary=auxiliary)
     if options.two_stage:
-        systems.append(add_augmentations(options, checkpoint, parts))
-    base = Encoder(*parts, checkpoint.contract, companions=load_companions(checkpoint, *parts))
+        systems.append(add_augmentations(options, checkpoint, parts, auxiliary))
+    base = Encoder(*parts, checkpoint.contract, auxiliary=auxiliary)
     if options.projection:
         systems += open_projections(options.projection, base, steps=options.systems_steps)
     systems += open_trained(

@@ -13,7 +13,7 @@ from embedder.contract import sha256_of
 from embedder.encoder import Encoder
 from embedder.errors import ContractError
 from embedder.evaluation.outcomes import Steps
-from embedder.evaluation.systems import System, SystemEmbedder
+from embedder.evaluation.systems import SystemEmbedder
 from embedder.hyper_projection import PROJECTION_FILE, ProjectedEncoder, StoredVectors, load_projection
 
 PLAIN, READING, HYPER_CL = "Stored vectors", "Reading", "Hyper-CL"
@@ -23,7 +23,7 @@ class StoredEmbedder(SystemEmbedder):
     """The same vector of a text whatever the instruction. Its cost is that of texts that were not stored."""
 
     def __init__(self, encoder: Encoder, stored: StoredVectors) -> None:
-        super().__init__(System(PLAIN, "vectors of documents without an instruction"), encoder, steps=1)
+        super().__init__(PLAIN, encoder, steps=1)
         self._stored = stored
 
     def embed(self, texts: Sequence[str], *, instruction: str, steps: Sequence[int]) -> dict[Steps, np.ndarray]:
@@ -39,7 +39,7 @@ class ReadingEmbedder(SystemEmbedder):
     the stored vector. Its cost is that of the passes."""
 
     def __init__(self, encoder: Encoder, stored: StoredVectors, *, steps: int) -> None:
-        super().__init__(System(READING, "the model under the instruction"), encoder, steps=steps)
+        super().__init__(READING, encoder, steps=steps)
         self._stored = stored
 
     def embed(self, texts: Sequence[str], *, instruction: str, steps: Sequence[int]) -> dict[Steps, np.ndarray]:
@@ -53,7 +53,7 @@ class ProjectedEmbedder(SystemEmbedder):
     passes: a text was read when it was stored."""
 
     def __init__(self, name: str, folder: Path, encoder: Encoder, stored: StoredVectors) -> None:
-        super().__init__(System(name, "Yoo et al. 2024"), encoder, steps=1)
+        super().__init__(name, encoder, steps=1)
         self._projected = ProjectedEncoder(stored, load_projection(folder, encoder))
         self._file = sha256_of(folder / PROJECTION_FILE)
 

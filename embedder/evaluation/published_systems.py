@@ -8,9 +8,10 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from embedder.backbone import GGUF_PREFIX, locate_model
-from embedder.checkpoint import CARD_FILE, DEFAULT_MODEL, Checkpoint, find_checkpoint, load_encoder
+from embedder.checkpoint import CARD_FILE, DEFAULT_MODEL, Checkpoint, find_checkpoint, load_encoder, model_folder
 from embedder.contract import CONTRACT_FILE, SAME_MODEL, Contract, hash_files
 from embedder.errors import ContractError, EmbedderError
 from embedder.evaluation.systems import SYSTEMS, System
@@ -39,6 +40,7 @@ def publish_system(system: System, model: str, folder: Path, *, generator: str |
         contract = replace(contract, generator=generator)
     elif generator is not None:
         located = locate_model(generator)
+        checkpoint = replace(checkpoint, generator=located)
         named = _from_anywhere(generator, located, Path())
         contract = replace(contract, generator=named, generator_files=hash_weights(located))
     return _publish(contract, checkpoint, model, folder)
@@ -49,6 +51,8 @@ def publish_projection(projection: Path, model: str, folder: Path) -> Path:
     model that it was trained with. Raises ContractError where that was another."""
     checkpoint = find_checkpoint(model)
     said, (_, trained_with) = checkpoint.contract, read_projection(projection)
+    if said.projection_files or said.subtracted_instruction or said.generator:
+        raise ContractError(f"{model} makes something of instructions already. Name the model under it.")
     if said.fingerprint != trained_with:
         raise ContractError(
             f"{projection / PROJECTION_FILE} projects vectors of a model with fingerprint {trained_with}, but {model} "
@@ -75,29 +79,40 @@ def _publish(
 ) -> Path:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ContractError(f"{folder} is there already. Name a folder that is not, or an empty one.")
-    source = Path(model)
-    contract = replace(
-        contract, name=folder.resolve().name, base=_from_anywhere(contract.base, checkpoint.base, source)
-    )
-    if contract.context_encoder and checkpoint.context:
-        context = _from_anywhere(contract.context_encoder, checkpoint.context, source)
-        contract = replace(contract, context_encoder=context)
-    folder.mkdir(parents=True, exist_ok=True)
-    copied = [] if checkpoint.adapter is None else sorted(checkpoint.adapter.iterdir())
-    for path in copied:
-        if path.is_file() and path.name not in _NOT_COPIED:
-            shutil.copyfile(path, folder / path.name)
-    if projection is not None:
-        shutil.copyfile(projection / PROJECTION_FILE, folder / PROJECTION_FILE)
-    copy_notices(checkpoint.base, folder)
-    (folder / CONTRACT_FILE).write_text(contract.to_json(), encoding="utf-8")
-    golden = make_golden(load_encoder(str(folder), device="cpu"))
-    (folder / CONTRACT_FILE).write_text(replace(contract, golden=golden).to_json(), encoding="utf-8")
+    contract = _named_from_anywhere(contract, checkpoint, model_folder(model))
+    contract = replace(contract, name=folder.resolve().name)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=folder.parent, prefix=f".{contract.name}-") as unfinished:
+        whole = Path(unfinished) / contract.name
+        whole.mkdir()
+        copied = [] if checkpoint.adapter is None else sorted(checkpoint.adapter.iterdir())
+        for path in copied:
+            if path.is_file() and path.name not in _NOT_COPIED:
+                shutil.copyfile(path, whole / path.name)
+        if contract.projection_files:
+            source = projection or checkpoint.projection
+            assert source is not None
+            shutil.copyfile(source / PROJECTION_FILE, whole / PROJECTION_FILE)
+        copy_notices(checkpoint.base, whole)
+        (whole / CONTRACT_FILE).write_text(contract.to_json(), encoding="utf-8")
+        golden = make_golden(load_encoder(str(whole), device="cpu", dtype="float32"))
+        (whole / CONTRACT_FILE).write_text(replace(contract, golden=golden).to_json(), encoding="utf-8")
+        whole.replace(folder)
     return folder
 
 
+def _named_from_anywhere(contract: Contract, checkpoint: Checkpoint, source: Path) -> Contract:
+    """With names of its models that hold wherever the contract lies and whatever the working directory is."""
+    contract = replace(contract, base=_from_anywhere(contract.base, checkpoint.base, source))
+    if contract.context_encoder and checkpoint.context:
+        context = _from_anywhere(contract.context_encoder, checkpoint.context, source)
+        contract = replace(contract, context_encoder=context)
+    if contract.generator and checkpoint.generator:
+        contract = replace(contract, generator=_from_anywhere(contract.generator, checkpoint.generator, source))
+    return contract
+
+
 def _from_anywhere(name: str, located: Path, source: Path) -> str:
-    """A name of a base that holds wherever the contract lies and whatever the working directory is."""
     file = name.removeprefix(GGUF_PREFIX)
     if name != file:
         path = source / file if file.startswith(".") else Path(file).expanduser()
@@ -110,7 +125,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="gircse eval publish",
         description="Make a model of a system that `gircse eval --systems` measures: a folder with a contract, whose "
-        "fingerprint is its own. `gircse up --model FOLDER` searches with it, `GircseEmbeddings(model=FOLDER)` embeds.",
+        "fingerprint differs where its vectors do. `gircse up --model FOLDER` searches with it, "
+        "`GircseEmbeddings(model=FOLDER)` embeds.",
     )
     add = parser.add_argument
     add("--model", default=DEFAULT_MODEL, help="a shipped name, a folder or a hub id (default: %(default)s)")

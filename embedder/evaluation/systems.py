@@ -16,9 +16,9 @@ from pathlib import Path
 import numpy as np
 from tokenizers import Tokenizer
 
+from embedder.auxiliary_models import AuxiliaryModels
 from embedder.backbone import Backbone
-from embedder.checkpoint import Checkpoint, find_checkpoint, load_companions, load_encoder
-from embedder.companions import Companions
+from embedder.checkpoint import Checkpoint, find_checkpoint, load_auxiliary_models, load_encoder
 from embedder.contract import Contract
 from embedder.encoder import Encoder
 from embedder.errors import ContractError
@@ -46,28 +46,35 @@ class System:
         return self.pooling is not None and self.pooling not in PROMPT_POOLINGS
 
     def contract_of(self, contract: Contract) -> Contract:
-        """Of a model that is this system: it can be served, and its fingerprint is another."""
-        pooling = self.pooling or contract.pooling
-        return replace(
+        """Of a model that is this system, which can be served.
+
+        Raises ContractError where that model cannot be: an encoder without a head has no states but its prompt's.
+        """
+        taken = replace(
             contract,
             golden=(),
-            plain_pooling=None,
+            dimension=contract.dimension if self.dimensions is None else self.dimensions,
+            subtracted_instruction=self.subtracted_instruction or contract.subtracted_instruction,
+        )
+        if not (self.template or self.attention or self.pooling or self.temperature or self.similarity):
+            return taken
+        pooling = self.pooling or contract.pooling
+        return replace(
+            taken,
+            plain_pooling=None,  # its vectors would be other ones than those of this system
             default_query_steps=max(1, contract.default_query_steps),
             default_document_steps=max(1, contract.default_document_steps),
             template=self.template or contract.template,
             attention=self.attention or contract.attention,
             pooling=pooling,
             similarity="cosine" if pooling in PROMPT_POOLINGS else self.similarity or contract.similarity,
-            dimension=contract.dimension if self.dimensions is None else self.dimensions,
-            subtracted_instruction=self.subtracted_instruction or contract.subtracted_instruction,
             temperature=self.temperature or contract.temperature,
             context_encoder=None if self.template else contract.context_encoder,
         )
 
     def contract_over(self, trained: Contract) -> Contract:
         """As `contract_of`; a model's own where nothing of it changes, golden vectors and all."""
-        changes = (self.template, self.attention, self.pooling, self.temperature, self.similarity, self.dimensions)
-        return self.contract_of(trained) if any(changes) else trained
+        return trained if replace(self, name="", source="") == System("", "") else self.contract_of(trained)
 
 
 _HARD = 1e-4  # at which a soft token is one word alone
@@ -124,17 +131,17 @@ class SystemEmbedder:
 
     def __init__(
         self,
-        system: System,
+        name: str,
         model: Encoder | Callable[[], Encoder],
         *,
         steps: int,
         fingerprint: str | None = None,
         batch_size: int = 32,
     ) -> None:
-        """model: an encoder, or what opens it when it is first asked; then `fingerprint` says what it will be."""
-        self.name = system.name
+        """model: an encoder of the system's contract, or what opens it when it is first asked; then `fingerprint` says
+        what it will be."""
+        self.name = name
         self.cost = Cost()
-        self._system = system
         self._model = model
         self._fingerprint = fingerprint
         self._steps = steps
@@ -160,12 +167,19 @@ class SystemEmbedder:
 
 
 def open_systems(
-    systems: Sequence[System], checkpoint: Checkpoint, parts: tuple[Backbone, Tokenizer], *, steps: int
+    systems: Sequence[System],
+    checkpoint: Checkpoint,
+    parts: tuple[Backbone, Tokenizer],
+    *,
+    steps: int,
+    auxiliary: AuxiliaryModels | None = None,
 ) -> list[SystemEmbedder]:
-    """All over the same weights."""
-    companions = load_companions(checkpoint, *parts)
+    """All over the same weights. auxiliary: those of the checkpoint, where they are loaded already."""
+    said = checkpoint.contract
+    auxiliary = auxiliary or load_auxiliary_models(checkpoint, *parts)
+    steps = min(steps, said.most_steps or steps)
     return [
-        SystemEmbedder(each, _encoder_of(each.contract_of(checkpoint.contract), parts, companions), steps=steps)
+        SystemEmbedder(each.name, _encoder_of(each.contract_of(said), parts, auxiliary), steps=steps)
         for each in systems
     ]
 
@@ -173,7 +187,7 @@ def open_systems(
 def _encoder_of(
     contract: Contract,
     parts: tuple[Backbone, Tokenizer],
-    companions: Companions,
+    auxiliary: AuxiliaryModels,
 ) -> Encoder:
     backbone, tokenizer = parts
     context = backbone.context if contract.context_encoder else None
@@ -181,7 +195,7 @@ def _encoder_of(
     if backbone.decoder is not None:
         sight = backbone.decoder.with_sight(both_ways=contract.attention == "prefix")
         body = replace(body, decoder=sight)
-    return Encoder(body, tokenizer, contract, companions=companions)
+    return Encoder(body, tokenizer, contract, auxiliary=auxiliary)
 
 
 def open_trained(
@@ -209,7 +223,7 @@ def open_trained(
     def open_as(folder: Path, system: System) -> Encoder:
         whole = load(folder)
         parts = whole._backbone, whole._prompts.vocabulary
-        return _encoder_of(system.contract_over(whole.contract), parts, whole.companions)
+        return _encoder_of(system.contract_over(whole.contract), parts, whole.auxiliary)
 
     embedders = []
     for folder in folders:
@@ -234,7 +248,7 @@ def open_trained(
             named = replace(system, name=", ".join(part for part in (said.name, "trained", system.name) if part))
             opened = partial(open_as, folder, named)
             embedders.append(
-                SystemEmbedder(named, opened, steps=count, fingerprint=system.contract_over(said).fingerprint)
+                SystemEmbedder(named.name, opened, steps=count, fingerprint=system.contract_over(said).fingerprint)
             )
     names = [each.name for each in embedders]
     if twice := sorted({name for name in names if names.count(name) > 1}):

@@ -17,12 +17,13 @@ import numpy as np
 from tokenizers import Tokenizer
 from tqdm.auto import tqdm
 
+from embedder.auxiliary_models import AuxiliaryModels
 from embedder.backbone import Backbone
 from embedder.checkpoint import Checkpoint, load_generator
 from embedder.encoder import Encoder
 from embedder.errors import ServerError
 from embedder.evaluation.outcomes import Steps
-from embedder.evaluation.systems import SYSTEMS, System, SystemEmbedder, open_systems
+from embedder.evaluation.systems import SYSTEMS, SystemEmbedder, open_systems
 from embedder.expansion import MAX_TOKENS, expanded, expansion_prompt
 
 _URLS = ("http://", "https://")
@@ -176,9 +177,8 @@ class TwoStageEmbedder(SystemEmbedder):
     prompt is cut at the contract's max_length as ever: of a text that fills it, the augmentation is lost.
     """
 
-    def __init__(self, system: System, encoder: Encoder, augmentations: Augmentations, *, steps: int) -> None:
-        super().__init__(system, encoder, steps=steps)
-        self.name = f"Two-stage {system.name} ({augmentations.generator.name})"
+    def __init__(self, system: str, encoder: Encoder, augmentations: Augmentations, *, steps: int) -> None:
+        super().__init__(f"Two-stage {system} ({augmentations.generator.name})", encoder, steps=steps)
         self._augmentations = augmentations
 
     @property
@@ -201,11 +201,11 @@ def open_two_stage(
     kept: Path,
     steps: int,
     system: str = "Causal-EOS",
+    auxiliary: AuxiliaryModels | None = None,
 ) -> TwoStageEmbedder:
     """kept: the file of augmentations."""
-    chosen = SYSTEMS[system]
-    (embedder,) = open_systems([chosen], checkpoint, parts, steps=steps)
-    return TwoStageEmbedder(chosen, embedder.encoder, Augmentations(generator, kept), steps=steps)
+    (embedder,) = open_systems([SYSTEMS[system]], checkpoint, parts, steps=steps, auxiliary=auxiliary)
+    return TwoStageEmbedder(system, embedder.encoder, Augmentations(generator, kept), steps=steps)
 
 
 def open_generator(

@@ -82,8 +82,8 @@ class EngineSource:
         priority = Priority.DOCUMENT if task.is_bulk or (task.is_bulk is None and not is_small) else Priority.QUERY
         self._engine.scheduler.check_room_for(len(task.texts), priority)
         prompts = await self._read(task.texts, instruction, priority)
-        tokens = sum(len(each.ids) for each in prompts)
-        cut = sum(each.length > len(each.ids) for each in prompts)
+        tokens = sum(each.tokens for each in prompts)
+        cut = sum(each.is_cut for each in prompts)
         self._check_tokens(task, prompts, tokens)
         if task.is_bulk is None and tokens > limits.small_tokens and task.input_type is InputType.DOCUMENT:
             priority = Priority.DOCUMENT
@@ -103,7 +103,7 @@ class EngineSource:
                 f"{tokens} tokens in one request; at most {most} are taken. Send the texts in parts.", param="input"
             )
         for index, each in enumerate(prompts):
-            if not task.may_cut and each.length > self._info.max_length:
+            if not task.may_cut and each.is_cut:
                 raise InvalidRequestError(
                     f"Text {index} has {each.length} tokens with its instruction; the model reads "
                     f"{self._info.max_length}. Split it, or let it be cut with truncate=true.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
@@ -9,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-_TOLD = "\nStopping after the step under way; once more stops at once, and the last checkpoint stays.\n"
+_TOLD = b"\nStopping after the step under way; once more stops at once, and the last checkpoint stays.\n"
 
 
 class StopRequest:
@@ -30,7 +31,7 @@ class StopRequest:
             self.signal = number
             self.check()
         self.signal = number
-        sys.stderr.write(_TOLD)
+        os.write(2, _TOLD)  # sys.stderr may be in the midst of a write
 
 
 @contextmanager

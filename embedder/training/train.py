@@ -149,9 +149,9 @@ class Trainer:
 
         After Ctrl-C or SIGTERM the step under way is done and kept: KeyboardInterrupt, or SystemExit with 143.
         """
-        start = self._begin()
         end = min(self._config.optimiser_steps, self._config.stop_after or self._config.optimiser_steps)
-        self._check_instructions(range(start, end))
+        self._check_instructions(range(end))
+        start = self._begin()
         recent = RecentSteps()
         shown = self._compute.writes
         with (
@@ -163,11 +163,11 @@ class Trainer:
                 bar.set_postfix(recent.postfix(), refresh=False)
                 bar.update()
                 done = step + 1
+                if shown and self._validation and done % self._config.validate_every == 0:
+                    self._validate(done, self._validation)
                 if shown and (done % self._config.checkpoint_every == 0 or done == end or stop.signal):
                     self._save(done)
                 stop.check()
-                if shown and self._validation and done % self._config.validate_every == 0:
-                    self._validate(done, self._validation)
         folder = self._out / ADAPTER_FOLDER
         if shown:
             publish(self._model, self._contract(), self._config, folder, run=self._out, files=self._files)
@@ -206,7 +206,8 @@ class Trainer:
         checked: set[tuple[str, bool]] = set()
         for step in steps:
             for batch in self._batches_of(step):
-                for said in (batch.query_instruction, batch.document_instruction, batch.other_instruction):
+                others = (batch.other_instruction,) if self._config.instruction_negative_weight else ()
+                for said in (batch.query_instruction, batch.document_instruction, *others):
                     if (said, batch.long) in checked:
                         continue
                     checked.add((said, batch.long))

@@ -11,10 +11,11 @@ import pytest
 from tiny_models import contract, family_backbone, save_tiny_model, tiny_tokenizer
 
 from embedder import Encoder, load_encoder, load_model_tokenizer
+from embedder.auxiliary_models import AuxiliaryModels
 from embedder.backbone import Backbone, with_decoder
 from embedder.checkpoint import find_checkpoint, load_parts
-from embedder.companions import Companions
 from embedder.engine.engine import Engine
+from embedder.engine.work import query_item
 from embedder.errors import ContractError
 from embedder.evaluation.__main__ import main
 from embedder.evaluation.systems import SYSTEMS
@@ -33,9 +34,11 @@ class Writing:
 
     batch_size: int = 2
     seen: list[str] = field(default_factory=list)
+    before_the_end: Callable[[], object] = lambda: None
 
     def generate(self, prompts: Sequence[str], *, between_tokens: Callable[[], None] | None = None) -> list[str]:
         self.seen += prompts
+        self.before_the_end()
         if between_tokens is not None:
             between_tokens()
         return ["" if each.endswith("silent") else f"of {len(each)} characters" for each in prompts]
@@ -52,7 +55,7 @@ def backbone(tmp_path_factory: pytest.TempPathFactory) -> Backbone:
 
 def encoder_of(backbone: Backbone, writer: Writing, **changes: object) -> Encoder:
     said = contract(generator="same", max_length=400, **changes)
-    return Encoder(backbone, tiny_tokenizer(), said, companions=Companions(writer=writer))
+    return Encoder(backbone, tiny_tokenizer(), said, auxiliary=AuxiliaryModels(generator=writer))
 
 
 @pytest.mark.parametrize("template", [name for name, each in TEMPLATES.items() if not each.end_token])
@@ -95,17 +98,24 @@ def test_vectors_are_those_of_texts_with_what_was_written(backbone: Backbone) ->
     assert len(writer.seen) == 2 * len(TEXTS)
 
 
-def test_by_an_engine_whose_batches_let_queries_in(backbone: Backbone) -> None:
-    writer = Writing()
-    plain = Encoder(backbone, tiny_tokenizer(), contract(max_length=400))
-    with Engine(encoder_of(backbone, writer), streams=1) as engine:
-        for _ in range(2):
-            found = engine.embed(TEXTS, instruction=INSTRUCTION, steps=2)
-            expected = [joined(text, INSTRUCTION) for text in TEXTS]
-            np.testing.assert_allclose(
-                found, plain.encode_documents(expected, instruction=INSTRUCTION, steps=2), atol=1e-6
-            )
-        assert len(writer.seen) == len(TEXTS)
+def test_by_an_engine_which_lets_queries_in_between_two_tokens(backbone: Backbone) -> None:
+    writer, plain = Writing(), Encoder(backbone, tiny_tokenizer(), contract(max_length=400))
+    encoder = encoder_of(backbone, writer)
+    with Engine(encoder, streams=1) as engine:
+        (prompt,) = encoder.read_prompts(["a query"], "")
+        query = query_item(prompt, "a query", instruction="", steps=1, token_bias={}, tolerance=None)
+        order: list[str] = []
+        query.answer.add_done_callback(lambda _: order.append("query"))
+        writer.before_the_end = lambda: engine.submit([query]) if not order and query.taken_at == 0.0 else None
+        found = engine.embed(TEXTS, instruction=INSTRUCTION, steps=2)
+        order.append("documents")
+        assert order == ["query", "documents"]
+        expected = [joined(text, INSTRUCTION) for text in TEXTS]
+        np.testing.assert_allclose(found, plain.encode_documents(expected, instruction=INSTRUCTION, steps=2), atol=1e-6)
+        # Before the first batch of documents was over.
+        assert writer.seen[2] == expansion_prompt("", "a query")
+        np.testing.assert_array_equal(engine.embed(TEXTS, instruction=INSTRUCTION, steps=2), found)
+        assert len(writer.seen) == len(TEXTS) + 1
 
 
 def test_an_instruction_that_is_subtracted_is_read_as_it_is(backbone: Backbone) -> None:
@@ -124,7 +134,7 @@ def test_a_generator_is_there_where_the_contract_names_it(backbone: Backbone) ->
     with pytest.raises(ContractError, match="a generator goes with"):
         Encoder(backbone, tiny_tokenizer(), contract(generator="same"))
     with pytest.raises(ContractError, match="a generator goes with"):
-        Encoder(backbone, tiny_tokenizer(), contract(), companions=Companions(writer=Writing()))
+        Encoder(backbone, tiny_tokenizer(), contract(), auxiliary=AuxiliaryModels(generator=Writing()))
     with pytest.raises(ContractError, match="neither a projection nor"):
         contract(generator="same", projection_files={"projection.safetensors": "0"})
     fingerprints = {

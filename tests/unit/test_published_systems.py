@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,9 +18,11 @@ from app.cli import app
 from app.edge import EdgeProcess
 from app.types.chunk_text import with_context
 from embedder import Encoder, load_encoder
+from embedder.auxiliary_models import AuxiliaryModels
 from embedder.checkpoint import find_checkpoint
-from embedder.companions import Companions
 from embedder.contract import CONTRACT_FILE
+from embedder.engine.engine import Engine
+from embedder.engine.errors import InvalidRequestError
 from embedder.errors import ContractError
 from embedder.evaluation.__main__ import main
 from embedder.hyper_projection import (
@@ -33,6 +36,8 @@ from embedder.hyper_projection import (
 )
 from embedder.langchain import GircseEmbeddings
 from embedder.prompts import INSTRUCTION_END
+from embedder.server.protocol import EmbedTask, InputType
+from embedder.server.service import EngineSource
 
 TEXTS = {
     "owl": "Owls hunt at night. They fly without a sound.",
@@ -154,6 +159,50 @@ def test_a_projection_over_an_embedder_needs_no_adapter(tmp_path: Path) -> None:
     np.testing.assert_allclose(encoder.encode_documents(texts), plain.encode_documents(texts), atol=1e-5)
 
 
+def test_a_projection_over_first_dimensions_and_published_again(tmp_path: Path, tiny_model: Path) -> None:
+    short = published(tmp_path / "short", tiny_model, "--system", "GIRCSE", "--dimensions", "8")
+    projection = train_projection(tmp_path / "film", str(short))
+    folder = published(tmp_path / "hyper", short, "--projection", str(projection))
+    encoder, plain = load_encoder(str(folder)), load_encoder(str(short))
+    expected = ProjectedEncoder(StoredVectors(plain), load_projection(projection, plain))
+    texts = list(TEXTS.values())
+    found = encoder.encode_queries(texts, instruction=INSTRUCTION)
+    np.testing.assert_allclose(found, expected.encode(texts, instruction=INSTRUCTION), atol=1e-5)
+    again = load_encoder(str(published(tmp_path / "again", folder, "--system", "GIRCSE")))
+    assert again.fingerprint == encoder.fingerprint
+    command = ["publish", "--model", str(folder), "--out", str(tmp_path / "x")]
+    assert main([*command, "--projection", str(projection)]) == 1
+    assert main([*command, "--system", "GIRCSE", "--dimensions", "4"]) == 1  # the projection is of 8
+
+
+def test_hard_tokens_and_differences_load_in_other_dtypes(tmp_path: Path) -> None:
+    """Whose golden vectors would not hold: a near tie is another word, and little is left after a subtraction."""
+    for system in ("Hard tokens", "GIRCSE - 0.5 instruction"):
+        folder = published(tmp_path / system, "gircse-small", "--system", system)
+        for dtype in ("bfloat16", "int8"):
+            assert load_encoder(str(folder), dtype=dtype).name == system
+
+
+def test_texts_that_fit_are_not_refused_by_a_server(tmp_path: Path, tiny_model: Path) -> None:
+    """The instruction stands apart among the ids, and is no part of a text's length."""
+    folder = published(tmp_path / "less", tiny_model, "--system", "GIRCSE - 0.5 instruction")
+    encoder = load_encoder(str(folder), dtype="float32")
+    text, most = "a", encoder.contract.max_length
+    while (prompt := encoder.read_prompts([text + " a"], INSTRUCTION)[0]).tokens <= most and not prompt.is_cut:
+        text += " a"
+    with Engine(encoder) as engine:
+        source = EngineSource(engine)
+
+        def task(said: str) -> EmbedTask:
+            return EmbedTask((said,), InputType.DOCUMENT, instruction=INSTRUCTION, steps=1, may_cut=False)
+
+        answer = asyncio.run(source.embed(task(text)))
+        assert (answer.tokens, answer.truncated) == (most, 0)
+        with pytest.raises(InvalidRequestError, match=f"has {most + 1} tokens"):
+            asyncio.run(source.embed(task(text + " a")))
+        source.close()
+
+
 def test_a_damaged_projection_is_refused(tmp_path: Path, tiny_model: Path) -> None:
     projection = train_projection(tmp_path / "film", str(tiny_model))
     folder = published(tmp_path / "hyper", tiny_model, "--projection", str(projection))
@@ -175,7 +224,7 @@ def test_a_damaged_projection_is_refused(tmp_path: Path, tiny_model: Path) -> No
             encoder._backbone,
             encoder._prompts.vocabulary,
             checkpoint.contract,
-            companions=Companions(load_projection(projection, encoder)),
+            auxiliary=AuxiliaryModels(load_projection(projection, encoder)),
         )
 
 
@@ -191,6 +240,10 @@ def test_what_cannot_be_published(tmp_path: Path, tiny_model: Path, capsys: pyte
     assert "No folder" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         main(["publish", "--model", str(other), "--out", str(tmp_path / "c")])
+    command = ["publish", "--out", str(tmp_path / "d"), "--system", "Causal-EOS"]
+    assert main([*command, "--model", "gircse-mini", "--generator", "same"]) == 1
+    assert main([*command, "--model", str(other)]) == 0  # of what failed, nothing is left
+    assert not list(tmp_path.glob(".*"))
 
 
 @pytest.fixture

@@ -142,10 +142,12 @@ def test_subtraction_in_a_batch_of_several_instructions(backbone: Backbone) -> N
     apart = less.read_prompts(TEXTS, "the topic")
     for one, other in zip(whole, apart, strict=True):  # the prompt itself is the same, and nothing was cut
         assert other.ids[other.ids.index(INSTRUCTION_END) + 1 :] == one.ids
-        assert (one.length, other.length) == (len(one.ids), len(other.ids))
+        assert (one.length, other.length, other.is_cut) == (len(one.ids), len(one.ids), False)
+        assert (one.tokens, other.tokens) == (len(one.ids), len(one.ids))
     cut = less.read_prompts(["many words " * 300], "the topic")[0]
     assert len(cut.ids) - cut.ids.index(INSTRUCTION_END) - 1 == less.contract.max_length
-    assert cut.length > len(cut.ids)
+    assert cut.is_cut
+    assert cut.tokens == less.contract.max_length
 
 
 def test_steps_end_by_what_subtraction_left(backbone: Backbone) -> None:
@@ -167,6 +169,7 @@ def test_a_contract_takes_away_a_part_at_most_and_has_one_use_of_the_instruction
     assert "subtracted_instruction" not in plain.to_json()
     assert "projection" not in plain.to_json()
     assert contract(subtracted_instruction=0.5).fingerprint != plain.fingerprint
+    assert contract(subtracted_instruction=1).fingerprint == contract(subtracted_instruction=1.0).fingerprint
 
 
 def test_hard_tokens_are_the_words_that_greedy_decoding_gives(backbone: Backbone) -> None:
@@ -218,6 +221,29 @@ def test_a_model_that_generates_nothing_is_made_to(tmp_path: Path) -> None:
     np.testing.assert_allclose(  # the same weights, whose contract pools all steps
         mean_3, load_encoder(str(generating)).encode_queries(TEXTS, instruction="the topic", steps=3), atol=1e-6
     )
+
+
+def test_what_subtracts_stands_over_trained_models_too(tmp_path: Path) -> None:
+    folder = trained_model(tmp_path / "a", "soft")
+    found = open_trained([folder], device="cpu", steps=[2], systems=[SYSTEMS["GIRCSE - 1.0 instruction"]])
+    whole, less = (each.embed(TEXTS, instruction="the topic", steps=[])[None] for each in found)
+    expected = whole - load_encoder(str(folder)).encode_queries(["the topic"], steps=2)
+    expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+    np.testing.assert_allclose(less, expected, atol=1e-5)
+    assert len({each.fingerprint for each in found}) == 2
+
+
+def test_first_dimensions_leave_the_base_models_vectors_as_they_are() -> None:
+    whole = find_checkpoint("gircse-mini").contract
+    for system in (replace(SYSTEMS["GIRCSE"], dimensions=64), SYSTEMS["GIRCSE - 0.5 instruction"]):
+        said = system.contract_of(whole)
+        assert said.fingerprint != whole.fingerprint
+        assert (said.plain_pooling, said.min_steps) == (whole.plain_pooling, 0)
+        assert said.default_document_steps == whole.default_document_steps
+    reading = replace(whole, head="none", pooling="prompt_mean")  # has no states but its prompt's
+    assert replace(SYSTEMS["GIRCSE"], dimensions=64).contract_of(reading).dimension == 64
+    with pytest.raises(ContractError, match="without a head"):
+        SYSTEMS["Causal-EOS"].contract_of(reading)
 
 
 def test_an_encoder_without_a_head_is_read_once_and_generates_nothing(tmp_path: Path) -> None:
@@ -369,7 +395,7 @@ def test_first_dimensions_alone_are_compared(tmp_path: Path) -> None:
 
 def test_the_best_step_of_a_document_counts_for_a_querys_last(backbone: Backbone) -> None:
     encoder = encoder_of(backbone, "Best step", is_packed=True)
-    found = SystemEmbedder(SYSTEMS["Best step"], encoder, steps=3).embed(TEXTS, instruction="", steps=[])[None]
+    found = SystemEmbedder("Best step", encoder, steps=3).embed(TEXTS, instruction="", steps=[])[None]
     assert found.shape == (2, 3, 32)
     np.testing.assert_array_equal(found, encoder.encode_prefixes(TEXTS, instruction="", steps=3))
     expected = [[max(float(q[-1] @ step) for step in d) for d in found] for q in found]

@@ -114,7 +114,7 @@ def test_systems_that_generate_keep_a_models_similarity() -> None:
     system = SYSTEMS["GIRCSE - 1.0 instruction"]
     assert system.contract_of(said).similarity == "max_sim"
     less = bert_encoder(similarity="max_sim", subtracted_instruction=system.subtracted_instruction)
-    found = SystemEmbedder(system, less, steps=3).embed(TEXTS, instruction="the topic", steps=[])[None]
+    found = SystemEmbedder(system.name, less, steps=3).embed(TEXTS, instruction="the topic", steps=[])[None]
     plain = encoder.encode_prefixes(TEXTS, instruction="the topic", steps=3)
     left = plain - encoder.encode_prefixes(["the topic"], steps=3)
     np.testing.assert_allclose(found, left / np.linalg.norm(left, axis=-1, keepdims=True), atol=1e-5)
