@@ -86,16 +86,16 @@ def test_a_chat_template_comes_with_the_file(tmp_path: Path, family: str) -> Non
     template = "{% for each in messages %}<{{ each.role }}> {{ each.content }}{% endfor %}: the"
     write_gguf(file, family, FAMILIES[family], changes={"tokenizer.chat_template": template})
     checkpoint = find_checkpoint(f"gguf:{file}")
-    backbone = load_parts(checkpoint, device="cpu", dtype="float32")[0]
-    generator = open_generator(f"gguf:{file}", checkpoint=checkpoint, backbone=backbone)
+    parts = load_parts(checkpoint, device="cpu", dtype="float32")
+    generator = open_generator(f"gguf:{file}", checkpoint=checkpoint, parts=parts)
     ids = generator._encode("water")
     assert load_tokenizer(locate_model(f"gguf:{file}")).decode(ids) == "<user> water: the"
     assert generator.generate(["water"])
-    short = open_generator(f"gguf:{file}", checkpoint=checkpoint, backbone=backbone, dtype="bfloat16")
+    short = open_generator(f"gguf:{file}", checkpoint=checkpoint, parts=parts, dtype="bfloat16")
     assert (generator._model.dtype, short._model.dtype) == (torch.float32, torch.bfloat16)
 
     write_gguf(tmp_path / "bare.gguf", family, FAMILIES[family], seed=1)
-    bare = open_generator(f"gguf:{tmp_path / 'bare.gguf'}", checkpoint=checkpoint, backbone=backbone)
+    bare = open_generator(f"gguf:{tmp_path / 'bare.gguf'}", checkpoint=checkpoint, parts=parts)
     assert "user" not in load_tokenizer(checkpoint.base).decode(bare._encode("water"))
 
 

@@ -12,7 +12,7 @@ from embedder.training.card import SCORES_BEGIN, SCORES_END, fill_scores, read_l
 from embedder.training.config import read_config
 from embedder.training.data import DataError
 from embedder.training.plots import plot_run
-from embedder.training.progress import LRUCache, summarise
+from embedder.training.progress import RecentSteps, summarise
 from embedder.training.train import Trainer
 
 
@@ -29,11 +29,11 @@ def run_folder(tmp_path):
 
 
 def test_bar_shows_the_first_and_last_loss_and_where_the_regulariser_acts():
-    recent = LRUCache()
+    recent = RecentSteps()
     recent.add(step(0, 3.0, 2.0, 1.0))
     recent.add(step(1, 1.0, 2.0, 3.0, worse=2))
     assert recent.postfix() == {"loss": "1.000", "L_1": "2.000", "L_K": "2.000", "worse": "50%"}
-    alone = LRUCache()
+    alone = RecentSteps()
     alone.add(step(0, 3.0))
     assert alone.postfix()["worse"] == "0%"
 

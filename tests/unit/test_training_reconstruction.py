@@ -23,7 +23,7 @@ from embedder.training.config import read_config
 from embedder.training.data import DataError, read_training_data
 from embedder.training.matrix import plan, read_matrix, run_matrix
 from embedder.training.plots import plot_run
-from embedder.training.progress import LRUCache, summarise
+from embedder.training.progress import RecentSteps, summarise
 from embedder.training.train import Trainer
 
 NO_TERMS = {"distillation_weight": 0.0, "grounding_weight": 0.0}
@@ -228,7 +228,7 @@ def test_a_run_lowers_the_loss_and_shows_both_directions(data_folder, tmp_path) 
     first, last = (np.mean([row["reconstruction"] for row in part], axis=0) for part in (rows[:5], rows[-5:]))
     assert (last < 0.9 * first).all()
     assert "L_Q2D" in summarise(tmp_path / "run")
-    recent = LRUCache()
+    recent = RecentSteps()
     recent.add(rows[0])
     assert list(recent.postfix()) == ["loss", "L_Q2D", "L_D2Q"]
     plot_run(tmp_path / "run", tmp_path / "curves.png")
