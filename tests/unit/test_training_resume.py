@@ -47,23 +47,28 @@ def test_run_killed_at_once_goes_on_with_the_same_batches_and_losses(data_folder
         assert one["loss"] == pytest.approx(other["loss"], rel=1e-4)
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_run_that_is_asked_to_stop_keeps_its_last_step(data_folder, tmp_path, number, code):  # noqa: F811
-    config = write_config(tmp_path, optimiser_steps=500, checkpoint_every=500)
-    out = tmp_path / "stopped"
-    command = [sys.executable, "-m", "embedder.training", config, "--data", data_folder, "--out", out]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 240
-    while len(read_log(out)) < 2 and process.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.02)
-    process.send_signal(number)
-    _, said = process.communicate(timeout=240)
-    assert process.returncode == code, said
-    assert "Stopping after the step under way" in said
-    done = len(read_log(out))
-    assert 2 <= done < 500
-    assert torch.load(out / "checkpoint.pt", weights_only=True)["step"] == done
+@pytest.mark.parametrize(("number", "end"), [(signal.SIGTERM, SystemExit), (signal.SIGINT, KeyboardInterrupt)])
+def test_run_that_is_asked_to_stop_keeps_its_last_step(data_folder, tmp_path, capfd, number, end):  # noqa: F811
+    config, out = read_config(write_config(tmp_path, optimiser_steps=8, checkpoint_every=8)), tmp_path / "stopped"
+    trainer = Trainer(config, data=data_folder, out=out)
+    row_of = trainer._row
+
+    def asked_to_stop(step, *given):
+        if step == 2:
+            os.kill(os.getpid(), number)
+        return row_of(step, *given)
+
+    trainer._row = asked_to_stop
+    with pytest.raises(end) as stopped:
+        trainer.run()
+    if end is SystemExit:
+        assert stopped.value.code == 143
+    assert "Stopping after the step under way" in capfd.readouterr().err
+    assert len(read_log(out)) == 3
+    assert torch.load(out / "checkpoint.pt", weights_only=True)["step"] == 3
     assert not (out / "adapter").exists()
+    Trainer(config, data=data_folder, out=out).run()
+    assert len(read_log(out)) == 8
 
 
 def test_a_second_signal_stops_at_once():
