@@ -62,21 +62,18 @@ class BatchReader:
         texts, transform = self._prepare(prompts, steps, between_parts)
         self._check_positions(texts, steps)
 
-        def pooled(states: RefinedStates, pooling: str) -> Tensor:
-            return first_dimensions(transform(self._pool(states, pooling)), self._dimension)
+        def pooled(states: RefinedStates) -> Tensor:
+            return first_dimensions(transform(self._pool(states, steps)), self._dimension)
 
-        if self._is_plain(steps):
-            return pooled(*self._read_plain(texts, between_parts))
-        pooling = self._contract.pooling
         states = self._refine(
             texts,
             steps,
             logit_bias=logit_bias,
             on_step=on_step,
-            stop=None if tolerance is None else lambda states: _have_converged(pooled(states, pooling), tolerance),
+            stop=None if tolerance is None else lambda states: _have_converged(pooled(states), tolerance),
             between_parts=between_parts,
         )
-        return pooled(states, pooling)
+        return pooled(states)
 
     def _prepare(
         self, prompts: Sequence[Ids], steps: int, between_parts: Callable[[], None] | None
@@ -100,24 +97,18 @@ class BatchReader:
     def _read_instruction(self, ids: Ids, steps: int) -> Tensor:
         """Its own vectors (K, D), L2-normalised, as those of any text without an instruction."""
         steps = resolve_defaults(self._contract, "query", "", steps)[1]
-        if self._is_plain(steps):
-            return self._pool(*self._read_plain([ids], None))[0]
-        return self._pool(self._refine([ids], steps), self._contract.pooling)[0]
+        return self._pool(self._refine([ids], steps), steps)[0]
 
-    def _pool(self, states: RefinedStates, pooling: str) -> Tensor:
+    def _pool(self, states: RefinedStates, steps: int) -> Tensor:
         """(B, K, D) of the contract's dimensions."""
+        pooling = self._contract.pooling
+        if self._base_at(steps) is not None:
+            pooling = self._contract.plain_pooling or pooling
         return first_dimensions(pool_prefixes(states, pooling), self._contract.dimension)
 
-    def _is_plain(self, steps: int) -> bool:
-        return steps == 0 and self._backbone.base is not None
-
-    def _read_plain(
-        self, prompts: Sequence[Ids], between_parts: Callable[[], None] | None
-    ) -> tuple[RefinedStates, str]:
-        """By the base model alone, with the pooling that it is for."""
-        assert self._backbone.base is not None
-        states = refine_states(self._prefill(self._backbone.base, prompts, 0, between_parts), steps=0)
-        return states, self._contract.plain_pooling or self._contract.pooling
+    def _base_at(self, steps: int) -> Backbone | None:
+        """The base model, which reads alone where no steps are taken; None where the model itself reads."""
+        return self._backbone.base if steps == 0 else None
 
     def _refine(
         self,
@@ -129,9 +120,10 @@ class BatchReader:
         stop: Callable[[RefinedStates], bool] | None = None,
         between_parts: Callable[[], None] | None = None,
     ) -> RefinedStates:
+        backbone = self._base_at(steps) or self._backbone
         steps = 0 if self._contract.pooling in PROMPT_POOLINGS else steps
         return refine_states(
-            self._prefill(self._backbone, prompts, steps, between_parts),
+            self._prefill(backbone, prompts, steps, between_parts),
             steps=steps,
             temperature=self._contract.temperature,
             logit_bias=logit_bias,

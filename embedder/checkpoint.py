@@ -303,9 +303,11 @@ def load_auxiliary_models(checkpoint: Checkpoint, backbone: Backbone, tokenizer:
     projection = generator = None
     if checkpoint.projection is not None:
         projection = read_projection(checkpoint.projection)[0].to(backbone.device)
-    if checkpoint.contract.generator is not None:
-        name = SAME_MODEL if checkpoint.generator is None else str(checkpoint.generator)
-        generator = load_generator(name, checkpoint, backbone, tokenizer)
+    if checkpoint.generator is not None:  # its files are those of the contract
+        digest = digest_of(checkpoint.contract.generator_files)
+        generator = _load_other_generator(checkpoint.generator, str(checkpoint.generator), digest, backbone, None)
+    elif checkpoint.contract.generator is not None:
+        generator = load_generator(SAME_MODEL, checkpoint, backbone, tokenizer)
     return AuxiliaryModels(projection, generator)
 
 
@@ -314,20 +316,31 @@ def load_generator(
 ) -> TransformersGenerator:
     """`name` is what `locate_model` takes, or `same` for the model itself, with its adapter. dtype: what another model
     computes in, by default that of its weights, which of a GGUF file is float32."""
-    generators = import_module("embedder.generators")
-    found: TransformersGenerator
-    if name == SAME_MODEL:
-        said = checkpoint.contract
-        if said.head != "lm_head":
-            raise ContractError(f"{said.name} has no language-model head and writes no text. Name another generator.")
-        digest = digest_of({**said.base_files, **said.adapter_files})
-        found = generators.generator_of(backbone.model, tokenizer, checkpoint.base, name=name, fingerprint=digest)
-        return found
-    folder, device = locate_model(name), str(backbone.device)
-    stored = stored_dtype(read_config(folder))
+    if name != SAME_MODEL:
+        folder = locate_model(name)
+        return _load_other_generator(folder, name, digest_of(hash_weights(folder)), backbone, dtype)
+    said = checkpoint.contract
+    if said.head != "lm_head":
+        raise ContractError(f"{said.name} has no language-model head and writes no text. Name another generator.")
+    found: TransformersGenerator = import_module("embedder.generators").generator_of(
+        backbone.model,
+        tokenizer,
+        checkpoint.base,
+        name=name,
+        fingerprint=digest_of({**said.base_files, **said.adapter_files}),
+    )
+    return found
+
+
+def _load_other_generator(
+    folder: Path, name: str, digest: str, backbone: Backbone, dtype: str | None
+) -> TransformersGenerator:
+    """digest: of the files of its weights, which are large to hash."""
+    stored, device = stored_dtype(read_config(folder)), str(backbone.device)
     chosen = chosen_dtype(dtype or stored, default=stored, device=device)
-    digest = digest_of(hash_weights(folder))
-    found = generators.load_generator(folder, name=name, fingerprint=digest, device=device, dtype=chosen)
+    found: TransformersGenerator = import_module("embedder.generators").load_generator(
+        folder, name=name, fingerprint=digest, device=device, dtype=chosen
+    )
     return found
 
 

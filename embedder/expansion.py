@@ -77,7 +77,7 @@ class Expander:
             for key, (instruction, text), augmentation in zip(batch, said, written, strict=True):
                 longer = self._prompts.encode([expanded(text, augmentation)], instruction) if augmentation else None
                 found[key] = key[1] if longer is None else longer[0].ids
-                self._known.put(key, found[key])
+                self._known.keep({key: found[key]})
         return [found[key] for key in keys]
 
     def _instruction_and_text(self, instruction: Ids, prompt: Ids) -> tuple[str, str]:

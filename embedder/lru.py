@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from typing import Generic, TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
@@ -26,9 +26,11 @@ class LRUCache(Generic[Key, Value]):
             self._values.move_to_end(key)
             return self._values[key]
 
-    def put(self, key: Key, value: Value) -> None:
+    def keep(self, values: Mapping[Key, Value]) -> None:
         with self._lock:
-            self._values[key] = value
+            for key, value in values.items():
+                self._values[key] = value
+                self._values.move_to_end(key)
             while len(self._values) > self._size:
                 self._values.popitem(last=False)
 
@@ -36,5 +38,5 @@ class LRUCache(Generic[Key, Value]):
         found = self.get(key)
         if found is None:
             found = compute()
-            self.put(key, found)
+            self.keep({key: found})
         return found

@@ -12,10 +12,10 @@ from datetime import datetime
 from app.access.hashing import KEYS, PASSWORDS, digest, is_same
 from app.errors import ConflictError, ForbiddenError, InputError, LoginRequiredError, UnknownUserError
 from app.ports.access import AccessLedger
-from app.runtime.lru import LRUCache
 from app.types.access import EVERYTHING, ApiKey, Identity, Principal, Role, Scope, User
 from app.types.documents import utc_now
 from app.types.quotas import Quotas
+from embedder.lru import LRUCache
 
 ADMIN = "admin"
 KEY_PREFIX = "gk_"

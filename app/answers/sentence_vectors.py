@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from app.ports.parts import Embedder
-from app.runtime.lru import LRUCache
+from embedder.lru import LRUCache
 
 KEPT_SENTENCES = 4_096
 STEPS = 1  # of a sentence; 0 where chunks have vectors of the base model, as for highlights

@@ -6,10 +6,11 @@ from app.collections.passage_words import words_of_passage
 from app.errors import DocumentError, InputError, NotFoundError
 from app.ports.pages import PageRenderer
 from app.ports.parts import BlobStore
-from app.runtime.lru import BytesCache, LRUCache
+from app.runtime.lru import BytesCache
 from app.types.documents import Document
 from app.types.pages import IMAGE_WIDTHS, PageView, PageWords, PlacedWord
 from app.types.texts import POSITIONS, Layout, Word
+from embedder.lru import LRUCache
 
 _KEPT_PAGES = 64  # whose words are kept
 _LONGEST_PASSAGE = 20_000

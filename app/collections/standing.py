@@ -19,7 +19,6 @@ import numpy as np
 from app.errors import InputError, NotFoundError, StandingChangedError
 from app.ports.ledger import IngestedDocument, Ledger
 from app.ports.parts import Embedder, VectorIndex
-from app.runtime.lru import LRUCache
 from app.search.calibration import MatchCalibration, Scale, measure_scale, off_topic_wordings
 from app.search.exclusions import exclude_negated
 from app.search.questions import request_of
@@ -31,6 +30,7 @@ from app.types.access import may_see
 from app.types.documents import Collection, Job
 from app.types.search import SearchMode, SearchRequest
 from app.types.standing import PreparedSearch, StandingMatch, Told
+from embedder.lru import LRUCache
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ import os
 import stat
 from pathlib import Path
 
-from app.runtime.lru import LRUCache
+from embedder.lru import LRUCache
 
 _KEPT = 200_000  # files, at a hundred bytes each
 

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from app.ports.parts import Embedder, SearchedIndex
-from app.runtime.lru import LRUCache
 from app.search.aspect_search import bank_wordings
 from app.search.aspect_vectors import kept_vectors
 from app.search.bm25 import query_vector
 from app.search.max_sim import best_cosines
 from app.types.documents import Collection
 from app.types.search import Match
+from embedder.lru import LRUCache
 
 # Deviations above the median of the best cosines of off-topic queries: docs/evaluation/calibration.md
 WEAK_BELOW, STRONG_FROM = 2.0, 6.0

@@ -13,8 +13,8 @@ import numpy as np
 from app.ports.observer import SILENT, Observer
 from app.ports.parts import Embedder
 from app.ports.rerank import Passage
-from app.runtime.lru import LRUCache
 from app.types.search import MAX_RERANK
+from embedder.lru import LRUCache
 
 STEPS = 1
 # Of a passage of a collection its beginning is looked at, for time: docs/evaluation/rerank.md. A text of the caller's

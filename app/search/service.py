@@ -19,7 +19,6 @@ from app.ports.catalog import SearchedCatalog
 from app.ports.observer import SILENT, Observer
 from app.ports.parts import Embedder, SearchedIndex, Soundness, Unwatched
 from app.ports.rerank import Reranker
-from app.runtime.lru import LRUCache
 from app.search.calibration import MatchCalibration, best_match
 from app.search.exclusions import ExclusionRanker, exclude_negated, excluded_values, told_exclusions
 from app.search.fusion import WEIGHTS_AFTER_FEEDBACK, rank_in_legs
@@ -58,6 +57,7 @@ from app.types.search import (
     SearchResult,
 )
 from app.types.values import LensValue, ValueReading, ValueSummary
+from embedder.lru import LRUCache
 from embedder.refinement import Refinement
 
 RERANK_CANDIDATES = 20

@@ -14,7 +14,6 @@ import numpy as np
 from app.errors import InputError
 from app.ports.catalog import Catalog
 from app.ports.parts import Embedder, VectorIndex
-from app.runtime.lru import LRUCache
 from app.search.aspect_search import AspectSearch, embed_plainly, mean_of_nearest
 from app.search.fingerprints import require_same_model
 from app.search.lenses import lenses_of
@@ -24,6 +23,7 @@ from app.search.value_syntax import MAX_VALUES, MIN_VALUES, parse_values
 from app.search.value_words import values_of_words
 from app.types.documents import Collection, FacetValue, require_text
 from app.types.proposals import MAX_INSTRUCTION_CHARACTERS, ProposalSource, ValueProposal
+from embedder.lru import LRUCache
 
 MOST_PROPOSALS = 3
 SAMPLED_TEXTS = 200  # whose stored vectors are compared with values

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from app.ports.parts import Embedder
-from app.runtime.lru import LRUCache
 from app.search.aspects import background_phrases
 from app.search.value_distributions import Clarity, fits, margins, measure_clarity
 from app.search.value_labels import ValueLabels
 from app.types.documents import Collection
 from app.types.values import LensValue, flatten_phrases
+from embedder.lru import LRUCache
 from embedder.mentions import mentions
 from embedder.relevance import TEMPERATURE, distributions, value_cosines
 

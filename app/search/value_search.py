@@ -15,7 +15,6 @@ import numpy as np
 from app.errors import NotFoundError, UnavailableError
 from app.ports.catalog import LensIndexRecords
 from app.ports.parts import SearchedIndex
-from app.runtime.lru import LRUCache
 from app.search.label_tables import LabelTables
 from app.search.retrieval import NO_LABELS, LabelChoice
 from app.search.value_labels import ValueLabels, ValueReadings, read_labels, summarize
@@ -25,6 +24,7 @@ from app.types.documents import Collection, ScoredPoint
 from app.types.lens_indexes import Label
 from app.types.search import SearchRequest
 from app.types.values import LensValue, ValueScope, ValueSummary, value_names
+from embedder.lru import LRUCache
 
 _log = logging.getLogger(__name__)
 

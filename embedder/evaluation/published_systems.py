@@ -51,7 +51,7 @@ def publish_projection(projection: Path, model: str, folder: Path) -> Path:
     model that it was trained with. Raises ContractError where that was another."""
     checkpoint = find_checkpoint(model)
     said, (_, trained_with) = checkpoint.contract, read_projection(projection)
-    if said.projection_files or said.subtracted_instruction or said.generator:
+    if said.reads_instructions_apart:
         raise ContractError(f"{model} makes something of instructions already. Name the model under it.")
     if said.fingerprint != trained_with:
         raise ContractError(

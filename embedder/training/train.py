@@ -207,18 +207,20 @@ class Trainer:
         for step in steps:
             for batch in self._batches_of(step):
                 others = (batch.other_instruction,) if self._config.instruction_negative_weight else ()
-                for said in (batch.query_instruction, batch.document_instruction, *others):
-                    if (said, batch.long) in checked:
-                        continue
-                    checked.add((said, batch.long))
-                    try:
-                        (self._long_prompts if batch.long else self._prompts).check_instruction(said)
-                    except TextError as error:
-                        name = "long_train_length" if batch.long else "train_length"
-                        raise DataError(
-                            f"Step {step} ({batch.kind} of {batch.task}; seed {self._config.seed}) will draw "
-                            f"{said[:60]!r}. {error} Or give the config a greater {name}."
-                        ) from None
+                drawn = {(said, batch.long) for said in (batch.query_instruction, batch.document_instruction, *others)}
+                for said, _ in sorted(drawn - checked):
+                    self._check_instruction(said, step, batch)
+                checked |= drawn
+
+    def _check_instruction(self, said: str, step: int, batch: Batch) -> None:
+        try:
+            (self._long_prompts if batch.long else self._prompts).check_instruction(said)
+        except TextError as error:
+            name = "long_train_length" if batch.long else "train_length"
+            raise DataError(
+                f"Step {step} ({batch.kind} of {batch.task}; seed {self._config.seed}) will draw {said[:60]!r}. "
+                f"{error} Or give the config a greater {name}."
+            ) from None
 
     def _train_step(self, step: int) -> dict:
         """The step's row of the log."""

@@ -79,7 +79,7 @@ FORBIDDEN = {
 # everywhere, and how texts of the caller's own are read as values, so that they are read alike everywhere.
 FREE_OF_EMBEDDER = {
     *("embedder.refinement", "embedder.refinement_steps", "embedder.model_info"),
-    *("embedder.mentions", "embedder.relevance"),
+    *("embedder.mentions", "embedder.relevance", "embedder.lru"),
 }
 # Packages that may break a direction, and why.
 ENTRY_POINTS = {"app.wiring": "joins the real parts to the ports"}

@@ -15,11 +15,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.runtime.lru import LRUCache
 from app.search.aspect_search import bank_wordings
 from app.search.highlights import MAX_SENTENCES, Highlighter
 from app.testing import ToyEmbedder
 from app.types.search import Hit, HitChunk, HitDocument, Leg, LegRank, SearchMode, SearchRequest
+from embedder.lru import LRUCache
 from embedder.refinement import Refinement
 
 CAT = "The cat sleeps on the sofa. It dreams of mice."
