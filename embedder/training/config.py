@@ -185,6 +185,16 @@ class TrainConfig:
         return yaml.safe_dump(plain, sort_keys=False)
 
 
+def check_room(config: TrainConfig, *, positions: int) -> None:
+    """Raises DataError unless the published model can read `max_length` tokens and take its steps after them."""
+    steps = max(config.query_steps, config.document_steps, 1)
+    if (most := positions - steps) < config.max_length:
+        raise DataError(
+            f"max_length is {config.max_length}, but of the base's {positions} positions {steps} are for steps. "
+            f"Set it to {most} at most."
+        )
+
+
 def read_config(path: Path) -> TrainConfig:
     """Raises DataError that names the wrong key."""
     data = yaml.safe_load(path.read_text(encoding="utf-8"))

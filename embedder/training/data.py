@@ -90,8 +90,10 @@ def is_inner(aspect: str) -> bool:
 
 
 def training_files(folder: Path, *, skip_tasks: frozenset[str] = frozenset(), with_aspects: bool = False) -> list[Path]:
-    """The files that a run reads, in order."""
+    """The files that a run reads, in order. Raises DataError where hand-written aspects are missing."""
     written = [folder / ASPECTS_FILE] if with_aspects else []
+    if with_aspects and not written[0].is_file():
+        raise DataError(f"{written[0]} is missing: add it, or leave with_aspects out of the config.")
     return written + [
         path
         for path in sorted(folder.glob("*.jsonl*"))

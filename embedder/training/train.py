@@ -26,7 +26,7 @@ from embedder.pooling import PROMPT_POOLINGS, embedding_size
 from embedder.prompts import PromptTokenizer, load_tokenizer
 from embedder.templates import TEMPLATES
 from embedder.training.compute import Compute
-from embedder.training.config import TrainConfig, check_config
+from embedder.training.config import TrainConfig, check_config, check_room
 from embedder.training.data import (
     DataError,
     fingerprint_of,
@@ -114,6 +114,7 @@ class Trainer:
         self._words = self._word_index(start_from)
         self._context = None if config.context_encoder is None else locate_model(config.context_encoder)
         self._model, self._student = self._build_student()
+        check_room(config, positions=self._student.max_positions)
         self._objective = self._build_objective()
         self._trained = trained_parameters(self._model)
         self._optimiser = torch.optim.AdamW(parameter_groups(self._model, config), weight_decay=0.01)
