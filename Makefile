@@ -83,18 +83,19 @@ docs: $(VENV)/dev.stamp ## write docs/reference from the code
 train: $(VENV)/dev.stamp ## train a model: make train ARGS="…", see docs/how-to/train-a-model.md
 	$(BIN)/gircse train $(ARGS)
 
-# Figures of docs/evaluation and of the model card: make evaluation DEV=… TRAIN=…, an hour and more on one core.
-EVALUATE = $(BIN)/gircse eval --data $(DEV) --unseen wiki_movies crisislex_t26 emobank selfhosted
+# Figures of docs/evaluation and of gircse-mini's card: make evaluation DEV=… TRAIN=…, an hour and more on one core.
+EVALUATED := gircse-mini
+EVALUATE = $(BIN)/gircse eval --model $(EVALUATED) --data $(DEV) --unseen wiki_movies crisislex_t26 emobank selfhosted
 FIGURES := docs/evaluation
-CARD := embedder/models/gircse-mini/README.md
+RESULTS := $(patsubst %,$(FIGURES)/%.json,instructions generic neighbours paraphrased)
 
-evaluation: $(VENV)/dev.stamp ## measure the shipped model again: make evaluation DEV=data/dev TRAIN=data/train
+evaluation: $(VENV)/dev.stamp ## measure gircse-mini again: make evaluation DEV=data/dev TRAIN=data/train
 	$(EVALUATE) --tasks triplets label_names --limit 40 --steps 1 5 10 20 --out $(FIGURES)/instructions.json
 	$(EVALUATE) --tasks sts retrieval --steps 1 5 10 20 --out $(FIGURES)/generic.json
 	$(EVALUATE) --tasks knn --train-data $(TRAIN) --steps 1 5 --document-steps 5 --alone --out $(FIGURES)/neighbours.json
 	$(EVALUATE) --tasks paraphrased --limit 25 --steps 5 --document-steps 5 --alone --out $(FIGURES)/paraphrased.json
-	$(BIN)/python -m embedder.evaluation.tokens --data $(DEV) --out $(FIGURES)/tokens
-	$(BIN)/gircse eval report $(FIGURES)/*.json --out $(FIGURES) --card $(CARD)
+	$(BIN)/python -m embedder.evaluation.tokens --model $(EVALUATED) --data $(DEV) --out $(FIGURES)/tokens
+	$(BIN)/gircse eval report $(RESULTS) --out $(FIGURES) --card embedder/models/$(EVALUATED)/README.md
 
 tour: $(VENV)/dev.stamp ## measure the tour of the README again
 	$(BIN)/python scripts/make_tour.py $(ARGS)

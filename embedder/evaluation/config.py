@@ -9,7 +9,7 @@ from typing import Any
 
 from embedder.evaluation.data import HALVES
 from embedder.evaluation.embedders import TextEmbedder
-from embedder.evaluation.outcomes import Setting, Steps
+from embedder.evaluation.outcomes import NO_INSTRUCTION, Setting, Steps
 
 STEPS = (1, 2, 5, 10, 20)
 DOCUMENT_STEPS = (1, 5, 20)
@@ -40,8 +40,8 @@ class EvaluationConfig:
         if self.half not in HALVES:
             raise ValueError(f"half is {self.half!r}, but must be one of {', '.join(HALVES)}.")
         for name in ("steps", "document_steps"):
-            if not getattr(self, name) or min(getattr(self, name)) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}, but must hold numbers of at least 1.")
+            if not getattr(self, name) or min(getattr(self, name)) < 0:
+                raise ValueError(f"{name} is {getattr(self, name)}, but must hold numbers of at least 0.")
         for name in ("limit", "neighbours", "set_rows"):
             if (value := getattr(self, name)) is not None and value < 1:
                 raise ValueError(f"{name} is {value}, but must be at least 1.")
@@ -59,17 +59,21 @@ class EvaluationConfig:
 
     def symmetric(self, embedder: TextEmbedder, condition: str) -> list[Setting]:
         """Both sides at the same number of steps."""
-        return [Setting(embedder.name, condition, k, k) for k in _steps_of(embedder, self.steps)]
+        return [Setting(embedder.name, condition, k, k) for k in _steps_of(embedder, self.steps, condition)]
 
     def asymmetric(self, embedder: TextEmbedder, condition: str) -> list[Setting]:
         """Both sides alike, and every number of query steps against every number of document steps."""
-        pairs = {(k, k) for k in _steps_of(embedder, self.steps)}
-        pairs |= {(k, d) for k in _steps_of(embedder, self.steps) for d in _steps_of(embedder, self.document_steps)}
+        steps = _steps_of(embedder, self.steps, condition)
+        pairs = {(k, k) for k in steps}
+        pairs |= {(k, d) for k in steps for d in _steps_of(embedder, self.document_steps)}
         return [
             Setting(embedder.name, condition, k, d)
             for k, d in sorted(pairs, key=lambda pair: (pair[0] or 0, pair[1] or 0))
         ]
 
 
-def _steps_of(embedder: TextEmbedder, steps: Sequence[int]) -> list[Steps]:
-    return [*sorted(set(steps))] if embedder.has_steps else [None]
+def _steps_of(embedder: TextEmbedder, steps: Sequence[int], condition: str = NO_INSTRUCTION) -> list[Steps]:
+    """Ascending. 0 steps follow no instruction: they are measured where there is none."""
+    if not embedder.has_steps:
+        return [None]
+    return [each for each in sorted(set(steps)) if each or condition == NO_INSTRUCTION]

@@ -36,7 +36,7 @@ class TextEmbedder(Protocol):
 
 class EncoderEmbedder:
     """Our model: z_1..z_K come from one run, of which the wanted ones are kept; all of them where its contract says
-    max_sim."""
+    max_sim. 0 is its base's own vector, of a text without its instruction."""
 
     has_steps = True
 
@@ -47,20 +47,26 @@ class EncoderEmbedder:
 
     def embed(self, texts: Sequence[str], *, instruction: str, steps: Sequence[int]) -> dict[Steps, np.ndarray]:
         wanted = sorted(set(steps))
-        kept = range(wanted[-1]) if self._encoder.contract.has_max_sim else [k - 1 for k in wanted]
+        taken = [k for k in wanted if k]
+        kept = range(taken[-1]) if self._encoder.contract.has_max_sim else [k - 1 for k in taken]
+        plain = np.empty((len(texts) if 0 in wanted else 0, self._encoder.dimension), dtype=np.float32)
         out = np.empty((len(texts), len(kept), self._encoder.dimension), dtype=np.float32)
         order = sorted(range(len(texts)), key=lambda row: -len(texts[row]))
         with tqdm(total=len(texts), desc=self.name, unit="text", leave=False) as bar:
             for start in range(0, len(order), _CHUNK):
                 rows = order[start : start + _CHUNK]
-                prefixes = self._encoder.encode_prefixes(
-                    [texts[row] for row in rows], instruction=instruction, steps=wanted[-1], batch_size=self._batch_size
-                )
-                out[rows] = prefixes[:, kept]
+                chunk, size = [texts[row] for row in rows], self._batch_size
+                if 0 in wanted:
+                    plain[rows] = self._encoder.encode_documents(chunk, instruction="", steps=0, batch_size=size)
+                if taken:
+                    prefixes = self._encoder.encode_prefixes(
+                        chunk, instruction=instruction, steps=taken[-1], batch_size=size
+                    )
+                    out[rows] = prefixes[:, kept]
                 bar.update(len(rows))
         if self._encoder.contract.has_max_sim:
             return {steps: out[:, :steps] for steps in wanted}
-        return dict(zip(wanted, out.swapaxes(0, 1), strict=True))
+        return ({0: plain} if 0 in wanted else {}) | dict(zip(taken, out.swapaxes(0, 1), strict=True))
 
 
 class MiniLmEmbedder:

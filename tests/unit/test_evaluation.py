@@ -3,6 +3,7 @@
 import json
 import math
 from importlib.resources import files
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,10 +11,12 @@ from tiny_models import save_tiny_model
 from typer.testing import CliRunner
 
 from app.cli import app
+from embedder import load_encoder
 from embedder.evaluation.__main__ import main
 from embedder.evaluation.config import EvaluationConfig
 from embedder.evaluation.data import DataError, read_label_sets
-from embedder.evaluation.embedders import Memory, MiniLmEmbedder, bm25_scores
+from embedder.evaluation.embedders import EncoderEmbedder, Memory, MiniLmEmbedder, bm25_scores
+from embedder.evaluation.outcomes import NO_INSTRUCTION, ON_BOTH_SIDES, ON_QUERIES
 from embedder.evaluation.results import outcomes_from_json, read_results
 from embedder.evaluation.scoring import compare, score
 from embedder.evaluation.tasks import TASKS
@@ -105,6 +108,26 @@ def values_of(task, folder, **changes):
             key = each.setting.condition, each.setting.query_steps, each.setting.document_steps
             table.setdefault((each.measure, each.metric), {})[key] = each.estimate.value
     return table, embedder
+
+
+def test_no_steps_are_the_bases_own_vectors_and_follow_no_instruction():
+    encoder = load_encoder()
+    embedder, texts = EncoderEmbedder(encoder), ["the red dog", "a letter about rivers", "the red dog runs home"]
+    found = embedder.embed(texts, instruction="Which colour?", steps=[2, 0])
+    assert list(found) == [0, 2]
+    plain = encoder.encode_documents(texts, instruction="", steps=0)
+    np.testing.assert_allclose(found[0], plain, atol=1e-6)
+    read = encoder.encode_queries(texts, instruction="Which colour?", steps=2)
+    np.testing.assert_allclose(found[2], read, atol=1e-6)
+    np.testing.assert_allclose(embedder.embed(texts, instruction="", steps=[0])[0], plain, atol=1e-6)
+
+    settings = config(Path(), steps=(0, 2), document_steps=(0,))
+    asked = [
+        [(each.query_steps, each.document_steps) for each in settings.asymmetric(embedder, condition)]
+        for condition in (NO_INSTRUCTION, ON_QUERIES)
+    ]
+    assert asked == [[(0, 0), (2, 0), (2, 2)], [(2, 0), (2, 2)]]
+    assert [each.query_steps for each in settings.symmetric(embedder, ON_BOTH_SIDES)] == [2]
 
 
 class TestTasks:
@@ -297,7 +320,8 @@ class TestCommand:
         [
             (["--data", "nowhere"], "nowhere is no folder"),
             (["--tasks", "knn"], "--train-data"),
-            (["--steps", "0"], "numbers of at least 1"),
+            (["--steps", "-1"], "numbers of at least 0"),
+            (["--document-steps", "0"], "steps is 0, but must be a whole number within 1 and"),
             (["--tasks", "triplets", "--unseen", "zoo", "zo"], "--unseen names zo; the triplets are of zoo."),
             (["--tasks", "paraphrased"], "holds no rows for the task paraphrased"),
         ],
