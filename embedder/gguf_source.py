@@ -70,9 +70,12 @@ def _required(package: importlib.metadata.Distribution) -> Iterator[importlib.me
             continue
 
 
-def copy_notices(base: Path, folder: Path) -> None:
-    """Licences and notices that lie beside a base's GGUF weights, to lie beside what was made from them as well."""
-    if is_from_gguf(base):
-        for pattern in _NOTICES:
-            for notice in base.glob(pattern):
-                shutil.copyfile(notice, folder / notice.name)
+def copy_notices(base: Path, folder: Path) -> tuple[str, ...]:
+    """Licences and notices that lie beside a base's GGUF weights, to lie beside what was made from them as well.
+
+    Returns their names, ascending.
+    """
+    found = {notice for pattern in _NOTICES for notice in base.glob(pattern)} if is_from_gguf(base) else set()
+    for notice in found:
+        shutil.copyfile(notice, folder / notice.name)
+    return tuple(sorted(notice.name for notice in found))

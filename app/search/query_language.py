@@ -49,6 +49,7 @@ READS = {
     "gircse-mini": "English",
     "gircse-small": "English",
     "gircse-base": "English",
+    "gircse-270m": "English",
 }  # by model: the one language that it was trained on
 
 

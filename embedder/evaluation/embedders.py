@@ -66,7 +66,8 @@ class EncoderEmbedder:
                 bar.update(len(rows))
         if self._encoder.contract.has_max_sim:
             return {steps: out[:, :steps] for steps in wanted}
-        return ({0: plain} if 0 in wanted else {}) | dict(zip(taken, out.swapaxes(0, 1), strict=True))
+        found: dict[Steps, np.ndarray] = dict(zip(taken, out.swapaxes(0, 1), strict=True))
+        return {0: plain, **found} if 0 in wanted else found
 
 
 class MiniLmEmbedder:

