@@ -109,15 +109,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     add("--dtype", choices=["auto", *DTYPES], help="what is computed in (default: the model's own)")
     add("--tasks", nargs="+", choices=list(TASKS), metavar="TASK", help="default: all (knn only with --train-data)")
     add("--train-data", type=Path, help="folder whose labels.* files knn takes its neighbours from")
-    add("--steps", type=int, nargs="+", default=STEPS, metavar="K", help="0: the base itself (default: 1 2 5 10 20)")
-    add(
-        "--document-steps",
-        type=int,
-        nargs="+",
-        default=DOCUMENT_STEPS,
-        metavar="K",
-        help="0: the base itself (default: 1 5 20)",
-    )
+    add("--steps", type=int, nargs="+", default=STEPS, metavar="K", help="0 is the base (default: 1 2 5 10 20)")
+    add("--document-steps", type=int, nargs="+", default=DOCUMENT_STEPS, metavar="K", help="0, too (default: 1 5 20)")
     add("--half", choices=HALVES, default="report", help="which half of the items (default: %(default)s)")
     add("--limit", type=int, metavar="N", help="for a quick look: at most N items of every source in every task")
     add("--unseen", nargs="*", default=(), metavar="SOURCE", help="sources of triplets that were held out of training")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -14,6 +15,7 @@ from tqdm.auto import tqdm
 from embedder.backbone import locate_model
 from embedder.encoder import Encoder
 from embedder.evaluation.outcomes import MINILM, Steps
+from embedder.hyper_projection import StoredVectors
 from embedder.templates import TEMPLATES, Template
 
 if TYPE_CHECKING:
@@ -44,30 +46,30 @@ class EncoderEmbedder:
         self.name = encoder.name
         self._encoder = encoder
         self._batch_size = batch_size
+        self._plain = StoredVectors(encoder, steps=0)
 
     def embed(self, texts: Sequence[str], *, instruction: str, steps: Sequence[int]) -> dict[Steps, np.ndarray]:
-        wanted = sorted(set(steps))
-        taken = [k for k in wanted if k]
-        kept = range(taken[-1]) if self._encoder.contract.has_max_sim else [k - 1 for k in taken]
-        plain = np.empty((len(texts) if 0 in wanted else 0, self._encoder.dimension), dtype=np.float32)
-        out = np.empty((len(texts), len(kept), self._encoder.dimension), dtype=np.float32)
-        order = sorted(range(len(texts)), key=lambda row: -len(texts[row]))
-        with tqdm(total=len(texts), desc=self.name, unit="text", leave=False) as bar:
-            for start in range(0, len(order), _CHUNK):
-                rows = order[start : start + _CHUNK]
-                chunk, size = [texts[row] for row in rows], self._batch_size
-                if 0 in wanted:
-                    plain[rows] = self._encoder.encode_documents(chunk, instruction="", steps=0, batch_size=size)
-                if taken:
-                    prefixes = self._encoder.encode_prefixes(
-                        chunk, instruction=instruction, steps=taken[-1], batch_size=size
-                    )
-                    out[rows] = prefixes[:, kept]
-                bar.update(len(rows))
+        found: dict[Steps, np.ndarray] = {}
+        if 0 in steps:
+            found[0] = _embed_by_length(texts, self._plain.of, dimensions=(self._encoder.dimension,), name=self.name)
+        if taken := sorted({*steps} - {0}):
+            found |= self._embed_refined(texts, instruction, taken)
+        return found
+
+    def _embed_refined(self, texts: Sequence[str], instruction: str, wanted: Sequence[int]) -> dict[Steps, np.ndarray]:
+        """wanted: numbers of steps, at least 1, ascending."""
+        kept = range(wanted[-1]) if self._encoder.contract.has_max_sim else [k - 1 for k in wanted]
+
+        def prefixes(chunk: list[str]) -> np.ndarray:
+            found = self._encoder.encode_prefixes(
+                chunk, instruction=instruction, steps=wanted[-1], batch_size=self._batch_size
+            )
+            return found[:, kept]
+
+        out = _embed_by_length(texts, prefixes, dimensions=(len(kept), self._encoder.dimension), name=self.name)
         if self._encoder.contract.has_max_sim:
             return {steps: out[:, :steps] for steps in wanted}
-        found: dict[Steps, np.ndarray] = dict(zip(taken, out.swapaxes(0, 1), strict=True))
-        return {0: plain, **found} if 0 in wanted else found
+        return dict(zip(wanted, out.swapaxes(0, 1), strict=True))
 
 
 class MiniLmEmbedder:
@@ -82,14 +84,23 @@ class MiniLmEmbedder:
 
     def embed(self, texts: Sequence[str], *, instruction: str, steps: Sequence[int]) -> dict[Steps, np.ndarray]:
         prompts = [self._template.render(instruction, text) for text in texts]
-        out = np.empty((len(texts), self._model.get_embedding_dimension() or 0), dtype=np.float32)
-        order = sorted(range(len(prompts)), key=lambda row: -len(prompts[row]))
-        with tqdm(total=len(texts), desc=self.name, unit="text", leave=False) as bar:
-            for start in range(0, len(order), _CHUNK):
-                rows = order[start : start + _CHUNK]
-                out[rows] = self._model.encode([prompts[row] for row in rows], show_progress_bar=False)
-                bar.update(len(rows))
-        return {None: out}
+        encode = partial(self._model.encode, show_progress_bar=False)
+        dimensions = (self._model.get_embedding_dimension() or 0,)
+        return {None: _embed_by_length(prompts, encode, dimensions=dimensions, name=self.name)}
+
+
+def _embed_by_length(
+    texts: Sequence[str], embed: Callable[[list[str]], np.ndarray], *, dimensions: tuple[int, ...], name: str
+) -> np.ndarray:
+    """(n, *dimensions), with a progress bar. Texts of similar length are embedded together, the longest first."""
+    out = np.empty((len(texts), *dimensions), dtype=np.float32)
+    order = sorted(range(len(texts)), key=lambda row: -len(texts[row]))
+    with tqdm(total=len(texts), desc=name, unit="text", leave=False) as bar:
+        for start in range(0, len(order), _CHUNK):
+            rows = order[start : start + _CHUNK]
+            out[rows] = embed([texts[row] for row in rows])
+            bar.update(len(rows))
+    return out
 
 
 def load_sentence_transformer(folder: Path, *, device: str) -> SentenceTransformer:

@@ -91,10 +91,10 @@ def is_inner(aspect: str) -> bool:
 
 def training_files(folder: Path, *, skip_tasks: frozenset[str] = frozenset(), with_aspects: bool = False) -> list[Path]:
     """The files that a run reads, in order. Raises DataError where hand-written aspects are missing."""
-    written = [folder / ASPECTS_FILE] if with_aspects else []
-    if with_aspects and not written[0].is_file():
-        raise DataError(f"{written[0]} is missing: add it, or leave with_aspects out of the config.")
-    return written + [
+    aspects = folder / ASPECTS_FILE
+    if with_aspects and not aspects.is_file():
+        raise DataError(f"{aspects} is missing: add it, or leave with_aspects out of the config.")
+    return ([aspects] if with_aspects else []) + [
         path
         for path in sorted(folder.glob("*.jsonl*"))
         if path.name.endswith(_SUFFIXES)

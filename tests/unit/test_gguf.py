@@ -225,11 +225,16 @@ def make_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     return make
 
 
+def digest_of_whole(folder: Path) -> str:
+    """Writes the file that `make_package` takes apart."""
+    write_gguf(folder / "whole.gguf", "gemma3", FAMILIES["gemma3"])
+    return json.loads((locate_model(f"gguf:{folder / 'whole.gguf'}") / SOURCE_FILE).read_text())["sha256"]
+
+
 def test_a_package_in_parts_is_joined_and_its_notice_travels(make_package, tmp_path: Path) -> None:
     with pytest.raises(ContractError, match="is damaged"):
         locate_model(make_package("0" * 64))
-    write_gguf(tmp_path / "whole.gguf", "gemma3", FAMILIES["gemma3"])
-    digest = json.loads((locate_model(f"gguf:{tmp_path / 'whole.gguf'}") / SOURCE_FILE).read_text())["sha256"]
+    digest = digest_of_whole(tmp_path)
     folder = locate_model(make_package(digest))
     assert find_checkpoint(make_package(digest)).contract.base_files == {"whole.gguf": digest}
     adapter = tmp_path / "adapter"
@@ -239,8 +244,7 @@ def test_a_package_in_parts_is_joined_and_its_notice_travels(make_package, tmp_p
 
 
 def test_what_is_trained_on_a_file_with_terms_says_so_in_its_card(make_package, data_folder, tmp_path: Path) -> None:  # noqa: F811
-    write_gguf(tmp_path / "whole.gguf", "gemma3", FAMILIES["gemma3"])
-    digest = json.loads((locate_model(f"gguf:{tmp_path / 'whole.gguf'}") / SOURCE_FILE).read_text())["sha256"]
+    digest = digest_of_whole(tmp_path)
     config = read_config(write_config(tmp_path, base=make_package(digest), optimiser_steps=1, train_length=96))
     folder = Trainer(config, data=data_folder, out=tmp_path / "run").run()
     card = (folder / "README.md").read_text()
