@@ -10,6 +10,7 @@ from pathlib import Path
 from peft import PeftModel
 from safetensors.torch import save_file
 
+from embedder.adapter import WEIGHTS_FILE
 from embedder.backbone import locate_model
 from embedder.checkpoint import load_encoder
 from embedder.contract import CONTRACT_FILE, Contract, hash_files
@@ -21,6 +22,13 @@ from embedder.prompts import load_tokenizer
 from embedder.training.card import CARD_FILE, write_card
 from embedder.training.config import CONFIG_FILE, TrainConfig
 from embedder.training.model import TrainedModel
+
+ADAPTER_FOLDER = "adapter"  # of a run, where it publishes
+
+
+def published_folder(folder: Path) -> Path:
+    """Where the weights of an earlier stage lie: of a run, in a folder of it."""
+    return folder if (folder / WEIGHTS_FILE).is_file() else folder / ADAPTER_FOLDER
 
 
 def publish(

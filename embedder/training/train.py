@@ -13,7 +13,6 @@ from peft import PeftModel
 from safetensors.torch import load_file, save_file
 from tqdm.auto import tqdm
 
-from embedder.adapter import WEIGHTS_FILE
 from embedder.backbone import Backbone, locate_model
 from embedder.context_token import load_context_encoder, with_context
 from embedder.contract import Contract
@@ -50,7 +49,7 @@ from embedder.training.model import (
 )
 from embedder.training.objective import Objective, Terms
 from embedder.training.progress import RecentSteps, RunLog, summarise
-from embedder.training.publish import publish
+from embedder.training.publish import ADAPTER_FOLDER, publish, published_folder
 from embedder.training.reconstruction import Reconstruction
 from embedder.training.sampling import Batch, BatchSampler
 from embedder.training.state import Checkpoint, load_checkpoint, load_weights, save_checkpoint
@@ -60,7 +59,6 @@ from embedder.training.words import WordIndex, empty_pieces
 
 logger = logging.getLogger(__name__)
 HEAD_FILE = "head.safetensors"
-ADAPTER_FOLDER = "adapter"
 _WORD_TEXTS = 400_000  # that tell words from their beginnings
 _WEIGHTS = ("*.safetensors", "tokenizer.json")
 _MIN_TEXT_TOKENS = 8  # training prompts are short; the longest instructions may take nearly all of them
@@ -123,7 +121,7 @@ class Trainer:
     def _word_index(self, start_from: Path | None) -> WordIndex:
         config = self._config
         sample = [*sample_texts(self._rows, 40_000, seed=config.seed), *label_names(self._rows)]
-        spoken = spoken_pieces(_published(start_from)) if start_from is not None else None
+        spoken = spoken_pieces(published_folder(start_from)) if start_from is not None else None
         texts = sample_texts(self._rows, _WORD_TEXTS, seed=config.seed) if config.content_words else []
         left_out = empty_pieces(self._tokenizer, texts) if config.content_words else ()
         return WordIndex(self._tokenizer, sample, size=config.soft_vocabulary, left_out=left_out, pieces=spoken)
@@ -269,7 +267,7 @@ class Trainer:
     def _take_earlier(self, folder: Path) -> bool:
         """Begins with the weights of an earlier stage. Whether its head, where there is one, was among them."""
         if isinstance(self._model, PeftModel):
-            return load_adapter(self._model, _published(folder))
+            return load_adapter(self._model, published_folder(folder))
         load_parameters(self._model, load_weights(folder))
         return True
 
@@ -347,8 +345,3 @@ class Trainer:
         self._optimiser.load_state_dict(checkpoint.optimiser)  # type: ignore[arg-type]  # as state_dict() gave it
         self._schedule.load_state_dict(checkpoint.schedule)  # type: ignore[arg-type]
         return checkpoint.step
-
-
-def _published(folder: Path) -> Path:
-    """Where the weights of an earlier stage lie: of a run, in a folder of it."""
-    return folder if (folder / WEIGHTS_FILE).is_file() else folder / ADAPTER_FOLDER
