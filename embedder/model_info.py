@@ -9,8 +9,8 @@ DEFAULT_MODEL = "gircse-small"
 SHIPPED_MODELS = {
     "bfd348f6b4e5072bb9e7a8ef3dff5a74": "gircse-mini",
     "58ab9d5919bdf1d50e7284a64d5b50ae": "gircse-base",
-    "3372a7043e8fd6220f54ba0723633e54": "gircse-small",
-    "7c5f103b89c1f5c109f78d4458c8f29c": "gircse-270m",
+    "05653ff9bed95d230e16f39d7ab416c7": "gircse-small",
+    "129e606cde86a552cc7bd13613d011fc": "gircse-270m",
 }
 
 

@@ -7,7 +7,8 @@ from importlib.resources import files
 
 import pytest
 
-from app.search.query_language import other_language, unread_language
+from app.search.query_language import READS, other_language, unread_language
+from embedder.model_info import SHIPPED_MODELS
 
 GERMAN = """Wie reagieren die Preise, wenn die Nachfrage sinkt?
 Warum wurde mein Konto gesperrt?
@@ -114,3 +115,7 @@ def test_only_a_model_of_one_language_leaves_queries_unread() -> None:
     assert "reads English, and this looks like German." in str(unread_language(query, "gircse-mini"))
     assert unread_language(query, "another") is None
     assert unread_language("How do prices react when demand falls?", "gircse-mini") is None
+
+
+def test_it_is_known_what_every_shipped_model_reads():
+    assert set(READS) == set(SHIPPED_MODELS.values())

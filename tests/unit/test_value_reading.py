@@ -131,9 +131,21 @@ def test_a_document_that_is_asked_for_word_by_word_is_found(data: Path, tmp_path
     assert overall(another, "nDCG, no instruction") == pytest.approx(1.0)
 
 
+def test_a_joined_sum_adds_both_sides_under_the_instruction_and_mentions(tmp_path: Path) -> None:
+    encoder = family_encoder(save_tiny_model(tmp_path / "model", "qwen2"))
+    texts, names = ["the dog and the whale", "an ant"], ["whale", "insect"]
+    asked, names_asked = (encoder.encode_queries(each, instruction="How large?", steps=2) for each in (texts, names))
+    plain, names_plain = (encoder.encode_queries(each, instruction="", steps=2) for each in (texts, names))
+    apart = asked @ names_plain.T + plain @ names_asked.T
+    joined = apart + asked @ names_asked.T / 2 + 0.2 * np.array([[1, 0], [0, 0]])
+    for is_joined, expected in ((False, apart), (True, joined)):
+        found = Reader(encoder, steps=2, is_joined=is_joined).scores(texts, "How large?", names)
+        np.testing.assert_allclose(found, 10 * expected, atol=1e-4)
+
+
 def test_the_command_measures_the_shipped_model(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "figures.json"
-    chosen = ["--only", "names", "sts", "retrieval", "--steps", "1", "--out", str(out)]
+    chosen = ["--only", "names", "sts", "retrieval", "--joined", "--steps", "1", "--out", str(out)]
     assert main(["--data", str(data), "--cache", str(tmp_path / "cache"), *chosen]) == 0
     figures = json.loads(out.read_text(encoding="utf-8"))
     wanted = {
