@@ -264,16 +264,16 @@ def precision(question: Question, ranked: Sequence[int]) -> float:
 
 
 def tune(questions: Sequence[Question]) -> dict[str, dict[float, float]]:
-    """Mean precision by weight, on the tuning half; the constants are those that are best, rounded."""
+    """Mean precision by weight, on the tuning half; the constant is where both curves become flat."""
     tuning = [each for each in questions if each.is_tuning]
     found: dict[str, dict[float, float]] = {}
-    kept = reranking.RERANK_WEIGHT, reranking.RERANK_WEIGHT_WITH_VALUES
+    kept = reranking.RERANK_WEIGHT
     for system in (LOOK, BOTH):
         for weight in WEIGHTS:
-            reranking.RERANK_WEIGHT = reranking.RERANK_WEIGHT_WITH_VALUES = weight
+            reranking.RERANK_WEIGHT = weight
             values = [precision(each, rank(each, system)) for each in tuning]
             found.setdefault(system, {})[weight] = by_source(tuning, values)
-    reranking.RERANK_WEIGHT, reranking.RERANK_WEIGHT_WITH_VALUES = kept
+    reranking.RERANK_WEIGHT = kept
     return found
 
 

@@ -16,9 +16,7 @@ from app.types.documents import ScoredPoint
 from app.types.search import SearchRequest
 from app.types.values import ValueReading
 
-# Of 1, the first score has the rest. docs/decisions/0032-a-second-look.md
-RERANK_WEIGHT = 0.6
-RERANK_WEIGHT_WITH_VALUES = 0.5  # these are part of the first score
+RERANK_WEIGHT = 0.7  # of 1, the first score has the rest: docs/evaluation/rerank.md
 
 _log = logging.getLogger(__name__)
 
@@ -68,8 +66,7 @@ def rerank(
     except UnavailableError as error:
         _log.warning("A search keeps its first ranking: %s", error)
         return Reranked(candidates, (f"This is the first ranking, without a second look. {error}",))
-    weight = RERANK_WEIGHT_WITH_VALUES if request.values else RERANK_WEIGHT
-    joined = join_scores([each.ranked.point.score for each in candidates], scores, weight=weight)
+    joined = join_scores([each.ranked.point.score for each in candidates], scores, weight=RERANK_WEIGHT)
     again = [
         replace(each, ranked=with_score(each.ranked, score), rerank_score=own, moved_from=rank)
         for rank, (each, score, own) in enumerate(zip(looked_at, joined, scores, strict=False), start=1)
