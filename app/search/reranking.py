@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
@@ -10,7 +11,7 @@ from typing import cast
 from app.errors import UnavailableError
 from app.ports.rerank import Passage, Reranker
 from app.search.fusion import RankedPoint
-from app.search.steering import strength_of
+from app.search.steering import WORD_ANGLE, strength_of
 from app.types.chunk_text import embedded_text_of
 from app.types.documents import ScoredPoint
 from app.types.search import SearchRequest
@@ -41,7 +42,7 @@ class Reranked:
     notes: tuple[str, ...] = ()
 
 
-WORD_WEIGHT = 0.35  # of a word that is to count more, or less: the tangent of its angle in the first ranking
+WORD_WEIGHT = math.tan(WORD_ANGLE)  # of a word that is to count more, or less, as in the first ranking
 
 
 def rerank(
