@@ -67,7 +67,8 @@ def test_lost_vectors_are_found_and_made_again(filled: Gircse) -> None:
 
 def test_a_collection_is_indexed_anew_and_taken_back(filled: Gircse) -> None:
     before = hits(filled)
-    said = filled.call("reindex", "animals", "--document-instruction", "Identify the animal").stdout
+    made = ("--document-instruction", "Identify the animal", "--document-steps", "1")
+    said = filled.call("reindex", "animals", *made).stdout
     assert "animals--2" in said
     assert "3 documents with 3 chunks" in said
     assert [hit["score"] for hit in hits(filled)] != [hit["score"] for hit in before]
