@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,7 +30,7 @@ from embedder.contract import CONTRACT_FILE, SAME_MODEL, Contract, digest_of, ha
 from embedder.encoder import Encoder
 from embedder.errors import ContractError, ModelNotFoundError
 from embedder.gguf_source import hash_weights, is_from_gguf, verify_weights
-from embedder.golden import check_golden
+from embedder.golden import check_golden, make_golden
 from embedder.hyper_projection import PROJECTION_FILE, read_projection
 from embedder.library_encoder import LibraryEncoder
 from embedder.model_info import DEFAULT_MODEL
@@ -250,6 +250,14 @@ def load_encoder(
             return load()
 
     return on_model_thread(load_gently) if has_own_thread else load_gently()
+
+
+def write_contract(folder: Path, contract: Contract) -> None:
+    """Beside the weights of a new model, with the golden vectors that it gives when it is loaded as others load it."""
+    path = folder / CONTRACT_FILE
+    path.write_text(replace(contract, golden=()).to_json(), encoding="utf-8")
+    golden = make_golden(load_encoder(str(folder), device="cpu", dtype="float32"))
+    path.write_text(replace(contract, golden=golden).to_json(), encoding="utf-8")
 
 
 @contextmanager

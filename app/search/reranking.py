@@ -18,6 +18,7 @@ from app.types.search import SearchRequest
 from app.types.values import ValueReading
 
 RERANK_WEIGHT = 0.7  # of 1, the first score has the rest: docs/evaluation/rerank.md
+WORD_WEIGHT = math.tan(WORD_ANGLE)  # of a word that is to count more, or less, as in the first ranking
 
 _log = logging.getLogger(__name__)
 
@@ -40,9 +41,6 @@ class Reranked:
 
     candidates: Sequence[Candidate]
     notes: tuple[str, ...] = ()
-
-
-WORD_WEIGHT = math.tan(WORD_ANGLE)  # of a word that is to count more, or less, as in the first ranking
 
 
 def rerank(

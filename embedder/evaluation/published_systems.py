@@ -11,12 +11,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from embedder.backbone import GGUF_PREFIX, locate_model
-from embedder.checkpoint import CARD_FILE, DEFAULT_MODEL, Checkpoint, find_checkpoint, load_encoder, model_folder
+from embedder.checkpoint import CARD_FILE, DEFAULT_MODEL, Checkpoint, find_checkpoint, model_folder, write_contract
 from embedder.contract import CONTRACT_FILE, SAME_MODEL, Contract, hash_files
 from embedder.errors import ContractError, EmbedderError
 from embedder.evaluation.systems import SYSTEMS, System
 from embedder.gguf_source import copy_notices, hash_weights
-from embedder.golden import make_golden
 from embedder.hyper_projection import PROJECTION_FILE, read_projection
 
 _GENERATOR_HELP = (
@@ -94,9 +93,7 @@ def _publish(
             assert source is not None
             shutil.copyfile(source / PROJECTION_FILE, whole / PROJECTION_FILE)
         copy_notices(checkpoint.base, whole)
-        (whole / CONTRACT_FILE).write_text(contract.to_json(), encoding="utf-8")
-        golden = make_golden(load_encoder(str(whole), device="cpu", dtype="float32"))
-        (whole / CONTRACT_FILE).write_text(replace(contract, golden=golden).to_json(), encoding="utf-8")
+        write_contract(whole, contract)
         whole.replace(folder)
     return folder
 

@@ -19,10 +19,11 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from embedder.adapter import CONFIG_FILE, WEIGHTS_FILE
-from embedder.checkpoint import load_encoder
-from embedder.contract import CONTRACT_FILE, Contract, hash_files, read_contract
+from embedder.backbone import locate_model
+from embedder.checkpoint import write_contract
+from embedder.contract import Contract, hash_files, read_contract
 from embedder.errors import ContractError
-from embedder.golden import make_golden
+from embedder.gguf_source import copy_notices
 from embedder.training.data import DataError
 from embedder.training.publish import published_folder
 
@@ -46,10 +47,8 @@ def average_adapters(folders: Sequence[Path], out: Path, *, scale: float = 1.0) 
     out.mkdir(parents=True, exist_ok=True)
     save_file({name: _mean(name, [each[name] for each in weights], scale) for name in weights[0]}, out / WEIGHTS_FILE)
     shutil.copyfile(found[0] / CONFIG_FILE, out / CONFIG_FILE)
-    contract = dataclasses.replace(contracts[0], adapter_files=hash_files(out), golden=())
-    (out / CONTRACT_FILE).write_text(contract.to_json(), encoding="utf-8")
-    golden = make_golden(load_encoder(str(out), device="cpu", dtype="float32"))
-    (out / CONTRACT_FILE).write_text(dataclasses.replace(contract, golden=golden).to_json(), encoding="utf-8")
+    write_contract(out, dataclasses.replace(contracts[0], adapter_files=hash_files(out)))
+    copy_notices(locate_model(contracts[0].base), out)
     return out
 
 

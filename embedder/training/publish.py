@@ -12,10 +12,9 @@ from safetensors.torch import save_file
 
 from embedder.adapter import WEIGHTS_FILE
 from embedder.backbone import locate_model
-from embedder.checkpoint import load_encoder
+from embedder.checkpoint import write_contract
 from embedder.contract import CONTRACT_FILE, Contract, hash_files
 from embedder.gguf_source import copy_notices
-from embedder.golden import make_golden
 from embedder.heads import SOFT_HEAD_FILE
 from embedder.pretrained import PreTrainedModel
 from embedder.prompts import load_tokenizer
@@ -51,9 +50,7 @@ def publish(
     else:
         contract = _save_whole(model, contract, folder)
     (folder / CONFIG_FILE).write_text(config.to_yaml(), encoding="utf-8")
-    (folder / CONTRACT_FILE).write_text(contract.to_json(), encoding="utf-8")
-    golden = make_golden(load_encoder(str(folder), device="cpu", dtype="float32"))
-    (folder / CONTRACT_FILE).write_text(dataclasses.replace(contract, golden=golden).to_json(), encoding="utf-8")
+    write_contract(folder, contract)
     notices = copy_notices(locate_model(contract.base), folder)
     write_card(folder, contract, config, run=run, files=files, notices=notices)
     return folder

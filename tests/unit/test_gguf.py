@@ -23,6 +23,7 @@ from embedder.errors import ContractError, ModelNotFoundError
 from embedder.evaluation.two_stage import open_generator
 from embedder.gguf_source import SOURCE_FILE, copy_notices
 from embedder.prompts import load_tokenizer
+from embedder.training.average import average_adapters
 from embedder.training.config import read_config
 from embedder.training.train import Trainer
 
@@ -251,6 +252,8 @@ def test_what_is_trained_on_a_file_with_terms_says_so_in_its_card(make_package, 
     assert (folder / "NOTICE.md").read_text() == "Terms."
     assert "license: other" in card
     assert "terms of its own: `NOTICE.md` beside this card" in card
+    mean = average_adapters([folder, folder], tmp_path / "mean")
+    assert (mean / "NOTICE.md").read_text() == "Terms."
 
 
 def _has_gemma() -> bool:
