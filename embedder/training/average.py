@@ -40,7 +40,7 @@ def average_adapters(folders: Sequence[Path], out: Path, *, scale: float = 1.0) 
     contracts = [_contract_of(folder) for folder in found]
     weights = [load_file(folder / WEIGHTS_FILE) for folder in found]
     for folder, contract, values in zip(found[1:], contracts[1:], weights[1:], strict=True):
-        if _comparable(contract) != _comparable(contracts[0]) or _shapes(values) != _shapes(weights[0]):
+        if _comparable(contract) != _comparable(contracts[0]) or _kind(values) != _kind(weights[0]):
             raise DataError(
                 f"{folder} and {found[0]} are no adapters of one kind: base, head, pooling and rank must agree."
             )
@@ -59,8 +59,9 @@ def _mean(name: str, values: Sequence[Tensor], scale: float) -> Tensor:
     return mean * scale if ".lora_B." in name else mean
 
 
-def _shapes(values: dict[str, Tensor]) -> dict[str, tuple[int, ...]]:
-    return {name: tuple(value.shape) for name, value in values.items()}
+def _kind(values: dict[str, Tensor]) -> dict[str, tuple[int, ...]]:
+    """Shapes of what was trained; of the token ids of a soft head what they are."""
+    return {name: tuple(value.shape if value.is_floating_point() else value.tolist()) for name, value in values.items()}
 
 
 def _contract_of(folder: Path) -> Contract:

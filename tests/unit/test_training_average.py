@@ -1,11 +1,12 @@
 """The mean of adapters that began with the same weights."""
 
+import shutil
 import subprocess
 import sys
 
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from test_training import data_folder, write_config  # noqa: F401
 from test_training_head import ENCODER, HEAD, INSTRUCTION, TEXT
 
@@ -77,6 +78,11 @@ def test_adapters_that_are_not_alike_are_refused(runs, tmp_path):
     first, one, _, head = runs
     with pytest.raises(DataError, match="are no adapters of one kind"):
         average_adapters([one, head], tmp_path / "no")
+    other_words = shutil.copytree(head / "adapter", tmp_path / "other words")
+    weights = {name: value + 1 if name.endswith(".pieces") else value for name, value in _weights(other_words).items()}
+    save_file(weights, other_words / "adapter_model.safetensors")
+    with pytest.raises(DataError, match="are no adapters of one kind"):
+        average_adapters([head, other_words], tmp_path / "no")
     with pytest.raises(DataError, match="holds no adapter: name the folder of a run"):
         average_adapters([first, tmp_path / "nothing"], tmp_path / "no")
     with pytest.raises(DataError, match=r"scale is 1\.5, but must lie above 0 and be 1 at most"):
