@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import secrets
 from base64 import b64encode
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import cast
 
@@ -110,21 +110,28 @@ class StandingRecords(Sessions):
             found = session.scalar(version) or 0
             return found, [row.as_prepared(request) for row, request in session.execute(statement)]
 
-    def prepare_standing(self, prepared: Iterable[PreparedSearch]) -> None:
+    def prepare_standing(self, changes: Sequence[tuple[PreparedSearch, PreparedSearch]]) -> dict[str, PreparedSearch]:
         with self._session(self._writer) as session:
-            for each in prepared:
+            for before, after in changes:
                 session.execute(
                     update(StandingSearchRow)
-                    .where(StandingSearchRow.search_id == each.id)
+                    .where(
+                        StandingSearchRow.search_id == before.id,
+                        StandingSearchRow.space == before.space,
+                        StandingSearchRow.points == before.points,
+                    )
                     .values(
-                        space=each.space,
-                        vector=kept_vector(each.vector),
-                        median=each.median,
-                        deviation=each.deviation,
-                        points=each.points,
-                        error=each.error,
+                        space=after.space,
+                        vector=kept_vector(after.vector),
+                        median=after.median,
+                        deviation=after.deviation,
+                        points=after.points,
+                        error=after.error,
                     )
                 )
+            statement = select(StandingSearchRow, SavedSearchRow.request_json).join(SavedSearchRow)
+            statement = statement.where(StandingSearchRow.search_id.in_([before.id for before, _ in changes]))
+            return {row.search_id: row.as_prepared(request) for row, request in session.execute(statement)}
 
     def known_chunks(self, index: str, document_ids: Sequence[str]) -> set[str]:
         statement = select(ChunkRow.id).where(ChunkRow.index_name == index, ChunkRow.document_id.in_(document_ids))

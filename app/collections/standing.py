@@ -132,25 +132,21 @@ class StandingPreparation:
     def prepare(self, standing: Sequence[PreparedSearch], collection: Collection, points: int) -> list[AskedSearch]:
         """Those that can be asked; why others cannot is kept, too."""
         scales: dict[tuple[object, ...], Scale] = {}
-        asked, changed = [], []
+        changes: list[tuple[PreparedSearch, PreparedSearch]] = []
         requests: list[tuple[PreparedSearch, SearchRequest]] = []
         for each in standing:
             try:
                 requests.append((each, self.checked(each, collection)))
             except (InputError, NotFoundError) as error:
                 if each.error != str(error):
-                    changed.append(replace(each, error=str(error), space=""))
+                    changes.append((each, replace(each, error=str(error), space="")))
         vectors = self._plain_vectors(requests, collection)
-        for each, request in requests:
-            prepared = self._prepared(each, request, collection, points, scales, vectors)
-            if prepared != each:
-                changed.append(prepared)
-            vector = np.asarray(prepared.vector, dtype=np.float64)
-            scale = Scale(prepared.median, prepared.deviation)
-            asked.append(AskedSearch(each.id, each.owner, request, each.strength, vector, scale))
-        if changed:
-            self._catalog.prepare_standing(changed)
-        return asked
+        prepared = [
+            (request, self._prepared(each, request, collection, points, scales, vectors)) for each, request in requests
+        ]
+        changes += [(old, new) for (old, _), (_, new) in zip(requests, prepared, strict=True) if new != old]
+        kept = self._catalog.prepare_standing(changes) if changes else {}
+        return [_asked(request, _of_space(new, kept.get(new.id))) for request, new in prepared]
 
     def checked(self, search: PreparedSearch, collection: Collection) -> SearchRequest:
         """With the instruction and values of its lens, and without what its query negates. Raises InputError."""
@@ -234,6 +230,17 @@ class StandingPreparation:
             )
             self._off_topic.keep({key: found})
         return found
+
+
+def _of_space(prepared: PreparedSearch, kept: PreparedSearch | None) -> PreparedSearch:
+    """What is kept, unless the search was changed meanwhile: a completion that asked the one of before is refused."""
+    return kept if kept is not None and kept.space == prepared.space else prepared
+
+
+def _asked(request: SearchRequest, prepared: PreparedSearch) -> AskedSearch:
+    scale = Scale(prepared.median, prepared.deviation)
+    vector = np.asarray(prepared.vector, dtype=np.float64)
+    return AskedSearch(prepared.id, prepared.owner, request, prepared.strength, vector, scale)
 
 
 def check_watchable(request: SearchRequest) -> None:

@@ -164,9 +164,6 @@ def test_each_new_chunk_is_told_once_across_kills(
         wait_until_idle(services)
         before = set(points_of(services, WATCHED))
         collections = watch_all(services, receiver.port)
-        # One worker alone measures what counts as a match: two at once may, over indexes that differ by a document.
-        add(services, WATCHED, range(1), random)
-        wait_until_idle(services)
         coming = range(documents - 10, documents + int(SHARE_NEW * documents))
         web = opened.enter_context(KillableWeb(environment, log_file=tmp_path / "web.log")) if has_web else None
         adding = threading.Thread(target=add, args=(services, WATCHED, coming, Random(seed), web))

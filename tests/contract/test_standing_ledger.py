@@ -101,8 +101,13 @@ def test_prepared_vectors_are_kept(catalog: SqlCatalog, watched: Callable[..., S
     prepared = PreparedSearch(
         search.id, "anna", search.request, Strength.STRONG, "s" * 64, [0.5, -0.25], 0.25, 0.125, 7, None
     )
-    catalog.prepare_standing([prepared])
+    _, [new] = catalog.standing_in("library")
+    assert catalog.prepare_standing([(new, prepared)]) == {search.id: prepared}
     assert catalog.standing_in("library") == (1, [prepared])
+    late = replace(prepared, median=0.75, points=8)
+    assert catalog.prepare_standing([(new, late)]) == {search.id: prepared}  # another worker was first
+    assert catalog.prepare_standing([(prepared, late)]) == {search.id: late}
+    catalog.prepare_standing([(late, prepared)])
     assert catalog.watch("anna", search.id, HOOK).since == search.since
     assert catalog.standing_in("library") == (2, [replace(prepared, space="")])
     catalog.create_collection(replace(LIBRARY, name="other", active_index="other--1"))

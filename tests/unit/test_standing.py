@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from api_application import authorized
 
-from app.collections.standing import StandingCompletion
+from app.collections.standing import StandingCompletion, StandingPreparation
 from app.errors import ConflictError, InputError, NotFoundError, UnknownCollectionError
+from app.search.calibration import Scale, off_topic_wordings
 from app.search.questions import request_of
 from app.search.value_syntax import parse_values
 from app.testing import text_source
@@ -76,6 +77,24 @@ def test_it_finds_what_a_search_of_that_strength_shows(
     new = set(found_by_search(toy_services, "cat dog cat", strength)) - set(before)
     assert told(standing, search) == sorted(new)
     assert (strength is Strength.STRONG) or new
+
+
+def test_two_workers_that_meet_a_new_search_at_once_ask_with_one_scale(
+    toy_services: Any, watched: Callable[..., str]
+) -> None:
+    for number in range(20):
+        toy_services.add(a_text(number))
+    watched("cat dog")
+    services = toy_services.services
+    _, new = services.catalog.standing_in("library")
+    for text in ("cat", *off_topic_wordings()[:6]):  # by the first, which measures before it knows the last
+        toy_services.add(text)
+    [kept] = services.catalog.standing_in("library")[1]
+    second = StandingPreparation(services.catalog, services.index, toy_services.embedder)
+    [asked] = second.prepare(new, services.catalog.collection("library"), 26)
+    assert kept.points == 21
+    assert asked.scale == Scale(kept.median, kept.deviation)
+    assert services.catalog.standing_in("library")[1] == [kept]
 
 
 def test_only_what_is_new_in_a_document_is_told_and_each_once(
