@@ -1,7 +1,6 @@
 """The mean of adapters that began with the same weights."""
 
 import shutil
-import subprocess
 import sys
 
 import pytest
@@ -11,7 +10,7 @@ from test_training import data_folder, write_config  # noqa: F401
 from test_training_head import ENCODER, HEAD, INSTRUCTION, TEXT
 
 from embedder import load_encoder
-from embedder.training.average import average_adapters
+from embedder.training.average import average_adapters, main
 from embedder.training.config import read_config
 from embedder.training.data import DataError
 from embedder.training.train import Trainer
@@ -90,11 +89,14 @@ def test_adapters_that_are_not_alike_are_refused(runs, tmp_path):
     assert not (tmp_path / "no").exists()
 
 
-def test_by_command(runs, tmp_path):
-    command = [sys.executable, "-m", "embedder.training.average", str(runs[1])]
-    done = subprocess.run([*command, str(runs[2]), "--out", str(tmp_path / "mean")], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert "2 adapters averaged" in done.stdout
+def test_by_command(runs, tmp_path, monkeypatch, capsys):
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["average", *map(str, arguments)])
+        main()
+
+    run(runs[1], runs[2], "--out", tmp_path / "mean")
+    assert "2 adapters averaged" in capsys.readouterr().out
     assert set(_weights(tmp_path / "mean")) == set(_weights(runs[1] / "adapter"))
-    refused = subprocess.run([*command, str(tmp_path), "--out", str(tmp_path / "no")], capture_output=True, text=True)
-    assert (refused.returncode, "holds no adapter" in refused.stderr) == (1, True)
+    with pytest.raises(SystemExit) as refused:
+        run(runs[1], tmp_path, "--out", tmp_path / "no")
+    assert (refused.value.code, "holds no adapter" in capsys.readouterr().err) == (1, True)
