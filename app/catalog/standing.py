@@ -23,6 +23,7 @@ from app.types.standing import MAX_KEPT_MATCHES, KeptMatch, PreparedSearch, Stan
 
 NOT_DELIVERED = ""  # found before the channel was there
 _ROWS_AT_A_TIME = 500
+_PREPARED = select(StandingSearchRow, SavedSearchRow.request_json).join(SavedSearchRow)
 
 
 class StandingRecords(Sessions):
@@ -103,8 +104,7 @@ class StandingRecords(Sessions):
 
     def standing_in(self, collection: str) -> tuple[int, list[PreparedSearch]]:
         version = select(CollectionRow.standing_version).where(CollectionRow.name == collection)
-        statement = select(StandingSearchRow, SavedSearchRow.request_json).join(SavedSearchRow)
-        statement = statement.where(StandingSearchRow.collection == collection).order_by(StandingSearchRow.search_id)
+        statement = _PREPARED.where(StandingSearchRow.collection == collection).order_by(StandingSearchRow.search_id)
         with self._session(self._engine) as session:
             # The version first: what changes after it is found out at the end.
             found = session.scalar(version) or 0
@@ -129,8 +129,7 @@ class StandingRecords(Sessions):
                         error=after.error,
                     )
                 )
-            statement = select(StandingSearchRow, SavedSearchRow.request_json).join(SavedSearchRow)
-            statement = statement.where(StandingSearchRow.search_id.in_([before.id for before, _ in changes]))
+            statement = _PREPARED.where(StandingSearchRow.search_id.in_([before.id for before, _ in changes]))
             return {row.search_id: row.as_prepared(request) for row, request in session.execute(statement)}
 
     def known_chunks(self, index: str, document_ids: Sequence[str]) -> set[str]:

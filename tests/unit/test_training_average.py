@@ -1,5 +1,6 @@
 """The mean of adapters that began with the same weights."""
 
+import runpy
 import shutil
 import sys
 
@@ -10,7 +11,8 @@ from test_training import data_folder, write_config  # noqa: F401
 from test_training_head import ENCODER, HEAD, INSTRUCTION, TEXT
 
 from embedder import load_encoder
-from embedder.training.average import average_adapters, main
+from embedder.training import average
+from embedder.training.average import average_adapters
 from embedder.training.config import read_config
 from embedder.training.data import DataError
 from embedder.training.train import Trainer
@@ -92,7 +94,7 @@ def test_adapters_that_are_not_alike_are_refused(runs, tmp_path):
 def test_by_command(runs, tmp_path, monkeypatch, capsys):
     def run(*arguments):
         monkeypatch.setattr(sys, "argv", ["average", *map(str, arguments)])
-        main()
+        runpy.run_path(average.__file__, run_name="__main__")
 
     run(runs[1], runs[2], "--out", tmp_path / "mean")
     assert "2 adapters averaged" in capsys.readouterr().out
