@@ -9,7 +9,7 @@ DEFAULT_MODEL = "gircse-small"
 SHIPPED_MODELS = {
     "bfd348f6b4e5072bb9e7a8ef3dff5a74": "gircse-mini",
     "58ab9d5919bdf1d50e7284a64d5b50ae": "gircse-base",
-    "05653ff9bed95d230e16f39d7ab416c7": "gircse-small",
+    "2cacd99f2490adda5f0dffab543ef5a2": "gircse-small",
     "129e606cde86a552cc7bd13613d011fc": "gircse-270m",
 }
 

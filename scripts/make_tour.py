@@ -22,7 +22,7 @@ README = Path(__file__).parents[1] / "README.md"
 START, END = "<!-- tour -->\n", "<!-- /tour -->"
 EXAMPLE = Path(__file__).parents[1] / "sample" / "worked_example.json"
 TITLES, WORDS = 3, 8
-WORKED_EXAMPLE = ("Fishing feeds most families of Vanuatu, and tourists bring the rest.", "Same place", "Same topic")
+WORKED_EXAMPLE = ("Sugar and tourism pay for most of what Fiji imports.", "Same place", "Same topic")
 
 # (query, two lenses that come with the product)
 TOUR = (

@@ -37,8 +37,8 @@ _LENSES = {lens.name: lens.query_instruction for lens in STARTERS}
 EXAMPLES = tuple(
     Example(query, _LENSES[lens], SAMPLE_COLLECTION)
     for query, lens in (
-        ("Fishing feeds most families of Vanuatu, and tourists bring the rest.", "Same place"),
-        ("Fishing feeds most families of Vanuatu, and tourists bring the rest.", "Same topic"),
+        ("Sugar and tourism pay for most of what Fiji imports.", "Same place"),
+        ("Sugar and tourism pay for most of what Fiji imports.", "Same topic"),
         ("How do prices react when demand falls?", "Answers the question"),
     )
 )
