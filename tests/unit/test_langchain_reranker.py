@@ -55,7 +55,7 @@ def embeddings() -> GircseEmbeddings:
 def test_documents_come_best_first_with_their_scores(embeddings: GircseEmbeddings) -> None:
     reranker = GircseReranker(embeddings=embeddings)
     assert isinstance(reranker, BaseDocumentCompressor)
-    found = reranker.compress_documents(documents(), "a musician on a stage")
+    found = reranker.compress_documents(documents(), "a singer on tour")
     assert [each.metadata["at"] for each in found][-1] == 1
     assert {each.metadata["at"] for each in found} == {0, 1, 3}  # what is empty is left out
     scores = [each.metadata["relevance_score"] for each in found]
