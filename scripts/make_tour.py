@@ -15,6 +15,7 @@ import httpx
 from sample_service import sample_url
 
 from app.search.soft_tokens import group_refinement
+from app.wiring.web import EXAMPLE_QUERY
 from embedder.refinement_steps import RefinementStep
 from embedder.refinement_steps import RefinementToken as Token
 
@@ -22,7 +23,7 @@ README = Path(__file__).parents[1] / "README.md"
 START, END = "<!-- tour -->\n", "<!-- /tour -->"
 EXAMPLE = Path(__file__).parents[1] / "sample" / "worked_example.json"
 TITLES, WORDS = 3, 8
-WORKED_EXAMPLE = ("Sugar and tourism pay for most of what Fiji imports.", "Same place", "Same topic")
+WORKED_EXAMPLE = (EXAMPLE_QUERY, "Same place", "Same topic")
 
 # (query, two lenses that come with the product)
 TOUR = (

@@ -34,11 +34,12 @@ from ui.contract import ExampleHit, ShownExample
 from ui.login_page import login_drawer
 
 _LENSES = {lens.name: lens.query_instruction for lens in STARTERS}
+EXAMPLE_QUERY = "Sugar and tourism pay for most of what Fiji imports."  # of the worked example, too
 EXAMPLES = tuple(
     Example(query, _LENSES[lens], SAMPLE_COLLECTION)
     for query, lens in (
-        ("Sugar and tourism pay for most of what Fiji imports.", "Same place"),
-        ("Sugar and tourism pay for most of what Fiji imports.", "Same topic"),
+        (EXAMPLE_QUERY, "Same place"),
+        (EXAMPLE_QUERY, "Same topic"),
         ("How do prices react when demand falls?", "Answers the question"),
     )
 )
