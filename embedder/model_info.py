@@ -8,8 +8,8 @@ DEFAULT_MODEL = "gircse-small"
 # So that what an earlier default filled can be told by name: fingerprints of the shipped models.
 SHIPPED_MODELS = {
     "bfd348f6b4e5072bb9e7a8ef3dff5a74": "gircse-mini",
-    "58ab9d5919bdf1d50e7284a64d5b50ae": "gircse-base",
-    "2cacd99f2490adda5f0dffab543ef5a2": "gircse-small",
+    "4833e5b58290dd71dc78e363aad4449a": "gircse-base",
+    "91b0a4a7945bfab9d9fc47844a24a15f": "gircse-small",
     "129e606cde86a552cc7bd13613d011fc": "gircse-270m",
 }
 
