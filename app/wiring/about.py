@@ -26,7 +26,7 @@ FAITHFULNESS = {
         "its length not at all. In 87 % of 89 passages the marked sentence mattered more.\n"
         "- **By words**: without the marked sentence the score falls by 38 %, without another one by 4 %.\n"
         "- **Words that the refinement added** and that stand in a passage: without the heaviest one its score falls "
-        "by 0.016. That explains little, so it is not shown as a reason. The words tell how the query was read."
+        "by 0.015. That explains little, so it is not shown as a reason. The words tell how the query was read."
     )
 }
 
