@@ -22,7 +22,7 @@ from embedder.training.fragments import find_fragments
 DICTIONARY = Path("/usr/share/dict/american-english-large")  # of Debian's wamerican-large
 NAMES = """abu afl alexa amc asean beyonce bing burkina connor esa faso ibrahim idf ioc isa jakob kanye marino parana
 uae uber ui usc zhang behaviour cafe centre labour colour colours defence favour fibre flavour harbour kilometres kuala
-lumpur metre metres organisation porto"""
+jiang lumpur metre metres nana organisation porto recognised"""
 PIECES = ["em", "cat", "im", "##press", "##bassy", "##peror", "##s", "red", "##uce", "[UNK]"]
 
 
