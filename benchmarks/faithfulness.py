@@ -23,7 +23,6 @@ import numpy as np
 import torch
 
 from app.search.highlights import Highlighter
-from app.search.sentences import sentence_spans
 from app.search.soft_tokens import CONVERGENCE_TOLERANCE, converged_step
 from app.types.defaults import CHUNK_OVERLAP, CHUNK_TOKENS
 from app.types.documents import Collection
@@ -36,6 +35,7 @@ from benchmarks.word_ablation import pair_word_sentences
 from embedder import Encoder, load_encoder
 from embedder.model_info import DEFAULT_MODEL
 from embedder.refinement_steps import RefinementStep
+from embedder.sentences import sentence_spans
 from ingest.splitter import TokenSplitter
 
 RETRIEVAL = ("cranfield", "medline_med", "stackfaq")

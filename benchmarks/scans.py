@@ -24,7 +24,6 @@ import psutil
 
 from app.collections.blobs import FolderBlobStore
 from app.collections.pages import DocumentPages
-from app.search.sentences import sentence_spans
 from app.services import Services
 from app.settings import Settings
 from app.types.documents import Document, Source
@@ -33,6 +32,7 @@ from app.types.search import SearchRequest
 from app.wiring.ingestion import open_pipeline, run_worker
 from app.wiring.services import open_services
 from benchmarks.scan_pages import Scan, TruePage, long_scan, scans, text_pdf
+from embedder.sentences import sentence_spans
 from ingest.readers import ProcessPageRenderer, ProcessReader
 from ingest.readers.document import TextInMemory
 from ingest.readers.media_types import media_type_of

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 
 from app.search.bm25 import document_vector, query_vector
 from app.search.highlights_bm25 import highlight_by_bm25
-from app.search.sentences import sentence_spans
 from app.types.search import Hit, HitChunk, HitDocument, SearchMode
 from benchmarks.ablation import RANDOM_DRAWS, Pair
+from embedder.sentences import sentence_spans
 
 
 def pair_word_sentences(chunks: Sequence[str], queries: Sequence[str], *, hits_per_query: int, top: int) -> list[Pair]:

@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field
 
 from embedder.langchain import GircseEmbeddings
 from embedder.mentions import mentions
-from embedder.relevance import ValuePhrases, cosine_scores, joined_scores, reads_values_under
+from embedder.relevance import Parts, ValuePhrases, cosine_scores, joined_scores, reads_values_under
 
 
 class GircseReranker(BaseDocumentCompressor):
@@ -67,15 +67,21 @@ class GircseReranker(BaseDocumentCompressor):
         if not self.values:
             return cosines
         values = ValuePhrases.parse(self.values)
-        instructed = None
-        if reads_values_under(instruction, encoder.contract.default_query_instruction):
-            names = encoder.encode_documents(
-                values.phrases, instruction=instruction, steps=self.steps, batch_size=batch_size
-            )
-            instructed = np.concatenate([asked[None], seen, names])
+        is_read_under = reads_values_under(instruction, encoder.contract.default_query_instruction)
+        parts = Parts.of([query, *texts]) if is_read_under else Parts((query, *texts))
         steps = 0 if encoder.contract.min_steps == 0 else None
-        instruction = "" if steps == 0 else None
-        plain = encoder.encode_documents(
-            [query, *texts, *values.phrases], instruction=instruction, steps=steps, batch_size=batch_size
+        parts, plain = parts.unrelated(
+            encoder.encode_documents(
+                parts.to_embed(values.phrases, instruction),
+                instruction="" if steps == 0 else None,
+                steps=steps,
+                batch_size=batch_size,
+            )
         )
-        return joined_scores(cosines, values.owners, mentions([query, *texts], values.phrases), plain, instructed)
+        instructed = None
+        if is_read_under:
+            more = [*parts.texts[1 + len(texts) :], *values.phrases]
+            others = encoder.encode_documents(more, instruction=instruction, steps=self.steps, batch_size=batch_size)
+            instructed = np.concatenate([asked[None], seen, others])
+        said = mentions(parts.texts, values.phrases)
+        return joined_scores(cosines, values.owners, said, plain, instructed, parts=parts)

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from app.search.bm25 import query_vector
-from app.search.sentences import sentence_spans
 from app.types.answers import AnswerSentence, Passage
+from embedder.sentences import sentence_spans
 
 MAX_SENTENCES = 128  # of the passages, the best first
 MOST_SENTENCES = 3  # of an answer

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from app.search.bm25 import SparseVector, document_vector, query_vector
-from app.search.sentences import sentence_spans
 from app.types.search import Highlight, Hit, Leg, SearchMode
+from embedder.sentences import sentence_spans
 
 MAX_SENTENCES = 100  # of a chunk; a longer one stays without a highlight
 

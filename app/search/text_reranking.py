@@ -14,7 +14,7 @@ from app.search.gircse_reranker import STEPS
 from app.types.documents import require_text
 from app.types.values import LensValue, flatten_phrases
 from embedder.mentions import mentions
-from embedder.relevance import joined_scores, reads_values_under
+from embedder.relevance import Parts, joined_scores, reads_values_under
 
 MAX_DOCUMENTS = 1_000
 MAX_CHARACTERS = 4_000_000  # of all documents
@@ -47,16 +47,19 @@ def _joined(
     info = embedder.info
     phrases, owners = flatten_phrases(values)
 
-    def embed(instruction: str, steps: int) -> np.ndarray:
-        found = embedder.embed_documents([*texts, *phrases], instruction=instruction, steps=steps)
+    def embed(texts: Sequence[str], instruction: str, steps: int) -> np.ndarray:
+        found = embedder.embed_documents(texts, instruction=instruction, steps=steps)
         return np.asarray(found, dtype=np.float32)
 
+    is_read_under = reads_values_under(instruction, info.default_query_instruction)
+    parts = Parts.of(texts) if is_read_under else Parts(tuple(texts))
     has_plain = info.min_steps == 0
-    plain = embed("", 0) if has_plain else embed(info.default_document_instruction, info.default_document_steps)
+    plainly = ("", 0) if has_plain else (info.default_document_instruction, info.default_document_steps)
+    parts, plain = parts.unrelated(embed(parts.to_embed(phrases, instruction), *plainly))
     instructed = None
-    if reads_values_under(instruction, info.default_query_instruction):
-        instructed = embed(instruction, min(max(STEPS, info.min_steps), info.max_steps))
-    return joined_scores(scores, owners, mentions(texts, phrases), plain, instructed)
+    if is_read_under:
+        instructed = embed([*parts.texts, *phrases], instruction, min(max(STEPS, info.min_steps), info.max_steps))
+    return joined_scores(scores, owners, mentions(parts.texts, phrases), plain, instructed, parts=parts)
 
 
 def _check(texts: Sequence[str]) -> None:

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Request, Response
 from embedder.engine.errors import InvalidRequestError
 from embedder.errors import TextError
 from embedder.mentions import mentions
-from embedder.relevance import ValuePhrases, cosine_scores, joined_scores, reads_values_under
+from embedder.relevance import Parts, ValuePhrases, cosine_scores, joined_scores, reads_values_under
 from embedder.server.failures import OpenAIRoute
 from embedder.server.gone import unless_gone
 from embedder.server.protocol import FINGERPRINT_HEADER, EmbeddingSource, EmbedTask, InputType
@@ -44,15 +44,19 @@ async def score(source: EmbeddingSource, question: RerankQuestion) -> np.ndarray
     cosines = cosine_scores(seen.vectors[0], seen.vectors[1:])
     if values is None:
         return cosines
-    instructed = None
-    if reads_values_under(instruction, info.default_query_instruction):
-        task = EmbedTask(values.phrases, InputType.DOCUMENT, instruction=instruction, steps=question.steps)
-        instructed = np.concatenate([seen.vectors, (await source.embed(task)).vectors])
-    task = EmbedTask((*texts, *values.phrases), InputType.DOCUMENT)
+    is_read_under = reads_values_under(instruction, info.default_query_instruction)
+    parts = Parts.of(texts) if is_read_under else Parts(texts)
+    task = EmbedTask(parts.to_embed(values.phrases, instruction), InputType.DOCUMENT)
     if info.min_steps == 0:
         task = EmbedTask(task.texts, InputType.DOCUMENT, instruction="", steps=0)
-    plain = (await source.embed(task)).vectors
-    return joined_scores(cosines, values.owners, mentions(texts, values.phrases), plain, instructed)
+    parts, plain = parts.unrelated((await source.embed(task)).vectors)
+    instructed = None
+    if is_read_under:
+        more = (*parts.texts[len(texts) :], *values.phrases)
+        task = EmbedTask(more, InputType.DOCUMENT, instruction=instruction, steps=question.steps)
+        instructed = np.concatenate([seen.vectors, (await source.embed(task)).vectors])
+    said = mentions(parts.texts, values.phrases)
+    return joined_scores(cosines, values.owners, said, plain, instructed, parts=parts)
 
 
 def _values_of(question: RerankQuestion) -> ValuePhrases | None:

@@ -10,8 +10,8 @@ from itertools import chain
 from typing import BinaryIO, NamedTuple
 
 from app.errors import DocumentError
-from app.search.sentences import sentence_spans
 from app.types.texts import ROW, Cell, Mark
+from embedder.sentences import sentence_spans
 from ingest.readers.limits import ReadLimits, check_length
 from ingest.readers.parts import Block, Opened, Piece, moved
 from ingest.readers.text import clean_text, decoded, lines_of

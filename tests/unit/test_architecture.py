@@ -55,13 +55,12 @@ FLOORS: tuple[dict[str, str], ...] = (
 # Modules of app/ that ingest/ and ui/ may import: values, protocols, errors, and functions of nothing but these.
 CORE = {"app.types", "app.ports", "app.errors"}
 FUNCTIONS = {
-    "ingest": {"app.collections.garbage", "app.search.fingerprints", "app.search.sentences"},
+    "ingest": {"app.collections.garbage", "app.search.fingerprints"},
     "ui": {
         "app.search.export",
         "app.search.judgements",
         "app.search.lenses",
         "app.search.query_language",
-        "app.search.sentences",
         "app.search.soft_tokens",
         "app.search.stages",
         "app.search.value_syntax",
@@ -76,10 +75,11 @@ FORBIDDEN = {
     "ui": {"embedder", "ingest", "torch", "transformers"} | SQL | QDRANT,
 }
 # Of the embedder, all may import these, which know no torch: frozen dataclasses, so that a refinement is one value
-# everywhere, and how texts of the caller's own are read as values, so that they are read alike everywhere.
+# everywhere, how texts of the caller's own are read as values, so that they are read alike everywhere, and where their
+# sentences end.
 FREE_OF_EMBEDDER = {
     *("embedder.refinement", "embedder.refinement_steps", "embedder.model_info"),
-    *("embedder.mentions", "embedder.relevance", "embedder.lru"),
+    *("embedder.mentions", "embedder.relevance", "embedder.lru", "embedder.sentences"),
 }
 # Packages that may break a direction, and why.
 ENTRY_POINTS = {"app.wiring": "joins the real parts to the ports"}

@@ -26,11 +26,15 @@ from embedder.relevance import (
     MAX_VALUES,
     MENTION,
     MIN_VALUES,
+    MOST_ALIKE,
+    SENTENCE_TEMPERATURE,
     TEMPERATURE,
     VALUE_WEIGHT,
+    Parts,
     ValuePhrases,
 )
 from embedder.relevance import value_similarities as similarities
+from embedder.sentences import sentences_to_read
 
 TEXTS = ("The band played rock songs.", "The striker scored a goal.", "", "A concert of old music.", "   ")
 ROOT = Path(__file__).parents[2]
@@ -162,6 +166,70 @@ def test_values_are_read_in_the_plain_space_and_under_the_instruction(
             embedder, reranker, texts[0], texts[1:], instruction=instruction, values=parse_values(written)
         )
     assert answer == pytest.approx(expected.tolist(), abs=1e-5)
+
+
+def test_values_are_read_sentence_by_sentence_where_a_text_says_unrelated_things(embeddings: GircseEmbeddings) -> None:
+    """The expected scores by their formula, for the compressor of LangChain and for that of the application."""
+    encoder, instruction, written = embeddings._encoder, "Identify the country.", ["France = Paris", "Japan = Tokyo"]
+    sentences = [
+        ["The airport is in Lyon.", "Her cat sleeps on the sofa."],
+        ["A song won the prize.", "Nice is in France."],
+    ]
+    related = "Tokyo has a new airport. The airport of Tokyo is far away."
+    texts = [*map(" ".join, sentences), related, "Tokyo is large."]
+    values, flat = ValuePhrases.parse(written), [*sentences[0], *sentences[1]]
+
+    def embed(texts: list[str], instruction: str) -> np.ndarray:
+        return encoder.encode_documents(texts, instruction=instruction, steps=1 if instruction else 0)
+
+    alikeness = [embed(pair, "")[0] @ embed(pair, "")[1] for pair in (*sentences, sentences_to_read(related))]
+    assert [each < MOST_ALIKE for each in alikeness] == [True, True, False]
+    near = embed(flat, instruction) @ embed([instruction], "")[0] / SENTENCE_TEMPERATURE
+    alike = []
+    for under, sharpness, mention in (("", TEMPERATURE, MENTION), (instruction, INSTRUCTED_TEMPERATURE, 0.0)):
+        of_phrases = embed(list(values.phrases), under)
+        said = np.array([[phrase in text for phrase in values.phrases] for text in (*texts, *flat)])
+        cosines = embed([*texts, *flat], under) @ of_phrases.T + mention * said
+        best = np.stack([cosines[:, np.array(values.owners) == at].max(axis=1) for at in range(2)], axis=1)
+        read = best[: len(texts)].astype(float)
+        for at in range(2):
+            own = slice(2 * at, 2 * at + 2)
+            weights = np.exp(near[own]) / np.exp(near[own]).sum()
+            mixed = SENTENCE_TEMPERATURE * np.log(weights @ np.exp(best[len(texts) :][own] / SENTENCE_TEMPERATURE))
+            read[at] = read[at] / 3 + 2 * mixed / 3
+        p = np.exp(read / sharpness)
+        p /= np.linalg.norm(p, axis=1, keepdims=True)
+        alike.append(p[1:] @ p[0])
+    seen = embed(texts, instruction)
+    expected = (1 - VALUE_WEIGHT) * seen[1:] @ seen[0] + VALUE_WEIGHT * np.mean(alike, axis=0)
+    found = GircseReranker(embeddings=embeddings, instruction=instruction, values=written).compress_documents(
+        [Document(each) for each in texts[1:]], texts[0]
+    )
+    scores = {each.page_content: each.metadata["relevance_score"] for each in found}
+    assert [scores[each] for each in texts[1:]] == pytest.approx(expected.tolist(), abs=1e-4)
+    with closing(LocalEmbedder(DEFAULT_MODEL, dtype="float32")) as embedder:
+        reranker = search_reranker.GircseReranker(embedder)
+        answer = rerank_texts(
+            embedder, reranker, texts[0], texts[1:], instruction=instruction, values=parse_values(written)
+        )
+    assert answer == pytest.approx(expected.tolist(), abs=1e-4)
+
+
+def test_sentences_of_parts_that_are_kept() -> None:
+    parts = Parts.of(["One thing only.", "It rains today. It rains again.", "A cat sleeps here. The bank is shut."])
+    assert parts.owners == (1, 1, 2, 2)
+    asked = parts.to_embed(["a value"], "the instruction")
+    assert asked[-2:] == ("a value", "the instruction")
+    vectors = np.zeros((len(asked), 4))
+    vectors[[0, 1, 2, 3, 4, 5, 6, 7, 8], [0, 0, 0, 1, 1, 1, 2, 3, 3]] = 1
+    kept, left = parts.unrelated(vectors)
+    assert kept.texts == (*parts.texts[:3], *parts.texts[5:])
+    assert kept.owners == (2, 2)
+    np.testing.assert_array_equal(left, vectors[[0, 1, 2, 5, 6, 7, 8]])
+    vectors[6] = vectors[5]
+    kept, left = parts.unrelated(vectors)
+    assert (kept.texts, kept.owners) == (parts.texts[:3], ())
+    np.testing.assert_array_equal(left, vectors[[0, 1, 2, 7]])  # nor is the instruction's any longer
 
 
 def test_importing_the_embedder_brings_no_reranker() -> None:

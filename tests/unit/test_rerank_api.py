@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 from embedding_server import WatchedServer, listening
+from langchain_core.documents import Document
 from starlette.testclient import TestClient
 from tiny_models import save_tiny_model
 
 from app.ports.rerank import Passage
 from app.wiring.query_template import QueryTemplate
 from app.wiring.rerank_server import ServerReranker
-from embedder import Encoder, load_encoder
+from embedder import DEFAULT_MODEL, Encoder, GircseEmbeddings, GircseReranker, load_encoder
 from embedder.engine.limits import Limits
 from embedder.relevance import INSTRUCTED_TEMPERATURE, VALUE_WEIGHT, value_similarities
 from embedder.server.application import create_application
@@ -70,6 +71,22 @@ def test_values_are_read_in_both_spaces(client: TestClient, encoder: Encoder) ->
     answer = client.post("/v1/rerank", json={**ASK, "values": values})
     expected = (1 - VALUE_WEIGHT) * seen[1:] @ seen[0] + VALUE_WEIGHT * np.mean(alike, axis=0)
     assert scores_of(answer) == pytest.approx(expected.tolist(), abs=1e-5)
+
+
+def test_values_are_read_in_sentences_as_by_the_library() -> None:
+    texts = ["The airport is in Lyon. Her cat sleeps on the sofa.", "A song won. Nice is in France.", "Tokyo."]
+    values, instruction = ["France = Paris", "Japan = Tokyo"], "Identify the country."
+    embeddings = GircseEmbeddings(dtype="float32", query_instruction=instruction)
+    found = GircseReranker(embeddings=embeddings, values=values).compress_documents(
+        [Document(each) for each in texts[1:]], texts[0]
+    )
+    expected = {each.page_content: each.metadata["relevance_score"] for each in found}
+    server = WatchedServer(load_encoder(DEFAULT_MODEL, dtype="float32"), Limits(query_wait_s=60.0))
+    app = create_application(server.engine, tokenizer=lambda: "{}", api_key=KEY)
+    asked = {"query": texts[0], "documents": texts[1:], "instruction": instruction, "values": values}
+    with TestClient(app, headers={"authorization": f"Bearer {KEY}"}) as client:
+        answer = scores_of(client.post("/v1/rerank", json=asked))
+    assert answer == pytest.approx([expected[each] for each in texts[1:]], abs=1e-4)
 
 
 def test_values_steps_and_top_count(client: TestClient) -> None:

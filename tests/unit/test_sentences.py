@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.search.sentences import sentence_spans
+from embedder.sentences import MAX_SENTENCES, sentence_spans, sentences_to_read
 
 
 def sentences(text: str) -> list[str]:
@@ -53,10 +53,27 @@ def test_every_visible_character_is_in_one_sentence(text):
     assert text[reached:].strip() == ""
 
 
+@given(st.lists(st.sampled_from(["One fox sleeps.", "Why?", "Heading\n\n", "3.", "a b", " "]), max_size=60))
+def test_what_is_read_apart_is_all_of_a_text_in_few_parts(words):
+    text = " ".join(words)
+    parts = sentences_to_read(text)
+    assert len(parts) <= MAX_SENTENCES
+    assert "".join("".join(parts).split()) == "".join(text.split())
+    assert len(parts) < 2 or all(len(part.split()) >= 3 for part in parts)
+
+
+def test_short_pieces_belong_to_the_next_sentence_and_the_last_one_to_that_before():
+    assert sentences_to_read("Results\n\nThe dam broke. Why? Nobody knew it. Sad.") == [
+        "Results\n\nThe dam broke.",
+        "Why? Nobody knew it. Sad.",
+    ]
+    assert sentences_to_read("Why?") == ["Why?"]
+
+
 @pytest.mark.parametrize("text", ["." * 1_000_000, " " * 1_000_000, "。" * 300_000, ".\n" * 300_000, "x" * 1_000_000])
 def test_megabyte_takes_linear_time(text):
     started = time.monotonic()
-    sentence_spans(text)
+    sentences_to_read(text)
     assert time.monotonic() - started < 10
 
 

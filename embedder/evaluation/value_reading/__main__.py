@@ -28,6 +28,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--model", default=DEFAULT_MODEL, help="as it is served (default: %(default)s)")
     parser.add_argument("--plain", action="store_true", help="nothing is read under an instruction")
     parser.add_argument("--joined", action="store_true", help="names with both sides read under it, and mentions")
+    parser.add_argument("--sentences", action="store_true", help="values as re-rankers read them: by sentences, too")
     parser.add_argument("--device", default="cpu", help="default: %(default)s")
     parser.add_argument("--steps", type=int, default=1, help="under an instruction (default: %(default)s)")
     parser.add_argument("--only", nargs="*", default=[], choices=MEASURES, help="default: all")
@@ -36,7 +37,13 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     started = time.process_time()
     encoder = load_encoder(options.model, device=options.device, dtype="auto")
-    reader = Reader(encoder, steps=options.steps, is_plain=options.plain, is_joined=options.joined)
+    reader = Reader(
+        encoder,
+        steps=options.steps,
+        is_plain=options.plain,
+        is_joined=options.joined,
+        reads_sentences=options.sentences,
+    )
     figures = evaluate(reader, options.data, options.cache, only=options.only, limit=options.limit)
     figures["seconds"] = {"process": round(time.process_time() - started, 1)}
     sys.stdout.write(table(figures))

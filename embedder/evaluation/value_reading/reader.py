@@ -10,6 +10,7 @@ from torch import Tensor
 from embedder.encoder import Encoder
 from embedder.hyper_projection import StoredVectors
 from embedder.mentions import mentions
+from embedder.relevance import Parts
 
 _SCALE = 10.0  # 1 / τ of value distributions
 _BOTH, _MENTION = 0.5, 0.2  # of joined sums; chosen on the tuning half for gircse-small
@@ -21,9 +22,19 @@ class Reader:
 
     steps: under an instruction. is_plain: nothing is read under an instruction, as of a model that knows none.
     is_joined: both under the instruction count for half as much in addition, and a name that the text says is nearer.
+    reads_sentences: values are read as by re-rankers, sentence by sentence where a text says unrelated things.
     """
 
-    def __init__(self, encoder: Encoder, *, steps: int, is_plain: bool = False, is_joined: bool = False) -> None:
+    def __init__(
+        self,
+        encoder: Encoder,
+        *,
+        steps: int,
+        is_plain: bool = False,
+        is_joined: bool = False,
+        reads_sentences: bool = False,
+    ) -> None:
+        self._reads_sentences = reads_sentences
         self._encoder, self._steps, self._is_plain, self._is_joined = encoder, steps, is_plain, is_joined
         self._plain_steps = 0 if encoder.contract.min_steps == 0 else steps
         self._stored = StoredVectors(encoder, steps=self._plain_steps)
@@ -45,9 +56,14 @@ class Reader:
 
     def scores(self, texts: Sequence[str], instruction: str, names: Sequence[str]) -> Tensor:
         """Logits of the named values: (B, M)."""
-        of_texts, of_names = self.vectors(texts, instruction), self.vectors(names, instruction)
-        total = of_texts @ self.plain(names).T + self.plain(texts) @ of_names.T
+        parts = Parts.of(texts) if self._reads_sentences else Parts(tuple(texts))
+        parts, _ = parts.unrelated(self.plain(parts.to_embed(names, instruction)).numpy())
+        of_texts, of_names = self.vectors(parts.texts, instruction), self.vectors(names, instruction)
+        total = of_texts @ self.plain(names).T + self.plain(parts.texts) @ of_names.T
         if self._is_joined:
-            said = torch.from_numpy(mentions(texts, names)).to(total)
+            said = torch.from_numpy(mentions(parts.texts, names)).to(total)
             total = total + _BOTH * of_texts @ of_names.T + _MENTION * said
+        if parts.owners:
+            near = of_texts[len(texts) :] @ self.plain([instruction])[0]
+            total = torch.from_numpy(parts.join(total.numpy(), near.numpy())).to(total)
         return _SCALE * total

@@ -1,4 +1,4 @@
-"""Where sentences begin and end, by rule: for the splitter's cuts and for the highlighted sentence of a hit.
+"""Where sentences begin and end, by rule: for cuts of the splitter, for reading them apart, for the one that is marked.
 
 Works on any language that ends sentences with . ! ? or their CJK forms; knows nothing of documents or models.
 """
@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 
+MAX_SENTENCES = 16  # that are read apart; of more, neighbours are joined
+_SHORTEST_SENTENCE = 3  # words; what is shorter belongs to the next: a heading, a number
 _CLOSERS = "\"')]}»”’*_"
 _TERMINALS = ".!?…"
 # Whole gaps of space: after what may end a sentence, with a new line in them, or at the end of the text. Each branch
@@ -41,6 +43,22 @@ def sentence_spans(text: str) -> list[tuple[int, int]]:
     if start < len(text):
         spans.append((start, len(text)))
     return spans
+
+
+def sentences_to_read(text: str) -> list[str]:
+    """A text as it is read under an instruction: sentences of at least three words, sixteen of them at most."""
+    spans: list[tuple[int, int]] = []
+    begun: int | None = None
+    for start, end in sentence_spans(text):
+        begun = start if begun is None else begun
+        if len(text[begun:end].split()) >= _SHORTEST_SENTENCE:
+            spans.append((begun, end))
+            begun = None
+    if begun is not None:  # what is left belongs to the last one
+        spans[-1:] = [(spans[-1][0] if spans else begun, len(text.rstrip()))]
+    each = -(-len(spans) // MAX_SENTENCES) or 1
+    groups = [spans[at : at + each] for at in range(0, len(spans), each)]
+    return [text[group[0][0] : group[-1][1]] for group in groups]
 
 
 def _is_sentence_end(text: str, gap: re.Match[str]) -> bool:
