@@ -25,7 +25,7 @@ VALUE_WEIGHT = 0.6  # of 1, the cosine has the rest
 # Sentences of a text are read apart, too, where they have little to do with each other: the mean cosine of their plain
 # vectors, the temperature of their weights, and what the whole text keeps. Chosen on the tuning half of the composed
 # texts: docs/decisions/0066-values-sentence-by-sentence.md.
-MOST_ALIKE = 0.25
+MOST_ALIKE = 0.2
 SENTENCE_TEMPERATURE = 0.04
 WHOLE_SHARE = 1 / 3
 MIN_VALUES, MAX_VALUES, MAX_PHRASES = 2, 200, 1_000

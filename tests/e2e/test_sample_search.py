@@ -131,8 +131,8 @@ STEERED = [each["query"] for each in PLANTED[:6]] + [
 def test_more_of_a_word_raises_the_passages_that_hold_it_and_less_lowers_them(
     sample_server: Server, instruction: str, queries: int
 ) -> None:
-    """Over words that the model brings up. A passage that is not among the first hundred counts as the next; what was
-    not found at all cannot fall."""
+    """Over words that the model brings up. A passage that is not among the first hundred counts as the next; what is
+    first already cannot rise, and what was not found at all cannot fall."""
     rises, falls, kept = list[float](), list[float](), list[int]()
     settings: dict[str, Any] = {"collection": "sample", "instruction": instruction, "limit": 100, "explain": False}
     settings |= {"fold_duplicates": False, "prefer_prose": False}
@@ -141,14 +141,16 @@ def test_more_of_a_word_raises_the_passages_that_hold_it_and_less_lowers_them(
         for word in heaviest_tokens(plain)[:15:3]:
             more, less = (sample_server.search(query, **settings, token_bias={word: bias}) for bias in (5, -10))
             named, named_before = holders(word, plain, more), holders(word, plain)
-            if named:
+            if named and mean_rank(plain, named) > (len(named) + 1) / 2:
                 rises.append(mean_rank(plain, named) - mean_rank(more, named))
             if named_before:
                 falls.append(mean_rank(less, named_before) - mean_rank(plain, named_before))
             kept += [len(first_ten(plain) & first_ten(each)) for each in (more, less)]
     for moves in (rises, falls):
         assert len(moves) >= 3 * queries
-        assert sum(move > 0 for move in moves) >= 0.8 * len(moves), moves
+        told = [round(move, 1) for move in moves]
+        assert sum(move > 0 for move in moves) >= 2 / 3 * len(moves), told  # some stay: their rank is the query's own
+        assert sum(move < 0 for move in moves) <= len(moves) / 8, told
         assert sum(moves) / len(moves) > 5
     assert sum(kept) / len(kept) > 7
 

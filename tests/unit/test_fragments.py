@@ -20,9 +20,9 @@ from embedder.training import fragments
 from embedder.training.fragments import find_fragments
 
 DICTIONARY = Path("/usr/share/dict/american-english-large")  # of Debian's wamerican-large
-NAMES = """abu afl alexa amc asean beyonce bing burkina connor esa faso ibrahim idf ioc isa jakob kanye marino parana
-uae uber ui usc zhang behaviour cafe centre labour colour colours defence favour fibre flavour harbour kilometres kuala
-jiang lumpur metre metres nana organisation porto recognised"""
+NAMES = """abu afl alexa amc asean beyonce bing burkina connor esa faso ibrahim idf ioc isa jakob kanye marino
+parana uae uber ui usc zhang behaviour buena cafe centre labour colour colours defence deutsche favour fibre flavour
+harbour honour kilometres kuala jiang lumpur metre metres nana neighbour neighbourhood organisation porto recognised"""
 PIECES = ["em", "cat", "im", "##press", "##bassy", "##peror", "##s", "red", "##uce", "[UNK]"]
 
 
