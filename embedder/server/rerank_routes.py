@@ -16,6 +16,7 @@ from embedder.server.gone import unless_gone
 from embedder.server.protocol import FINGERPRINT_HEADER, EmbeddingSource, EmbedTask, InputType
 from embedder.server.schemas import OpenAIError, RerankAnswer, RerankedText, RerankQuestion, RerankRow
 
+_MOST_TEXTS = 1_000  # of one task
 _FAILURES: dict[int | str, dict[str, Any]] = {each: {"model": OpenAIError} for each in (413, 422, 429, 500, 503)}
 
 
@@ -46,17 +47,23 @@ async def score(source: EmbeddingSource, question: RerankQuestion) -> np.ndarray
         return cosines
     is_read_under = reads_values_under(instruction, info.default_query_instruction)
     parts = Parts.of(texts) if is_read_under else Parts(texts)
-    task = EmbedTask(parts.to_embed(values.phrases, instruction), InputType.DOCUMENT)
-    if info.min_steps == 0:
-        task = EmbedTask(task.texts, InputType.DOCUMENT, instruction="", steps=0)
-    parts, plain = parts.unrelated((await source.embed(task)).vectors)
+    plainly = ("", 0) if info.min_steps == 0 else (None, None)
+    parts, plain = parts.unrelated(await _vectors(source, parts.to_embed(values.phrases, instruction), *plainly))
     instructed = None
     if is_read_under:
         more = (*parts.texts[len(texts) :], *values.phrases)
-        task = EmbedTask(more, InputType.DOCUMENT, instruction=instruction, steps=question.steps)
-        instructed = np.concatenate([seen.vectors, (await source.embed(task)).vectors])
+        instructed = np.concatenate([seen.vectors, await _vectors(source, more, instruction, question.steps)])
     said = mentions(parts.texts, values.phrases)
     return joined_scores(cosines, values.owners, said, plain, instructed, parts=parts)
+
+
+async def _vectors(
+    source: EmbeddingSource, texts: tuple[str, ...], instruction: str | None, steps: int | None
+) -> np.ndarray:
+    """(n, D), in tasks that a source takes: texts and their sentences may be many."""
+    parts = [texts[at : at + _MOST_TEXTS] for at in range(0, len(texts), _MOST_TEXTS)]
+    tasks = [EmbedTask(part, InputType.DOCUMENT, instruction=instruction, steps=steps) for part in parts]
+    return np.concatenate([(await source.embed(task)).vectors for task in tasks])
 
 
 def _values_of(question: RerankQuestion) -> ValuePhrases | None:

@@ -73,20 +73,31 @@ def test_values_are_read_in_both_spaces(client: TestClient, encoder: Encoder) ->
     assert scores_of(answer) == pytest.approx(expected.tolist(), abs=1e-5)
 
 
-def test_values_are_read_in_sentences_as_by_the_library() -> None:
-    texts = ["The airport is in Lyon. Her cat sleeps on the sofa.", "A song won. Nice is in France.", "Tokyo."]
+@pytest.fixture(scope="module")
+def sentence_client() -> Iterator[TestClient]:
+    server = WatchedServer(load_encoder(DEFAULT_MODEL, dtype="float32"), Limits(query_wait_s=60.0, max_inputs=1_010))
+    app = create_application(server.engine, tokenizer=lambda: "{}", api_key=KEY)
+    with TestClient(app, headers={"authorization": f"Bearer {KEY}"}) as client:
+        yield client
+
+
+def test_values_are_read_in_sentences_as_by_the_library(sentence_client: TestClient) -> None:
+    texts = ["The airport is in Lyon. Her cat sleeps on the sofa.", "A song won a prize. Nice is in France.", "Tokyo."]
     values, instruction = ["France = Paris", "Japan = Tokyo"], "Identify the country."
     embeddings = GircseEmbeddings(dtype="float32", query_instruction=instruction)
     found = GircseReranker(embeddings=embeddings, values=values).compress_documents(
         [Document(each) for each in texts[1:]], texts[0]
     )
     expected = {each.page_content: each.metadata["relevance_score"] for each in found}
-    server = WatchedServer(load_encoder(DEFAULT_MODEL, dtype="float32"), Limits(query_wait_s=60.0))
-    app = create_application(server.engine, tokenizer=lambda: "{}", api_key=KEY)
     asked = {"query": texts[0], "documents": texts[1:], "instruction": instruction, "values": values}
-    with TestClient(app, headers={"authorization": f"Bearer {KEY}"}) as client:
-        answer = scores_of(client.post("/v1/rerank", json=asked))
+    answer = scores_of(sentence_client.post("/v1/rerank", json=asked))
     assert answer == pytest.approx([expected[each] for each in texts[1:]], abs=1e-4)
+
+
+def test_sentences_may_be_more_than_one_request_holds(sentence_client: TestClient) -> None:
+    documents = [f"The fox number {at} sleeps. A bank raised its rates. Nice is in France." for at in range(350)]
+    asked = {"query": "a city", "documents": documents, "instruction": "Identify the country.", "values": ["A", "B"]}
+    assert len(scores_of(sentence_client.post("/v1/rerank", json=asked))) == len(documents)
 
 
 def test_values_steps_and_top_count(client: TestClient) -> None:
