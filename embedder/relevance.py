@@ -23,8 +23,8 @@ INSTRUCTED_TEMPERATURE = 0.03  # under an instruction all texts are near to each
 MENTION = 0.15  # what a text gains in cosine for a value that it says itself
 VALUE_WEIGHT = 0.6  # of 1, the cosine has the rest
 # Sentences of a text are read apart, too, where they have little to do with each other: the mean cosine of their plain
-# vectors, the temperature of their weights, and what the whole text keeps. Chosen on the tuning half of the composed
-# texts: docs/decisions/0066-values-sentence-by-sentence.md.
+# vectors, the temperature of their weights, and what the whole text keeps. Chosen on the tuning half:
+# docs/decisions/0066-values-sentence-by-sentence.md.
 MOST_ALIKE = 0.2
 SENTENCE_TEMPERATURE = 0.04
 WHOLE_SHARE = 1 / 3
@@ -189,20 +189,19 @@ def joined_scores(
     plain: np.ndarray,
     instructed: np.ndarray | None = None,
     *,
-    parts: Parts | None = None,
+    parts: Parts,
 ) -> np.ndarray:
     """(n,) scores joined with likeness among the values, read in the plain space and, where there is one, under the
     instruction.
 
-    plain, instructed: (1 + n + P, D), of the query, the texts, and the phrases of the values; with parts of their texts
-    and the phrases, plain ones as `Parts.unrelated` has them.
+    plain, instructed: (N + P, D), of the texts of `parts`, the query first, and of the phrases of the values; `plain`
+    as `Parts.unrelated` has it.
     """
-    count = 1 + len(scores)
+    count = len(parts.texts)
     near = None
-    if parts is not None and parts.owners and instructed is not None:
+    if parts.owners and instructed is not None:
         plain, own = plain[:-1], plain[-1]
-        near = instructed[count : len(parts.texts)] @ own
-        count = len(parts.texts)
+        near = instructed[parts.text_count : count] @ own
     alike = [value_similarities(plain[:count], plain[count:], owners, mentioned, parts=parts, near=near)]
     if instructed is not None:
         read = value_similarities(

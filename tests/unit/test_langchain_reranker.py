@@ -137,6 +137,22 @@ def test_values_are_read_as_in_searches() -> None:
             ValuePhrases.parse(wrong)
 
 
+def scores_of_both(
+    embeddings: GircseEmbeddings, texts: list[str], instruction: str, values: list[str]
+) -> tuple[list[float], list[float]]:
+    """Of all texts for the first one: by the compressor of LangChain, and by the application."""
+    found = GircseReranker(embeddings=embeddings, instruction=instruction, values=values).compress_documents(
+        [Document(each) for each in texts[1:]], texts[0]
+    )
+    scores = {each.page_content: each.metadata["relevance_score"] for each in found}
+    with closing(LocalEmbedder(DEFAULT_MODEL, dtype="float32")) as embedder:
+        reranker = search_reranker.GircseReranker(embedder)
+        answer = rerank_texts(
+            embedder, reranker, texts[0], texts[1:], instruction=instruction, values=parse_values(values)
+        )
+    return [scores[each] for each in texts[1:]], answer
+
+
 @pytest.mark.parametrize("instruction", ["", "Identify the country."])
 def test_values_are_read_in_the_plain_space_and_under_the_instruction(
     embeddings: GircseEmbeddings, instruction: str
@@ -155,17 +171,8 @@ def test_values_are_read_in_the_plain_space_and_under_the_instruction(
     if instruction:
         alike += [similarities(seen, names, values.owners, temperature=INSTRUCTED_TEMPERATURE)]
     expected = (1 - VALUE_WEIGHT) * seen[1:] @ seen[0] + VALUE_WEIGHT * np.mean(alike, axis=0)
-    found = GircseReranker(embeddings=embeddings, instruction=instruction, values=written).compress_documents(
-        [Document(each) for each in texts[1:]], texts[0]
-    )
-    scores = {each.page_content: each.metadata["relevance_score"] for each in found}
-    assert [scores[each] for each in texts[1:]] == pytest.approx(expected.tolist(), abs=1e-5)
-    with closing(LocalEmbedder(DEFAULT_MODEL, dtype="float32")) as embedder:
-        reranker = search_reranker.GircseReranker(embedder)
-        answer = rerank_texts(
-            embedder, reranker, texts[0], texts[1:], instruction=instruction, values=parse_values(written)
-        )
-    assert answer == pytest.approx(expected.tolist(), abs=1e-5)
+    for scores in scores_of_both(embeddings, texts, instruction, written):
+        assert scores == pytest.approx(expected.tolist(), abs=1e-5)
 
 
 def test_values_are_read_sentence_by_sentence_where_a_text_says_unrelated_things(embeddings: GircseEmbeddings) -> None:
@@ -202,17 +209,8 @@ def test_values_are_read_sentence_by_sentence_where_a_text_says_unrelated_things
         alike.append(p[1:] @ p[0])
     seen = embed(texts, instruction)
     expected = (1 - VALUE_WEIGHT) * seen[1:] @ seen[0] + VALUE_WEIGHT * np.mean(alike, axis=0)
-    found = GircseReranker(embeddings=embeddings, instruction=instruction, values=written).compress_documents(
-        [Document(each) for each in texts[1:]], texts[0]
-    )
-    scores = {each.page_content: each.metadata["relevance_score"] for each in found}
-    assert [scores[each] for each in texts[1:]] == pytest.approx(expected.tolist(), abs=1e-4)
-    with closing(LocalEmbedder(DEFAULT_MODEL, dtype="float32")) as embedder:
-        reranker = search_reranker.GircseReranker(embedder)
-        answer = rerank_texts(
-            embedder, reranker, texts[0], texts[1:], instruction=instruction, values=parse_values(written)
-        )
-    assert answer == pytest.approx(expected.tolist(), abs=1e-4)
+    for scores in scores_of_both(embeddings, texts, instruction, written):
+        assert scores == pytest.approx(expected.tolist(), abs=1e-4)
 
 
 def test_sentences_of_parts_that_are_kept() -> None:

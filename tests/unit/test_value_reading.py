@@ -13,10 +13,12 @@ import torch
 from tiny_models import family_encoder, save_tiny_model
 from torch import Tensor
 
+from embedder import DEFAULT_MODEL, load_encoder
 from embedder.evaluation.value_reading import measures
 from embedder.evaluation.value_reading.__main__ import main
 from embedder.evaluation.value_reading.measures import NamedValues, Outcomes, compose_aspects, read_aspects
 from embedder.evaluation.value_reading.reader import Reader
+from embedder.relevance import SENTENCE_TEMPERATURE
 
 SIZES = NamedValues(
     "size",
@@ -141,6 +143,27 @@ def test_a_joined_sum_adds_both_sides_under_the_instruction_and_mentions(tmp_pat
     for is_joined, expected in ((False, apart), (True, joined)):
         found = Reader(encoder, steps=2, is_joined=is_joined).scores(texts, "How large?", names)
         np.testing.assert_allclose(found, 10 * expected, atol=1e-4)
+
+
+def test_a_text_of_unrelated_sentences_is_read_in_them_too() -> None:
+    encoder, instruction, names = load_encoder(DEFAULT_MODEL, dtype="float32"), "Which animal?", ["owl", "cow"]
+    sentences = ["An owl hunts at night.", "Our bank raised its rates."]
+    texts = [" ".join(sentences), "The cow eats grass."]
+
+    def sums(texts: list[str]) -> np.ndarray:
+        asked, asked_names = (encoder.encode_queries(each, instruction=instruction, steps=1) for each in (texts, names))
+        plain, plain_names = (encoder.encode_queries(each, instruction="", steps=0) for each in (texts, names))
+        return asked @ plain_names.T + plain @ asked_names.T
+
+    whole = sums(texts)
+    near = encoder.encode_queries(sentences, instruction=instruction, steps=1)
+    near = near @ encoder.encode_queries([instruction], instruction="", steps=0)[0] / SENTENCE_TEMPERATURE
+    weights = np.exp(near) / np.exp(near).sum()
+    mixed = SENTENCE_TEMPERATURE * np.log(weights @ np.exp(sums(sentences) / SENTENCE_TEMPERATURE))
+    for reads_sentences, first in ((False, whole[0]), (True, whole[0] / 3 + 2 * mixed / 3)):
+        found = Reader(encoder, steps=1, reads_sentences=reads_sentences).scores(texts, instruction, names)
+        np.testing.assert_allclose(found, 10 * np.stack([first, whole[1]]), atol=1e-4)
+    assert np.abs(mixed - whole[0]).max() > 0.05
 
 
 def test_the_command_measures_the_shipped_model(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -57,13 +57,14 @@ class Reader:
     def scores(self, texts: Sequence[str], instruction: str, names: Sequence[str]) -> Tensor:
         """Logits of the named values: (B, M)."""
         parts = Parts.of(texts) if self._reads_sentences else Parts(tuple(texts))
-        parts, _ = parts.unrelated(self.plain(parts.to_embed(names, instruction)).numpy())
+        parts, stored = parts.unrelated(self.plain(parts.to_embed(names, instruction)).numpy())
+        plain, count = torch.from_numpy(stored), len(parts.texts)
         of_texts, of_names = self.vectors(parts.texts, instruction), self.vectors(names, instruction)
-        total = of_texts @ self.plain(names).T + self.plain(parts.texts) @ of_names.T
+        total = of_texts @ plain[count : count + len(names)].T + plain[:count] @ of_names.T
         if self._is_joined:
             said = torch.from_numpy(mentions(parts.texts, names)).to(total)
             total = total + _BOTH * of_texts @ of_names.T + _MENTION * said
         if parts.owners:
-            near = of_texts[len(texts) :] @ self.plain([instruction])[0]
+            near = of_texts[len(texts) :] @ plain[-1]
             total = torch.from_numpy(parts.join(total.numpy(), near.numpy())).to(total)
         return _SCALE * total
