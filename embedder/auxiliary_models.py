@@ -2,30 +2,45 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 from embedder.contract import Contract
 from embedder.errors import ContractError
 from embedder.expansion import TextGenerator
 from embedder.hyper_projection import InstructionProjection
+from embedder.sentence_selection import SentenceSelector
 
 
 @dataclass(frozen=True, slots=True)
 class AuxiliaryModels:
-    """projection: of vectors, by instructions (Hyper-CL). generator: of what texts are embedded with (two-stage)."""
+    """projection: of vectors, by instructions (Hyper-CL). generator: of what texts are embedded with (two-stage).
+    selector: of the sentences that are read under an instruction."""
 
     projection: InstructionProjection | None = None
     generator: TextGenerator | None = None
+    selector: SentenceSelector | None = None
+
+    def of(self, contract: Contract) -> Self:
+        """For another contract over the same weights, which may read texts whole."""
+        return self if contract.selection_files else replace(self, selector=None)
 
     def check(self, contract: Contract) -> None:
         """Raises ContractError unless they are those that the contract names."""
         if bool(contract.projection_files) != (self.projection is not None):
             raise ContractError(f"Model {contract.name!r}: a projection goes with a contract that has its files.")
-        if self.projection is not None and self.projection.shape.dimension != contract.dimension:
-            raise ContractError(
-                f"Model {contract.name!r}: its projection is of {self.projection.shape.dimension} dimensions, but "
-                f"vectors have {contract.dimension}."
-            )
+        if bool(contract.selection_files) != (self.selector is not None):
+            raise ContractError(f"Model {contract.name!r}: a selector goes with a contract that has its files.")
+        sizes = {
+            "projection": contract.dimension if self.projection is None else self.projection.shape.dimension,
+            "selector": contract.dimension if self.selector is None else self.selector.dimension,
+        }
+        for part, size in sizes.items():
+            if size != contract.dimension:
+                raise ContractError(
+                    f"Model {contract.name!r}: its {part} is of {size} dimensions, but vectors have "
+                    f"{contract.dimension}."
+                )
         if bool(contract.generator) != (self.generator is not None):
             raise ContractError(f"Model {contract.name!r}: a generator goes with a contract that names it.")
 

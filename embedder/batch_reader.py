@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from embedder.backbone import Backbone
+from embedder.batching import plan_batches
 from embedder.contract import Contract, resolve_defaults
 from embedder.errors import TextError
 from embedder.expansion import Expander
@@ -17,10 +18,13 @@ from embedder.hyper_projection import InstructionProjection
 from embedder.instruction_vectors import InstructionVectors, VectorTransform, identity
 from embedder.pooling import PROMPT_POOLINGS, pool_prefixes, step_distances
 from embedder.prefill_start import start_prefill
-from embedder.prompts import Frame, split_instructions
+from embedder.prompts import INSTRUCTION_END, Frame, split_instructions
 from embedder.refine import Reader, RefinedStates, StepObserver, refine_states
+from embedder.sentence_selection import SentenceSelector, select_sentences
 
 Ids = tuple[int, ...]  # of the tokens of a prompt
+
+_PLAIN_TEXTS, _PLAIN_TOKENS = 64, 8192  # of a batch that is read without an instruction beforehand
 
 
 class BatchReader:
@@ -36,6 +40,7 @@ class BatchReader:
         padding_side: str = "right",
         projection: InstructionProjection | None = None,
         expander: Expander | None = None,
+        selector: SentenceSelector | None = None,
     ) -> None:
         """frame: what stands around every prompt. dimension: how many of a vector's first ones are kept."""
         self._backbone = backbone
@@ -45,6 +50,7 @@ class BatchReader:
         self._padding_side = padding_side
         self._instructions = InstructionVectors(contract, projection)
         self._expander = expander
+        self._selector = selector
 
     @torch.inference_mode()
     def read(
@@ -79,12 +85,33 @@ class BatchReader:
         self, prompts: Sequence[Ids], steps: int, between_parts: Callable[[], None] | None
     ) -> tuple[Sequence[Ids], VectorTransform]:
         """The prompts as the model reads them, and what their instructions do to the vectors."""
+        if self._selector is not None:
+            return self._select(self._selector, prompts, between_parts)
         if not self._contract.reads_instructions_apart:
             return prompts, identity
         instructions, texts = split_instructions(prompts)
         if self._expander is not None:
             texts = self._expander.expand(instructions, texts, between_tokens=between_parts)
         return texts, self._instructions.transform_for(instructions, steps, self._read_instruction)
+
+    def _select(
+        self, selector: SentenceSelector, prompts: Sequence[Ids], between_parts: Callable[[], None] | None
+    ) -> tuple[Sequence[Ids], VectorTransform]:
+        if not any(INSTRUCTION_END in ids for ids in prompts):
+            return prompts, identity
+
+        def own(ids: Ids) -> Tensor:
+            return self._instructions.own(ids, 0, self._read_instruction)[-1]
+
+        def read(texts: Sequence[Ids]) -> Tensor:
+            vectors = torch.empty((len(texts), self._contract.dimension), device=self._backbone.device)
+            lengths = [len(ids) for ids in texts]
+            for rows in plan_batches(lengths, batch_size=_PLAIN_TEXTS, max_tokens=_PLAIN_TOKENS):
+                states = self._refine([texts[row] for row in rows], 0, between_parts=between_parts)
+                vectors[rows] = self._pool(states, 0)[:, -1]
+            return vectors
+
+        return select_sentences(selector, self._frame, prompts, own=own, read=read)
 
     def _check_positions(self, prompts: Sequence[Ids], steps: int) -> None:
         longest = max(len(ids) for ids in prompts)

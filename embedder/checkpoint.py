@@ -37,6 +37,7 @@ from embedder.model_info import DEFAULT_MODEL
 from embedder.model_thread import on_model_thread
 from embedder.prompts import load_tokenizer
 from embedder.refinement_steps import DOCUMENT_STEPS
+from embedder.sentence_selection import SELECTION_FILE, read_selector
 from embedder.tokens import read_fragments
 from embedder.weight_formats import multiplies_bfloat16
 
@@ -60,6 +61,7 @@ class Checkpoint:
     context: Path | None = None  # files of the encoder of contextual tokens
     projection: Path | None = None  # the folder with the projection of vectors by instructions
     generator: Path | None = None  # files of the language model that writes, where it is another
+    selection: Path | None = None  # the folder with the selector of sentences
 
 
 def find_checkpoint(model: str) -> Checkpoint:
@@ -84,17 +86,23 @@ def find_checkpoint(model: str) -> Checkpoint:
     if contract.context_encoder is not None:
         context = locate_model(_relative_to(contract.context_encoder, folder))
         verify_weights(context, contract.context_files)
-    projection = None
-    if contract.projection_files:
-        if PROJECTION_FILE not in contract.projection_files:
-            raise ContractError(f"{folder / CONTRACT_FILE} has no hash of {PROJECTION_FILE}. Get the checkpoint again.")
-        verify_files(folder, contract.projection_files)
-        projection = folder
+    projection = _beside(folder, PROJECTION_FILE, contract.projection_files)
+    selection = _beside(folder, SELECTION_FILE, contract.selection_files)
     generator = None
     if contract.generator not in (None, SAME_MODEL):
         generator = locate_model(_relative_to(contract.generator, folder))
         verify_weights(generator, contract.generator_files)
-    return Checkpoint(contract, base, adapter, context, projection, generator)
+    return Checkpoint(contract, base, adapter, context, projection, generator, selection)
+
+
+def _beside(folder: Path, name: str, expected: Mapping[str, str]) -> Path | None:
+    """The folder, where the contract has this file beside it; which is verified."""
+    if not expected:
+        return None
+    if name not in expected:
+        raise ContractError(f"{folder / CONTRACT_FILE} has no hash of {name}. Get the checkpoint again.")
+    verify_files(folder, expected)
+    return folder
 
 
 def _relative_to(base: str, folder: Path) -> str:
@@ -306,8 +314,8 @@ def load_parts(
 
 
 def load_auxiliary_models(checkpoint: Checkpoint, backbone: Backbone, tokenizer: Tokenizer) -> AuxiliaryModels:
-    """What the contract has beside the model that `load_parts` gave. A projection is computed in float32, a generator
-    in the dtype of its weights."""
+    """What the contract has beside the model that `load_parts` gave. Projections and selectors are computed in
+    float32, a generator in the dtype of its weights."""
     projection = generator = None
     if checkpoint.projection is not None:
         projection = read_projection(checkpoint.projection)[0].to(backbone.device)
@@ -316,7 +324,10 @@ def load_auxiliary_models(checkpoint: Checkpoint, backbone: Backbone, tokenizer:
         generator = _load_other_generator(checkpoint.generator, str(checkpoint.generator), digest, backbone, None)
     elif checkpoint.contract.generator is not None:
         generator = load_generator(SAME_MODEL, checkpoint, backbone, tokenizer)
-    return AuxiliaryModels(projection, generator)
+    selector = None
+    if checkpoint.selection is not None:
+        selector = read_selector(checkpoint.selection).to(backbone.device)
+    return AuxiliaryModels(projection, generator, selector)
 
 
 def load_generator(

@@ -15,6 +15,7 @@ from embedder.refinement_steps import DOCUMENT_STEPS, QUERY_STEPS
 from embedder.templates import TEMPLATES
 
 CONTRACT_FILE = "gircse.json"
+ADAPTER_FILES = "adapter*.safetensors"  # a folder may hold other weights beside them
 ATTENTIONS = ("causal", "prefix")  # prefix: prompt positions see each other both ways, generated ones are causal
 # max_sim: a document has a vector for every step, of which the best counts for a query's last (DEBATER)
 SIMILARITIES = ("cosine", "max_sim")
@@ -63,6 +64,7 @@ class Contract:
     projection_files: Mapping[str, str] = field(default_factory=dict)  # by which instructions project vectors of texts
     generator: str | None = None  # writes what texts are embedded with; named as `base` is, or "same"
     generator_files: Mapping[str, str] = field(default_factory=dict)
+    selection_files: Mapping[str, str] = field(default_factory=dict)  # of what selects sentences under an instruction
     golden: tuple[Golden, ...] = field(default=())
 
     def __post_init__(self) -> None:
@@ -89,6 +91,13 @@ class Contract:
             raise ContractError(
                 f"Contract of {self.name!r}: a generator goes with neither a projection nor a plain pooling."
             )
+        apart = self.subtracted_instruction or self.projection_files or self.generator
+        template = TEMPLATES[self.template]
+        if self.selection_files and (apart or not self.plain_pooling or template.middle or template.has_context):
+            raise ContractError(
+                f"Contract of {self.name!r}: sentences are selected by vectors of the base, so a plain pooling is "
+                "needed, and neither a second use of the instruction nor a second copy of the text goes with it."
+            )
         if self.context_encoder and (self.plain_pooling or self.head == "none"):
             raise ContractError(
                 f"Contract of {self.name!r}: a contextual token is for decoders, without a plain pooling."
@@ -109,7 +118,7 @@ class Contract:
     @property
     def reads_instructions_apart(self) -> bool:
         """Whether a prompt's ids are not enough, and tell its instruction as a text of its own."""
-        return bool(self.subtracted_instruction or self.projection_files or self.generator)
+        return bool(self.subtracted_instruction or self.projection_files or self.generator or self.selection_files)
 
     @property
     def min_steps(self) -> int:
@@ -150,6 +159,8 @@ class Contract:
             canonical_form["projection"] = dict(self.projection_files)
         if self.generator:
             canonical_form["generator"] = dict(self.generator_files) or self.generator
+        if self.selection_files:
+            canonical_form["selection"] = dict(self.selection_files)
         return digest_of(canonical_form)[:32]
 
     def to_json(self) -> str:
@@ -158,7 +169,7 @@ class Contract:
             plain = {name: value for name, value in plain.items() if not name.startswith("context_")}
         if not self.has_max_sim:
             del plain["similarity"]
-        for name in ("subtracted_instruction", "projection_files", "generator", "generator_files"):
+        for name in ("subtracted_instruction", "projection_files", "generator", "generator_files", "selection_files"):
             if not plain[name]:
                 del plain[name]
         return json.dumps(plain, indent=2, ensure_ascii=False) + "\n"

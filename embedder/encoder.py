@@ -59,6 +59,7 @@ class Encoder:
             max_length=contract.max_length,
             instruction_apart=contract.reads_instructions_apart,
             instruction_in_prompt=auxiliary.projection is None,
+            marks_sentences=auxiliary.selector is not None,
         )
         expander = None
         if auxiliary.generator is not None:
@@ -72,6 +73,7 @@ class Encoder:
             padding_side=padding_side,
             projection=auxiliary.projection,
             expander=expander,
+            selector=auxiliary.selector,
         )
         # Thousands of words are read for every query, most of them again and again.
         self._shown_word_of = cache(partial(shown_word_of, tokenizer=tokenizer, fragments=fragments))

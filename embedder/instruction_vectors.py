@@ -32,6 +32,10 @@ class InstructionVectors:
         self._projection = projection
         self._known: LRUCache[tuple[Ids, int], Tensor] = LRUCache(_REMEMBERED)
 
+    def own(self, instruction: Ids, steps: int, read: Callable[[Ids, int], Tensor]) -> Tensor:
+        """Its z_1..z_K (K, D), L2-normalised, by `read` unless it is remembered."""
+        return self._known.get_or_compute((instruction, steps), partial(read, instruction, steps))
+
     def transform_for(
         self, instructions: Sequence[Ids], steps: int, read: Callable[[Ids, int], Tensor]
     ) -> VectorTransform:
@@ -45,7 +49,7 @@ class InstructionVectors:
                 rows_of.setdefault(ids, []).append(row)
         if not rows_of or not (self._share or self._projection):
             return identity
-        own = {ids: self._known.get_or_compute((ids, steps), partial(read, ids, steps)) for ids in rows_of}
+        own = {ids: self.own(ids, steps, read) for ids in rows_of}
 
         def transform(prefixes: Tensor) -> Tensor:
             prefixes = prefixes.clone()

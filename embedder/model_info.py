@@ -9,7 +9,7 @@ DEFAULT_MODEL = "gircse-small"
 SHIPPED_MODELS = {
     "bfd348f6b4e5072bb9e7a8ef3dff5a74": "gircse-mini",
     "4833e5b58290dd71dc78e363aad4449a": "gircse-base",
-    "83cb27b832e77f21b65012216adb6a90": "gircse-small",
+    "6243f5eba1579a4098d8e2988285e204": "gircse-small",
     "129e606cde86a552cc7bd13613d011fc": "gircse-270m",
 }
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import logging
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 
 from tokenizers import Tokenizer
 
 from embedder.errors import ContractError, ModelNotFoundError, TextError
+from embedder.sentences import spans_to_read
 from embedder.templates import Template
 
 logger = logging.getLogger(__name__)
@@ -30,6 +33,7 @@ def without_cut_warnings() -> Iterator[None]:
 
 CONTEXT_SLOT = -1  # stands for the contextual token among a prompt's ids; its embedding is no row of E
 INSTRUCTION_END = -2  # before it, where a contract wants it, stand the ids of the instruction as a text of its own
+SENTENCE_START = -3  # before the first id of each sentence of the text, where a contract selects among them
 # By the names that families give their end-of-text token; the first that a vocabulary has.
 _END_TOKENS = ("<eos>", "</s>", "<|endoftext|>", "<|end_of_text|>", "[SEP]")
 
@@ -38,7 +42,8 @@ _END_TOKENS = ("<eos>", "</s>", "<|endoftext|>", "<|end_of_text|>", "[SEP]")
 class PromptIds:
     """Token ids of one prompt; `length` is how many it would have without truncation.
 
-    apart: so many of the first ids, those of the instruction alone and `INSTRUCTION_END`, are not of the prompt itself.
+    apart: so many ids are not of the prompt itself: those of the instruction alone, `INSTRUCTION_END`,
+    `SENTENCE_START`.
     """
 
     ids: tuple[int, ...]
@@ -91,9 +96,11 @@ class PromptTokenizer:
         report_cuts: bool = True,
         instruction_apart: bool = False,
         instruction_in_prompt: bool = True,
+        marks_sentences: bool = False,
     ) -> None:
         """instruction_apart: before a prompt's ids stand those of its instruction alone, and `INSTRUCTION_END`.
-        instruction_in_prompt: False where they stand there and nowhere else."""
+        instruction_in_prompt: False where they stand there and nowhere else. marks_sentences: where they stand there,
+        `SENTENCE_START` is before each sentence."""
         tokenizer.no_truncation()
         tokenizer.no_padding()
         self._tokenizer = tokenizer
@@ -102,6 +109,7 @@ class PromptTokenizer:
         self._report_cuts = report_cuts  # training cuts on purpose
         self._instruction_apart = instruction_apart
         self._instruction_in_prompt = instruction_in_prompt
+        self._marks_sentences = marks_sentences
         # Tokens that instruction and template may take; half, unless training with short prompts needs more.
         self._max_instruction = max_length // 2 if max_instruction is None else max_instruction
         self.frame = frame_of(tokenizer, template)
@@ -131,7 +139,29 @@ class PromptTokenizer:
             return encoded
         (own,) = self._inner_ids([instruction], "")
         before = (*self.frame.around(own, max_length=self.max_length).ids, INSTRUCTION_END)
-        return [PromptIds((*before, *each.ids), each.length, apart=len(before)) for each in encoded]
+        marks = self._sentence_starts(texts, rendered) if self._marks_sentences else [()] * len(texts)
+        return [self._told(before, *each) for each in zip(encoded, marks, strict=True)]
+
+    def _told(self, before: tuple[int, ...], prompt: PromptIds, starts: Sequence[int]) -> PromptIds:
+        """starts: where sentences begin among the ids of instruction and text; what was cut has none."""
+        first, last = len(self.frame.begin), len(prompt.ids) - len(self.frame.end)
+        ids = list(prompt.ids)
+        kept = [first + each for each in starts if first + each < last]
+        for at in reversed(kept):
+            ids.insert(at, SENTENCE_START)
+        return PromptIds((*before, *ids), prompt.length, apart=len(before) + len(kept))
+
+    def _sentence_starts(self, texts: Sequence[str], instruction: str) -> list[list[int]]:
+        prefix = self._template.prefix(instruction)
+        encoded = self._tokenizer.encode_batch([prefix + text for text in texts], add_special_tokens=False)
+        found = []
+        for text, each in zip(texts, encoded, strict=True):
+            ends = [
+                end for _, end in each.offsets
+            ]  # ascending: a sentence begins with the first token beyond its start
+            starts = [bisect_right(ends, len(prefix) + start) for start, _ in spans_to_read(text)]
+            found.append(sorted({at for at in starts if at < len(ends)}))
+        return found
 
     def _inner_ids(self, texts: Sequence[str], instruction: str) -> list[Sequence[int]]:
         """Of instruction and text; none where a text has none."""
@@ -165,6 +195,13 @@ def split_instructions(prompts: Sequence[Sequence[int]]) -> tuple[list[tuple[int
     ends = [ids.index(INSTRUCTION_END) if INSTRUCTION_END in ids else -1 for ids in prompts]
     own = [tuple(ids[: max(end, 0)]) for ids, end in zip(prompts, ends, strict=True)]
     return own, [tuple(ids[end + 1 :]) for ids, end in zip(prompts, ends, strict=True)]
+
+
+def split_sentences(ids: Sequence[int]) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
+    """What stands before the first marked sentence, and the ids of each; the last one's with what closes the prompt."""
+    starts = [at for at, each in enumerate(ids) if each == SENTENCE_START]
+    bounds = [*starts, len(ids)]
+    return tuple(ids[: bounds[0]]), [tuple(ids[start + 1 : end]) for start, end in pairwise(bounds)]
 
 
 def check_text(text: str, name: str) -> None:

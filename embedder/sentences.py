@@ -47,6 +47,11 @@ def sentence_spans(text: str) -> list[tuple[int, int]]:
 
 def sentences_to_read(text: str) -> list[str]:
     """A text as it is read under an instruction: sentences of at least three words, sixteen of them at most."""
+    return [text[start:end] for start, end in spans_to_read(text)]
+
+
+def spans_to_read(text: str) -> list[tuple[int, int]]:
+    """Characters [start, end) of `sentences_to_read`."""
     spans: list[tuple[int, int]] = []
     begun: int | None = None
     for start, end in sentence_spans(text):
@@ -58,7 +63,7 @@ def sentences_to_read(text: str) -> list[str]:
         spans[-1:] = [(spans[-1][0] if spans else begun, len(text.rstrip()))]
     each = -(-len(spans) // MAX_SENTENCES) or 1
     groups = [spans[at : at + each] for at in range(0, len(spans), each)]
-    return [text[group[0][0] : group[-1][1]] for group in groups]
+    return [(group[0][0], group[-1][1]) for group in groups]
 
 
 def _is_sentence_end(text: str, gap: re.Match[str]) -> bool:

@@ -17,6 +17,7 @@ from embedder.errors import ContractError, EmbedderError
 from embedder.evaluation.systems import SYSTEMS, System
 from embedder.gguf_source import copy_notices, hash_weights
 from embedder.hyper_projection import PROJECTION_FILE, read_projection
+from embedder.sentence_selection import SELECTION_FILE
 
 _GENERATOR_HELP = (
     "two-stage generation: the system embeds texts with what this language model writes of them (a folder, a package, "
@@ -36,12 +37,12 @@ def publish_system(system: System, model: str, folder: Path, *, generator: str |
     if contract.dimension > most:
         raise ContractError(f"The first {contract.dimension} dimensions are wanted, but vectors have {most}.")
     if generator == SAME_MODEL:
-        contract = replace(contract, generator=generator)
+        contract = replace(contract, generator=generator, selection_files={})
     elif generator is not None:
         located = locate_model(generator)
         checkpoint = replace(checkpoint, generator=located)
         named = _from_anywhere(generator, located, Path())
-        contract = replace(contract, generator=named, generator_files=hash_weights(located))
+        contract = replace(contract, generator=named, generator_files=hash_weights(located), selection_files={})
     return _publish(contract, checkpoint, model, folder)
 
 
@@ -50,7 +51,7 @@ def publish_projection(projection: Path, model: str, folder: Path) -> Path:
     model that it was trained with. Raises ContractError where that was another."""
     checkpoint = find_checkpoint(model)
     said, (_, trained_with) = checkpoint.contract, read_projection(projection)
-    if said.reads_instructions_apart:
+    if replace(said, selection_files={}).reads_instructions_apart:
         raise ContractError(f"{model} makes something of instructions already. Name the model under it.")
     if said.fingerprint != trained_with:
         raise ContractError(
@@ -59,7 +60,11 @@ def publish_projection(projection: Path, model: str, folder: Path) -> Path:
         )
     steps = said.default_document_steps
     contract = replace(
-        said, golden=(), projection_files=hash_files(projection, (PROJECTION_FILE,)), default_query_steps=steps
+        said,
+        golden=(),
+        projection_files=hash_files(projection, (PROJECTION_FILE,)),
+        selection_files={},
+        default_query_steps=steps,
     )
     if steps == 0:  # vectors of the base model, which knows no instruction: the projection alone does
         checkpoint = replace(checkpoint, adapter=None)
@@ -86,7 +91,11 @@ def _publish(
         whole.mkdir()
         copied = [] if checkpoint.adapter is None else sorted(checkpoint.adapter.iterdir())
         for path in copied:
-            if path.is_file() and path.name not in _NOT_COPIED:
+            if (
+                path.is_file()
+                and path.name not in _NOT_COPIED
+                and (contract.selection_files or path.name != SELECTION_FILE)
+            ):
                 shutil.copyfile(path, whole / path.name)
         if contract.projection_files:
             source = projection or checkpoint.projection

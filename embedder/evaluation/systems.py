@@ -55,6 +55,8 @@ class System:
             golden=(),
             dimension=contract.dimension if self.dimensions is None else self.dimensions,
             subtracted_instruction=self.subtracted_instruction or contract.subtracted_instruction,
+            # Of whole vectors alone, and beside no other use of the instruction.
+            selection_files={} if self.dimensions or self.subtracted_instruction else contract.selection_files,
         )
         if not (self.template or self.attention or self.pooling or self.temperature or self.similarity):
             return taken
@@ -62,6 +64,7 @@ class System:
         return replace(
             taken,
             plain_pooling=None,  # its vectors would be other ones than those of this system
+            selection_files={},
             default_query_steps=max(1, contract.default_query_steps),
             default_document_steps=max(1, contract.default_document_steps),
             template=self.template or contract.template,
@@ -195,7 +198,7 @@ def _encoder_of(
     if backbone.decoder is not None:
         sight = backbone.decoder.with_sight(both_ways=contract.attention == "prefix")
         body = replace(body, decoder=sight)
-    return Encoder(body, tokenizer, contract, auxiliary=auxiliary)
+    return Encoder(body, tokenizer, contract, auxiliary=auxiliary.of(contract))
 
 
 def open_trained(

@@ -21,7 +21,7 @@ from torch import Tensor
 from embedder.adapter import CONFIG_FILE, WEIGHTS_FILE
 from embedder.backbone import locate_model
 from embedder.checkpoint import write_contract
-from embedder.contract import Contract, hash_files, read_contract
+from embedder.contract import ADAPTER_FILES, Contract, hash_files, read_contract
 from embedder.errors import ContractError
 from embedder.gguf_source import copy_notices
 from embedder.training.data import DataError
@@ -47,7 +47,9 @@ def average_adapters(folders: Sequence[Path], out: Path, *, scale: float = 1.0) 
     out.mkdir(parents=True, exist_ok=True)
     save_file({name: _mean(name, [each[name] for each in weights], scale) for name in weights[0]}, out / WEIGHTS_FILE)
     shutil.copyfile(found[0] / CONFIG_FILE, out / CONFIG_FILE)
-    write_contract(out, dataclasses.replace(contracts[0], adapter_files=hash_files(out)))
+    write_contract(
+        out, dataclasses.replace(contracts[0], adapter_files=hash_files(out, (ADAPTER_FILES,)), selection_files={})
+    )
     copy_notices(locate_model(contracts[0].base), out)
     return out
 

@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 from embedder.adapter import WEIGHTS_FILE
 from embedder.backbone import locate_model
 from embedder.checkpoint import write_contract
-from embedder.contract import CONTRACT_FILE, Contract, hash_files
+from embedder.contract import ADAPTER_FILES, CONTRACT_FILE, Contract, hash_files
 from embedder.gguf_source import copy_notices
 from embedder.heads import SOFT_HEAD_FILE
 from embedder.pretrained import PreTrainedModel
@@ -64,7 +64,7 @@ def _save_adapter(model: PeftModel, contract: Contract, config: TrainConfig, fol
     if kept is not None:
         card.write_bytes(kept)
     _clean_adapter_config(folder, config.base)
-    return dataclasses.replace(contract, adapter_files=hash_files(folder))
+    return dataclasses.replace(contract, adapter_files=hash_files(folder, (ADAPTER_FILES,)))
 
 
 def _save_whole(model: PreTrainedModel, contract: Contract, folder: Path) -> Contract:

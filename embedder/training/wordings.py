@@ -14,13 +14,16 @@ _WRITTEN_SHARE = 0.75  # of the varied ones, where there are hand-written wordin
 
 @dataclass(frozen=True, slots=True)
 class Wordings:
-    """patterns hold `{word}`; words: aspect -> its names; pairs and aspects: task (-> aspect) -> wordings."""
+    """patterns hold `{word}`; words: aspect -> its names; pairs and aspects: task (-> aspect) -> wordings.
+    retrieval_patterns hold `{subject}`."""
 
     patterns: tuple[str, ...]
     words: Mapping[str, tuple[str, ...]]
     similarity: tuple[str, ...]
     pairs: Mapping[str, tuple[str, ...]]
     aspects: Mapping[str, Mapping[str, tuple[str, ...]]]
+    retrieval_patterns: tuple[str, ...]
+    subjects: tuple[str, ...]
 
     def of_aspect(self, rng: random.Random, task: str, aspect: str, instruction: str, *, share: float) -> str:
         """The instruction, or with probability `share` another way to say it."""

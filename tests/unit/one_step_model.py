@@ -22,5 +22,6 @@ def save_one_step_model(folder: Path) -> Path:
     contract = json.loads((shipped / CONTRACT_FILE).read_text(encoding="utf-8"))
     contract |= {"name": "one-step", "head": "none", "pooling": "prompt_mean", "default_query_steps": 1, "golden": []}
     contract["adapter_files"] = hash_files(folder)
+    contract.pop("selection_files", None)  # it reads texts whole
     (folder / CONTRACT_FILE).write_text(json.dumps(contract))
     return folder
