@@ -16,6 +16,7 @@ from embedder.errors import TextError
 from embedder.expansion import Expander
 from embedder.hyper_projection import InstructionProjection
 from embedder.instruction_vectors import InstructionVectors, VectorTransform, identity
+from embedder.lru import LRUCache
 from embedder.pooling import PROMPT_POOLINGS, pool_prefixes, step_distances
 from embedder.prefill_start import start_prefill
 from embedder.prompts import INSTRUCTION_END, Frame, split_instructions
@@ -25,6 +26,7 @@ from embedder.sentence_selection import SentenceSelector, select_sentences
 Ids = tuple[int, ...]  # of the tokens of a prompt
 
 _PLAIN_TEXTS, _PLAIN_TOKENS = 64, 8192  # of a batch that is read without an instruction beforehand
+_REMEMBERED = 4096  # of these texts, most of them sentences
 
 
 class BatchReader:
@@ -51,6 +53,7 @@ class BatchReader:
         self._instructions = InstructionVectors(contract, projection)
         self._expander = expander
         self._selector = selector
+        self._plain: LRUCache[Ids, Tensor] = LRUCache(_REMEMBERED)
 
     @torch.inference_mode()
     def read(
@@ -104,14 +107,21 @@ class BatchReader:
             return self._instructions.own(ids, 0, self._read_instruction)[-1]
 
         def read(texts: Sequence[Ids]) -> Tensor:
-            vectors = torch.empty((len(texts), self._contract.dimension), device=self._backbone.device)
-            lengths = [len(ids) for ids in texts]
-            for rows in plan_batches(lengths, batch_size=_PLAIN_TEXTS, max_tokens=_PLAIN_TOKENS):
-                states = self._refine([texts[row] for row in rows], 0, between_parts=between_parts)
-                vectors[rows] = self._pool(states, 0)[:, -1]
-            return vectors
+            return self._read_plainly(texts, between_parts)
 
         return select_sentences(selector, self._frame, prompts, own=own, read=read)
+
+    def _read_plainly(self, texts: Sequence[Ids], between_parts: Callable[[], None] | None) -> Tensor:
+        """Vectors (N, D) of the base model, which are remembered: a passage comes again under other instructions."""
+        known = {ids: vector for ids in dict.fromkeys(texts) if (vector := self._plain.get(ids)) is not None}
+        new = [ids for ids in dict.fromkeys(texts) if ids not in known]
+        for rows in plan_batches([len(ids) for ids in new], batch_size=_PLAIN_TEXTS, max_tokens=_PLAIN_TOKENS):
+            batch = [new[row] for row in rows]
+            vectors = self._pool(self._refine(batch, 0, between_parts=between_parts), 0)[:, -1]
+            read = dict(zip(batch, vectors, strict=True))
+            self._plain.keep(read)
+            known |= read
+        return torch.stack([known[ids] for ids in texts])
 
     def _check_positions(self, prompts: Sequence[Ids], steps: int) -> None:
         longest = max(len(ids) for ids in prompts)

@@ -1,9 +1,7 @@
-"""`python -m embedder.training.sentence_selection`: teaches a published model which sentences an instruction asks for.
+"""`python -m embedder.training.sentence_selection` teaches a model which sentences an instruction asks for.
 
-Over vectors of the base model alone, in some minutes of a processor: sentences of hand-written aspects beside the
-wordings of their instructions (InfoNCE, sentences of other domains as negatives), and instructions that ask for
-retrieval beside all others (logistic regression). Writes `selection.safetensors` beside the model's adapter, and its
-contract anew.
+Over vectors of the base alone: wordings beside sentences of hand-written aspects (InfoNCE), and instructions that ask
+for retrieval beside all others (logistic regression). Writes `selection.safetensors` and the contract anew.
 """
 
 from __future__ import annotations

@@ -23,6 +23,7 @@ from embedder.checkpoint import find_checkpoint, load_encoder, load_parts, model
 from embedder.contract import CONTRACT_FILE, read_contract
 from embedder.encoder import Encoder
 from embedder.errors import ContractError
+from embedder.lru import LRUCache
 from embedder.prompts import SENTENCE_START, PromptTokenizer, load_tokenizer, split_instructions, split_sentences
 from embedder.sentence_selection import SELECTION_FILE, SentenceSelector, read_selector, save_selector
 from embedder.sentences import sentences_to_read
@@ -157,6 +158,24 @@ def test_a_batch_of_several_instructions(encoder: Encoder) -> None:
     for row, (text, instruction) in zip(found, asked, strict=True):
         alone = encoder.encode_prefixes([text], instruction=instruction, steps=2)[0]
         np.testing.assert_allclose(row, alone, atol=1e-5)
+
+
+def test_sentences_are_read_plainly_once(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the instructions are that a passage comes under."""
+    reader, read = encoder._reader, []
+    monkeypatch.setattr(reader, "_plain", LRUCache(64))
+    refine = reader._refine
+    monkeypatch.setattr(
+        reader, "_refine", lambda ids, steps, **named: read.append((steps, len(ids))) or refine(ids, steps, **named)
+    )
+    texts = [f"{MIXED} The lake froze in {year}." for year in range(1900, 1910)]
+    first = encoder.encode_documents(texts, instruction=INSTRUMENT, steps=1)
+    assert (0, 12) in read  # two sentences that all have, and ten
+    read.clear()
+    encoder.encode_documents(texts, instruction="Which lake is it?", steps=1)
+    again = encoder.encode_documents(texts, instruction=INSTRUMENT, steps=1)
+    assert [steps for steps, _ in read if not steps] == [0]  # of the other instruction
+    np.testing.assert_array_equal(again, first)
 
 
 def test_first_dimensions_are_those_of_the_whole_vector(encoder: Encoder) -> None:
