@@ -21,7 +21,7 @@ from embedder.pooling import PROMPT_POOLINGS, pool_prefixes, step_distances
 from embedder.prefill_start import start_prefill
 from embedder.prompts import INSTRUCTION_END, Frame, split_instructions
 from embedder.refine import Reader, RefinedStates, StepObserver, refine_states
-from embedder.sentence_selection import SentenceSelector, select_sentences
+from embedder.sentence_selection import SelectedBatch, SentenceSelector, select_sentences
 
 Ids = tuple[int, ...]  # of the tokens of a prompt
 
@@ -84,12 +84,20 @@ class BatchReader:
         )
         return pooled(states)
 
+    @torch.inference_mode()
+    def sentences_read(self, prompt: Ids) -> list[bool]:
+        """Of the sentences that are marked in a prompt; empty where the model reads all texts whole."""
+        return [] if self._selector is None else self._select(self._selector, [prompt]).is_read[0]
+
     def _prepare(
         self, prompts: Sequence[Ids], steps: int, between_parts: Callable[[], None] | None
     ) -> tuple[Sequence[Ids], VectorTransform]:
         """The prompts as the model reads them, and what their instructions do to the vectors."""
         if self._selector is not None:
-            return self._select(self._selector, prompts, between_parts)
+            if not any(INSTRUCTION_END in ids for ids in prompts):
+                return prompts, identity
+            selected = self._select(self._selector, prompts, between_parts)
+            return selected.prompts, selected.transform
         if not self._contract.reads_instructions_apart:
             return prompts, identity
         instructions, texts = split_instructions(prompts)
@@ -98,11 +106,8 @@ class BatchReader:
         return texts, self._instructions.transform_for(instructions, steps, self._read_instruction)
 
     def _select(
-        self, selector: SentenceSelector, prompts: Sequence[Ids], between_parts: Callable[[], None] | None
-    ) -> tuple[Sequence[Ids], VectorTransform]:
-        if not any(INSTRUCTION_END in ids for ids in prompts):
-            return prompts, identity
-
+        self, selector: SentenceSelector, prompts: Sequence[Ids], between_parts: Callable[[], None] | None = None
+    ) -> SelectedBatch:
         def own(ids: Ids) -> Tensor:
             return self._instructions.own(ids, 0, self._read_instruction)[-1]
 

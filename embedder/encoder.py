@@ -264,7 +264,17 @@ class Encoder:
         self, text: str, instruction: str, prefixes: np.ndarray, observed: TopTokens, *, row: int = 0
     ) -> Refinement:
         """What a person can read of a row: of all steps that were observed, as many as there are `prefixes` (K, D)."""
-        return Refinement.of_prefixes(text, instruction, prefixes, self.words_of(observed, row))
+        words = self.words_of(observed, row)
+        return Refinement.of_prefixes(text, instruction, prefixes, words, read_text=self.read_text(text, instruction))
+
+    def read_text(self, text: str, instruction: str) -> str:
+        """What of a text is read under an instruction; empty where it is read whole."""
+        (prompt,) = self._prompts.encode([text], instruction)
+        is_read = self._reader.sentences_read(prompt.ids)
+        if all(is_read):
+            return ""
+        spans = self._prompts.marked_sentences(text, instruction)[: len(is_read)]  # the prompt has no room for more
+        return " ".join(text[start:end] for (start, end), is_kept in zip(spans, is_read, strict=True) if is_kept)
 
     def watch_soft_tokens(
         self,

@@ -152,16 +152,27 @@ class PromptTokenizer:
         return PromptIds((*before, *ids), prompt.length, apart=len(before) + len(kept))
 
     def _sentence_starts(self, texts: Sequence[str], instruction: str) -> list[list[int]]:
+        return [list(each) for each in self._marked(texts, instruction)]
+
+    def marked_sentences(self, text: str, instruction: str) -> list[tuple[int, int]]:
+        """Characters [start, end) of each marked sentence, also of those that a prompt has no room for."""
+        (found,) = self._marked([text], instruction)
+        return list(found.values())
+
+    def _marked(self, texts: Sequence[str], instruction: str) -> Iterator[dict[int, tuple[int, int]]]:
+        """By where it begins among the ids of instruction and text, the characters of each sentence; one without an id
+        of its own belongs to the next, or the last."""
         prefix = self._template.prefix(instruction)
         encoded = self._tokenizer.encode_batch([prefix + text for text in texts], add_special_tokens=False)
-        found = []
         for text, each in zip(texts, encoded, strict=True):
-            ends = [
-                end for _, end in each.offsets
-            ]  # ascending: a sentence begins with the first token beyond its start
-            starts = [bisect_right(ends, len(prefix) + start) for start, _ in spans_to_read(text)]
-            found.append(sorted({at for at in starts if at < len(ends)}))
-        return found
+            ends = [end for _, end in each.offsets]  # ascending: a sentence begins with the first token that ends in it
+            found: dict[int, tuple[int, int]] = {}
+            for start, end in spans_to_read(text):
+                at = bisect_right(ends, len(prefix) + start)
+                at = at if at < len(ends) else max(found, default=len(ends))
+                if at < len(ends):
+                    found[at] = (found[at][0] if at in found else start, end)
+            yield found
 
     def _inner_ids(self, texts: Sequence[str], instruction: str) -> list[Sequence[int]]:
         """Of instruction and text; none where a text has none."""

@@ -16,7 +16,7 @@ class Refinement:
     """How a text was embedded: the vector, and what each soft token held. Baselines have a vector, but no steps.
 
     vector: (D,), L2-normalised; prefix_vectors: (K, D), row k-1 is the embedding after k steps, and none where the
-    model is in another process.
+    model is in another process. read_text: what of the text was read, where the instruction left sentences out.
     """
 
     text: str
@@ -24,13 +24,22 @@ class Refinement:
     vector: np.ndarray
     steps: tuple[RefinementStep, ...] = ()
     prefix_vectors: np.ndarray = field(default_factory=lambda: np.empty((0, 0), dtype=np.float32), repr=False)
+    read_text: str = ""
 
     @classmethod
-    def of_prefixes(cls, text: str, instruction: str, prefixes: np.ndarray, steps: Sequence[RefinementStep]) -> Self:
+    def of_prefixes(
+        cls,
+        text: str,
+        instruction: str,
+        prefixes: np.ndarray,
+        steps: Sequence[RefinementStep],
+        *,
+        read_text: str = "",
+    ) -> Self:
         """prefixes: (K, D) float32; as many of the steps are taken as there are."""
         remaining = _remaining(prefixes).tolist()
         known = tuple(replace(step, remaining=left) for step, left in zip(steps, remaining, strict=False))
-        return cls(text, instruction, prefixes[-1], known, prefixes)
+        return cls(text, instruction, prefixes[-1], known, prefixes, read_text)
 
     @property
     def step_count(self) -> int:

@@ -100,6 +100,15 @@ class _Prompt:
         return (*self.head, *chain.from_iterable(kept), *self.end)
 
 
+@dataclass(frozen=True, slots=True)
+class SelectedBatch:
+    """Prompts as the model reads them, what becomes of their vectors, and which of their marked sentences are read."""
+
+    prompts: list[Ids]
+    transform: VectorTransform
+    is_read: list[list[bool]]
+
+
 def select_sentences(
     selector: SentenceSelector,
     frame: Frame,
@@ -107,10 +116,8 @@ def select_sentences(
     *,
     own: Callable[[Ids], Tensor],
     read: Callable[[Sequence[Ids]], Tensor],
-) -> tuple[list[Ids], VectorTransform]:
-    """The prompts of a batch as the model reads them, and what becomes of their vectors.
-
-    own: the plain vector (D,) of an instruction by its ids; read: those of texts by their prompts, (N, D); all
+) -> SelectedBatch:
+    """own: the plain vector (D,) of an instruction by its ids; read: those of texts by their prompts, (N, D); all
     L2-normalised.
     """
     rows = [_Prompt.parse(*each, frame) for each in zip(*split_instructions(prompts), strict=True)]
@@ -119,16 +126,15 @@ def select_sentences(
     plain = [_read_plainly(row, frame, is_whole=row.instruction in retrieving) for row in rows]
     counts = [len(each) for each in plain]
     vectors = read([*chain.from_iterable(plain)]).split(counts) if any(counts) else [None] * len(rows)
-    readings: list[Ids] = []
+    is_read = [[True] * len(row.sentences) for row in rows]
     mixed: dict[int, Tensor] = {}
     for at, (row, found) in enumerate(zip(rows, vectors, strict=True)):
-        is_read = [True] * len(row.sentences)
         if row.instruction in retrieving:
             mixed[at] = found[0]
         elif found is not None and len(found):
-            is_read = selector.is_read(found, own_of[row.instruction])
-        readings.append(row.reading(is_read))
-    return readings, _mixing(mixed, selector.plain_share) if mixed else identity
+            is_read[at] = selector.is_read(found, own_of[row.instruction])
+    readings = [row.reading(flags) for row, flags in zip(rows, is_read, strict=True)]
+    return SelectedBatch(readings, _mixing(mixed, selector.plain_share) if mixed else identity, is_read)
 
 
 def _read_plainly(row: _Prompt, frame: Frame, *, is_whole: bool) -> list[Ids]:

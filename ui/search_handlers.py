@@ -265,5 +265,6 @@ def _view(
             chosen,
             is_complete=total_steps is None,
             is_ranking=result.is_ranked_by_refinement,
+            read_text=result.read_text,
         ),
     )

@@ -188,6 +188,9 @@ class RefinementAnswer(Answer):
     instruction: str
     steps: int = Field(validation_alias="step_count")
     refinement: list[RefinementStepAnswer] = Field(validation_alias="steps")
+    read_text: str = Field(
+        default="", description="What of the text was read, where the instruction left sentences out."
+    )
     vector: Annotated[list[float], BeforeValidator(_numbers_of)]
 
 
@@ -292,6 +295,7 @@ class SearchAnswer(Answer):
     match: Match | None = Field(description="Of the hit that answers best; where it is weak, nothing here may answer.")
     exclusions: list[ExclusionAnswer] = Field(description="What the hits should not be about, and what became of it.")
     searched: str = Field(description="What was searched for: the query, without what it negates.")
+    read_text: str = Field(description="What of that was read, where the instruction left sentences out.")
 
 
 class GroupTokenAnswer(Answer):

@@ -64,6 +64,7 @@ def print_search(result: SearchResult) -> None:
         stdout.print(Text(f"{printable(note)}\n", style="yellow"))
     for hit in result.hits:
         stdout.print(_hit(hit, names_collection=result.collection == ALL_COLLECTIONS))
+    print_read_text(result.read_text)
     stdout.print(refinement_table(result.refinement))
     spent = "  ".join(f"{stage} {ms:.0f} ms" for stage, ms in result.timings_ms.items())
     stdout.print(Text(spent, style="dim"))
@@ -73,11 +74,18 @@ def print_refinement(embedding: Refinement) -> None:
     stdout.print(
         Text(f"instruction: {printable(embedding.instruction) or '(none)'}   steps: {embedding.step_count}", "dim")
     )
+    print_read_text(embedding.read_text)
     stdout.print(refinement_table(embedding.steps))
     converged = converged_step(embedding.steps)
     if converged is not None:
         left = f"from there on within {CONVERGENCE_TOLERANCE:g} (1 - cosine) of the final vector"
         stdout.print(Text(f"converged at step {converged} of {embedding.step_count}: {left}", "dim"))
+
+
+def print_read_text(read_text: str) -> None:
+    """Nothing where the whole text was read."""
+    if read_text:
+        stdout.print(Text(f"the instruction asks only for this part of the query: {printable(read_text)}", "dim"))
 
 
 def refinement_table(steps: Sequence[RefinementStep]) -> RenderableType:

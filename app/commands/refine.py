@@ -108,4 +108,4 @@ def _ask(
         RefinementStep(each["step"], tuple(RefinementToken(**token) for token in each["tokens"]), each["remaining"])
         for each in found["refinement"]
     )
-    return Refinement(text, found["instruction"], np.array(found["vector"]), made)
+    return Refinement(text, found["instruction"], np.array(found["vector"]), made, read_text=found["read_text"])

@@ -141,6 +141,7 @@ class SearchService:
             unread=unread,
             exclusions=told_exclusions(negated, kept, summary),
             searched=request.query,
+            read_text=query.read_text,
             vector=found.vector,
             document_instruction=collection.document_instruction,
             has_plain_vectors=collection.has_plain_vectors,

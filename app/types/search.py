@@ -183,6 +183,7 @@ class SearchResult:
     match: Match | None = None  # of the hit that answers best
     exclusions: tuple[Exclusion, ...] = ()
     searched: str = ""  # the query without what it negates, which is what was searched for
+    read_text: str = ""  # what of that was read, where the instruction left sentences out
     # What `explain` goes on with; no interface shows them.
     vector: Sequence[float] = field(default=(), repr=False)
     document_instruction: str = field(default="", repr=False)

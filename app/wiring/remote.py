@@ -128,7 +128,8 @@ class RemoteEmbedder:
         }
         found = self._post("/api/v1/refine", body, patience_s=_QUERY_PATIENCE_S).json()
         refinement = tuple(_step_of(step) for step in found["refinement"])
-        return Refinement(text, found["instruction"], np.array(found["vector"], dtype=np.float32), refinement)
+        vector = np.array(found["vector"], dtype=np.float32)
+        return Refinement(text, found["instruction"], vector, refinement, read_text=found.get("read_text", ""))
 
     def embed_documents(self, texts: Sequence[str], *, instruction: str, steps: int) -> list[list[float]]:
         return self._embed(texts, {"instruction": instruction, "steps": steps})

@@ -215,6 +215,9 @@ class RefinedAnswer(BaseModel):
     instruction: str
     steps: int = Field(validation_alias="step_count")
     refinement: list[StepAnswer] = Field(validation_alias="steps")
+    read_text: str = Field(
+        default="", description="What of the text was read, where the instruction left sentences out."
+    )
     vector: Annotated[list[float], BeforeValidator(np.ndarray.tolist)]
 
 

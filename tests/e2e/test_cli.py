@@ -89,7 +89,7 @@ def test_folder_is_ingested_searched_edited_and_deleted(run: Run, notes: Path) -
     found = run("search", "cat on a sofa", "--steps", "3", "--json")
     assert list(json.loads(found.stdout)) == [
         *("query", "instruction", "steps", "collection", "hits", "refinement", "timings_ms", "mode", "values", "notes"),
-        *("match", "exclusions", "searched"),
+        *("match", "exclusions", "searched", "read_text"),
     ]
     assert hits_of(found)["cat.txt"]["chunk"]["text"] == "The cat sleeps on the sofa. It dreams of mice."
 

@@ -235,6 +235,27 @@ def test_typed_words_bring_proposals_and_one_of_them_fills_the_values(
     expect(page.locator('.proposals [aria-pressed="true"]')).to_have_count(1)
 
 
+def test_what_an_instruction_does_not_ask_for_is_left_out_and_said(
+    open_page: Open, page_application: PageApplication
+) -> None:
+    part = "My sister practises the cello every evening."
+    query, instruction = f"The night train to Vienna was late again. {part}", "Which musical instrument is played?"
+    opened = open_page(address(query, i=instruction))
+    page = complete(opened)
+    answer = ask(page_application, query=query, instruction=instruction)
+    assert answer["read_text"] == part
+    assert shown(page) == answered(answer)
+    expect(page.locator(".reading > .read-text")).to_have_text(
+        f"The instruction asks only for this part of the query: “{part}”"
+    )
+    assert opened.overflows() == []
+
+    opened = open_page(address(query, i="-"))
+    complete(opened)
+    expect(opened.page.locator(".reading")).to_be_visible()
+    expect(opened.page.locator(".read-text")).to_have_count(0)
+
+
 def test_a_skeleton_stands_there_from_enter_to_the_first_answer(open_page: Open) -> None:
     opened = open_page(f"/?c={LETTERS}")
     page, held = opened.page, list[Route]()

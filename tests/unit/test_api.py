@@ -82,6 +82,7 @@ def test_refine_answers_vector_and_tokens(client: TestClient, toy_services: Any)
     body = client.post("/api/v1/refine", json={"text": "cat", "steps": 3, "token_bias": {"dog": 2}}).json()
     expected = toy_services.services.search.refine("cat", steps=3, token_bias={"dog": 2})
     assert (body["instruction"], body["steps"], body["vector"]) == ("", 3, expected.vector.tolist())
+    assert body["read_text"] == ""
     assert body["refinement"] == json.loads(json.dumps([dataclasses.asdict(step) for step in expected.steps]))
 
 

@@ -219,6 +219,11 @@ def test_readings_show_both_and_say_when_there_is_none() -> None:
     seen = Seen(str(render_reading(look, answer("a"))))
     assert "island" in seen.text
     assert seen.of_class("token")
+    part = SearchResult("query", "", 2, "library", (), REFINEMENT, {}, read_text="a <part>")
+    told = Seen(str(render_reading(look, Answer(part))))
+    assert told.of_class("read-text")
+    assert "“a <part>”" in told.text
+    assert not seen.of_class("read-text")
     bare = SearchResult("q", "", 0, "library", (), (), {})
     assert "the model did not read it" in Seen(str(render_reading(look, Answer(bare)))).text
     assert render_reading(look, None) == ""

@@ -6,12 +6,15 @@ import json
 import uuid
 from typing import Any
 
+import numpy as np
 import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
 from app.cli import app
 from app.commands import console
+from app.types.search import SearchResult
+from embedder.refinement import Refinement
 
 IDS = [str(uuid.UUID(int=number * 10**30)) for number in range(1, 4)]
 COLUMNS = ("id", "collection", "state", "title", "error")
@@ -45,6 +48,15 @@ def test_control_characters_of_documents_are_not_printed(capsys: pytest.CaptureF
     out = capsys.readouterr().out
     assert "\x1b" not in out
     assert "[bold]x[/bold]" in out
+
+
+def test_what_an_instruction_left_of_a_query_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    for read_text in ("the \x1bcello", ""):
+        console.print_refinement(Refinement("a train, the cello", "Which one?", np.ones(2), read_text=read_text))
+        console.print_search(SearchResult("a", "Which one?", 0, "b", (), (), {}, read_text=read_text))
+        out = capsys.readouterr().out
+        assert out.count("the instruction asks only for this part of the query: the ") == (2 if read_text else 0)
+        assert "\x1b" not in out
 
 
 def test_lists_are_json_lines_for_programs(toy_services: Any, monkeypatch: pytest.MonkeyPatch) -> None:

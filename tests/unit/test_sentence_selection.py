@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_models import contract, tiny_tokenizer
 from torch.nn.functional import normalize
@@ -62,6 +62,7 @@ def tokenizers(request: pytest.FixtureRequest) -> tuple[PromptTokenizer, PromptT
     return marked(own), PromptTokenizer(own, TEMPLATES["official+special"], max_length=64)
 
 
+@settings(deadline=None)
 @given(text=st.lists(st.sampled_from([TRAIN, CELLO, "Why?", "Dr. Wu agreed.\n\nResults", "末了。", "…"]), min_size=1))
 def test_marks_change_nothing_else_about_a_prompt(tokenizers, text: list[str]) -> None:
     (with_marks,), (without,) = (each.encode([" ".join(text)], INSTRUMENT) for each in tokenizers)
@@ -123,10 +124,25 @@ def test_a_text_is_read_as_its_sentence_that_is_asked_for(encoder: Encoder, whol
     expected = whole.refine(CELLO, instruction=INSTRUMENT, steps=3)
     np.testing.assert_allclose(refined.vector, expected.vector, atol=1e-5)
     assert [step.tokens[0].token for step in refined.steps] == [step.tokens[0].token for step in expected.steps]
+    assert (refined.text, refined.read_text, expected.read_text) == (MIXED, CELLO, "")
     for options in ({"instruction": ""}, {"instruction": "", "steps": 0}):
         np.testing.assert_allclose(
             encoder.encode_queries([MIXED], **options), whole.encode_queries([MIXED], **options), atol=1e-6
         )
+
+
+def test_what_was_read_is_told_of_long_texts_and_of_sentences_without_a_token(
+    encoder: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(encoder.auxiliary.selector, "most_alike", torch.tensor(2.0))
+    long = f"{MIXED} " + " ".join(
+        f"The lake froze in {at} days, and the mill by the old bridge stood still for weeks of it." for at in range(14)
+    )
+    assert encoder.read_text(long, INSTRUMENT) == CELLO
+    bare = "\N{ZERO WIDTH SPACE} " * 3
+    assert encoder.read_text(f"{TRAIN}\n\n{bare}\n\n{CELLO}", INSTRUMENT).endswith(CELLO)
+    for text, instruction in ((MIXED, ""), (MIXED, ANSWERS), (CELLO, INSTRUMENT)):
+        assert encoder.read_text(text, instruction) == ""
 
 
 def test_texts_of_one_sentence_and_of_related_ones_are_read_whole(encoder: Encoder, whole: Encoder) -> None:

@@ -21,7 +21,7 @@ from ui.render.markdown_signs import is_markdown
 from ui.render.moves import render_moves
 from ui.render.snippets import mark_bounds, render_marked
 from ui.render.text import join, name_of, render_error, render_note, shorten
-from ui.render.tokens import render_refinement
+from ui.render.tokens import render_read_text, render_refinement
 
 SNIPPET_CHARS = 190
 CONTEXT_CHARS = 24
@@ -307,7 +307,8 @@ def render_reading(look: Look, outcome: Outcome) -> str:
         return ""
     result, steps = outcome.result, outcome.result.refinement
     reading = (
-        render_refinement(
+        render_read_text(result.read_text)
+        + render_refinement(
             group_refinement(steps),
             steps,
             look.chosen,

@@ -27,8 +27,10 @@ def render_reading(
     *,
     is_complete: bool = True,
     is_ranking: bool = True,
+    read_text: str = "",
 ) -> str:
-    """The heaviest words in one line, and all of the refinement behind a click."""
+    """The heaviest words in one line, and all of the refinement behind a click. read_text: what of the query was read,
+    where that is not all."""
     if not groups:
         return ""
     words = join(
@@ -40,13 +42,22 @@ def render_reading(
     return html(
         '<section class="reading{}" aria-label="[[Words of the refinement]]"><p>[[The model thought '
         'of]]</p><ul class="tokens">{}</ul><button type="button" data-toggle="refinement" '
-        'aria-expanded="false" aria-controls="refinement">[[Details]]</button><div '
+        'aria-expanded="false" aria-controls="refinement">[[Details]]</button>{}<div '
         'id="refinement">{}</div></section>'
     ).format(
         "" if is_complete else " is-unfinished",
         words or html("<li>[[nothing that has a meaning of its own]]</li>"),
+        render_read_text(read_text),
         render_refinement(groups, steps, chosen, is_complete=is_complete, is_ranking=is_ranking),
     )
+
+
+def render_read_text(read_text: str) -> Markup:
+    """That an instruction left sentences out, and which ones it did not."""
+    if not read_text:
+        return Markup()
+    said = _("The instruction asks only for this part of the query: “{text}”")
+    return Markup('<p class="hint read-text" dir="auto">{}</p>').format(said.format(text=shorten(read_text, 300)))
 
 
 def heaviest_words(groups: Sequence[RefinementGroup]) -> list[str]:
