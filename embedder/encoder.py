@@ -269,7 +269,9 @@ class Encoder:
 
     def read_text(self, text: str, instruction: str) -> str:
         """What of a text is read under an instruction; empty where it is read whole."""
-        (prompt,) = self._prompts.encode([text], instruction)
+        if self.auxiliary.selector is None or not instruction:
+            return ""
+        (prompt,) = self._prompts.encode([text], instruction, tells_cuts=False)
         is_read = self._reader.sentences_read(prompt.ids)
         if all(is_read):
             return ""

@@ -363,8 +363,7 @@ class SearchService:
         """What each leg of a hybrid search finds, before they are fused."""
         request = exclude_negated(request).request
         collection = self._place(request).collection
-        _, vectors = self._embed(request, collection)
-        return find_legs(self._index, collection.active_index, request, vectors).legs
+        return find_legs(self._index, collection.active_index, request, self._embed(request, collection)[1]).legs
 
 
 def _read(found: Refinement) -> Future[Refinement]:

@@ -132,13 +132,14 @@ def test_a_text_is_read_as_its_sentence_that_is_asked_for(encoder: Encoder, whol
 
 
 def test_what_was_read_is_told_of_long_texts_and_of_sentences_without_a_token(
-    encoder: Encoder, monkeypatch: pytest.MonkeyPatch
+    encoder: Encoder, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(encoder.auxiliary.selector, "most_alike", torch.tensor(2.0))
     long = f"{MIXED} " + " ".join(
         f"The lake froze in {at} days, and the mill by the old bridge stood still for weeks of it." for at in range(14)
     )
-    assert encoder.read_text(long, INSTRUMENT) == CELLO
+    assert encoder.refine(long, instruction=INSTRUMENT, steps=1).read_text == CELLO
+    assert caplog.text.count("1 of 1 texts were cut") == 1
     bare = "\N{ZERO WIDTH SPACE} " * 3
     assert encoder.read_text(f"{TRAIN}\n\n{bare}\n\n{CELLO}", INSTRUMENT).endswith(CELLO)
     for text, instruction in ((MIXED, ""), (MIXED, ANSWERS), (CELLO, INSTRUMENT)):
