@@ -119,7 +119,8 @@ class PromptTokenizer:
         return self._tokenizer
 
     def encode(self, texts: Sequence[str], instruction: str, *, tells_cuts: bool = True) -> list[PromptIds]:
-        """tells_cuts: log how many texts were cut. Raises TextError for an unusable text (with its index) or an instruction that leaves too little room."""
+        """tells_cuts: log how many texts were cut. Raises TextError for an unusable text (with its index) or an
+        instruction that leaves too little room."""
         for index, text in enumerate(texts):
             check_text(text, f"Text {index}")
         self.check_instruction(instruction)
@@ -130,11 +131,8 @@ class PromptTokenizer:
                 raise TextError(
                     f"Text {index} ({texts[index][:40]!r}) has no token that the model knows. Leave it out."
                 )
-        if (
-            self._report_cuts
-            and tells_cuts
-            and (cut := [each.length for each in encoded if each.length > self.max_length])
-        ):
+        cut = [each.length for each in encoded if each.length > self.max_length]
+        if self._report_cuts and tells_cuts and cut:
             logger.warning(
                 "%d of %d texts were cut to %d tokens (the longest has %d); split them to embed all of them.",
                 len(cut), len(texts), self.max_length, max(cut),

@@ -197,6 +197,7 @@ def test_result_has_the_shape_that_programs_rely_on(filled_application: Any) -> 
         "match",
         "exclusions",
         "searched",
+        "read_text",
     ]
     assert list(result["hits"][0]) == [
         "rank",
