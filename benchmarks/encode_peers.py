@@ -46,7 +46,8 @@ class Model:
 
 def ours(model: Model, texts: Sequence[str], steps: int) -> Encode:
     """steps 0: one pass over the prompt, whose states are averaged."""
-    contract = model.contract if steps else replace(model.contract, pooling="prompt_mean")
+    whole = replace(model.contract, selection_files={})  # without an instruction no sentence is left out
+    contract = whole if steps else replace(whole, pooling="prompt_mean")
     encoder = Encoder(model.backbone, model.tokenizer, contract)
     return lambda: encoder.encode_queries(texts, instruction="", steps=max(steps, 1), batch_size=len(texts))
 

@@ -22,8 +22,8 @@ class Wordings:
     similarity: tuple[str, ...]
     pairs: Mapping[str, tuple[str, ...]]
     aspects: Mapping[str, Mapping[str, tuple[str, ...]]]
-    retrieval_patterns: tuple[str, ...]
-    subjects: tuple[str, ...]
+    retrieval_patterns: tuple[str, ...] = ()
+    subjects: tuple[str, ...] = ()
 
     def of_aspect(self, rng: random.Random, task: str, aspect: str, instruction: str, *, share: float) -> str:
         """The instruction, or with probability `share` another way to say it."""
