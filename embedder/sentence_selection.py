@@ -62,7 +62,7 @@ class SentenceSelector(nn.Module):
             return [True] * count
         near = self.sentence(sentences) @ self.instruction(instruction.float())
         kept: list[bool] = (near >= near.max() - self.margin).tolist()
-        return kept
+        return kept if any(kept) else [True] * count  # vectors that are not finite tell nothing
 
 
 class _Tower(nn.Module):

@@ -105,6 +105,7 @@ def test_of_unrelated_sentences_those_near_to_the_instruction_are_read() -> None
     selector.most_alike.fill_(0.2)  # they are alike by a third
     assert selector.is_read(sentences, instruction) == [True, True, True]
     assert selector.is_read(sentences[:1], instruction) == [True]
+    assert selector.is_read(sentences * float("nan"), instruction) == [True] * 3
 
 
 def test_retrieval_is_told_by_a_plane() -> None:
