@@ -55,6 +55,7 @@ def test_search_answers_what_the_command_line_prints(client: TestClient, toy_ser
         "match",
         "exclusions",
         "searched",
+        "read_text",
     ]
     hit = body["hits"][0]
     assert hit["chunk"]["text"][hit["why"]["start"] : hit["why"]["end"]] == "The cat sleeps on the sofa."
