@@ -27,18 +27,15 @@ class AuxiliaryModels:
 
     def check(self, contract: Contract) -> None:
         """Raises ContractError unless they are those that the contract names."""
-        if bool(contract.projection_files) != (self.projection is not None):
-            raise ContractError(f"Model {contract.name!r}: a projection goes with a contract that has its files.")
-        if bool(contract.selection_files) != (self.selector is not None):
-            raise ContractError(f"Model {contract.name!r}: a selector goes with a contract that has its files.")
-        sizes = {
-            "projection": contract.dimension if self.projection is None else self.projection.shape.dimension,
-            "selector": contract.dimension if self.selector is None else self.selector.dimension,
-        }
-        for part, size in sizes.items():
-            if size != contract.dimension:
+        for name, part, files in (
+            ("projection", self.projection, contract.projection_files),
+            ("selector", self.selector, contract.selection_files),
+        ):
+            if bool(files) != (part is not None):
+                raise ContractError(f"Model {contract.name!r}: a {name} goes with a contract that has its files.")
+            if part is not None and part.dimension != contract.dimension:
                 raise ContractError(
-                    f"Model {contract.name!r}: its {part} is of {size} dimensions, but vectors have "
+                    f"Model {contract.name!r}: its {name} is of {part.dimension} dimensions, but vectors have "
                     f"{contract.dimension}."
                 )
         if bool(contract.generator) != (self.generator is not None):

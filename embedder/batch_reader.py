@@ -4,13 +4,14 @@ contract makes of the instructions' own vectors."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
 from embedder.backbone import Backbone
-from embedder.batching import plan_batches
+from embedder.batching import BATCH_TOKENS, plan_batches
 from embedder.contract import Contract, resolve_defaults
 from embedder.errors import TextError
 from embedder.expansion import Expander
@@ -25,7 +26,7 @@ from embedder.sentence_selection import SelectedBatch, SentenceSelector, select_
 
 Ids = tuple[int, ...]  # of the tokens of a prompt
 
-_PLAIN_TEXTS, _PLAIN_TOKENS = 64, 8192  # of a batch that is read without an instruction beforehand
+_PLAIN_TEXTS = 64  # of a batch that is read without an instruction beforehand
 _REMEMBERED = 4096  # of these texts, most of them sentences
 
 
@@ -111,19 +112,19 @@ class BatchReader:
         def own(ids: Ids) -> Tensor:
             return self._instructions.own(ids, 0, self._read_instruction)[-1]
 
-        def read(texts: Sequence[Ids]) -> Tensor:
-            return self._read_plainly(texts, between_parts)
-
+        read = partial(self._read_plainly, between_parts=between_parts)
         return select_sentences(selector, self._frame, prompts, own=own, read=read)
 
     def _read_plainly(self, texts: Sequence[Ids], between_parts: Callable[[], None] | None) -> Tensor:
         """Vectors (N, D) of the base model, which are remembered: a passage comes again under other instructions."""
-        known = {ids: vector for ids in dict.fromkeys(texts) if (vector := self._plain.get(ids)) is not None}
-        new = [ids for ids in dict.fromkeys(texts) if ids not in known]
-        for rows in plan_batches([len(ids) for ids in new], batch_size=_PLAIN_TEXTS, max_tokens=_PLAIN_TOKENS):
+        different = dict.fromkeys(texts)
+        known = {ids: vector for ids in different if (vector := self._plain.get(ids)) is not None}
+        new = [ids for ids in different if ids not in known]
+        for rows in plan_batches([len(ids) for ids in new], batch_size=_PLAIN_TEXTS, max_tokens=BATCH_TOKENS):
             batch = [new[row] for row in rows]
             vectors = self._pool(self._refine(batch, 0, between_parts=between_parts), 0)[:, -1]
-            read = dict(zip(batch, vectors, strict=True))
+            # Copies: a row of the batch would keep all of it in memory as long as it is remembered.
+            read = {ids: vector.clone() for ids, vector in zip(batch, vectors, strict=True)}
             self._plain.keep(read)
             known |= read
         return torch.stack([known[ids] for ids in texts])

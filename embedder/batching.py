@@ -11,6 +11,7 @@ from torch import Tensor
 from embedder.prefill import Prompt
 
 PADDING_SIDES = ("left", "right")
+BATCH_TOKENS = 8192  # padded prompt tokens per batch; bounds memory whatever the lengths
 
 
 def plan_batches(lengths: Sequence[int], *, batch_size: int, max_tokens: int) -> Iterator[list[int]]:

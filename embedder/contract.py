@@ -91,9 +91,9 @@ class Contract:
             raise ContractError(
                 f"Contract of {self.name!r}: a generator goes with neither a projection nor a plain pooling."
             )
-        apart = self.subtracted_instruction or self.projection_files or self.generator
         template = TEMPLATES[self.template]
-        if self.selection_files and (apart or not self.plain_pooling or template.middle or template.has_context):
+        is_other = self.uses_instructions_again or template.middle or template.has_context
+        if self.selection_files and (is_other or not self.plain_pooling):
             raise ContractError(
                 f"Contract of {self.name!r}: sentences are selected by vectors of the base, so a plain pooling is "
                 "needed, and neither a second use of the instruction nor a second copy of the text goes with it."
@@ -116,9 +116,14 @@ class Contract:
         return self.similarity == "max_sim"
 
     @property
+    def uses_instructions_again(self) -> bool:
+        """Whether vectors, or what is embedded, are made of the instruction beside its place in the prompt."""
+        return bool(self.subtracted_instruction or self.projection_files or self.generator)
+
+    @property
     def reads_instructions_apart(self) -> bool:
         """Whether a prompt's ids are not enough, and tell its instruction as a text of its own."""
-        return bool(self.subtracted_instruction or self.projection_files or self.generator or self.selection_files)
+        return bool(self.uses_instructions_again or self.selection_files)
 
     @property
     def min_steps(self) -> int:

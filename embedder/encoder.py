@@ -14,7 +14,7 @@ from tqdm.auto import tqdm
 from embedder.auxiliary_models import NO_AUXILIARY_MODELS, AuxiliaryModels
 from embedder.backbone import Backbone
 from embedder.batch_reader import BatchReader
-from embedder.batching import plan_batches, repeat_rows
+from embedder.batching import BATCH_TOKENS, plan_batches, repeat_rows
 from embedder.contract import Contract, resolve_defaults
 from embedder.errors import ContractError, TextError
 from embedder.expansion import Expander
@@ -30,7 +30,6 @@ from embedder.tokens import TopTokens, bias_vector, shown_word_of, word_of
 Ids = tuple[int, ...]  # of the tokens of a prompt
 
 MAX_STEPS = 64
-BATCH_TOKENS = 8192  # padded prompt tokens per batch; bounds memory whatever the lengths
 
 
 class Encoder:

@@ -11,11 +11,12 @@ from typing import Protocol
 import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from embedder.errors import ContractError
+from embedder.module_files import save_module
 
 PROJECTION_FILE = "projection.safetensors"
 KINDS = ("low_rank", "film")
@@ -57,6 +58,10 @@ class InstructionProjection(nn.Module):
         self.shape = shape
         # Entries of about 1 in place of L2-normalised ones, for which layers are initialised.
         self._scale = shape.dimension**0.5
+
+    @property
+    def dimension(self) -> int:
+        return self.shape.dimension
 
     def forward(self, vectors: Tensor, instruction: Tensor) -> Tensor:
         """vectors (n, D) and the instruction's own (D,), L2-normalised; to (n, D), L2-normalised."""
@@ -113,9 +118,7 @@ def save_projection(projection: InstructionProjection, folder: Path, *, fingerpr
     said = {"format": _FORMAT, "kind": shape.kind, "width": str(shape.width), "model": fingerprint}
     said["dimension"] = str(shape.dimension)
     folder.mkdir(parents=True, exist_ok=True)
-    temporary = folder / f"{PROJECTION_FILE}.tmp"
-    save_file({name: tensor.contiguous() for name, tensor in projection.state_dict().items()}, temporary, said)
-    return temporary.replace(folder / PROJECTION_FILE)
+    return save_module(projection, folder / PROJECTION_FILE, said=said)
 
 
 def load_projection(folder: Path, encoder: PlainEncoder) -> InstructionProjection:
@@ -127,10 +130,8 @@ def load_projection(folder: Path, encoder: PlainEncoder) -> InstructionProjectio
             f"{path} projects vectors of a model with fingerprint {model}, but {encoder.name} has "
             f"{encoder.fingerprint}. Name the model that it was trained with."
         )
-    if projection.shape.dimension != encoder.dimension:
-        raise ContractError(
-            f"{path} projects {projection.shape.dimension} dimensions, but vectors have {encoder.dimension}."
-        )
+    if projection.dimension != encoder.dimension:
+        raise ContractError(f"{path} projects {projection.dimension} dimensions, but vectors have {encoder.dimension}.")
     return projection
 
 

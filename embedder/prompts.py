@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 
-from tokenizers import Tokenizer
+from tokenizers import Encoding, Tokenizer
 
 from embedder.errors import ContractError, ModelNotFoundError, TextError
 from embedder.sentences import spans_to_read
@@ -125,7 +125,9 @@ class PromptTokenizer:
             check_text(text, f"Text {index}")
         self.check_instruction(instruction)
         rendered = instruction if self._instruction_in_prompt else ""
-        encoded = [self.frame.around(ids, max_length=self.max_length) for ids in self._inner_ids(texts, rendered)]
+        marked = self._tokenised(texts, rendered) if instruction and self._marks_sentences else None
+        inner = self._inner_ids(texts, rendered) if marked is None else [each.ids for each in marked]
+        encoded = [self.frame.around(ids, max_length=self.max_length) for ids in inner]
         for index, each in enumerate(encoded):
             if not each.ids:
                 raise TextError(
@@ -141,10 +143,12 @@ class PromptTokenizer:
             return encoded
         (own,) = self._inner_ids([instruction], "")
         before = (*self.frame.around(own, max_length=self.max_length).ids, INSTRUCTION_END)
-        marks = self._sentence_starts(texts, rendered) if self._marks_sentences else [()] * len(texts)
-        return [self._told(before, *each) for each in zip(encoded, marks, strict=True)]
+        if marked is None:
+            return [PromptIds((*before, *each.ids), each.length, apart=len(before)) for each in encoded]
+        found = (self._sentences(*each, rendered) for each in zip(texts, marked, strict=True))
+        return [self._with_marks(before, *each) for each in zip(encoded, found, strict=True)]
 
-    def _told(self, before: tuple[int, ...], prompt: PromptIds, starts: Sequence[int]) -> PromptIds:
+    def _with_marks(self, before: tuple[int, ...], prompt: PromptIds, starts: Iterable[int]) -> PromptIds:
         """starts: where sentences begin among the ids of instruction and text; what was cut has none."""
         first, last = len(self.frame.begin), len(prompt.ids) - len(self.frame.end)
         ids = list(prompt.ids)
@@ -153,34 +157,33 @@ class PromptTokenizer:
             ids.insert(at, SENTENCE_START)
         return PromptIds((*before, *ids), prompt.length, apart=len(before) + len(kept))
 
-    def _sentence_starts(self, texts: Sequence[str], instruction: str) -> list[list[int]]:
-        return [list(each) for each in self._marked(texts, instruction)]
-
     def marked_sentences(self, text: str, instruction: str) -> list[tuple[int, int]]:
         """Characters [start, end) of each marked sentence, also of those that a prompt has no room for."""
-        (found,) = self._marked([text], instruction)
-        return list(found.values())
+        (tokens,) = self._tokenised([text], instruction)
+        return list(self._sentences(text, tokens, instruction).values())
 
-    def _marked(self, texts: Sequence[str], instruction: str) -> Iterator[dict[int, tuple[int, int]]]:
+    def _sentences(self, text: str, tokens: Encoding, instruction: str) -> dict[int, tuple[int, int]]:
         """By where it begins among the ids of instruction and text, the characters of each sentence; one without an id
         of its own belongs to the next, or the last."""
-        prefix = self._template.prefix(instruction)
-        encoded = self._tokenizer.encode_batch([prefix + text for text in texts], add_special_tokens=False)
-        for text, each in zip(texts, encoded, strict=True):
-            ends = [end for _, end in each.offsets]  # ascending: a sentence begins with the first token that ends in it
-            found: dict[int, tuple[int, int]] = {}
-            for start, end in spans_to_read(text):
-                at = bisect_right(ends, len(prefix) + start)
-                at = at if at < len(ends) else max(found, default=len(ends))
-                if at < len(ends):
-                    found[at] = (found[at][0] if at in found else start, end)
-            yield found
+        prefix = len(self._template.prefix(instruction))
+        ends = [end for _, end in tokens.offsets]  # ascending: a sentence begins with the first token that ends in it
+        found: dict[int, tuple[int, int]] = {}
+        for start, end in spans_to_read(text):
+            at = bisect_right(ends, prefix + start)
+            at = at if at < len(ends) else max(found, default=len(ends))
+            if at < len(ends):
+                found[at] = (found[at][0] if at in found else start, end)
+        return found
+
+    def _tokenised(self, texts: Sequence[str], instruction: str) -> list[Encoding]:
+        """Instruction and text together, of templates without a contextual token."""
+        prompts = [self._template.render(instruction, text) for text in texts]
+        return list(self._tokenizer.encode_batch(prompts, add_special_tokens=False))
 
     def _inner_ids(self, texts: Sequence[str], instruction: str) -> list[Sequence[int]]:
         """Of instruction and text; none where a text has none."""
         if not self._template.has_context:
-            prompts = [self._template.render(instruction, text) for text in texts]
-            return [each.ids for each in self._tokenizer.encode_batch(prompts, add_special_tokens=False)]
+            return [each.ids for each in self._tokenised(texts, instruction)]
         prefix = self._tokenizer.encode(self._template.prefix(instruction), add_special_tokens=False).ids
         own = self._tokenizer.encode_batch(list(texts), add_special_tokens=False)
         return [(*prefix, CONTEXT_SLOT, *each.ids) if each.ids else () for each in own]

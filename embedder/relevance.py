@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -97,8 +97,7 @@ class Parts:
         is_kept = np.zeros(len(owners), dtype=bool)
         for at in np.unique(owners):
             own = plain[count : len(self.texts)][owners == at]
-            others = len(own) * (len(own) - 1)
-            is_kept[owners == at] = ((own @ own.T).sum() - len(own)) / others < MOST_ALIKE
+            is_kept[owners == at] = mean_cosine(own) < MOST_ALIKE
         rows = [*range(count), *(count + np.flatnonzero(is_kept)), *range(len(self.texts), len(plain))]
         if len(owners) and not is_kept.any():
             rows.pop()  # the instruction
@@ -121,6 +120,12 @@ class Parts:
             mixed = SENTENCE_TEMPERATURE * np.logaddexp.reduce(weighed, axis=0)
             joined[at] = WHOLE_SHARE * joined[at] + (1 - WHOLE_SHARE) * mixed
         return joined
+
+
+def mean_cosine(vectors: Any) -> Any:
+    """Among the rows (n, D), n above 1, of an array or a tensor, L2-normalised; a number of the same kind."""
+    count = len(vectors)
+    return ((vectors @ vectors.T).sum() - count) / (count * (count - 1))
 
 
 def cosine_scores(query: np.ndarray, documents: np.ndarray) -> np.ndarray:

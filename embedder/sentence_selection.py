@@ -15,13 +15,15 @@ from typing import Self
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from embedder.errors import ContractError
 from embedder.instruction_vectors import VectorTransform, identity
+from embedder.module_files import save_module
 from embedder.prompts import Frame, split_instructions, split_sentences
+from embedder.relevance import MOST_ALIKE, mean_cosine
 
 SELECTION_FILE = "selection.safetensors"
 
@@ -43,7 +45,7 @@ class SentenceSelector(nn.Module):
         self.instruction = _Tower(dimension, width)
         self.sentence = _Tower(dimension, width)
         self.retrieval = nn.Linear(dimension, 1)
-        for name, value in (("most_alike", 0.2), ("margin", 0.05), ("plain_share", 0.4)):
+        for name, value in (("most_alike", MOST_ALIKE), ("margin", 0.05), ("plain_share", 0.4)):
             self.register_buffer(name, torch.tensor(value))
 
     @property
@@ -57,8 +59,7 @@ class SentenceSelector(nn.Module):
     def is_read(self, sentences: Tensor, instruction: Tensor) -> list[bool]:
         """Which of a text's sentences are read. Plain vectors (S, D) and (D,), L2-normalised."""
         sentences, count = sentences.float(), len(sentences)
-        alike = ((sentences @ sentences.T).sum() - count) / max(1, count * (count - 1))
-        if count < 2 or bool(alike >= self.most_alike):
+        if count < 2 or bool(mean_cosine(sentences) >= self.most_alike):
             return [True] * count
         near = self.sentence(sentences) @ self.instruction(instruction.float())
         kept: list[bool] = (near >= near.max() - self.margin).tolist()
@@ -123,7 +124,7 @@ def select_sentences(
     rows = [_Prompt.parse(*each, frame) for each in zip(*split_instructions(prompts), strict=True)]
     own_of = {ids: own(ids) for ids in dict.fromkeys(row.instruction for row in rows) if ids}
     retrieving = {ids for ids, vector in own_of.items() if selector.asks_for_retrieval(vector)}
-    plain = [_read_plainly(row, frame, is_whole=row.instruction in retrieving) for row in rows]
+    plain = [_plain_prompts(row, frame, is_whole=row.instruction in retrieving) for row in rows]
     counts = [len(each) for each in plain]
     vectors = read([*chain.from_iterable(plain)]).split(counts) if any(counts) else [None] * len(rows)
     is_read = [[True] * len(row.sentences) for row in rows]
@@ -137,7 +138,7 @@ def select_sentences(
     return SelectedBatch(readings, _mixing(mixed, selector.plain_share) if mixed else identity, is_read)
 
 
-def _read_plainly(row: _Prompt, frame: Frame, *, is_whole: bool) -> list[Ids]:
+def _plain_prompts(row: _Prompt, frame: Frame, *, is_whole: bool) -> list[Ids]:
     """The prompts without an instruction that tell what is read: of the text, of its sentences, or none."""
     if is_whole:
         return [(*frame.begin, *chain.from_iterable(row.sentences), *frame.end)]
@@ -161,9 +162,7 @@ def _mixing(plain: dict[int, Tensor], share: Tensor) -> VectorTransform:
 
 def save_selector(selector: SentenceSelector, folder: Path) -> Path:
     """Returns the file, which is never there by half."""
-    temporary = folder / f"{SELECTION_FILE}.tmp"
-    save_file({name: tensor.contiguous() for name, tensor in selector.state_dict().items()}, temporary)
-    return temporary.replace(folder / SELECTION_FILE)
+    return save_module(selector, folder / SELECTION_FILE)
 
 
 def read_selector(folder: Path) -> SentenceSelector:

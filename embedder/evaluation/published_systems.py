@@ -23,7 +23,7 @@ _GENERATOR_HELP = (
     "two-stage generation: the system embeds texts with what this language model writes of them (a folder, a package, "
     "a hub id), or the model itself (`same`)"
 )
-_NOT_COPIED = {CONTRACT_FILE, CARD_FILE, PROJECTION_FILE}
+_NOT_COPIED = {CONTRACT_FILE, CARD_FILE, PROJECTION_FILE, SELECTION_FILE}
 
 
 def publish_system(system: System, model: str, folder: Path, *, generator: str | None = None) -> Path:
@@ -36,13 +36,15 @@ def publish_system(system: System, model: str, folder: Path, *, generator: str |
     contract, most = system.contract_of(checkpoint.contract), checkpoint.contract.dimension
     if contract.dimension > most:
         raise ContractError(f"The first {contract.dimension} dimensions are wanted, but vectors have {most}.")
+    if generator is not None:
+        contract = replace(contract, selection_files={})
     if generator == SAME_MODEL:
-        contract = replace(contract, generator=generator, selection_files={})
+        contract = replace(contract, generator=generator)
     elif generator is not None:
         located = locate_model(generator)
         checkpoint = replace(checkpoint, generator=located)
         named = _from_anywhere(generator, located, Path())
-        contract = replace(contract, generator=named, generator_files=hash_weights(located), selection_files={})
+        contract = replace(contract, generator=named, generator_files=hash_weights(located))
     return _publish(contract, checkpoint, model, folder)
 
 
@@ -51,7 +53,7 @@ def publish_projection(projection: Path, model: str, folder: Path) -> Path:
     model that it was trained with. Raises ContractError where that was another."""
     checkpoint = find_checkpoint(model)
     said, (_, trained_with) = checkpoint.contract, read_projection(projection)
-    if replace(said, selection_files={}).reads_instructions_apart:
+    if said.uses_instructions_again:
         raise ContractError(f"{model} makes something of instructions already. Name the model under it.")
     if said.fingerprint != trained_with:
         raise ContractError(
@@ -91,16 +93,15 @@ def _publish(
         whole.mkdir()
         copied = [] if checkpoint.adapter is None else sorted(checkpoint.adapter.iterdir())
         for path in copied:
-            if (
-                path.is_file()
-                and path.name not in _NOT_COPIED
-                and (contract.selection_files or path.name != SELECTION_FILE)
-            ):
+            if path.is_file() and path.name not in _NOT_COPIED:
                 shutil.copyfile(path, whole / path.name)
-        if contract.projection_files:
-            source = projection or checkpoint.projection
-            assert source is not None
-            shutil.copyfile(source / PROJECTION_FILE, whole / PROJECTION_FILE)
+        for name, files, source in (
+            (PROJECTION_FILE, contract.projection_files, projection or checkpoint.projection),
+            (SELECTION_FILE, contract.selection_files, checkpoint.selection),
+        ):
+            if files:
+                assert source is not None
+                shutil.copyfile(source / name, whole / name)
         copy_notices(checkpoint.base, whole)
         write_contract(whole, contract)
         whole.replace(folder)

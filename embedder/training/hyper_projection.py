@@ -17,9 +17,9 @@ from tqdm.auto import tqdm
 from embedder.backbone import DTYPES
 from embedder.checkpoint import DEFAULT_MODEL, load_encoder
 from embedder.encoder import Encoder
-from embedder.errors import EmbedderError
 from embedder.hyper_projection import KINDS, ProjectionShape, build_projection, save_projection
 from embedder.prompts import without_cut_warnings
+from embedder.training.command import run_command
 from embedder.training.data import ASPECTS_FILE, DataError, TrainingData, fingerprint_of, read_training_data
 from embedder.training.losses import stepwise_info_nce
 from embedder.training.plain_vectors import PlainVectors
@@ -224,17 +224,13 @@ def train(options: argparse.Namespace) -> Path:
 
 def main(arguments: Sequence[str]) -> int:
     options = parse(arguments)
-    try:
+
+    def work() -> str:
         with without_cut_warnings():
             folder = train(options)
-    except (EmbedderError, DataError, OSError) as error:
-        sys.stderr.write(f"{error}\n")
-        return 1
-    except KeyboardInterrupt:
-        sys.stderr.write(f"\nStopped. The same command goes on from the last checkpoint in {options.out}.\n")
-        return 130
-    sys.stderr.write(f"The projection is in {folder}; gircse eval --projection {folder} measures it.\n")
-    return 0
+        return f"The projection is in {folder}; gircse eval --projection {folder} measures it."
+
+    return run_command(work, stopped=f"The same command goes on from the last checkpoint in {options.out}.")
 
 
 if __name__ == "__main__":

@@ -23,10 +23,11 @@ from tqdm.auto import tqdm
 from embedder.checkpoint import load_encoder, write_contract
 from embedder.contract import hash_files, read_contract
 from embedder.encoder import Encoder
-from embedder.errors import ContractError, EmbedderError
+from embedder.errors import ContractError
 from embedder.instructions import load_instructions
 from embedder.prompts import without_cut_warnings
 from embedder.sentence_selection import SELECTION_FILE, SentenceSelector, save_selector
+from embedder.training.command import run_command
 from embedder.training.data import WRITTEN_ASPECTS, DataError, TrainingData, read_training_data
 from embedder.training.wordings import shipped_wordings
 
@@ -66,7 +67,7 @@ def retrieval_instructions(data: TrainingData) -> tuple[list[str], list[str]]:
 
 
 def train_selector(encoder: Encoder, data: TrainingData, *, seed: int = 0, steps: int = _STEPS) -> SentenceSelector:
-    """Raises DataError where the data hold no hand-written aspects of two domains, or no other instructions."""
+    """Raises DataError where the data hold no hand-written aspects of two domains."""
     aspects = _written_aspects(encoder, data)
     torch.manual_seed(seed)
     selector = SentenceSelector(encoder.dimension, _WIDTH)
@@ -181,17 +182,13 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--seed", type=int, default=0, help="default: %(default)s")
     parser.add_argument("--skip-tasks", nargs="*", default=[], help="tasks whose instructions are left out")
     options = parser.parse_args(arguments)
-    try:
+
+    def work() -> str:
         data = read_training_data(options.data, skip_tasks=frozenset(options.skip_tasks), with_aspects=True)
         path = teach(options.model, data, seed=options.seed)
-    except (EmbedderError, DataError, OSError) as error:
-        sys.stderr.write(f"{error}\n")
-        return 1
-    except KeyboardInterrupt:
-        sys.stderr.write(f"\nStopped. {options.model} is as it was.\n")
-        return 130
-    sys.stderr.write(f"{path} is there, and {options.model} has another fingerprint.\n")
-    return 0
+        return f"{path} is there, and {options.model} has another fingerprint."
+
+    return run_command(work, stopped=f"{options.model} is as it was.")
 
 
 if __name__ == "__main__":
