@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -26,7 +26,16 @@ from embedder.backbone import (
 )
 from embedder.bare_encoder import load_bare_encoder
 from embedder.context_token import load_context_encoder, with_context
-from embedder.contract import CONTRACT_FILE, SAME_MODEL, Contract, digest_of, hash_files, read_contract, verify_files
+from embedder.contract import (
+    CONTRACT_FILE,
+    SAME_MODEL,
+    Contract,
+    Golden,
+    digest_of,
+    hash_files,
+    read_contract,
+    verify_files,
+)
 from embedder.encoder import Encoder
 from embedder.errors import ContractError, ModelNotFoundError
 from embedder.gguf_source import hash_weights, is_from_gguf, verify_weights
@@ -260,12 +269,17 @@ def load_encoder(
     return on_model_thread(load_gently) if has_own_thread else load_gently()
 
 
-def write_contract(folder: Path, contract: Contract) -> None:
-    """Beside the weights of a new model, with the golden vectors that it gives when it is loaded as others load it."""
+def write_contract(folder: Path, contract: Contract, *, kept: Sequence[Golden] = ()) -> None:
+    """Beside the weights of a new model, with the golden vectors that it gives when it is loaded as others load it.
+
+    kept: golden vectors of before, where what is new does not change them; they may be of another implementation.
+    """
     path = folder / CONTRACT_FILE
-    path.write_text(replace(contract, golden=()).to_json(), encoding="utf-8")
-    golden = make_golden(load_encoder(str(folder), device="cpu", dtype="float32"))
-    path.write_text(replace(contract, golden=golden).to_json(), encoding="utf-8")
+    path.write_text(replace(contract, golden=tuple(kept)).to_json(), encoding="utf-8")
+    made = make_golden(load_encoder(str(folder), device="cpu", dtype="float32"))  # which checks those that are kept
+    known = {(each.text, each.instruction, each.steps) for each in kept}
+    new = (each for each in made if (each.text, each.instruction, each.steps) not in known)
+    path.write_text(replace(contract, golden=(*kept, *new)).to_json(), encoding="utf-8")
 
 
 @contextmanager

@@ -167,7 +167,8 @@ def teach(folder: Path, data: TrainingData, *, seed: int = 0) -> Path:
     with without_cut_warnings():
         selector = train_selector(load_encoder(str(folder), device="cpu", dtype="float32"), data, seed=seed)
     path = save_selector(selector, folder)
-    write_contract(folder, dataclasses.replace(contract, selection_files=hash_files(folder, (SELECTION_FILE,))))
+    changed = dataclasses.replace(contract, selection_files=hash_files(folder, (SELECTION_FILE,)))
+    write_contract(folder, changed, kept=[each for each in contract.golden if each.steps == 0])
     return path
 
 

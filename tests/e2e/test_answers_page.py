@@ -15,6 +15,8 @@ from playwright.sync_api import BrowserContext, ViewportSize, expect
 
 from ui.language import COOKIE
 
+pytestmark = pytest.mark.xdist_group("answers-page")
+
 QUESTION = "When was the ferry due?"
 SENTENCE = "The ferry was due at seven."
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +24,8 @@ from app.wiring.services import open_services
 from embedder import Encoder, load_encoder
 from embedder.contract import CONTRACT_FILE, Contract, hash_files
 from embedder.evaluation.similarity import scores_of
+
+pytestmark = pytest.mark.xdist_group("max-sim-collection")  # it is filled once
 
 Search = Callable[..., list[dict[str, Any]]]
 
@@ -58,12 +61,36 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def write_texts(folder: Path) -> None:
+    folder.mkdir(exist_ok=True)
+    for name, text in TEXTS.items():
+        (folder / f"{name}.txt").write_text(text, encoding="utf-8")
+
+
+def settle_in(home: Path, model: Path, patch: pytest.MonkeyPatch) -> None:
+    forget_settings(patch)
+    patch.setenv("GIRCSE_HOME", str(home))
+    patch.setenv("GIRCSE_MODEL", str(model))
+    patch.setenv("GIRCSE_DTYPE", "float32")
+
+
+@pytest.fixture(scope="module")
+def filled_once(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a home whose collection `library` holds the texts, and with their folder."""
+    folder = tmp_path_factory.mktemp("filled")
+    write_texts(folder / "animals")
+    with pytest.MonkeyPatch.context() as patch:
+        settle_in(folder / "home", tiny_model, patch)
+        with EdgeProcess(folder / "home" / "edge"):
+            run_command("ingest", str(folder / "animals"))
+    return folder
+
+
 @pytest.fixture
-def home(tmp_path: Path, tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    forget_settings(monkeypatch)
-    monkeypatch.setenv("GIRCSE_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("GIRCSE_MODEL", str(tiny_model))
-    monkeypatch.setenv("GIRCSE_DTYPE", "float32")
+def home(filled_once: Path, tmp_path: Path, tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy, to be changed."""
+    shutil.copytree(filled_once / "home", tmp_path / "home")
+    settle_in(tmp_path / "home", tiny_model, monkeypatch)
     return tmp_path / "home"
 
 
@@ -79,14 +106,10 @@ def engine(home: Path) -> Iterator[None]:
 
 
 @pytest.fixture
-def filled(engine: None, run: Run, tmp_path: Path) -> Path:
-    """The home's collection `library` holds the texts; their folder."""
-    folder = tmp_path / "animals"
-    folder.mkdir()
-    for name, text in TEXTS.items():
-        (folder / f"{name}.txt").write_text(text, encoding="utf-8")
-    run("ingest", str(folder))
-    return folder
+def filled(engine: None, filled_once: Path) -> Path:
+    """The folder that was read."""
+    write_texts(filled_once / "animals")  # as it was
+    return filled_once / "animals"
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from torch.nn.functional import normalize
 from embedder.auxiliary_models import AuxiliaryModels
 from embedder.backbone import locate_model
 from embedder.checkpoint import find_checkpoint, load_encoder, load_parts, model_folder
-from embedder.contract import CONTRACT_FILE, read_contract
+from embedder.contract import CONTRACT_FILE, Golden, read_contract
 from embedder.encoder import Encoder
 from embedder.errors import ContractError
 from embedder.lru import LRUCache
@@ -276,7 +276,8 @@ def data(tmp_path: Path) -> Path:
 
 def test_training_tells_sentences_and_instructions_apart(whole: Encoder, data: Path) -> None:
     rows = read_training_data(data, with_aspects=True)
-    before, after = (train_selector(whole, rows, steps=steps) for steps in (2, 60))
+    torch.manual_seed(0)
+    before, after = SentenceSelector(whole.dimension, 64), train_selector(whole, rows, seed=0, steps=60)
     wordings = [said for instructions, _ in ASPECTS.values() for said in instructions]
     sentences = ["The cymbals rang for a whole minute.", "Two tugs pulled it out to sea."]
     said, told = (torch.from_numpy(whole.encode_documents(each, steps=0)) for each in (wordings, sentences))
@@ -304,10 +305,16 @@ def test_the_command_teaches_a_published_model(tmp_path: Path, data: Path, capsy
     folder = tmp_path / "model"
     shutil.copytree(model_folder("gircse-small"), folder)
     before = read_contract(folder)
+    assert before is not None
+    vector = load_encoder(str(folder)).encode_documents(["Owls hunt at night."], steps=0)[0, :4]
+    of_others = Golden("Owls hunt at night.", "", 0, tuple(vector.tolist()))
+    instructed = tuple(each for each in before.golden if each.steps)
+    (folder / CONTRACT_FILE).write_text(replace(before, golden=(of_others, *instructed)).to_json(), encoding="utf-8")
     assert main(["--data", str(data), "--model", str(folder)]) == 0
     after = read_contract(folder)
-    assert before is not None
     assert after is not None
+    assert [(each.text, each.steps) for each in after.golden[:1]] == [(of_others.text, 0)]
+    assert {each.text for each in after.golden} >= {each.text for each in before.golden}
     assert after.fingerprint != before.fingerprint
     assert after.adapter_files == before.adapter_files
     load_encoder(str(folder))
