@@ -39,7 +39,7 @@ from embedder.contract import (
 from embedder.encoder import Encoder
 from embedder.errors import ContractError, ModelNotFoundError
 from embedder.gguf_source import hash_weights, is_from_gguf, verify_weights
-from embedder.golden import check_golden, make_golden
+from embedder.golden import check_golden, is_reproduced, make_golden
 from embedder.hyper_projection import PROJECTION_FILE, read_projection
 from embedder.library_encoder import LibraryEncoder
 from embedder.model_info import DEFAULT_MODEL
@@ -272,14 +272,15 @@ def load_encoder(
 def write_contract(folder: Path, contract: Contract, *, kept: Sequence[Golden] = ()) -> None:
     """Beside the weights of a new model, with the golden vectors that it gives when it is loaded as others load it.
 
-    kept: golden vectors of before, where what is new does not change them; they may be of another implementation.
+    kept: golden vectors of before, which may be of another implementation; those that still hold stay as they are.
     """
     path = folder / CONTRACT_FILE
-    path.write_text(replace(contract, golden=tuple(kept)).to_json(), encoding="utf-8")
-    made = make_golden(load_encoder(str(folder), device="cpu", dtype="float32"))  # which checks those that are kept
-    known = {(each.text, each.instruction, each.steps) for each in kept}
-    new = (each for each in made if (each.text, each.instruction, each.steps) not in known)
-    path.write_text(replace(contract, golden=(*kept, *new)).to_json(), encoding="utf-8")
+    path.write_text(replace(contract, golden=()).to_json(), encoding="utf-8")
+    encoder = load_encoder(str(folder), device="cpu", dtype="float32")
+    golden = [each for each in kept if is_reproduced(encoder, each)]
+    known = {(each.text, each.instruction, each.steps) for each in golden}
+    golden += [each for each in make_golden(encoder) if (each.text, each.instruction, each.steps) not in known]
+    path.write_text(replace(contract, golden=tuple(golden)).to_json(), encoding="utf-8")
 
 
 @contextmanager

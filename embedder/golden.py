@@ -37,17 +37,25 @@ def _golden(encoder: Encoder, text: str, instruction: str, steps: int) -> Golden
 def check_golden(encoder: Encoder) -> None:
     """Raises ContractError unless the contract's golden texts are embedded as its author's machine did."""
     for golden in encoder.contract.golden:
-        found = encoder.encode_queries([golden.text], instruction=golden.instruction, steps=golden.steps)[0]
-        expected = np.asarray(golden.vector, dtype=np.float32)
-        found = found[: len(expected)]
-        if encoder.dtype == torch.float32:
-            wrong = float(np.abs(found - expected).max())
-            fits = wrong <= _TOLERANCE
-        else:
-            wrong = float(found @ expected / (np.linalg.norm(found) * np.linalg.norm(expected)))
-            fits = wrong >= (_COSINE_OF_DIFFERENCES if encoder.contract.subtracted_instruction else _COSINE)
+        wrong, fits = _compare(encoder, golden)
         if not fits:
             raise ContractError(
                 f"Model {encoder.name!r} does not reproduce its golden vector of {golden.text!r} ({wrong:.2g} off or "
                 "alike). Weights or libraries differ from those that it was made with; get the checkpoint again."
             )
+
+
+def is_reproduced(encoder: Encoder, golden: Golden) -> bool:
+    return _compare(encoder, golden)[1]
+
+
+def _compare(encoder: Encoder, golden: Golden) -> tuple[float, bool]:
+    """How far off it is in float32, or else the cosine; and whether that will do."""
+    found = encoder.encode_queries([golden.text], instruction=golden.instruction, steps=golden.steps)[0]
+    expected = np.asarray(golden.vector, dtype=np.float32)
+    found = found[: len(expected)]
+    if encoder.dtype == torch.float32:
+        wrong = float(np.abs(found - expected).max())
+        return wrong, wrong <= _TOLERANCE
+    cosine = float(found @ expected / (np.linalg.norm(found) * np.linalg.norm(expected)))
+    return cosine, cosine >= (_COSINE_OF_DIFFERENCES if encoder.contract.subtracted_instruction else _COSINE)

@@ -8,7 +8,7 @@ DEFAULT_MODEL = "gircse-small"
 # So that what an earlier default filled can be told by name: fingerprints of the shipped models.
 SHIPPED_MODELS = {
     "bfd348f6b4e5072bb9e7a8ef3dff5a74": "gircse-mini",
-    "4833e5b58290dd71dc78e363aad4449a": "gircse-base",
+    "d0998c503adda07e21a1555bf4751882": "gircse-base",
     "6243f5eba1579a4098d8e2988285e204": "gircse-small",
     "129e606cde86a552cc7bd13613d011fc": "gircse-270m",
 }

@@ -168,7 +168,7 @@ def teach(folder: Path, data: TrainingData, *, seed: int = 0) -> Path:
         selector = train_selector(load_encoder(str(folder), device="cpu", dtype="float32"), data, seed=seed)
     path = save_selector(selector, folder)
     changed = dataclasses.replace(contract, selection_files=hash_files(folder, (SELECTION_FILE,)))
-    write_contract(folder, changed, kept=[each for each in contract.golden if each.steps == 0])
+    write_contract(folder, changed, kept=contract.golden)
     return path
 
 

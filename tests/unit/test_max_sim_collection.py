@@ -67,7 +67,7 @@ def write_texts(folder: Path) -> None:
         (folder / f"{name}.txt").write_text(text, encoding="utf-8")
 
 
-def settle_in(home: Path, model: Path, patch: pytest.MonkeyPatch) -> None:
+def set_environment(home: Path, model: Path, patch: pytest.MonkeyPatch) -> None:
     forget_settings(patch)
     patch.setenv("GIRCSE_HOME", str(home))
     patch.setenv("GIRCSE_MODEL", str(model))
@@ -80,7 +80,7 @@ def filled_once(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> P
     folder = tmp_path_factory.mktemp("filled")
     write_texts(folder / "animals")
     with pytest.MonkeyPatch.context() as patch:
-        settle_in(folder / "home", tiny_model, patch)
+        set_environment(folder / "home", tiny_model, patch)
         with EdgeProcess(folder / "home" / "edge"):
             run_command("ingest", str(folder / "animals"))
     return folder
@@ -90,7 +90,7 @@ def filled_once(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> P
 def home(filled_once: Path, tmp_path: Path, tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy, to be changed."""
     shutil.copytree(filled_once / "home", tmp_path / "home")
-    settle_in(tmp_path / "home", tiny_model, monkeypatch)
+    set_environment(tmp_path / "home", tiny_model, monkeypatch)
     return tmp_path / "home"
 
 

@@ -167,3 +167,8 @@ def test_gircse_base_is_what_sentence_transformers_gives() -> None:
     assert encoder.refine(text, instruction="Represent the intention of this text.").steps == ()
     # Lengths that share a batch leave each other alone.
     np.testing.assert_allclose(encoder.encode_documents([text, text * 20, "a"])[0], plain, atol=1e-5)
+    # Of unrelated sentences the one that is asked for is read.
+    cello, train = "My cello needs new strings before the concert on Sunday.", "The train to Hull was late again."
+    instrument, both = "Identify the musical instrument that is played.", f"{train} {cello}"
+    assert encoder.read_text(both, instrument) == cello
+    np.testing.assert_allclose(*encoder.encode_queries([both, cello], instruction=instrument), atol=1e-5)

@@ -19,7 +19,7 @@ from torch.nn.functional import normalize
 
 from embedder.auxiliary_models import AuxiliaryModels
 from embedder.backbone import locate_model
-from embedder.checkpoint import find_checkpoint, load_encoder, load_parts, model_folder
+from embedder.checkpoint import find_checkpoint, load_encoder, load_parts, model_folder, write_contract
 from embedder.contract import CONTRACT_FILE, Golden, read_contract
 from embedder.encoder import Encoder
 from embedder.errors import ContractError
@@ -308,13 +308,15 @@ def test_the_command_teaches_a_published_model(tmp_path: Path, data: Path, capsy
     assert before is not None
     vector = load_encoder(str(folder)).encode_documents(["Owls hunt at night."], steps=0)[0, :4]
     of_others = Golden("Owls hunt at night.", "", 0, tuple(vector.tolist()))
-    instructed = tuple(each for each in before.golden if each.steps)
-    (folder / CONTRACT_FILE).write_text(replace(before, golden=(of_others, *instructed)).to_json(), encoding="utf-8")
+    write_contract(folder, before, kept=(of_others, replace(of_others, text="Owls swim.")))
+    filled = read_contract(folder)
+    assert filled is not None
+    assert [each.text for each in filled.golden] == [of_others.text, *(each.text for each in before.golden)]
     assert main(["--data", str(data), "--model", str(folder)]) == 0
     after = read_contract(folder)
     assert after is not None
-    assert [(each.text, each.steps) for each in after.golden[:1]] == [(of_others.text, 0)]
-    assert {each.text for each in after.golden} >= {each.text for each in before.golden}
+    assert after.golden == filled.golden  # the selector changes none of them
+    assert after.golden[0] == of_others
     assert after.fingerprint != before.fingerprint
     assert after.adapter_files == before.adapter_files
     load_encoder(str(folder))
