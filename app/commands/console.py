@@ -65,7 +65,8 @@ def print_search(result: SearchResult) -> None:
     for hit in result.hits:
         stdout.print(_hit(hit, names_collection=result.collection == ALL_COLLECTIONS))
     print_read_text(result.read_text)
-    stdout.print(refinement_table(result.refinement))
+    if result.refinement:
+        stdout.print(refinement_table(result.refinement))
     spent = "  ".join(f"{stage} {ms:.0f} ms" for stage, ms in result.timings_ms.items())
     stdout.print(Text(spent, style="dim"))
 
@@ -75,7 +76,8 @@ def print_refinement(embedding: Refinement) -> None:
         Text(f"instruction: {printable(embedding.instruction) or '(none)'}   steps: {embedding.step_count}", "dim")
     )
     print_read_text(embedding.read_text)
-    stdout.print(refinement_table(embedding.steps))
+    if embedding.steps:
+        stdout.print(refinement_table(embedding.steps))
     converged = converged_step(embedding.steps)
     if converged is not None:
         left = f"from there on within {CONVERGENCE_TOLERANCE:g} (1 - cosine) of the final vector"

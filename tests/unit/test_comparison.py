@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -224,8 +225,11 @@ def test_readings_show_both_and_say_when_there_is_none() -> None:
     assert told.of_class("read-text")
     assert "“a <part>”" in told.text
     assert not seen.of_class("read-text")
-    bare = SearchResult("q", "", 0, "library", (), (), {})
+    bare = SearchResult("q", "", 0, "library", (), (), {}, mode=SearchMode.SPARSE)
     assert "the model did not read it" in Seen(str(render_reading(look, Answer(bare)))).text
+    wordless = Seen(str(render_reading(look, Answer(replace(bare, mode=SearchMode.DENSE, read_text="a part")))))
+    assert "added no words" in wordless.text
+    assert "“a part”" in wordless.text
     assert render_reading(look, None) == ""
 
 

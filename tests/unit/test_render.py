@@ -46,7 +46,7 @@ from ui.render.markdown_signs import sign_spans
 from ui.render.saved import KeptSearch, render_history, render_saved
 from ui.render.snippets import snippet_window
 from ui.render.text import render_error, render_note
-from ui.render.tokens import render_refinement
+from ui.render.tokens import render_reading, render_refinement
 from ui.render.welcome import LensView, render_welcome
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -401,6 +401,8 @@ def test_every_step_lists_its_words_with_probabilities() -> None:
 
 def test_no_refinement_draws_nothing() -> None:
     assert render_refinement((), []) == ""
+    assert render_reading((), (), Choices()) == ""
+    assert "“a &lt;part&gt;”" in render_reading((), (), Choices(), read_text="a <part>")  # of a model without words
 
 
 @pytest.mark.parametrize(

@@ -306,18 +306,19 @@ def render_reading(look: Look, outcome: Outcome) -> str:
     if not isinstance(outcome, Answer):
         return ""
     result, steps = outcome.result, outcome.result.refinement
-    reading = (
-        render_read_text(result.read_text)
-        + render_refinement(
+    if steps:
+        words = render_refinement(
             group_refinement(steps),
             steps,
             look.chosen,
             is_ranking=result.is_ranked_by_refinement,
             part=look.name.lower(),
         )
-        if steps
-        else render_note(_("This look goes by the words of the query alone: the model did not read it."))
-    )
+    elif result.mode is SearchMode.SPARSE:
+        words = render_note(_("This look goes by the words of the query alone: the model did not read it."))
+    else:
+        words = render_note(_("The model read the query and added no words of its own."))
+    reading = render_read_text(result.read_text) + words
     return Markup(
         '<section class="side-reading is-{}"><h2 class="list-name"><span class="side">{}</span> {}</h2>{}</section>'
     ).format(look.name.lower(), look.name, shorten(look.lens, 80), reading)

@@ -32,7 +32,7 @@ def render_reading(
     """The heaviest words in one line, and all of the refinement behind a click. read_text: what of the query was read,
     where that is not all."""
     if not groups:
-        return ""
+        return render_read_text(read_text)
     words = join(
         Markup('<li class="token{}" dir="auto">{}</li>').format(
             " is-boosted" if chosen.bias.get(word, 0) > 0 else "", _render_menu(word, f"line-{place}")
