@@ -277,10 +277,11 @@ def write_contract(folder: Path, contract: Contract, *, kept: Sequence[Golden] =
     path = folder / CONTRACT_FILE
     path.write_text(replace(contract, golden=()).to_json(), encoding="utf-8")
     encoder = load_encoder(str(folder), device="cpu", dtype="float32")
-    golden = [each for each in kept if is_reproduced(encoder, each)]
-    known = {(each.text, each.instruction, each.steps) for each in golden}
-    golden += [each for each in make_golden(encoder) if (each.text, each.instruction, each.steps) not in known]
-    path.write_text(replace(contract, golden=tuple(golden)).to_json(), encoding="utf-8")
+    still_true = [each for each in kept if is_reproduced(encoder, each)]
+    golden: dict[tuple[str, str, int], Golden] = {}
+    for each in (*still_true, *make_golden(encoder)):
+        golden.setdefault((each.text, each.instruction, each.steps), each)
+    path.write_text(replace(contract, golden=tuple(golden.values())).to_json(), encoding="utf-8")
 
 
 @contextmanager

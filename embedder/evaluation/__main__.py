@@ -25,6 +25,7 @@ from embedder.checkpoint import (
     load_model_tokenizer,
     load_parts,
 )
+from embedder.command import run_command
 from embedder.encoder import Encoder
 from embedder.errors import EmbedderError
 from embedder.evaluation.comparison import write_comparison
@@ -227,21 +228,18 @@ def compare_systems(options: argparse.Namespace, tasks: list[str]) -> None:
 def run_evaluation(arguments: list[str]) -> int:
     options = parse(arguments)
     tasks = options.tasks or [task for task in TASKS if task != "knn" or options.train_data]
-    try:
+
+    def work() -> str:
         with without_cut_warnings():  # long documents are cut for every system alike
             if options.systems or options.two_stage or options.projection or options.trained:
                 compare_systems(options, tasks)
             else:
                 encoder = load_encoder(options.model, device=options.device, dtype=options.dtype)
                 evaluate(encoder, config_of(options), tasks, options.out)
-    except (EmbedderError, ValueError, OSError) as error:
-        sys.stderr.write(f"gircse eval: {error}\n")
-        return 1
-    except KeyboardInterrupt:
-        sys.stderr.write(f"\nStopped. Finished tasks are in {options.out}; the same command goes on with the rest.\n")
-        return 130
-    sys.stderr.write(f"The results are in {options.out}; `gircse eval report` makes tables and plots of them.\n")
-    return 0
+        return f"The results are in {options.out}; `gircse eval report` makes tables and plots of them."
+
+    stopped = f"Finished tasks are in {options.out}; the same command goes on with the rest."
+    return run_command(work, name="gircse eval", errors=(EmbedderError, ValueError, OSError), stopped=stopped)
 
 
 def parse_seeds(arguments: list[str]) -> argparse.Namespace:

@@ -16,10 +16,11 @@ from tqdm.auto import tqdm
 
 from embedder.backbone import DTYPES
 from embedder.checkpoint import DEFAULT_MODEL, load_encoder
+from embedder.command import run_command
 from embedder.encoder import Encoder
+from embedder.errors import EmbedderError
 from embedder.hyper_projection import KINDS, ProjectionShape, build_projection, save_projection
 from embedder.prompts import without_cut_warnings
-from embedder.training.command import run_command
 from embedder.training.data import ASPECTS_FILE, DataError, TrainingData, fingerprint_of, read_training_data
 from embedder.training.losses import stepwise_info_nce
 from embedder.training.plain_vectors import PlainVectors
@@ -230,7 +231,8 @@ def main(arguments: Sequence[str]) -> int:
             folder = train(options)
         return f"The projection is in {folder}; gircse eval --projection {folder} measures it."
 
-    return run_command(work, stopped=f"The same command goes on from the last checkpoint in {options.out}.")
+    stopped = f"The same command goes on from the last checkpoint in {options.out}."
+    return run_command(work, errors=(EmbedderError, DataError, OSError), stopped=stopped)
 
 
 if __name__ == "__main__":

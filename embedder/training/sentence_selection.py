@@ -21,13 +21,13 @@ from torch.nn import functional as F
 from tqdm.auto import tqdm
 
 from embedder.checkpoint import load_encoder, write_contract
+from embedder.command import run_command
 from embedder.contract import hash_files, read_contract
 from embedder.encoder import Encoder
-from embedder.errors import ContractError
+from embedder.errors import ContractError, EmbedderError
 from embedder.instructions import load_instructions
 from embedder.prompts import without_cut_warnings
 from embedder.sentence_selection import SELECTION_FILE, SentenceSelector, save_selector
-from embedder.training.command import run_command
 from embedder.training.data import WRITTEN_ASPECTS, DataError, TrainingData, read_training_data
 from embedder.training.wordings import shipped_wordings
 
@@ -189,7 +189,8 @@ def main(arguments: Sequence[str]) -> int:
         path = teach(options.model, data, seed=options.seed)
         return f"{path} is there, and {options.model} has another fingerprint."
 
-    return run_command(work, stopped=f"{options.model} is as it was.")
+    errors = (EmbedderError, DataError, OSError)
+    return run_command(work, errors=errors, stopped=f"{options.model} is as it was.")
 
 
 if __name__ == "__main__":
