@@ -19,6 +19,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from app.answer_settings import AnswerSettings, answer_errors
 from app.errors import InputError
 from app.oidc_settings import OidcSettings, oidc_errors
+from app.qdrant_settings import QdrantSettings, require_http
 from app.source_settings import SourceSettings
 from app.types.web_addresses import is_loopback_address
 from embedder.model_info import DEFAULT_MODEL
@@ -57,7 +58,7 @@ class LogSettings(BaseSettings):
         return level.upper() if isinstance(level, str) else level
 
 
-class Settings(LogSettings, OidcSettings, AnswerSettings, SourceSettings):
+class Settings(LogSettings, QdrantSettings, OidcSettings, AnswerSettings, SourceSettings):
     """Every field is the environment variable GIRCSE_<NAME>, and a secret GIRCSE_<NAME>_FILE, the path of a file that
     holds it. Make one with `load_settings`."""
 
@@ -66,12 +67,6 @@ class Settings(LogSettings, OidcSettings, AnswerSettings, SourceSettings):
     home: Path = Field(default_factory=lambda: user_data_path("gircse"), description="Folder of catalog, files, index.")
     database_url: str | None = Field(default=None, description="SQLAlchemy URL. Default: SQLite in GIRCSE_HOME.")
     database_password: SecretStr | None = Field(default=None, description="Of that database; keeps it out of the URL.")
-    qdrant_url: str | None = Field(default=None, description="A Qdrant server. Default: the embedded engine.")
-    qdrant_api_key: SecretStr | None = Field(default=None, description="Key of that Qdrant server.")
-    qdrant_shards: int | None = Field(default=None, ge=1, le=256, description="Shards of an index on a Qdrant cluster.")
-    qdrant_replicas: int | None = Field(
-        default=None, ge=1, le=16, description="Nodes of a Qdrant cluster that hold each shard of an index made there."
-    )
     quantization: Literal["none", "int8", "binary"] = Field(
         default="none",
         description="Smaller vectors of large collections in memory, whole ones on disk; `gircse optimize` does it.",
@@ -263,12 +258,10 @@ class Settings(LogSettings, OidcSettings, AnswerSettings, SourceSettings):
             raise ValueError("give a URL that starts with sqlite:/// or postgresql+psycopg://")
         return url
 
-    @field_validator("qdrant_url", "embedder_url", "rerank_url", "answer_url")
+    @field_validator("embedder_url", "rerank_url", "answer_url")
     @classmethod
     def _is_http(cls, url: str | None) -> str | None:
-        if url is not None and (urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname):
-            raise ValueError("give a URL as http://host:6333")
-        return url
+        return None if url is None else require_http(url)
 
     @field_validator("model")
     @classmethod
@@ -276,12 +269,6 @@ class Settings(LogSettings, OidcSettings, AnswerSettings, SourceSettings):
         if not model.strip():
             raise ValueError(f"give the name of a model, as {DEFAULT_MODEL}")
         return model
-
-    @model_validator(mode="after")
-    def _key_belongs_to_server(self) -> Self:
-        if self.qdrant_api_key is not None and self.qdrant_url is None:
-            raise ValueError("GIRCSE_QDRANT_API_KEY is set without GIRCSE_QDRANT_URL; set both or neither")
-        return self
 
     @model_validator(mode="after")
     def _reranker_is_named(self) -> Self:

@@ -353,6 +353,9 @@ class InMemoryVectorIndex:
     def condition(self, index: str) -> IndexStatus:
         return IndexStatus(self.count(index), indexed_vectors=0, segments=1)
 
+    def lacks_replicas(self, index: str) -> bool:
+        return False
+
     def is_alive(self) -> bool:
         return True
 

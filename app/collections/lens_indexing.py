@@ -14,6 +14,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from app.errors import EngineFaultError
 from app.ports.ledger import Ledger
 from app.ports.parts import Embedder, VectorIndex
 from app.search.fingerprints import require_same_model
@@ -21,6 +22,8 @@ from app.search.value_reader import ValueReader
 from app.search.value_syntax import parse_values
 from app.types.documents import Collection, Job, Point
 from app.types.lens_indexes import LensIndex
+
+_MOST_ROUNDS = 3  # that leave as many points without a label as there were
 
 Heartbeat = Callable[[float], None]
 T = TypeVar("T")
@@ -71,8 +74,14 @@ class LensIndexer:
         """What is written meanwhile gets its labels by who writes it."""
         name, field, values = collection.active_index, wanted.field_in(collection), parse_values(wanted.values)
         missing, labelled, before = self._index.count_unlabelled(name, field), 0, -1
+        rounds = 0
         with ThreadPoolExecutor(2, thread_name_prefix="labels") as others:
             while labelled > before:
+                if (rounds := rounds + 1) > _MOST_ROUNDS and self._index.count_unlabelled(name, field) >= missing:
+                    raise EngineFaultError(
+                        f"The vector index {name!r} does not keep labels {field!r}: {missing} points are without one "
+                        f"after {_MOST_ROUNDS} rounds. The build is tried again; if it goes on, restart Qdrant."
+                    )
                 before, written = labelled, others.submit(lambda: None)
                 # One page is read, one labelled and one written at a time.
                 for ids, page in read_ahead(self._index.unlabelled(name, field), others):

@@ -81,7 +81,7 @@ class Reindexer:
         if building is not None:
             return self._resumed(building, self._changed(building, change))
         target = self._changed(present, change)
-        if _same_contract(target, present) and not self._lacks_words(present.active_index):
+        if _same_contract(target, present) and not self._is_outdated(present.active_index):
             raise ConflictError(
                 f"The collection {name!r} is made like this already: name another model, instruction, steps or chunks."
             )
@@ -166,9 +166,11 @@ class Reindexer:
         self._remove_unneeded()
         return dropped
 
-    def _lacks_words(self, index: str) -> bool:
-        """Of an earlier release: made anew, it can be searched by words."""
-        return self._index.exists(index) and not self._index.has_sparse(index)
+    def _is_outdated(self, index: str) -> bool:
+        """Whether a new index of the same kind can be searched by words, or survive a node, where this one cannot."""
+        if not self._index.exists(index):
+            return False
+        return not self._index.has_sparse(index) or self._index.lacks_replicas(index)
 
     def _resumed(self, building: Collection, wanted: Collection) -> Collection:
         if not _same_contract(building, wanted):

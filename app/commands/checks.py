@@ -136,10 +136,17 @@ def check_jobs(settings: Settings) -> Finding:
 
 
 def check_index(settings: Settings) -> Finding:
-    with wiring("index").open_index(settings) as index:
-        count = len(index.indexes())
+    """Whether it answers, and survives the loss of a node where it is a cluster."""
+    with open_catalog(settings) as catalog, wiring("index").open_index(settings) as index:
+        known = index.indexes()
+        there = [each for each in catalog.collections() if each.active_index in known]
+        lone = [each.name for each in there if index.lacks_replicas(each.active_index)]
     where = settings.qdrant_url or f"embedded engine in {settings.home / 'edge'}"
-    return Finding(True, f"{where}, {count} indexes")
+    detail = f"{where}, {len(known)} indexes"
+    if not lone:
+        return Finding(True, detail)
+    advice = "Run `gircse reindex NAME` for each: its new index has two replicas of every shard."
+    return Finding(False, f"{detail}; one lost node takes points of {', '.join(lone)} away", advice)
 
 
 def check_embedder(settings: Settings) -> Finding:

@@ -28,7 +28,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -52,6 +52,7 @@ _FLUSH_INTERVAL_S = 5
 _SHUTDOWN_TIMEOUT_S = 5
 _LOOK_INTERVAL_S = 5
 _LOCK_FILE = "edge.lock"
+READY_PATH = "/readyz"
 
 Operation = Callable[[Shards, Mapping[str, str], bytes], object]
 OptimizerOperation = Callable[[Optimizer, Mapping[str, str], bytes], object]
@@ -93,7 +94,8 @@ class TokenMiddleware:
         self._token = token.encode("ascii")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or self._is_admitted(dict(scope["headers"])):
+        is_open = scope["type"] != "http" or scope["path"] == READY_PATH  # as Qdrant has it
+        if is_open or self._is_admitted(dict(scope["headers"])):
             await self._app(scope, receive, send)
             return
         refusal = _failure(401, "Must provide an API key or an Authorization bearer token", time.perf_counter())
@@ -145,6 +147,8 @@ def _routes(shards: Shards, optimizer: Optimizer) -> list[Route]:
 
     return [
         Route("/", _version, methods=["GET"]),
+        Route("/cluster", _cluster, methods=["GET"]),
+        Route(READY_PATH, _ready, methods=["GET"]),
         route("PUT", "/collections/{name}/index", partial(operations.create_index, optimizer), writes=True),
         *(route(method, path, partial(operate, shards), writes=False) for method, path, operate in _READING),
         *(route(method, path, partial(operate, shards), writes=True) for method, path, operate in _WRITING),
@@ -154,6 +158,14 @@ def _routes(shards: Shards, optimizer: Optimizer) -> list[Route]:
 
 async def _version(request: Request) -> Response:
     return Response(to_json(operations.version()), media_type="application/json")
+
+
+async def _cluster(request: Request) -> Response:
+    return _answer(200, {"result": {"status": "disabled"}, "status": "ok"}, time.perf_counter())
+
+
+async def _ready(request: Request) -> Response:
+    return PlainTextResponse("all shards are ready")
 
 
 def _refused(request: Request, error: Exception) -> Response:

@@ -241,6 +241,11 @@ class VectorIndex(Labels, SearchedIndex, Protocol):
         """How the engine stores an index, and what its optimiser is at."""
         ...
 
+    def lacks_replicas(self, index: str) -> bool:
+        """Whether one lost node of a cluster takes points of this index away. False where one copy was asked for, and
+        for an engine that is no cluster."""
+        ...
+
     def is_alive(self) -> bool: ...
     def inspect(self, index: str, ids: Sequence[str]) -> str | None:
         """What is wrong with those of these points that are there; None where each has a vector of length 1, its text

@@ -19,10 +19,13 @@ from app.errors import ConflictError, NotFoundError, VectorIndexUnavailableError
 from app.types.documents import IndexStatus, Point, ScoredPoint
 from app.types.lens_indexes import Label
 from app.vectors import tuning
+from app.vectors.cluster import has_lone_shard, node_count, warn_of_open_keys
+from app.vectors.creation import create_collection
 from app.vectors.dense_vectors import retrieve_points
 from app.vectors.errors import missing, translated, unavailable
 from app.vectors.filters import DOCUMENT_ID_FIELD, of_documents, of_ids
 from app.vectors.inspection import InspectedPoints
+from app.vectors.nodes import NodeTransport
 from app.vectors.points import (
     WORDS,
     batches,
@@ -57,7 +60,7 @@ class QdrantVectorIndex(InspectedPoints):
         client: QdrantClient,
         *,
         quantization: tuning.Quantization = "none",
-        sharding: tuning.Sharding = tuning.AS_THE_SERVER_HAS_IT,
+        sharding: tuning.Sharding = tuning.AS_THE_CLUSTER_IS,
         reconnect: Callable[[], QdrantClient] | None = None,
         is_embedded: bool = False,
     ) -> None:
@@ -75,7 +78,7 @@ class QdrantVectorIndex(InspectedPoints):
         def connect() -> QdrantClient:
             connection = edge.start()
             # As a header, since the client warns of an `api_key` over plain HTTP, which never leaves this machine.
-            # Nor are certificates read for it: 40 ms.
+            # Certificates take 40 ms to read.
             return _client(connection.url, headers={"api-key": connection.token}, trust_env=False, verify=False)
 
         return cls(connect(), quantization=quantization, reconnect=connect, is_embedded=True)
@@ -87,9 +90,18 @@ class QdrantVectorIndex(InspectedPoints):
         *,
         api_key: str | None = None,
         quantization: tuning.Quantization = "none",
-        sharding: tuning.Sharding = tuning.AS_THE_SERVER_HAS_IT,
+        sharding: tuning.Sharding = tuning.AS_THE_CLUSTER_IS,
     ) -> Self:
-        return cls(_client(url, api_key=api_key), quantization=quantization, sharding=sharding)
+        """`url`: addresses of one server or of the nodes of its cluster, separated by commas."""
+        urls = [each.strip() for each in url.split(",")]
+        if api_key is not None:
+            warn_of_open_keys(urls)
+        headers = {} if api_key is None else {"api-key": api_key}  # the client warns of an `api_key` on any network
+        return cls(
+            _client(urls[0], headers=headers, transport=NodeTransport(urls)),
+            quantization=quantization,
+            sharding=sharding,
+        )
 
     @property
     def client(self) -> QdrantClient:
@@ -100,24 +112,15 @@ class QdrantVectorIndex(InspectedPoints):
         self._client.close()
 
     def create(self, index: str, *, dimension: int, vectors_per_point: int = 1) -> None:
-        is_multivector = vectors_per_point > 1
-        sparse_params = models.SparseVectorParams(modifier=models.Modifier.IDF)
-
-        def create_if_missing(client: QdrantClient) -> None:
-            if not client.collection_exists(index):
-                client.create_collection(
-                    index,
-                    vectors_config=tuning.vector_params(dimension, self._quantization, is_multivector=is_multivector),
-                    sparse_vectors_config={WORDS: sparse_params},
-                    quantization_config=tuning.quantization_config(self._quantization),
-                    optimizers_config=tuning.optimizers_config(),
-                    shard_number=self._sharding.shards,
-                    replication_factor=self._sharding.replicas,
-                )
-            _check_same_vectors(client, index, dimension, is_multivector=is_multivector)
-            client.create_payload_index(index, DOCUMENT_ID_FIELD, models.PayloadSchemaType.KEYWORD)
-
-        self._call(index, create_if_missing)
+        create = partial(
+            create_collection,
+            index=index,
+            dimension=dimension,
+            is_multivector=vectors_per_point > 1,
+            quantization=self._quantization,
+            sharding=None if self._is_embedded else self._sharding,
+        )
+        self._call(index, create)
 
     def drop(self, index: str) -> None:
         self._with_words.discard(index)
@@ -307,6 +310,11 @@ class QdrantVectorIndex(InspectedPoints):
             steps = [step for step in steps[0].children or () if step.started_at and not step.finished_at]
         return name
 
+    def lacks_replicas(self, index: str) -> bool:
+        if self._is_embedded or self._sharding.replicas == 1 or self._call("", node_count) == 1:
+            return False
+        return self._call(index, partial(has_lone_shard, index=index))
+
     def is_alive(self) -> bool:
         try:
             self._call("", lambda client: client.get_collections())
@@ -351,7 +359,8 @@ class QdrantVectorIndex(InspectedPoints):
                 return operation(client)
             except ResponseHandlingException as error:
                 if self._reconnect is None or attempt == _ATTEMPTS:
-                    raise unavailable(f"does not answer: {error.source}") from error
+                    reason = str(error.source) or type(error.source).__name__
+                    raise unavailable(f"does not answer: {reason}") from error
             except UnexpectedResponse as error:
                 # A restarted server has another token, and may have got the port of the one before.
                 if error.status_code != 401 or self._reconnect is None or attempt == _ATTEMPTS:
@@ -368,18 +377,6 @@ class QdrantVectorIndex(InspectedPoints):
             if self._client is failed and self._reconnect is not None:  # else another thread has renewed it already
                 self._client = self._reconnect()
                 failed.close()
-
-
-def _check_same_vectors(client: QdrantClient, index: str, dimension: int, *, is_multivector: bool) -> None:
-    info = client.get_collection(index)
-    existing = info.config.params.vectors
-    is_same = isinstance(existing, models.VectorParams) and existing.size == dimension
-    if not is_same or tuning.holds_multivectors(info) is not is_multivector:
-        kind = "multivectors" if is_multivector else "vectors"
-        raise ConflictError(
-            f"The vector index already has a collection {index!r} with other vectors ({existing}), "
-            f"not one of {kind} of dimension {dimension}. Use another name, or delete it first."
-        )
 
 
 def _client(url: str, **options: object) -> QdrantClient:

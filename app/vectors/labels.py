@@ -10,6 +10,7 @@ import numpy as np
 from pydantic import BaseModel
 from qdrant_client import QdrantClient, models
 
+from app.errors import EngineFaultError
 from app.ports.parts import TextVectors
 from app.types.documents import Owned, Point
 from app.types.lens_indexes import UNLABELLED_PAGE, Label
@@ -20,7 +21,6 @@ from app.vectors.points import payload_of, raw_id
 
 T = TypeVar("T")
 
-_IDS_PER_UPDATE = 5_000
 _MOST_LABELS = 1_000
 _LABELS_PAGE = 500  # points: searches wait while the embedded engine reads them
 
@@ -62,14 +62,25 @@ class LabelledPoints(FilteredPoints):
             self._call(index, partial(write, index=index, field=field, labels=labels))
 
     def drop_labels(self, index: str, field: str) -> None:
-        has_label = models.Filter(must_not=[_is_empty(label_path(field))])
-        scroll = partial(QdrantClient.scroll, collection_name=index, scroll_filter=has_label, limit=_IDS_PER_UPDATE)
-        while records := self._call(index, partial(scroll, with_payload=False))[0]:
-            change = models.DeletePayload(keys=[field], filter=of_ids([str(record.id) for record in records]))
-            operation = models.DeletePayloadOperation(delete_payload=change)
-            update = partial(QdrantClient.batch_update_points, collection_name=index, wait=True)
-            self._call(index, partial(update, update_operations=[operation]))
+        """The index of numbers goes first. A Qdrant server keeps in it the values of a parent that is deleted, and
+        filters go on to find them.
+
+        Raises EngineFaultError where points still have labels after all were deleted.
+        """
         self._call(index, lambda client: client.delete_payload_index(index, label_path(field), wait=True))
+        has_label = models.Filter(must_not=[_is_empty(field)])
+        for records in self._pages(index, scroll_filter=has_label, with_payload=False):
+            if records:
+                change = models.DeletePayload(keys=[field], filter=of_ids([str(record.id) for record in records]))
+                operation = models.DeletePayloadOperation(delete_payload=change)
+                update = partial(QdrantClient.batch_update_points, collection_name=index, wait=True)
+                self._call(index, partial(update, update_operations=[operation]))
+        left = self._call(index, lambda client: client.count(index, count_filter=has_label, exact=True).count)
+        if left:
+            raise EngineFaultError(
+                f"The vector index {index!r} still has labels {field!r} on {left} points after they were deleted. The "
+                "deletion is tried again; if it goes on, restart Qdrant."
+            )
 
     def unlabelled(self, index: str, field: str) -> Iterator[tuple[list[str], TextVectors]]:
         condition = models.Filter(must=[_is_empty(field)], must_not=[_is_empty(DOCUMENT_ID_FIELD)])

@@ -14,6 +14,8 @@ from typing import Literal
 
 from qdrant_client import models
 
+from app.errors import VectorIndexUnavailableError
+
 Quantization = Literal["none", "int8", "binary"]
 
 GRAPH_FROM_KB = 100_000  # of vectors: comparing a query with so many takes 7 ms, docs/search-at-scale.md
@@ -29,13 +31,13 @@ _EXACT = models.SearchParams(exact=True)
 
 @dataclass(frozen=True, slots=True)
 class Sharding:
-    """Shards and replicas of a new index on a Qdrant cluster. None: the server's defaults."""
+    """Shards and replicas of a new index on a Qdrant cluster. None: chosen by the number of its nodes."""
 
     shards: int | None = None
     replicas: int | None = None
 
 
-AS_THE_SERVER_HAS_IT = Sharding()
+AS_THE_CLUSTER_IS = Sharding()
 
 
 def vector_params(dimension: int, quantization: Quantization, *, is_multivector: bool = False) -> models.VectorParams:
@@ -105,7 +107,8 @@ def searched_index(info: models.CollectionInfo) -> SearchedIndex:
 
 
 class SearchedIndexes:
-    """Looks at an index again after some seconds: nothing gets wrong by a late look, a search only takes longer."""
+    """Looks at an index again after some seconds. An old look makes no search wrong, only slower, so it also serves
+    while the engine does not answer."""
 
     def __init__(self, look: Callable[[str], models.CollectionInfo]) -> None:
         self._look = look
@@ -116,7 +119,11 @@ class SearchedIndexes:
         with self._lock:
             looked_at, found = self._known.get(index, (-_LOOK_AGAIN_S, _UNKNOWN))
         if time.monotonic() - looked_at >= _LOOK_AGAIN_S:
-            found = searched_index(self._look(index))
+            try:
+                found = searched_index(self._look(index))
+            except VectorIndexUnavailableError:
+                if found is _UNKNOWN:
+                    raise
             with self._lock:
                 self._known[index] = time.monotonic(), found
         return found

@@ -31,7 +31,8 @@ _PER_HUNDRED = {Fault.RESET_BEFORE: 2, Fault.RESET_AFTER: 2, Fault.CUT: 1, Fault
 
 
 class FailingProxy:
-    """HTTP/1.1 with content lengths, as the clients and Edge speak it. `port` stays; `target_port` may change."""
+    """HTTP/1.1 with content lengths, as the clients and Edge speak it. `port` stays; `target_port` may change, which
+    ends connections to the port before at their next request."""
 
     def __init__(self, *, seed: int, target_port: int = 0) -> None:
         self.target_port = target_port
@@ -61,9 +62,10 @@ class FailingProxy:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         upstream: asyncio.StreamWriter | None = None
+        port = self.target_port
         try:
-            from_server, upstream = await asyncio.open_connection(HOST, self.target_port)
-            while await self._pass_one(reader, writer, from_server, upstream):
+            from_server, upstream = await asyncio.open_connection(HOST, port)
+            while await self._pass_one(reader, writer, from_server, upstream, port):
                 pass
         except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             _reset(writer)
@@ -78,9 +80,13 @@ class FailingProxy:
         writer: asyncio.StreamWriter,
         from_server: asyncio.StreamReader,
         upstream: asyncio.StreamWriter,
+        port: int,
     ) -> bool:
         """One request and its answer; False when the connection is at its end."""
         request = await _read_message(reader)
+        if port != self.target_port:
+            _reset(writer)
+            return False
         fault = self._choose()
         if fault is Fault.RESET_BEFORE:
             _reset(writer)

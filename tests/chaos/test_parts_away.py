@@ -40,7 +40,6 @@ def closed_port() -> int:
         return closed_soon.getsockname()[1]
 
 
-@pytest.mark.filterwarnings("ignore:Api key is used with an insecure connection")
 def test_jobs_wait_for_an_unreachable_qdrant(
     application_factory: Callable[..., AwayApplication], proxy: FailingProxy, tmp_path: Path
 ) -> None:

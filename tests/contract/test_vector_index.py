@@ -25,7 +25,7 @@ from app.search.bm25 import AVERAGE_WORDS, K1, B
 from app.testing import InMemoryVectorIndex
 from app.types.documents import MetadataValue, Point, ScoredPoint
 from app.types.lens_indexes import Label
-from app.vectors import QdrantVectorIndex, Sharding
+from app.vectors import QdrantVectorIndex
 from app.vectors import labels as labels_module
 
 pytestmark = [
@@ -683,18 +683,6 @@ def test_a_server_that_is_away_is_unavailable_and_says_what_to_check() -> None:
 
 
 def test_a_wrong_key_is_unavailable_and_names_the_setting(edge: EdgeProcess) -> None:
-    with pytest.warns(UserWarning, match="insecure connection"):
-        index = QdrantVectorIndex.at(edge.start().url, api_key="wrong")
+    index = QdrantVectorIndex.at(edge.start().url, api_key="wrong")
     with pytest.raises(VectorIndexUnavailableError, match="GIRCSE_QDRANT_API_KEY"):
         index.count("docs")
-
-
-@pytest.mark.parametrize(
-    ("sharding", "field"), [(Sharding(shards=3), "shard_number"), (Sharding(replicas=2), "replication_factor")]
-)
-def test_index_is_sharded_over_a_cluster_when_it_is_made(
-    edge_index: QdrantVectorIndex, sharding: Sharding, field: str
-) -> None:
-    """The embedded engine is no cluster: that it refuses the field proves that it was asked for."""
-    with pytest.raises(VectorIndexUnavailableError, match=field):
-        QdrantVectorIndex(edge_index.client, sharding=sharding).create("sharded", dimension=3)

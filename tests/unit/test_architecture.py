@@ -17,7 +17,7 @@ pytestmark = pytest.mark.xdist_group("architecture")  # every file is parsed onc
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("app", "embedder", "ingest", "ui")
-MAX_FILE_LINES = 400
+MAX_FILE_LINES = 800
 MAX_FUNCTION_LINES = 60
 
 SQL, QDRANT = {"sqlalchemy", "alembic", "psycopg"}, {"qdrant_client", "qdrant_edge"}
@@ -30,6 +30,7 @@ FLOORS: tuple[dict[str, str], ...] = (
         "app.oidc_settings": "of it, sign-in",
         "app.answer_settings": "of it, the language model that words answers",
         "app.source_settings": "of it, sources that come again and alerts",
+        "app.qdrant_settings": "of it, a Qdrant server or cluster",
     },
     {"app.ports": "protocols: what the core needs of others, and interfaces of the core"},
     {"app.runtime": "what every process has: logs, metrics, traces, readiness, caches, locks"},

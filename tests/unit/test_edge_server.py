@@ -74,7 +74,6 @@ def test_the_token_is_also_taken_as_a_bearer(data_dir: Path) -> None:
         ("POST", "/collections/docs/snapshots"),
         ("POST", "/collections/docs/points/recommend"),
         ("PUT", "/collections/docs/shards"),
-        ("GET", "/cluster"),
         ("PUT", "/collections/docs/points/vectors"),
     ],
 )

@@ -33,7 +33,6 @@ from app.types.documents import DocumentState, GarbageKind, utc_now
 from app.vectors import QdrantVectorIndex
 
 HOUR = timedelta(hours=1)
-pytestmark = pytest.mark.filterwarnings("ignore:Api key is used with an insecure connection")
 TEXTS = ("The cat sleeps.\n\nThe dog barks.", "Ships sail far.", "Rain falls on ships.")
 
 

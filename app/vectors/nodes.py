@@ -1,0 +1,266 @@
+"""Sends requests to a Qdrant server, or to a node of its cluster that answers, within deadlines that fit a request.
+
+An address may stand for several nodes: every address of `GIRCSE_QDRANT_URL`, and every IP address of its name.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import socket
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, count
+
+import httpx
+
+READ_S = 3.5  # so that the API answers within 5 s that the index is away
+WRITE_S = 60.0  # one attempt: with `wait=true` a server answers when its optimiser lets it
+CONNECT_S = 1.0
+RESTART_S = 2.0  # requests wait so long for a server that has just gone: it may be restarting
+PING_S = 1.0
+RESOLVE_EVERY_S = 10.0
+_PINGED_AFTER_S = 1.0
+_FIRST_PAUSE_S, _GROWTH, _LONGEST_PAUSE_S = 0.05, 1.5, 1.0
+_READS = re.compile(r"/(points|facet|exists|points/(scroll|count|query|query/batch|query/groups))/?")
+_FAMILIES = (socket.AF_INET, socket.AF_INET6)
+_GATEWAY_FAULTS = frozenset({502, 503, 504})
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(eq=False, slots=True)
+class Node:
+    """One place to send requests to: an address as it is written, and an IP address where its name has several."""
+
+    url: httpx.URL
+    ip: str | None = None
+    is_well: bool = True
+    heard_at: float = 0.0  # time.monotonic() of its last answer
+
+    @property
+    def name(self) -> str:
+        return shown(self.url) if self.ip is None else f"{shown(self.url)} ({self.ip})"
+
+    def addressed(self, request: httpx.Request, path: bytes, timeouts: dict[str, float]) -> httpx.Request:
+        url = self.url.copy_with(host=self.ip or self.url.host, raw_path=self.url.raw_path.rstrip(b"/") + path)
+        headers = request.headers.copy()
+        headers["host"] = self.url.netloc.decode("ascii")
+        extensions = {**request.extensions, "timeout": timeouts}
+        if self.url.scheme == "https":
+            extensions["sni_hostname"] = self.url.host
+        return httpx.Request(request.method, url, headers=headers, stream=request.stream, extensions=extensions)
+
+
+@dataclass(slots=True)
+class _Attempts:
+    """Until when one request may be sent again, and the last failure."""
+
+    until: float
+    pauses: Iterator[float] = field(default_factory=lambda: chain([0.0], _pauses()))  # a kept connection may be closed
+    error: httpx.TransportError | None = None
+    answer: httpx.Response | None = None
+
+    def left_s(self) -> float:
+        return self.until - time.monotonic()
+
+    def note(self, failure: httpx.TransportError | httpx.Response) -> None:
+        self.error = failure if isinstance(failure, httpx.TransportError) else None
+        self.answer = failure if isinstance(failure, httpx.Response) else None
+        time.sleep(max(0.0, min(next(self.pauses), self.left_s())))
+
+    def end(self, nodes: str) -> httpx.Response:
+        if self.answer is not None:
+            return self.answer
+        raise self.error or httpx.ConnectError(f"{nodes} did not answer a moment ago")
+
+
+class NodeTransport(httpx.BaseTransport):
+    """An httpx transport over several nodes. All requests of `QdrantVectorIndex` may be repeated, and are.
+
+    A node that fails is left for the next one; a thread asks it until it answers again. While none answers, requests
+    wait for RESTART_S after the failure at most, and then fail at once. Raises httpx.TransportError.
+    """
+
+    def __init__(self, urls: Sequence[str], *, read_s: float = READ_S, write_s: float = WRITE_S) -> None:
+        self._urls = [httpx.URL(url) for url in urls]
+        self._prefix = self._urls[0].raw_path.rstrip(b"/")  # the client writes the first address before its paths
+        self._read_s, self._write_s = read_s, write_s
+        has_tls = any(url.scheme == "https" for url in self._urls)  # certificates take 40 ms to read
+        self._http = httpx.Client(limits=httpx.Limits(max_connections=None), verify=has_tls)
+        self._turns = count()
+        self._changed = threading.Condition()
+        self._nodes: list[Node] = [Node(url) for url in self._urls]
+        self._resolved_at = -RESOLVE_EVERY_S
+        self._failed_at = 0.0  # when the last node that was well failed
+        self._watch: threading.Thread | None = None
+        self._is_closed = False
+
+    def close(self) -> None:
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+        self._http.close()
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        request.read()
+        path = request.url.raw_path.removeprefix(self._prefix)
+        is_read = _is_read(request.method, path)
+        attempts = _Attempts(time.monotonic() + self._read_s)
+        while (node := self._next_node(attempts)) is not None:
+            if not is_read and not self._is_reachable(node):
+                continue
+            try:
+                answer = self._send(node, request, path, self._time_for(attempts, is_read=is_read))
+            except httpx.TransportError as error:
+                self._fail(node, repr(error))
+                attempts.note(error)
+                continue
+            node.heard_at = time.monotonic()
+            if answer.status_code not in _GATEWAY_FAULTS:
+                return answer
+            self._fail(node, f"status {answer.status_code}")
+            attempts.note(answer)
+        return attempts.end(", ".join(map(shown, self._urls)))
+
+    def _next_node(self, attempts: _Attempts) -> Node | None:
+        """A node that is well, in turn; None when the time is over, or no node has been well for a while."""
+        with self._changed:
+            self._begin_watch_if_due()
+            while not self._is_closed:
+                well = [node for node in self._nodes if node.is_well]
+                if attempts.left_s() <= 0:
+                    return None
+                if well:
+                    return well[next(self._turns) % len(well)]
+                patience_s = min(attempts.left_s(), self._failed_at + RESTART_S - time.monotonic())
+                if patience_s <= 0:
+                    return None
+                self._changed.wait(patience_s)
+            return None
+
+    def _time_for(self, attempts: _Attempts, *, is_read: bool) -> float:
+        """Seconds for the next attempt. A read leaves half of its time for another node."""
+        if not is_read:
+            return self._write_s
+        has_other = sum(node.is_well for node in self._nodes) > 1
+        return max(attempts.left_s() / (2 if has_other else 1), 0.001)
+
+    def _send(self, node: Node, request: httpx.Request, path: bytes, seconds: float) -> httpx.Response:
+        """Reads the whole answer."""
+        until = time.monotonic() + seconds
+        timeouts = {"connect": min(CONNECT_S, seconds), "read": seconds, "write": seconds, "pool": seconds}
+        answer = self._http.send(sent := node.addressed(request, path, timeouts), stream=True)
+        try:
+            body = b"".join(_within(until, answer, sent))
+        finally:
+            answer.close()
+        return httpx.Response(
+            answer.status_code, headers=answer.headers, stream=httpx.ByteStream(body), extensions=answer.extensions
+        )
+
+    def _is_reachable(self, node: Node) -> bool:
+        """Writes have long deadlines, so a node that was not heard from lately is asked first whether it answers."""
+        if time.monotonic() - node.heard_at < _PINGED_AFTER_S or self._answers(node):
+            return True
+        self._fail(node, "no answer to a ping")
+        return False
+
+    def _answers(self, node: Node) -> bool:
+        request = httpx.Request("GET", node.url)
+        timeouts = dict.fromkeys(("connect", "read", "write", "pool"), PING_S)
+        try:
+            answer = self._http.send(node.addressed(request, b"/readyz", timeouts))
+        except (httpx.TransportError, RuntimeError):  # RuntimeError: the client was closed
+            return False
+        node.heard_at = time.monotonic()
+        return answer.status_code not in _GATEWAY_FAULTS
+
+    def _fail(self, node: Node, reason: object) -> None:
+        with self._changed:
+            if node.is_well:
+                node.is_well = False
+                _log.warning("Qdrant at %s fails (%s); it is left until it answers again.", node.name, reason)
+                if not any(each.is_well for each in self._nodes):
+                    self._failed_at = time.monotonic()
+            self._begin_watch_if_due()
+
+    def _begin_watch_if_due(self) -> None:
+        """With the lock. The thread ends when every node is well and names were looked up."""
+        if self._watch is None and not self._is_closed and self._needs_watch():
+            self._watch = threading.Thread(target=self._watch_nodes, name="qdrant-nodes", daemon=True)
+            self._watch.start()
+
+    def _needs_watch(self) -> bool:
+        return not all(node.is_well for node in self._nodes) or self._is_lookup_due()
+
+    def _is_lookup_due(self) -> bool:
+        return time.monotonic() - self._resolved_at >= RESOLVE_EVERY_S
+
+    def _watch_nodes(self) -> None:
+        for pause_s in _pauses():
+            if self._is_lookup_due():
+                self._look_up()
+            for node in [node for node in self._nodes if not node.is_well]:
+                if self._answers(node):
+                    self._recover(node)
+            with self._changed:
+                if self._is_closed or not self._needs_watch():
+                    self._watch = None
+                    return
+                self._changed.wait(pause_s)
+
+    def _recover(self, node: Node) -> None:
+        with self._changed:
+            node.is_well = True
+            self._changed.notify_all()
+        _log.warning("Qdrant at %s answers again.", node.name)
+
+    def _look_up(self) -> None:
+        """Replaces the nodes by what their names stand for now; a name that cannot be looked up stays as it is."""
+        found = [(url, ip) for url in self._urls for ip in _ips_of(url)]
+        with self._changed:
+            known = {(node.url, node.ip): node for node in self._nodes}
+            self._nodes = [known.get(each) or Node(*each) for each in found]
+            self._resolved_at = time.monotonic()
+            self._changed.notify_all()
+
+
+def shown(url: httpx.URL) -> str:
+    """Without a user and a password."""
+    return f"{url.scheme}://{url.netloc.decode('ascii')}{url.path.rstrip('/')}"
+
+
+def _is_read(method: str, path: bytes) -> bool:
+    if method == "GET":
+        return True
+    collection, _, operation = path.partition(b"?")[0].decode("ascii").removeprefix("/collections/").partition("/")
+    return method == "POST" and bool(collection) and _READS.fullmatch(f"/{operation}") is not None
+
+
+def _within(until: float, answer: httpx.Response, request: httpx.Request) -> Iterator[bytes]:
+    """Raw parts of the body. Each has a timeout of its own, so that a slow body could go on for ever."""
+    for part in answer.iter_raw():
+        yield part
+        if time.monotonic() > until:
+            raise httpx.ReadTimeout("the answer takes too long", request=request)
+
+
+def _pauses() -> Iterator[float]:
+    pause_s = _FIRST_PAUSE_S
+    while True:
+        yield pause_s
+        pause_s = min(pause_s * _GROWTH, _LONGEST_PAUSE_S)
+
+
+def _ips_of(url: httpx.URL) -> list[str | None]:
+    """[None] for one machine, which may have an address of each family: the connection is then made by name."""
+    try:
+        found = socket.getaddrinfo(url.host, None, type=socket.SOCK_STREAM)
+    except OSError:
+        return [None]
+    of_family = [list(dict.fromkeys(str(each[4][0]) for each in found if each[0] is family)) for family in _FAMILIES]
+    most = max(of_family, key=len)
+    return list(most) if len(most) > 1 else [None]
