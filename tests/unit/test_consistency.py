@@ -1,4 +1,4 @@
-"""Catalog against vectors, over the real engine and a server: each difference is found, mended, and then there is none."""
+"""Catalog against vectors, over the real engine and a server: each difference is found, mended, and then gone."""
 
 from __future__ import annotations
 
