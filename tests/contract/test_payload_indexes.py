@@ -279,9 +279,8 @@ def calls_of_the_port() -> set[str]:
 
 
 def test_every_call_that_changes_points_stands_in_the_table_and_is_tried_here() -> None:
-    section = (
-        TABLE.read_text("utf-8").split("## What a change leaves in the indexes of payloads\n")[1].split("\n## ")[0]
-    )
+    after = TABLE.read_text("utf-8").split("## What a change leaves in the indexes of payloads\n")[1]
+    section = after.split("\n## ")[0]
     rows = {
         name
         for line in section.splitlines()
@@ -291,4 +290,5 @@ def test_every_call_that_changes_points_stands_in_the_table_and_is_tried_here() 
     assert rows == calls_of_the_port() - READING
     assert calls_of_the_port() >= READING
     tests = Path(__file__).read_text("utf-8")
-    assert [name for name in rows if f"index.{name}(" not in tests] == []
+    called = {*re.findall(r"index\.(\w+)\(", tests), *re.findall(r"(\w+)_index\(", tests)}  # optimize_index
+    assert rows <= called
