@@ -17,7 +17,7 @@ import urllib.request
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -253,6 +253,20 @@ def new_index(request: pytest.FixtureRequest) -> Iterator[Callable[..., Any]]:
             return index
 
         yield build
+
+
+@pytest.fixture
+def qdrant_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QdrantServer]:
+    """Of a test's own where the tests start it: its nodes may be killed."""
+    with opened_cluster(tmp_path_factory.mktemp("cluster")) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def lone_qdrant(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QdrantServer]:
+    """A server of one address, of a test's own where the tests start it."""
+    with opened_server(tmp_path_factory.mktemp("lone")) as server:
+        yield replace(server, urls=server.urls[:1])
 
 
 @dataclass(frozen=True)
