@@ -83,14 +83,19 @@ class Node:
         """0 while it is not running."""
         return 0 if self._process is None else self._process.pid
 
-    def start(self) -> None:
-        """Returns when it answers. No error where it runs already."""
+    def launch(self) -> None:
+        """Does not wait until it answers. No error where it runs already."""
         if self._process is None:
             with open(self._folder / "log", "ab") as log:
                 self._process = subprocess.Popen(
                     self._command, cwd=self._folder, env={**os.environ, **self._settings}, stdin=subprocess.PIPE,
                     stdout=log, stderr=log, start_new_session=True,
                 )  # fmt: skip
+
+    def start(self) -> None:
+        """Returns when it answers. No error where it runs already."""
+        self.launch()
+        assert self._process is not None
         deadline = time.monotonic() + _START_TIMEOUT_S
         while not is_answering(self.url, self._api_key):
             said = (self._folder / "log").read_text("utf-8", "replace")[-1000:]
