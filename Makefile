@@ -41,7 +41,7 @@ TORCH_VERSION := 2.13.0
 SBOM_VERSION := 7.5.0
 
 .DEFAULT_GOAL := help
-.PHONY: help run test long check chaos fuzz api-fuzz bench docs train evaluation tour screenshots secrets base image lock digests sbom audit clean
+.PHONY: help run test long check server-test chaos fuzz api-fuzz bench docs train evaluation tour screenshots secrets base image lock digests sbom audit clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -64,6 +64,9 @@ check: $(VENV)/dev.stamp ## format, lint, types, fresh reference pages, import d
 
 long: $(VENV)/dev.stamp $(OIDC_PROVIDER) ## run the tests that make test leaves out: a collection moved, lost and reindexed with the real model
 	@$(IN_TEST_FOLDER) $(BIN)/python -m pytest --long -m long $(ARGS)
+
+server-test: $(VENV)/dev.stamp ## test the vector index and what stands on it against Qdrant: GIRCSE_TEST_QDRANT_URL=… or GIRCSE_TEST_QDRANT=PROGRAM
+	@$(IN_TEST_FOLDER) $(BIN)/python -m pytest -n $(TEST_PROCESSES) --server --long -m server $(ARGS)
 
 chaos: $(VENV)/dev.stamp ## ingest under kill -9 and network faults: make chaos ARGS="--seeds 1-20 --catalog postgres"
 	$(TEST_ENV) $(BIN)/python tests/chaos/run_seeds.py $(ARGS)

@@ -1,4 +1,5 @@
-"""Writes the digest of each image of others beside its tag, in Dockerfile and compose file: `scripts/pin_images.py`.
+"""Writes the digest of each image of others beside its tag, in Dockerfile, compose file and the workflow of public CI:
+`scripts/pin_images.py`.
 
 Asks the registry of each image for what its tag is now, and computes the digest of the answer itself. `--check` asks
 nobody: it names the images without a digest and ends with 1 where there are any; `--release` does so where this commit
@@ -20,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-FILES = ("Dockerfile", "docker-compose.yml")
+FILES = ("Dockerfile", "docker-compose.yml", ".github/workflows/ci.yml")
 # A base image, and what a service runs. What is built here begins with a variable.
 _IMAGE = re.compile(
     r"^(?:ARG BASE=|\s+image: )(?P<image>[a-z0-9][^\s@]*:[^\s@:/]+)(?P<digest>@sha256:[0-9a-f]{64})?$", re.MULTILINE

@@ -12,6 +12,7 @@ import hypothesis
 import pytest
 from denied_network import asked, deny_network
 from fresh_catalog import connect_migrated
+from qdrant_servers import new_double, qdrant_server, told
 
 from app.answers.service import AnswerService
 from app.catalog import SqlCatalog
@@ -35,6 +36,8 @@ from ingest.pipeline import IngestPipeline
 from ingest.readers.document import read_file
 from ingest.splitters import splitter_of
 from ingest.worker import Worker
+
+__all__ = ["qdrant_server"]  # a fixture
 
 deny_network()
 
@@ -121,6 +124,7 @@ ONLY_LONG = ("test_ray_cluster.py", "test_ray_serve.py", "test_api_fuzz.py")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="Run the tests marked `long`, too.")
+    parser.addoption("--server", action="store_true", help="Run all tests marked `server`; without it the quick ones.")
     parser.addoption("--screenshots", action="store_true", help="Write the pictures of docs/images.")
 
 
@@ -138,12 +142,20 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """What takes long is left out altogether: a thousand skipped tests would take seconds to be told of."""
-    if not config.getoption("--long"):
-        left_out, kept = [], []
-        for item in items:
-            (left_out if item.get_closest_marker("long") else kept).append(item)
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = kept
+    left_out, kept = [], []
+    for item in items:
+        takes_long = item.get_closest_marker("long") is not None and not config.getoption("--long")
+        is_slow_server = any(not each.kwargs.get("is_quick") for each in item.iter_markers("server"))
+        needs_server = is_slow_server and not config.getoption("--server")
+        (left_out if takes_long or needs_server else kept).append(item)
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = kept
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if config.getoption("--server"):
+        terminalreporter.section("the server of these tests")
+        terminalreporter.line(told())
 
 
 def pytest_collection_finish() -> None:
@@ -165,13 +177,19 @@ def lasting_services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ToySe
 
 
 @pytest.fixture
-def toy_services_factory(tmp_path: Path) -> Iterator[Callable[..., ToyServices]]:
+def new_index() -> Callable[..., VectorIndex]:
+    """Modules whose tests run against a server, too, import another one: tests/qdrant_servers.py."""
+    return new_double
+
+
+@pytest.fixture
+def toy_services_factory(tmp_path: Path, new_index: Callable[..., VectorIndex]) -> Iterator[Callable[..., ToyServices]]:
     with ExitStack() as opened:
 
         def build(
             name: str = "", *, embedder: ToyEmbedder | None = None, index: VectorIndex | None = None
         ) -> ToyServices:
-            return ToyServices(tmp_path / name, opened, embedder=embedder or ToyEmbedder(), index=index)
+            return ToyServices(tmp_path / name, opened, embedder=embedder or ToyEmbedder(), index=index or new_index())
 
         yield build
 

@@ -1,4 +1,4 @@
-"""The processes of one run: real workers, the embedded engine with a proxy before it, PostgreSQL; kills and restarts.
+"""The processes of one run: real workers, the engine with a proxy before it, PostgreSQL; kills and restarts.
 
 Workers are forked from a process that has imported the program once, so that a restart costs no import of torch.
 """
@@ -24,6 +24,7 @@ from chaos_plan import Kill, Target
 from chaos_postgres import KillablePostgres
 from chaos_proxy import FailingProxy
 from preloaded import PRELOADED
+from qdrant_servers import QdrantServer
 
 from app.cli import main
 from app.edge.connection import read_connection, write_connection
@@ -63,6 +64,35 @@ class _Slot:
     unexpected_exits: list[int | None] = field(default_factory=list)
 
 
+class KillableQdrant:
+    """A Qdrant server behind a proxy: one that the tests have started is killed, and from a named one they are cut off
+    for a while."""
+
+    def __init__(self, server: QdrantServer, proxy: FailingProxy) -> None:
+        self._node = server.nodes[0] if server.nodes else None
+        self._proxy = proxy
+
+    def kill(self) -> int:
+        """The number of the killed process, 1 where there is none; 0 while it is away."""
+        if self._node is None:
+            was_cut, self._proxy.is_cut = self._proxy.is_cut, True
+            return 0 if was_cut else 1
+        pid = self._node.pid
+        self._node.kill()
+        return pid
+
+    def ensure_running(self) -> None:
+        self._proxy.is_cut = False
+        if self._node is not None:
+            self._node.launch()
+
+    def wait(self) -> None:
+        """Until it answers."""
+        self._proxy.is_cut = False
+        if self._node is not None:
+            self._node.start()
+
+
 class Supervisor:
     """Keeps the workers (and PostgreSQL) running as a service manager would, and kills on demand."""
 
@@ -75,13 +105,17 @@ class Supervisor:
         workers: int,
         proxy: FailingProxy | None = None,
         postgres: KillablePostgres | None = None,
+        qdrant: KillableQdrant | None = None,
     ) -> None:
+        """`proxy` is put before the embedded engine; `qdrant` stands behind its own."""
         self.kills: Counter[Target] = Counter()
         self._edge_folder = home / "edge"
         self._environment = dict(environment)
         self._slots = [_Slot(logs / f"worker-{number}.log") for number in range(workers)]
         self._postgres = postgres
         self._postgres_start_at = 0.0
+        self._qdrant = qdrant
+        self._qdrant_start_at = 0.0
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._threads = [threading.Thread(target=self._supervise, name="supervisor", daemon=True)]
@@ -134,6 +168,9 @@ class Supervisor:
         with self._lock:
             if kill.target is Target.WORKER:
                 return self._kill_worker(self._slots[kill.worker], kill.pause_s)
+            if kill.target is Target.EDGE and self._qdrant is not None:
+                self._qdrant_start_at = time.monotonic() + kill.pause_s
+                return self._qdrant.kill()
             if kill.target is Target.EDGE:
                 return self._kill_edge()
             if self._postgres is None:
@@ -172,6 +209,8 @@ class Supervisor:
                     self._keep_running(slot)
                 if self._postgres is not None and time.monotonic() >= self._postgres_start_at:
                     self._postgres.ensure_running()
+                if self._qdrant is not None and time.monotonic() >= self._qdrant_start_at:
+                    self._qdrant.ensure_running()
 
     def _keep_running(self, slot: _Slot) -> None:
         if slot.process is not None and not slot.process.is_alive():

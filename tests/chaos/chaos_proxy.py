@@ -1,4 +1,6 @@
-"""Stands between the clients and Qdrant and breaks what passes: resets, delays and 5xx, by a seeded choice."""
+"""Stands between the clients and Qdrant and breaks what passes: resets, delays and 5xx, by a seeded choice; or lets
+nothing pass, as a network that is cut does.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,10 @@ from typing import Self
 
 HOST = "127.0.0.1"
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
+_CHUNKED = re.compile(rb"\r\ntransfer-encoding: *chunked", re.IGNORECASE)
 _ANSWER = b'{"status":{"error":"Service internal error: injected"},"result":null}'
 _LONGEST_DELAY_S = 0.3
+_CUT_POLL_S = 0.02
 
 
 class Fault(StrEnum):
@@ -31,12 +35,15 @@ _PER_HUNDRED = {Fault.RESET_BEFORE: 2, Fault.RESET_AFTER: 2, Fault.CUT: 1, Fault
 
 
 class FailingProxy:
-    """HTTP/1.1 with content lengths, as the clients and Edge speak it. `port` stays; `target_port` may change, which
-    ends connections to the port before at their next request."""
+    """HTTP/1.1, as clients, Edge and Qdrant speak it. `port` stays; `target_port` may change, which ends connections
+    to the port before at their next request. While `is_cut`, connections are taken and nothing passes in either
+    direction."""
 
-    def __init__(self, *, seed: int, target_port: int = 0) -> None:
+    def __init__(self, *, seed: int, target_port: int = 0, target_host: str = HOST) -> None:
+        self.target_host = target_host
         self.target_port = target_port
         self.is_breaking = False
+        self.is_cut = False
         self.injected: Counter[Fault] = Counter()
         self._random = Random(seed)
         self._listener = socket.create_server((HOST, 0))
@@ -64,7 +71,8 @@ class FailingProxy:
         upstream: asyncio.StreamWriter | None = None
         port = self.target_port
         try:
-            from_server, upstream = await asyncio.open_connection(HOST, port)
+            await self._whole()
+            from_server, upstream = await asyncio.open_connection(self.target_host, port)
             while await self._pass_one(reader, writer, from_server, upstream, port):
                 pass
         except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
@@ -99,8 +107,10 @@ class FailingProxy:
             return True
         if fault is Fault.DELAY:
             await asyncio.sleep(self._random.uniform(0, _LONGEST_DELAY_S))
+        await self._whole()
         upstream.write(request)
         answer = await _read_message(from_server)
+        await self._whole()
         if fault in (Fault.RESET_AFTER, Fault.CUT):
             if fault is Fault.CUT:
                 writer.write(answer[: len(answer) // 2])
@@ -110,6 +120,10 @@ class FailingProxy:
         writer.write(answer)
         await writer.drain()
         return True
+
+    async def _whole(self) -> None:
+        while self.is_cut:
+            await asyncio.sleep(_CUT_POLL_S)
 
     def _choose(self) -> Fault | None:
         if not self.is_breaking:
@@ -125,8 +139,19 @@ class FailingProxy:
 
 async def _read_message(reader: asyncio.StreamReader) -> bytes:
     head = await reader.readuntil(b"\r\n\r\n")
+    if _CHUNKED.search(head):
+        return head + await _read_chunks(reader)
     length = _LENGTH.search(head)
     return head + (await reader.readexactly(int(length.group(1))) if length else b"")
+
+
+async def _read_chunks(reader: asyncio.StreamReader) -> bytes:
+    parts = []
+    while True:
+        size = await reader.readuntil(b"\r\n")
+        parts += [size, await reader.readexactly(int(size.split(b";")[0], 16) + 2)]
+        if len(parts[-1]) == 2:  # the last chunk is empty; nobody here sends trailers
+            return b"".join(parts)
 
 
 def _reset(writer: asyncio.StreamWriter) -> None:

@@ -10,13 +10,15 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 from chaos_corpus import real_files
 from chaos_plan import Delete, Kill, Operation, Plan, Put, Target, make_plan
 from chaos_postgres import KillablePostgres
-from chaos_processes import Supervisor, begin_imports, processes_of
+from chaos_processes import KillableQdrant, Supervisor, begin_imports, processes_of
 from chaos_proxy import FailingProxy
 from chaos_state import State, differences, read_state
+from qdrant_servers import QdrantServer
 
 from app.errors import UnavailableError, UnknownDocumentError
 from app.services import Services
@@ -58,6 +60,7 @@ class ChaosSettings:
     catalog: str = "sqlite"  # or "postgres"
     documents: int = 320
     kills: int = 32
+    engine: str = "embedded"  # or "server"
 
     @property
     def targets(self) -> Sequence[Target]:
@@ -86,8 +89,9 @@ class Outcome:
         return {"passed": not self.differences, **asdict(self)}
 
 
-def run_seed(seed: int, settings: ChaosSettings, folder: Path) -> Outcome:
-    """`folder` is new or empty; what the processes logged is left in it."""
+def run_seed(seed: int, settings: ChaosSettings, folder: Path, *, server: QdrantServer | None = None) -> Outcome:
+    """`folder` is new or empty; what the processes logged is left in it. `server`: that of the disturbed run; the
+    undisturbed one has the embedded engine."""
     started = time.monotonic()
     begin_imports()
     files = real_files(settings.documents)
@@ -96,7 +100,8 @@ def run_seed(seed: int, settings: ChaosSettings, folder: Path) -> Outcome:
     disturbed_at = time.monotonic()
     with ExitStack() as opened:
         postgres = opened.enter_context(KillablePostgres()) if settings.catalog == "postgres" else None
-        run = DisturbedRun(plan, settings, folder / "disturbed", postgres)
+        address = None if server is None else opened.enter_context(server.with_own_names())
+        run = DisturbedRun(plan, settings, folder / "disturbed", postgres, server, address)
         found = run.carry_out()
     told = [*run.faults, *(f"the undisturbed run: {fault}" for fault in expected.faults), *differences(expected, found)]
     return Outcome(
@@ -125,29 +130,57 @@ def run_undisturbed(plan: Plan, settings: ChaosSettings, home: Path) -> State:
 class DisturbedRun:
     """The same operations while processes are killed and connections break."""
 
-    def __init__(self, plan: Plan, settings: ChaosSettings, home: Path, postgres: KillablePostgres | None) -> None:
-        url = None if postgres is None else postgres.url
+    def __init__(
+        self,
+        plan: Plan,
+        settings: ChaosSettings,
+        home: Path,
+        postgres: KillablePostgres | None,
+        server: QdrantServer | None,
+        address: str | None,
+    ) -> None:
+        """`address`: of `server`, where it has names of this run's own."""
         self._plan = plan
         self._home = home
-        self._settings = Settings(home=home, model=settings.model, dtype=DTYPE, database_url=url, lease_s=LEASE_S)
         self.proxy = FailingProxy(seed=plan.seed)
         environment = worker_environment(home, settings.model)
-        if url is not None:
-            environment["GIRCSE_DATABASE_URL"] = url
+        if postgres is not None:
+            environment["GIRCSE_DATABASE_URL"] = postgres.url
+        self._qdrant = None
+        if server is not None:
+            self.proxy.target_port = urlsplit(address).port or 0
+            self._qdrant = KillableQdrant(server, self.proxy)
+            environment["GIRCSE_QDRANT_URL"] = f"http://127.0.0.1:{self.proxy.port}"
+            environment |= {"GIRCSE_QDRANT_API_KEY": server.api_key} if server.api_key else {}
+        self._settings = Settings(**{name.removeprefix("GIRCSE_").lower(): each for name, each in environment.items()})
         home.mkdir(parents=True)
-        self.supervisor = Supervisor(home, environment, logs=home, workers=WORKERS, proxy=self.proxy, postgres=postgres)
+        self.supervisor = Supervisor(
+            home,
+            environment,
+            logs=home,
+            workers=WORKERS,
+            proxy=None if server else self.proxy,
+            postgres=postgres,
+            qdrant=self._qdrant,
+        )
         self.in_flight = 0
         self.faults: list[str] = []
 
     def carry_out(self) -> State:
         with ExitStack() as opened:
+            if self._qdrant is not None:  # else the proxy is put before the engine when there is one
+                opened.enter_context(self.proxy)
+                opened.callback(self._qdrant.wait)
             services = opened.enter_context(open_services(self._settings))
             _create_collection(services)
-            opened.enter_context(self.proxy)
+            if self._qdrant is None:
+                opened.enter_context(self.proxy)
             opened.enter_context(self.supervisor)
             self._disturb(services)
             wait_until_idle(services)
             self.proxy.is_breaking = False
+            if self._qdrant is not None:
+                self._qdrant.wait()
             found = read_state(services, COLLECTION)
         self._look_for_remains()
         return found

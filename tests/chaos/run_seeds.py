@@ -1,6 +1,7 @@
 """Runs many seeds, one after the other, and records each in a log; seeds that have passed there are left out.
 
 make chaos ARGS="--seeds 1-20 --catalog postgres --model gircse-mini"
+make chaos ARGS="--seeds 1-4 --engine server"    # that of GIRCSE_TEST_QDRANT_URL or GIRCSE_TEST_QDRANT
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ sys.path.append(str(Path(__file__).parents[1]))  # what tests of all kinds share
 
 from chaos_model import tiny_model
 from chaos_run import ChaosSettings, run_seed
+from qdrant_servers import opened_server, told
 
 from app.errors import GircseError
 
@@ -38,13 +41,16 @@ def main() -> int:
         model = options.model
         if model == TINY:
             model = str(tiny_model(Path(folder) / "model"))
-        settings = ChaosSettings(model, options.catalog, options.documents, options.kills)
+        settings = ChaosSettings(model, options.catalog, options.documents, options.kills, options.engine)
         key = {
             "model": options.model,
             "catalog": options.catalog,
             "kills": options.kills,
             "documents": options.documents,
+            "engine": options.engine,
         }
+        if options.engine == "server":
+            print(told())
         done = _passed(options.log, key)
         failed = []
         for seed in options.seeds:
@@ -62,7 +68,12 @@ def _run(
     print(f"seed {seed} on {settings.catalog} with {key['model']} …", flush=True)
     record: dict[str, Any]
     try:
-        record = run_seed(seed, settings, folder).to_record()
+        with (
+            opened_server(folder.with_name(f"{folder.name}-qdrant"))
+            if settings.engine == "server"
+            else nullcontext() as server
+        ):
+            record = run_seed(seed, settings, folder, server=server).to_record()
     except (TimeoutError, GircseError) as error:
         record = {"passed": False, "seed": seed, "differences": [str(error)]}
     record["settings"] = dict(key)
@@ -92,7 +103,7 @@ def _records(log: Path, key: Mapping[str, object]) -> list[dict[str, Any]]:
     if not log.exists():
         return []
     records = [json.loads(line) for line in log.read_text("utf-8").splitlines()]
-    return [record for record in records if record["settings"] == key]
+    return [record for record in records if {"engine": "embedded", **record["settings"]} == key]
 
 
 def _passed(log: Path, key: Mapping[str, object]) -> set[int]:
@@ -125,6 +136,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=_seeds, default=range(1, 4), help="one, or a range as 1-20 (default: 1-3)")
     parser.add_argument("--catalog", choices=("sqlite", "postgres"), default="sqlite")
+    parser.add_argument("--engine", choices=("embedded", "server"), default="embedded")
     parser.add_argument("--model", default=TINY, help="a tiny random one (default), gircse-mini, or a folder")
     parser.add_argument("--documents", type=int, default=320)
     parser.add_argument("--kills", type=int, default=32)

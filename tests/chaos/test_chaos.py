@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 from chaos_run import ChaosSettings, run_seed
+from qdrant_servers import QdrantServer, lone_qdrant
+
+__all__ = ["lone_qdrant"]  # a fixture
 
 pytestmark = [
     pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX signals"),
@@ -23,3 +26,12 @@ def test_kills_and_broken_connections_change_nothing(model: Path, tmp_path: Path
     assert outcome.differences == ()
     assert sum(outcome.kills.values()) == kills
     assert outcome.chunks > 2 * outcome.documents >= 1.5 * documents
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("seed", range(1, 5))
+def test_they_change_nothing_on_a_server(model: Path, tmp_path: Path, lone_qdrant: QdrantServer, seed: int) -> None:
+    settings = ChaosSettings(str(model), documents=40, kills=6, engine="server")
+    outcome = run_seed(seed, settings, tmp_path / "runs", server=lone_qdrant)
+    assert outcome.differences == ()
+    assert sum(outcome.kills.values()) == 6

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -93,6 +94,36 @@ def test_the_proxy_breaks_what_it_says_and_nothing_else(upstream: ThreadingHTTPS
     assert statuses[0] == injected[Fault.RESET_BEFORE] + injected[Fault.RESET_AFTER] + injected[Fault.CUT]
     assert statuses[500] + statuses[502] + statuses[503] == injected[Fault.ERROR]
     assert upstream.served == 210 - injected[Fault.RESET_BEFORE] - injected[Fault.ERROR]  # type: ignore[attr-defined]
+
+
+class _Chunks(_Hello):
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["content-length"]))
+        self.send_response(200)
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        self.wfile.write(b"5\r\nhello\r\n6;x=y\r\n world\r\n0\r\n\r\n")
+
+
+def test_answers_in_chunks_pass_as_they_are() -> None:
+    """As Qdrant sends what it compresses."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Chunks)
+    with in_thread(server), FailingProxy(seed=3, target_port=server.server_address[1]) as proxy:
+        connection = http.client.HTTPConnection("127.0.0.1", proxy.port, timeout=60)
+        for _ in range(2):
+            connection.request("POST", "/", body=b"x")
+            assert connection.getresponse().read() == b"hello world"
+        connection.close()
+
+
+def test_nothing_passes_while_the_proxy_is_cut(upstream: ThreadingHTTPServer) -> None:
+    with FailingProxy(seed=3, target_port=upstream.server_address[1]) as proxy, ThreadPoolExecutor(2) as threads:
+        proxy.is_cut = True
+        waiting = [threads.submit(ask, proxy.port) for _ in range(2)]
+        assert not wait(waiting, timeout=0.5).done
+        assert upstream.served == 0  # type: ignore[attr-defined]
+        proxy.is_cut = False
+        assert [each.result() for each in waiting] == [200, 200]
 
 
 def stored(*, fields: str = "title", payload: str = "{}", vector: float = 1.0, word: int = 7) -> StoredDocument:

@@ -1,14 +1,18 @@
-"""Indexes that are large enough for a graph, in the real embedded engine; what counts as large is made small here."""
+"""Indexes that are large enough for a graph, in the embedded engine and on a server; what counts as large is made small
+here.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
 import pytest
 from qdrant_client import models
+from qdrant_servers import SERVER, Node, QdrantServer, open_index, wait_until
 
 from app.collections.optimize import optimize_index
 from app.edge import EdgeProcess
@@ -17,7 +21,7 @@ from app.types.documents import Point, ScoredPoint
 from app.vectors import QdrantVectorIndex, tuning
 from app.vectors.filters import of_ids
 from app.vectors.tuning import Quantization, SearchedIndexes, search_params
-from app.wiring.index import open_index
+from app.wiring.index import open_index as open_index_of_settings
 
 NAME = "docs--1"
 COUNT, DIMENSION, LIMIT = 1500, 32, 10
@@ -48,10 +52,66 @@ def small_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tuning, "PAYLOAD_INDEXES_FROM", COUNT)
 
 
-@pytest.fixture
-def edge(tmp_path: Path) -> Iterator[EdgeProcess]:
-    with EdgeProcess(tmp_path) as process:
-        yield process
+class Embedded:
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._opened = folder, ExitStack()
+        self._process = EdgeProcess(folder)
+
+    def __enter__(self) -> Embedded:
+        self._opened.enter_context(self._process)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._opened.close()
+
+    def open(self, quantization: Quantization = "none") -> QdrantVectorIndex:
+        index = QdrantVectorIndex.over_edge(self._process, quantization=quantization)
+        self._opened.callback(index.close)
+        return index
+
+    def restart(self) -> None:
+        self._process.stop()  # the next one who asks starts another
+
+    def assert_quantized_files(self, are_there: bool) -> None:
+        assert any(self._folder.rglob("quantized.data*")) == are_there
+
+
+class Remote:
+    """Its files are its own: `assert_quantized_files` looks at nothing."""
+
+    def __init__(self, url: str, api_key: str | None, node: Node | None) -> None:
+        self._url, self._api_key, self._node, self._opened = url, api_key, node, ExitStack()
+
+    def __enter__(self) -> Remote:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._opened.close()
+
+    def open(self, quantization: Quantization = "none") -> QdrantVectorIndex:
+        index = open_index(self._url, self._api_key, quantization=quantization)
+        self._opened.callback(index.close)
+        return index
+
+    def restart(self) -> None:
+        """Of a server that was named nothing happens."""
+        if self._node is not None:
+            self._node.kill()
+            self._node.start()
+
+    def assert_quantized_files(self, are_there: bool) -> None:
+        pass
+
+
+@pytest.fixture(params=["edge", SERVER])
+def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Embedded | Remote]:
+    if request.param == "edge":
+        with Embedded(tmp_path) as embedded:
+            yield embedded
+        return
+    server: QdrantServer = request.getfixturevalue("qdrant_server")
+    with server.with_own_names() as url, Remote(url, server.api_key, next(iter(server.nodes), None)) as remote:
+        yield remote
 
 
 def payload_of(number: int) -> dict[str, Any]:
@@ -79,19 +139,15 @@ def assert_scores_are_cosines(found: list[list[ScoredPoint]], rows: np.ndarray, 
         assert [hit.score for hit in hits] == pytest.approx(cosines, abs=1e-6)
 
 
-def quantized_files(folder: Path) -> list[Path]:
-    return list(folder.rglob("quantized.data*"))
-
-
 @pytest.mark.usefixtures("small_is_large")
 @pytest.mark.parametrize(
     "quantization",
     [each if each == "int8" else pytest.param(each, marks=pytest.mark.long) for each in get_args(Quantization)],
 )
 def test_a_graph_finds_nearly_all_and_scores_them_exactly(
-    edge: EdgeProcess, tmp_path: Path, rows: np.ndarray, queries: np.ndarray, quantization: Quantization
+    engine: Embedded | Remote, rows: np.ndarray, queries: np.ndarray, quantization: Quantization
 ) -> None:
-    index = QdrantVectorIndex.over_edge(edge, quantization=quantization)
+    index = engine.open(quantization)
     fill(index, rows)
     assert recall(search_all(index, queries), rows, queries) == 1
     optimize_index(index, NAME, poll_interval_s=0.02)
@@ -101,18 +157,16 @@ def test_a_graph_finds_nearly_all_and_scores_them_exactly(
     assert (
         info.config.quantization_config is None if kept is None else isinstance(info.config.quantization_config, kept)
     )
-    assert bool(quantized_files(tmp_path)) == (quantization != "none")
+    engine.assert_quantized_files(quantization != "none")
     assert search_params(info).exact is False
-    index.close()
 
-    edge.stop()  # and everything is there after a restart
-    index = QdrantVectorIndex.over_edge(edge, quantization=quantization)
+    engine.restart()  # and everything is there after a restart
+    index = engine.open(quantization)
     found = search_all(index, queries)
     assert_scores_are_cosines(found, rows, queries)
     assert recall(found, rows, queries) > LEAST_RECALL[quantization]
     index.upsert(NAME, [Point(point_id(COUNT), queries[0].tolist(), {"page_content": "new", "metadata": {}})])
     assert index.search(NAME, queries[0].tolist(), limit=1)[0].id == point_id(COUNT)
-    index.close()
 
 
 @pytest.mark.usefixtures("small_is_large")
@@ -120,41 +174,37 @@ def test_a_graph_finds_nearly_all_and_scores_them_exactly(
     "settings", [("int8", "none"), pytest.param(("binary", "none", "int8", "binary"), marks=pytest.mark.long)]
 )
 def test_an_index_takes_the_present_setting_when_it_is_optimised(
-    edge: EdgeProcess, tmp_path: Path, rows: np.ndarray, queries: np.ndarray, settings: tuple[Quantization, ...]
+    engine: Embedded | Remote, rows: np.ndarray, queries: np.ndarray, settings: tuple[Quantization, ...]
 ) -> None:
-    fill(QdrantVectorIndex.over_edge(edge), rows)
+    fill(engine.open(), rows)
     for quantization in settings:
-        index = QdrantVectorIndex.over_edge(edge, quantization=quantization)
+        index = engine.open(quantization)
         optimize_index(index, NAME, poll_interval_s=0.02)
         config = index.client.get_collection(NAME).config
         assert bool(config.params.vectors.on_disk) == (quantization != "none")
         assert bool(config.quantization_config) == (quantization != "none")
-        assert bool(quantized_files(tmp_path)) == (quantization != "none")
+        engine.assert_quantized_files(quantization != "none")
         assert_scores_are_cosines(search_all(index, queries), rows, queries)
-        index.close()
 
 
-def test_a_small_index_stays_exact_and_whole(
-    edge: EdgeProcess, tmp_path: Path, rows: np.ndarray, queries: np.ndarray
-) -> None:
-    index = QdrantVectorIndex.over_edge(edge, quantization="binary")
+def test_a_small_index_stays_exact_and_whole(engine: Embedded | Remote, rows: np.ndarray, queries: np.ndarray) -> None:
+    index = engine.open("binary")
     fill(index, rows)
     before = search_all(index, queries)
     assert recall(before, rows, queries) == 1
     optimize_index(index, NAME, poll_interval_s=0.02)
     info = index.client.get_collection(NAME)
     assert search_params(info).exact
-    assert not quantized_files(tmp_path)
+    engine.assert_quantized_files(False)
     assert search_all(index, queries) == before
     assert info.payload_schema.keys() == {"metadata.document_id"}
-    index.close()
 
 
 @pytest.mark.usefixtures("small_is_large")
 def test_metadata_get_an_index_when_a_large_collection_is_optimised(
-    edge: EdgeProcess, rows: np.ndarray, queries: np.ndarray, monkeypatch: pytest.MonkeyPatch
+    engine: Embedded | Remote, rows: np.ndarray, queries: np.ndarray, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    index, query = QdrantVectorIndex.over_edge(edge), queries[0].tolist()
+    index, query = engine.open(), queries[0].tolist()
     with monkeypatch.context() as context:  # as a release that wrote no numbers beside the metadata
         context.setattr("app.vectors.points.numbers_of", lambda metadata: {})
         fill(index, rows)
@@ -162,8 +212,8 @@ def test_metadata_get_an_index_when_a_large_collection_is_optimised(
     before = [index.search(NAME, query, limit=LIMIT, filters=each) for each in filters]
     assert [len(hits) for hits in before] == [LIMIT, 1, 1, 1, 0]
     optimize_index(index, NAME, poll_interval_s=0.02)
-    schema = index.client.get_collection(NAME).payload_schema
-    assert schema.keys() == {"metadata.document_id", "metadata.topic", "metadata.year", "metadata_numbers.year"}
+    expected = {"metadata.document_id", "metadata.topic", "metadata.year", "metadata_numbers.year"}
+    wait_until(lambda: index.client.get_collection(NAME).payload_schema.keys() == expected)  # a server makes them later
     assert [index.search(NAME, query, limit=LIMIT, filters=each) for each in filters] == before
     assert index.retrieve(NAME, [point_id(17)])[0].payload == payload_of(17)
 
@@ -174,12 +224,13 @@ def test_metadata_get_an_index_when_a_large_collection_is_optimised(
         for each in ({"year": "17"}, {"year": "17.0"}, {"year": "4711"}, {"year": "18"})
     ]
     assert found == [[point_id(17)], [], [point_id(18)], []]
-    index.close()
 
 
 @pytest.mark.usefixtures("small_is_large")
-def test_a_filter_by_a_number_reads_no_payloads_where_it_has_an_index(edge: EdgeProcess, rows: np.ndarray) -> None:
-    index = QdrantVectorIndex.over_edge(edge)
+def test_a_filter_by_a_number_reads_no_payloads_where_it_has_an_index(
+    engine: Embedded | Remote, rows: np.ndarray
+) -> None:
+    index = engine.open()
     fill(index, rows)
     optimize_index(index, NAME, poll_interval_s=0.02)
     own = index.client.get_collection(NAME).payload_schema["metadata_numbers.year"]
@@ -190,11 +241,10 @@ def test_a_filter_by_a_number_reads_no_payloads_where_it_has_an_index(edge: Edge
     without = models.SetPayload(payload={"metadata_numbers": {}}, filter=of_ids([point_id(17)]))
     index.client.batch_update_points(NAME, [models.SetPayloadOperation(set_payload=without)])
     assert index.search(NAME, rows[0].tolist(), limit=LIMIT, filters={"year": "17"}) == []
-    index.close()
 
 
 def test_the_setting_reaches_the_index(tmp_path: Path) -> None:
-    with open_index(load_settings(home=tmp_path, quantization="binary")) as index:
+    with open_index_of_settings(load_settings(home=tmp_path, quantization="binary")) as index:
         index.create(NAME, dimension=DIMENSION)
         assert isinstance(index.client.get_collection(NAME).config.quantization_config, models.BinaryQuantization)
 

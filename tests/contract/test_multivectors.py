@@ -1,4 +1,4 @@
-"""Indexes whose points have a vector for every step, on the embedded engine, the client's memory, and the double."""
+"""Indexes whose points have a vector for every step, on every index of test_vector_index.py."""
 
 from __future__ import annotations
 
@@ -11,7 +11,20 @@ from langchain_core.embeddings import Embeddings
 from langchain_qdrant import QdrantVectorStore
 from qdrant_client import models
 from qdrant_client.http.exceptions import UnexpectedResponse
-from test_vector_index import EAST, NORTH, UP, edge, edge_index, index, new_name, point, point_id, qdrant_index
+from test_vector_index import (
+    EAST,
+    NORTH,
+    UP,
+    connected_index,
+    edge,
+    edge_index,
+    engine_index,
+    index,
+    new_name,
+    point,
+    point_id,
+    server_index,
+)
 from test_vector_index import pytestmark as pytestmark  # warnings of the client's memory
 
 from app.collections.optimize import optimize_index
@@ -23,7 +36,7 @@ from app.vectors import QdrantVectorIndex
 from app.vectors.points import batches, point_structs
 from app.vectors.tuning import search_params
 
-__all__ = ["edge", "edge_index", "index", "qdrant_index"]  # the fixtures
+__all__ = ["connected_index", "edge", "edge_index", "engine_index", "index", "server_index"]  # the fixtures
 
 STEPS, DIMENSION = 4, 6
 
@@ -123,31 +136,35 @@ def test_they_pass_an_inspection(index: VectorIndex) -> None:
 
 
 @pytest.mark.parametrize("quantization", ["none", "int8"])
-def test_an_optimisation_changes_no_answer(edge_index: QdrantVectorIndex, quantization: str) -> None:
-    edge_index = QdrantVectorIndex(edge_index.client, quantization=quantization, is_embedded=True)  # type: ignore[arg-type]
+def test_an_optimisation_changes_no_answer(engine_index: QdrantVectorIndex, quantization: str) -> None:
+    engine_index = QdrantVectorIndex(
+        engine_index.client,
+        quantization=quantization,  # type: ignore[arg-type]
+        is_embedded=engine_index._is_embedded,
+    )
     vectors, query = unit(200, STEPS, DIMENSION, seed=9), unit(DIMENSION, seed=10).tolist()
-    name = filled(edge_index, vectors)
-    before = edge_index.search(name, query, limit=20)
-    optimize_index(edge_index, name, tell=lambda condition: None)
-    after = edge_index.search(name, query, limit=20)
+    name = filled(engine_index, vectors)
+    before = engine_index.search(name, query, limit=20)
+    optimize_index(engine_index, name, tell=lambda condition: None)
+    after = engine_index.search(name, query, limit=20)
     assert [hit.id for hit in after] == [hit.id for hit in before]
     assert [hit.score for hit in after] == pytest.approx([hit.score for hit in before], abs=1e-6)
-    np.testing.assert_allclose(edge_index.retrieve(name, [point_id(9)])[0].steps, vectors[8], atol=1e-6)
+    np.testing.assert_allclose(engine_index.retrieve(name, [point_id(9)])[0].steps, vectors[8], atol=1e-6)
 
 
-def test_what_is_written_during_an_optimisation_keeps_all_of_them(edge_index: QdrantVectorIndex) -> None:
+def test_what_is_written_during_an_optimisation_keeps_all_of_them(engine_index: QdrantVectorIndex) -> None:
     vectors = unit(300, STEPS, DIMENSION, seed=11)
-    name = filled(edge_index, vectors[:299])
-    edge_index.optimize(name)
-    edge_index.upsert(name, [several(300, vectors[299].tolist())])
-    optimize_index(edge_index, name, tell=lambda condition: None)
-    np.testing.assert_allclose(edge_index.retrieve(name, [point_id(300)])[0].steps, vectors[299], atol=1e-6)
+    name = filled(engine_index, vectors[:299])
+    engine_index.optimize(name)
+    engine_index.upsert(name, [several(300, vectors[299].tolist())])
+    optimize_index(engine_index, name, tell=lambda condition: None)
+    np.testing.assert_allclose(engine_index.retrieve(name, [point_id(300)])[0].steps, vectors[299], atol=1e-6)
 
 
-def test_an_index_with_a_graph_is_searched_by_it(edge_index: QdrantVectorIndex) -> None:
+def test_an_index_with_a_graph_is_searched_by_it(engine_index: QdrantVectorIndex) -> None:
     """Counted as one vector of each point, a graph would look too small to be used."""
-    name = filled(edge_index, unit(4, STEPS, DIMENSION, seed=14))
-    info = edge_index.client.get_collection(name)
+    name = filled(engine_index, unit(4, STEPS, DIMENSION, seed=14))
+    info = engine_index.client.get_collection(name)
     assert search_params(info).exact
     with_words, in_graph = 4, 3
     assert not search_params(info.model_copy(update={"indexed_vectors_count": with_words + in_graph})).exact
@@ -167,11 +184,11 @@ class NorthEmbeddings(Embeddings):
         return [NORTH for _ in texts]
 
 
-def test_langchain_finds_the_same(edge_index: QdrantVectorIndex) -> None:
-    name = filled(edge_index, unit(40, STEPS, 3, seed=12))
-    store = QdrantVectorStore(edge_index.client, name, embedding=NorthEmbeddings())
+def test_langchain_finds_the_same(engine_index: QdrantVectorIndex) -> None:
+    name = filled(engine_index, unit(40, STEPS, 3, seed=12))
+    store = QdrantVectorStore(engine_index.client, name, embedding=NorthEmbeddings())
     found = [(each.metadata["_id"], score) for each, score in store.similarity_search_with_score("north", k=9)]
-    hits = edge_index.search(name, NORTH, limit=9)
+    hits = engine_index.search(name, NORTH, limit=9)
     assert [each for each, _ in found] == [hit.id for hit in hits]
     assert [score for _, score in found] == pytest.approx([hit.score for hit in hits])
 

@@ -1,4 +1,6 @@
-"""docs/how-to/back-up-and-restore.md, followed to the letter: all is lost, all comes back, on both databases."""
+"""docs/how-to/back-up-and-restore.md, followed to the letter: all is lost, all comes back, on both databases and on a
+Qdrant server.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +18,7 @@ from typing import Any
 import pytest
 from gircse_program import Gircse
 from postgres_server import create_database, postgres_server
+from qdrant_servers import QdrantServer
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 
@@ -55,9 +59,13 @@ def hits(gircse: Gircse) -> list[dict[str, Any]]:
     return json.loads(gircse.call(*QUESTION).stdout)["hits"]
 
 
-@pytest.mark.parametrize("database", ["SQLite", "PostgreSQL"])
+@pytest.mark.parametrize(
+    ("database", "engine"),
+    [("SQLite", "embedded"), ("PostgreSQL", "embedded"), pytest.param("SQLite", "server", marks=pytest.mark.server)],
+)
 def test_what_was_lost_comes_back_by_the_commands_of_the_page(
     database: str,
+    engine: str,
     request: pytest.FixtureRequest,
     programs: Path,
     gircse_factory: Callable[..., Gircse],
@@ -83,8 +91,17 @@ def test_what_was_lost_comes_back_by_the_commands_of_the_page(
         assert done.returncode == 0, (done.stdout, done.stderr)
         return done.stdout
 
+    opened = ExitStack()
+    request.addfinalizer(opened.close)
+
     def at(catalog: str) -> dict[str, str]:
-        return {"GIRCSE_DATABASE_URL": catalog.replace("postgresql://", "postgresql+psycopg://")} if catalog else {}
+        """With a Qdrant that looks empty each time, as one that was lost."""
+        found = {"GIRCSE_DATABASE_URL": catalog.replace("postgresql://", "postgresql+psycopg://")} if catalog else {}
+        if engine == "server":
+            server: QdrantServer = request.getfixturevalue("qdrant_server")
+            found["GIRCSE_QDRANT_URL"] = opened.enter_context(server.with_own_names())
+            found |= {"GIRCSE_QDRANT_API_KEY": server.api_key} if server.api_key else {}
+        return found
 
     folder = tmp_path / "animals"
     folder.mkdir()

@@ -6,12 +6,14 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from gircse_program import Gircse, Server
+from gircse_program import Gircse
 from langchain_qdrant import QdrantVectorStore
 from qdrant_client import QdrantClient, models
+from qdrant_servers import SERVER, QdrantServer, open_index
 
 from app.edge import EdgeProcess
 from app.errors import FingerprintMismatchError, UnknownCollectionError
@@ -22,6 +24,7 @@ from embedder import GircseEmbeddings
 
 pytestmark = pytest.mark.timeout(900)  # the first test waits for the sample library
 
+SAMPLE = "sample"
 LIMIT = 10
 OTHER_MODEL = Path(__file__).parents[1] / "golden" / "reference" / "tiny-qwen2"
 INSTRUCTION = "Identify the topic of the text."
@@ -39,20 +42,40 @@ def embeddings() -> GircseEmbeddings:
     return GircseEmbeddings()
 
 
-@pytest.fixture(scope="module")
-def edge_client(sample_gircse: Gircse, sample_server: Server) -> Iterator[QdrantClient]:
-    """A client of the engine that the running server has started."""
-    with EdgeProcess(sample_gircse.home / "edge") as edge:
-        index = QdrantVectorIndex.over_edge(edge)
-        yield index.client
-        index.close()
+@dataclass(frozen=True)
+class Installation:
+    """The sample library, searchable, and a client of the engine that has it."""
+
+    gircse: Gircse
+    client: QdrantClient
+
+
+@pytest.fixture(scope="module", params=[pytest.param("edge", marks=pytest.mark.xdist_group(SAMPLE)), SERVER])
+def installation(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+    if request.param == "edge":
+        gircse: Gircse = request.getfixturevalue("sample_gircse")
+        request.getfixturevalue("sample_server")
+        with EdgeProcess(gircse.home / "edge") as edge:  # that the running server has started
+            index = QdrantVectorIndex.over_edge(edge)
+            yield Installation(gircse, index.client)
+            index.close()
+        return
+    server: QdrantServer = request.getfixturevalue("qdrant_server")
+    with server.with_own_names() as url:
+        settings = {"GIRCSE_QDRANT_URL": url, **({"GIRCSE_QDRANT_API_KEY": server.api_key} if server.api_key else {})}
+        gircse = Gircse(home=tmp_path_factory.mktemp("sample-on-server"), settings=settings)
+        with gircse.serving("--sample") as running:
+            running.wait_until_idle(SAMPLE)
+            index = open_index(url, server.api_key)
+            yield Installation(gircse, index.client)
+            index.close()
 
 
 @pytest.fixture
-def store_hits(edge_client: QdrantClient, embeddings: GircseEmbeddings) -> Callable[[str, str | None], Hits]:
+def store_hits(installation: Installation, embeddings: GircseEmbeddings) -> Callable[[str, str | None], Hits]:
     def ask(query: str, instruction: str | None) -> Hits:
         store = QdrantVectorStore(
-            client=edge_client,
+            client=installation.client,
             collection_name="sample",  # the public name, as every client of Qdrant would use it
             embedding=embeddings if instruction is None else embeddings.with_instructions(query=instruction),
         )
@@ -63,12 +86,12 @@ def store_hits(edge_client: QdrantClient, embeddings: GircseEmbeddings) -> Calla
 
 
 @pytest.fixture
-def command_hits(sample_gircse: Gircse, sample_server: Server) -> Callable[[str, str | None], Hits]:
+def command_hits(installation: Installation) -> Callable[[str, str | None], Hits]:
     options = ("--mode", "dense", "--collection", "sample", "--limit", str(LIMIT), "--json")
 
     def ask(query: str, instruction: str | None) -> Hits:
         chosen = () if instruction is None else ("--instruction", instruction)
-        found = json.loads(sample_gircse.call("search", query, *options, *chosen).stdout)
+        found = json.loads(installation.gircse.call("search", query, *options, *chosen).stdout)
         return [(hit["chunk"]["id"], hit["score"]) for hit in found["hits"]]
 
     return ask
@@ -92,8 +115,8 @@ def test_store_follows_the_instruction(store_hits: Callable[[str, str | None], H
     assert store_hits(QUERIES[0], None) != store_hits(QUERIES[0], INSTRUCTION)
 
 
-def test_store_reads_the_text_and_where_it_stands(edge_client: QdrantClient, embeddings: GircseEmbeddings) -> None:
-    store = QdrantVectorStore(client=edge_client, collection_name="sample", embedding=embeddings)
+def test_store_reads_the_text_and_where_it_stands(installation: Installation, embeddings: GircseEmbeddings) -> None:
+    store = QdrantVectorStore(client=installation.client, collection_name="sample", embedding=embeddings)
     (document,) = store.similarity_search(QUERIES[0], k=1)
     assert document.page_content.strip()
     assert document.metadata["uri"].startswith("sample://")
@@ -101,9 +124,11 @@ def test_store_reads_the_text_and_where_it_stands(edge_client: QdrantClient, emb
 
 
 def test_store_opened_for_a_collection_has_the_embeddings_that_filled_it(
-    sample_gircse: Gircse, sample_server: Server, command_hits: Callable[[str, str | None], Hits]
+    installation: Installation, command_hits: Callable[[str, str | None], Hits]
 ) -> None:
-    settings = load_settings(home=sample_gircse.home)
+    home, given = installation.gircse.home, installation.gircse.settings
+    own = {name.removeprefix("GIRCSE_").lower(): value for name, value in given.items()}
+    settings = load_settings(home=home, **own)
     with open_vector_store("sample", query_instruction=INSTRUCTION, settings=settings) as store:
         found = store.similarity_search_with_score(QUERIES[0], k=LIMIT, search_params=models.SearchParams(exact=True))
         assert store.as_retriever(search_kwargs={"k": 1}).invoke(QUERIES[0])[0].page_content
@@ -111,7 +136,7 @@ def test_store_opened_for_a_collection_has_the_embeddings_that_filled_it(
     assert [document.metadata["_id"] for document, _ in found] == [point for point, _ in expected]
     with (
         pytest.raises(FingerprintMismatchError, match="gircse reindex sample"),
-        open_vector_store("sample", settings=load_settings(home=sample_gircse.home, model=str(OTHER_MODEL))),
+        open_vector_store("sample", settings=load_settings(home=home, model=str(OTHER_MODEL), **own)),
     ):
         pass
     with pytest.raises(UnknownCollectionError), open_vector_store("nope", settings=settings):

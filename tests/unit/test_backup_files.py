@@ -9,7 +9,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ import pytest
 from damaged_stores import LIBRARY, Installation
 from fastapi.testclient import TestClient
 from postgres_server import create_database, postgres_server
+from qdrant_servers import SERVER, QdrantServer
 
 import app.wiring.embedders
 import app.wiring.services
@@ -113,16 +114,24 @@ def postgres_url() -> Iterator[str]:
         yield address
 
 
-@pytest.fixture
-def installation_on(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str, str], Installation]:
-    def build(name: str, catalog: str) -> Installation:
-        if catalog == SQLITE:
-            return Installation(tmp_path / name)
-        server, database = request.getfixturevalue("postgres_url"), f"{name}_{uuid.uuid4().hex}_test"
-        create_database(server, database)
-        return Installation(tmp_path / name, {"GIRCSE_DATABASE_URL": f"{server}/{database}"})
+@pytest.fixture(params=["embedded", SERVER])
+def installation_on(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[str, str], Installation]]:
+    """Of a catalog on this database, and an index in the embedded engine or on a server."""
+    with ExitStack() as opened:
 
-    return build
+        def build(name: str, catalog: str) -> Installation:
+            settings: dict[str, str] = {}
+            if catalog == POSTGRES:
+                server, database = request.getfixturevalue("postgres_url"), f"{name}_{uuid.uuid4().hex}_test"
+                create_database(server, database)
+                settings["GIRCSE_DATABASE_URL"] = f"{server}/{database}"
+            if request.param == "server":
+                qdrant: QdrantServer = request.getfixturevalue("qdrant_server")
+                settings["GIRCSE_QDRANT_URL"] = opened.enter_context(qdrant.with_own_names())
+                settings |= {"GIRCSE_QDRANT_API_KEY": qdrant.api_key} if qdrant.api_key else {}
+            return Installation(tmp_path / name, settings)
+
+        yield build
 
 
 @pytest.mark.timeout(600)

@@ -1,4 +1,4 @@
-"""Catalog against vectors, over the real engine: every difference is found, mended, and then there is none."""
+"""Catalog against vectors, over the real engine and a server: each difference is found, mended, and then gone."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from qdrant_servers import SERVER, QdrantServer, open_index
 
 from app.collections.consistency import ConsistencyCheck, Difference, Inconsistency
 from app.edge import EdgeProcess
@@ -30,14 +31,23 @@ def edge_index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QdrantVecto
 
 
 @pytest.fixture
-def application(toy_services_factory: Callable[..., Any], edge_index: QdrantVectorIndex) -> Iterator[Any]:
+def server_index(qdrant_server: QdrantServer) -> Iterator[QdrantVectorIndex]:
+    with qdrant_server.with_own_names() as url:
+        index = open_index(url, qdrant_server.api_key)
+        yield index
+        index.close()
+
+
+@pytest.fixture(params=["edge", SERVER])
+def application(request: pytest.FixtureRequest, toy_services_factory: Callable[..., Any]) -> Iterator[Any]:
     """Three documents, each searchable."""
-    application = toy_services_factory(index=edge_index)
+    index: QdrantVectorIndex = request.getfixturevalue(f"{request.param}_index")
+    application = toy_services_factory(index=index)
     for text in TEXTS:
         application.add(text)
     yield application
-    for name in edge_index.indexes():
-        edge_index.drop(name)
+    for name in index.indexes():
+        index.drop(name)
 
 
 def consistency_of(application: Any) -> ConsistencyCheck:

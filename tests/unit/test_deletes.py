@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from qdrant_servers import new_index
 
 from app.collections.blobs import FolderBlobStore
 from app.collections.garbage import remove_unneeded
@@ -18,33 +19,35 @@ from app.errors import (
     UnknownCollectionError,
     VectorIndexUnavailableError,
 )
-from app.testing import InMemoryVectorIndex, text_source
+from app.testing import text_source
 from app.types.documents import Collection, DocumentState, GarbageKind, JobState
 from app.types.search import SearchRequest
 from ingest.pipeline import IngestPipeline
 
+__all__ = ["new_index"]  # a fixture: the tests run against a server, too
+
 LEASE = timedelta(minutes=1)
 
 
-class FlakyIndex(InMemoryVectorIndex):
+class FlakyIndex:
     """Loses the next deletions, as a server does that answers before it has applied them."""
 
     lost_deletions = 0
 
-    def delete_points(self, index: str, ids: Sequence[str]) -> None:
+    def delete_document(self, index: str, document_id: str) -> None:
         if self.lost_deletions:
             self.lost_deletions -= 1
         else:
-            super().delete_points(index, ids)
+            super().delete_document(index, document_id)  # type: ignore[misc]
 
 
-class UnreachableIndex(InMemoryVectorIndex):
+class UnreachableIndex:
     is_away = False
 
     def drop(self, index: str) -> None:
         if self.is_away:
             raise VectorIndexUnavailableError("away")
-        super().drop(index)
+        super().drop(index)  # type: ignore[misc]
 
 
 def files_of(application: Any) -> set[str]:
@@ -52,9 +55,9 @@ def files_of(application: Any) -> set[str]:
 
 
 def test_a_deletion_that_left_points_is_tried_again_until_none_is_left(
-    toy_services_factory: Callable[..., Any],
+    toy_services_factory: Callable[..., Any], new_index: Callable[..., Any]
 ) -> None:
-    index = FlakyIndex()
+    index = new_index(FlakyIndex)
     application = toy_services_factory(index=index)
     document = application.add("The cat sleeps.")
     index.lost_deletions = 1
@@ -170,9 +173,9 @@ def test_a_deleted_collection_leaves_no_index_and_no_file(toy_services: Any) -> 
 
 
 def test_a_deletion_of_a_collection_that_broke_off_is_finished_by_the_next_one_who_looks(
-    toy_services_factory: Callable[..., Any],
+    toy_services_factory: Callable[..., Any], new_index: Callable[..., Any]
 ) -> None:
-    index = UnreachableIndex()
+    index = new_index(UnreachableIndex)
     application = toy_services_factory(index=index)
     document = application.add("The cat sleeps.", collection="letters")
     index.is_away = True
@@ -216,12 +219,14 @@ def test_an_index_that_was_reserved_and_never_used_is_removed_when_its_lease_end
     assert catalog.reserved_names(GarbageKind.INDEX) == [used]
 
 
-def test_an_index_that_stays_after_it_was_dropped_is_an_error(toy_services_factory: Callable[..., Any]) -> None:
-    class Stubborn(InMemoryVectorIndex):
+def test_an_index_that_stays_after_it_was_dropped_is_an_error(
+    toy_services_factory: Callable[..., Any], new_index: Callable[..., Any]
+) -> None:
+    class Stubborn:
         def drop(self, index: str) -> None:
             pass
 
-    application = toy_services_factory(index=Stubborn())
+    application = toy_services_factory(index=new_index(Stubborn))
     application.services.library.create_collection("letters")
     with pytest.raises(IncompleteDeletionError, match="letters--1"):
         application.services.library.delete_collection("letters")

@@ -61,6 +61,10 @@ def root_of(folder: Path, image: str) -> Path:
     (folder / "docker-compose.yml").write_text(
         f"services:\n  web:\n    image: ${{OURS:-ours:0.1}}\n  base:\n    image: {image}\n    user: 1:1\n"
     )
+    (folder / ".github" / "workflows").mkdir(parents=True, exist_ok=True)
+    (folder / ".github" / "workflows" / "ci.yml").write_text(
+        f"jobs:\n  tests:\n    services:\n      one:\n        image: {image}\n"
+    )
     return folder
 
 

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from qdrant_client import models
+from qdrant_servers import Address, engine_address, new_index
 
 from app.collections.consistency import ConsistencyCheck
 from app.collections.reindex import Reindexer
-from app.edge import EdgeProcess
 from app.errors import ConflictError, DamagedIndexError, FingerprintMismatchError, InputError, UnknownCollectionError
 from app.search.service import SearchService
 from app.testing import InMemoryVectorIndex, ToyEmbedder, text_source
@@ -25,6 +26,8 @@ from app.types.search import SearchMode, SearchRequest
 from app.types.upkeep import ContractChange
 from app.vectors import QdrantVectorIndex
 from embedder.refinement import Refinement
+
+__all__ = ["engine_address", "new_index"]  # fixtures: the tests run against a server, too
 
 TEXTS = [
     f"The {animal} sleeps in the {place}.\n\nIt gets up at {hour} and looks around for something to eat."
@@ -230,8 +233,8 @@ from app.types.upkeep import ContractChange
 from app.vectors import QdrantVectorIndex
 
 home, url, token = sys.argv[1:4]
-embedder = HookedEmbedder()
-application = ToyServices(Path(home), ExitStack(), embedder=embedder, index=QdrantVectorIndex.at(url, api_key=token))
+embedder, index = HookedEmbedder(), QdrantVectorIndex.at(url, api_key=token or None)
+application = ToyServices(Path(home), ExitStack(), embedder=embedder, index=index)
 filled(application)
 def hook(embedded):
     print(embedded, flush=True)
@@ -242,30 +245,29 @@ reindex(application)
 
 
 def test_a_killed_process_is_resumed_by_the_next_one(
-    toy_services_factory: Callable[..., Any], undisturbed: Any, tmp_path: Path
+    toy_services_factory: Callable[..., Any], undisturbed: Any, engine_address: Address, tmp_path: Path
 ) -> None:
-    with EdgeProcess(tmp_path / "edge") as edge:
-        connection = edge.start()
-        folders = [str(Path(__file__).parents[1]), str(Path(__file__).parent)]
-        command = [sys.executable, "-c", KILLED, str(tmp_path / "home"), connection.url, connection.token, *folders]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-            assert process.stdout is not None
-            for line in process.stdout:
-                if int(line) >= 5:
-                    process.kill()
-                    break
-        assert process.returncode == -signal.SIGKILL
-        index = QdrantVectorIndex.over_edge(edge)
-        application = toy_services_factory("home", index=index)
-        assert application.services.catalog.collection("library").active_index == "library--1"
-        assert searched(application)
-        done = index.count("library--2")
-        assert 0 < done < len(contents(undisturbed))
-        reindex(application, ContractChange())
-        assert contents(application) == contents(undisturbed)
-        assert len(application.embedder.embedded_texts) == len(contents(undisturbed)) - done
-        assert differences(application) == []
-        index.close()
+    address = engine_address
+    folders = [str(Path(__file__).parents[1]), str(Path(__file__).parent)]
+    command = [sys.executable, "-c", KILLED, str(tmp_path / "home"), address.url, address.api_key, *folders]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if int(line) >= 5:
+                process.kill()
+                break
+    assert process.returncode == -signal.SIGKILL
+    index = address.open_index()
+    application = toy_services_factory("home", index=index)
+    assert application.services.catalog.collection("library").active_index == "library--1"
+    assert searched(application)
+    done = index.count("library--2")
+    assert 0 < done < len(contents(undisturbed))
+    reindex(application, ContractChange())
+    assert contents(application) == contents(undisturbed)
+    assert len(application.embedder.embedded_texts) == len(contents(undisturbed)) - done
+    assert differences(application) == []
+    index.close()
 
 
 def test_documents_that_change_meanwhile_are_in_the_new_index_too(application: Any) -> None:
@@ -418,9 +420,15 @@ def test_a_change_that_is_none_or_cannot_be_made_leaves_nothing(
 
 
 def test_an_index_without_words_is_made_anew_though_its_contract_stays(
-    toy_services_factory: Callable[..., Any],
+    toy_services_factory: Callable[..., Any], new_index: Callable[..., Any]
 ) -> None:
-    index = InMemoryVectorIndex(without_words={"library--1"})
+    index = new_index()
+    if isinstance(index, QdrantVectorIndex):
+        size = ToyEmbedder().info.dimension
+        params = models.VectorParams(size=size, distance=models.Distance.COSINE)
+        index.client.create_collection("library--1", vectors_config=params)
+    else:
+        index = InMemoryVectorIndex(without_words={"library--1"})
     application = filled(toy_services_factory(embedder=HookedEmbedder(), index=index))
     by_words = SearchRequest(query="an owl", collection="library", mode=SearchMode.SPARSE)
     with pytest.raises(ConflictError, match="gircse reindex library"):

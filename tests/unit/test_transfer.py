@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 import zstandard
+from qdrant_servers import Address, QdrantServer, engine_address, new_index, open_index
 
 from app.catalog import SqlCatalog, connect
 from app.collections.archive import ArchiveWriter, read_members, verify
@@ -32,37 +33,32 @@ from app.testing import ToyEmbedder, text_source
 from app.types.documents import DocumentState, GarbageKind, utc_now
 from app.vectors import QdrantVectorIndex
 
+__all__ = ["engine_address", "new_index"]  # fixtures: the tests run against a server, too
+
 HOUR = timedelta(hours=1)
 TEXTS = ("The cat sleeps.\n\nThe dog barks.", "Ships sail far.", "Rain falls on ships.")
 
 
 @pytest.fixture(scope="module")
-def indexes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[QdrantVectorIndex]]:
-    """The embedded engine, and a server at a URL, played by a second engine with its token as the key."""
-    with (
-        EdgeProcess(tmp_path_factory.mktemp("edge")) as embedded,
-        EdgeProcess(tmp_path_factory.mktemp("server")) as server,
-    ):
-        connection = server.start()
-        opened = [
-            QdrantVectorIndex.over_edge(embedded),
-            QdrantVectorIndex.at(connection.url, api_key=connection.token),
-        ]
-        yield opened
-        for index in opened:
-            index.close()
+def edge_index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QdrantVectorIndex]:
+    with EdgeProcess(tmp_path_factory.mktemp("edge")) as edge:
+        index = QdrantVectorIndex.over_edge(edge)
+        yield index
+        index.close()
 
 
 @pytest.fixture
-def embedded(indexes: list[QdrantVectorIndex]) -> Iterator[QdrantVectorIndex]:
-    yield indexes[0]
-    drop_all(indexes[0])
+def embedded(edge_index: QdrantVectorIndex) -> Iterator[QdrantVectorIndex]:
+    yield edge_index
+    drop_all(edge_index)
 
 
 @pytest.fixture
-def server(indexes: list[QdrantVectorIndex]) -> Iterator[QdrantVectorIndex]:
-    yield indexes[1]
-    drop_all(indexes[1])
+def server(qdrant_server: QdrantServer) -> Iterator[QdrantVectorIndex]:
+    with qdrant_server.with_own_names() as url:
+        index = open_index(url, qdrant_server.api_key)
+        yield index
+        index.close()
 
 
 def drop_all(index: QdrantVectorIndex) -> None:
@@ -122,6 +118,7 @@ def is_untouched(application: Any) -> bool:
     ) * 4
 
 
+@pytest.mark.server(is_quick=True)
 @pytest.mark.parametrize("suffix", [".tar.zst", ".tar.gz"])
 def test_another_home_and_another_store_give_the_very_same_answers(
     toy_services_factory: Callable[..., Any],
@@ -361,7 +358,7 @@ class KillingCatalog(SqlCatalog):
 home, url, token, archive = sys.argv[1:]
 engine = connect(f"sqlite:///{home}/catalog_test.db")
 upgrade(engine)
-index = QdrantVectorIndex.at(url, api_key=token)
+index = QdrantVectorIndex.at(url, api_key=token or None)
 Transfer(
     catalog=KillingCatalog(engine), index=index, blobs=FolderBlobStore(Path(home) / "files"), embedder=ToyEmbedder()
 ).import_collection(Path(archive))
@@ -369,27 +366,26 @@ Transfer(
 
 
 def test_an_import_that_is_killed_leaves_no_half_collection(
-    packed: Path, toy_services_factory: Callable[..., Any], tmp_path: Path
+    packed: Path, toy_services_factory: Callable[..., Any], engine_address: Address, tmp_path: Path
 ) -> None:
-    with EdgeProcess(tmp_path / "edge") as edge:
-        home, connection = tmp_path / "killed", edge.start()
-        home.mkdir()
-        command = [sys.executable, "-c", KILLED, str(home), connection.url, connection.token, str(packed)]
-        assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
-        index = QdrantVectorIndex.over_edge(edge)
-        application = toy_services_factory("killed", index=index)
-        catalog = application.services.catalog
-        assert (catalog.collections(), index.indexes(), len(list(application.services.blobs.hashes()))) == (
-            [],
-            ["library--1"],
-            3,
-        )
-        in_two_hours = SqlCatalog(connect(f"sqlite:///{home / 'catalog_test.db'}"), clock=lambda: utc_now() + 2 * HOUR)
-        remove_unneeded(catalog=in_two_hours, index=index, blobs=application.services.blobs)
-        assert (index.indexes(), list(application.services.blobs.hashes())) == ([], [])
-        transfer_of(application).import_collection(packed)
-        assert index.count("library") == 3
-        index.close()
+    home = tmp_path / "killed"
+    home.mkdir()
+    command = [sys.executable, "-c", KILLED, str(home), engine_address.url, engine_address.api_key, str(packed)]
+    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+    index = engine_address.open_index()
+    application = toy_services_factory("killed", index=index)
+    catalog = application.services.catalog
+    assert (catalog.collections(), index.indexes(), len(list(application.services.blobs.hashes()))) == (
+        [],
+        ["library--1"],
+        3,
+    )
+    in_two_hours = SqlCatalog(connect(f"sqlite:///{home / 'catalog_test.db'}"), clock=lambda: utc_now() + 2 * HOUR)
+    remove_unneeded(catalog=in_two_hours, index=index, blobs=application.services.blobs)
+    assert (index.indexes(), list(application.services.blobs.hashes())) == ([], [])
+    transfer_of(application).import_collection(packed)
+    assert index.count("library") == 3
+    index.close()
 
 
 def test_a_broken_export_leaves_no_archive(toy_services: Any, tmp_path: Path) -> None:

@@ -1,0 +1,103 @@
+"""The fixtures of the tests against a server, themselves, with the embedded engine in the place of Qdrant's program."""
+
+from __future__ import annotations
+
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from qdrant_servers import API_KEY, PROGRAM, URL, QdrantServer, open_index, opened_cluster, opened_server, told
+
+from app.errors import NotFoundError
+
+NORTH = [1.0, 0.0, 0.0]
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    """Notes the arguments that it was started with."""
+    found = tmp_path / "qdrant"
+    node = Path(__file__).parents[1] / "edge_node.py"
+    found.write_text(f'#!/bin/sh\nset -e\necho "$@" > arguments\nexec {sys.executable} -P {node}\n', "utf-8")
+    found.chmod(0o755)
+    return found
+
+
+@pytest.fixture
+def only(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+    for name in (URL, API_KEY, PROGRAM):
+        monkeypatch.delenv(name, raising=False)
+    return monkeypatch
+
+
+def test_without_a_variable_the_embedded_engine_stands_in_and_that_is_told(
+    only: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert told().startswith("NO QDRANT SERVER")
+    with opened_server(tmp_path / "server") as server:
+        assert server.is_stand_in
+    with pytest.raises(pytest.skip.Exception, match=PROGRAM), opened_cluster(tmp_path / "cluster"):
+        pass
+
+
+def test_a_program_is_started_killed_and_started_again_on_its_data(
+    only: pytest.MonkeyPatch, program: Path, tmp_path: Path
+) -> None:
+    only.setenv(PROGRAM, str(program))
+    with opened_server(tmp_path / "server") as server:
+        index = open_index(server.url, server.api_key)
+        index.create("docs", dimension=3)
+        [node] = server.nodes
+        node.kill()
+        assert node.pid == 0
+        node.start()
+        index.close()
+        index = open_index(server.url, server.api_key)
+        assert index.indexes() == ["docs"]
+        index.close()
+        assert not server.is_stand_in
+        assert str(program) in told()
+
+
+def test_a_program_is_started_three_times_as_a_cluster(only: pytest.MonkeyPatch, program: Path, tmp_path: Path) -> None:
+    only.setenv(PROGRAM, str(program))
+    with opened_cluster(tmp_path / "cluster") as cluster:
+        assert len(set(cluster.urls)) == len(cluster.nodes) == 3
+        first, *others = [(tmp_path / "cluster" / f"node-{n}" / "arguments").read_text().split() for n in range(3)]
+    assert first[0] == "--uri"
+    assert [(each[0], each[2:]) for each in others] == [("--uri", ["--bootstrap", first[1]])] * 2
+    assert len({first[1], *(each[1] for each in others)}) == 3
+
+
+def test_named_nodes_are_a_server_and_a_cluster(only: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    only.setenv(URL, "http://one:6333, http://two:6333/")
+    only.setenv(API_KEY, "secret")
+    expected = QdrantServer(("http://one:6333", "http://two:6333"), "secret")
+    with opened_server(tmp_path) as server, opened_cluster(tmp_path) as cluster:
+        assert server == cluster == expected
+    assert "http://one" in told()
+
+
+@pytest.mark.server(is_quick=True)
+def test_names_of_a_tests_own_hide_all_others_and_are_removed(qdrant_server: QdrantServer) -> None:
+    name = f"library-{uuid.uuid4().hex}--1"
+    there = open_index(qdrant_server.url, qdrant_server.api_key)
+    with qdrant_server.with_own_names() as one, qdrant_server.with_own_names() as other:
+        first, second = open_index(one, qdrant_server.api_key), open_index(other, qdrant_server.api_key)
+        for index in (first, second):
+            index.create(name, dimension=3)
+            index.point_to("library", name)
+        assert len([each for each in there.indexes() if each.endswith(name)]) == 2
+        assert first.indexes() == [name]
+        assert first.aliases() == {"library": name}
+        first.drop(name)
+        assert (first.indexes(), first.aliases(), first.exists("library")) == ([], {}, False)
+        assert second.exists("library")
+        with pytest.raises(NotFoundError, match=f"'{name}'"):
+            first.count(name)
+        for index in (first, second):
+            index.close()
+    assert [each for each in there.indexes() if each.endswith(name)] == []
+    there.close()
