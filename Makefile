@@ -106,7 +106,7 @@ screenshots: $(VENV)/dev.stamp ## take the pictures of docs/images again (needs 
 secrets: ## make ./secrets for docker-compose.yml: random values that only you can read; what is there stays
 	@scripts/make_secrets.sh
 
-base: ## make a Debian with Python on this machine, for images without a registry (needs root, debootstrap and podman)
+base: ## make a Debian with Python on this machine, for images without a registry (needs root, debootstrap, and podman or docker)
 	@mkdir -p $(dir $(BASE_FOLDER))
 	debootstrap --variant=minbase --include=ca-certificates,python3,python3-venv bookworm $(BASE_FOLDER) $(DEBIAN_MIRROR)
 	rm -rf $(BASE_FOLDER)/var/cache/apt/archives $(BASE_FOLDER)/var/lib/apt/lists/* $(BASE_FOLDER)/usr/share/doc
@@ -114,7 +114,7 @@ base: ## make a Debian with Python on this machine, for images without a registr
 	rm -rf $(BASE_FOLDER)
 
 image: ## build the container image on that base: make image BASE=python:3.11.13-slim-bookworm takes a registry's
-	@case "$(BASE)" in localhost/*) $(PODMAN) image exists "$(BASE)" || $(MAKE) base ;; esac
+	@case "$(BASE)" in localhost/*) $(PODMAN) image inspect "$(BASE)" >/dev/null 2>&1 || $(MAKE) base ;; esac
 	$(PODMAN) build $(if $(findstring podman,$(PODMAN)),--format docker) --build-arg BASE="$(BASE)" --build-arg REVISION="$$(git rev-parse HEAD)" \
 		--tag $(IMAGE) $(IMAGE_ARGS) .
 
