@@ -1,4 +1,4 @@
-"""Serves the embedded engine on port 6333, in the place of a Qdrant node that tests of the compose file have no image for.
+"""Serves the embedded engine on port 6333, in the place of a Qdrant node, for tests that have no image of Qdrant.
 
 There is no replication. A node that is told of a first node (`--bootstrap`) forwards every connection to it: one engine
 behind several names.
