@@ -41,7 +41,7 @@ TORCH_VERSION := 2.13.0
 SBOM_VERSION := 7.5.0
 
 .DEFAULT_GOAL := help
-.PHONY: help run test long check server-test chaos fuzz api-fuzz bench docs train evaluation tour screenshots secrets base image lock digests sbom audit clean
+.PHONY: help run test long check server-test chaos fuzz api-fuzz bench docs train evaluation tour screenshots secrets stack stack-test base image lock digests sbom audit clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -107,9 +107,15 @@ screenshots: $(VENV)/dev.stamp ## take the pictures of docs/images again (needs 
 	$(TEST_ENV) $(BIN)/python -m pytest tests/e2e/test_screenshots.py --screenshots $(ARGS)
 
 secrets: ## make ./secrets for docker-compose.yml: random values that only you can read; what is there stays
-	@scripts/make_secrets.sh
+	@scripts/make_secrets.sh $(GIRCSE_SECRETS)
 
-base: ## make a Debian with Python on this machine, for images without a registry (needs root, debootstrap and podman)
+stack: ## build the image and start everything under Docker: secrets, `docker compose up`, wait until healthy
+	@IMAGE_ARGS="$(IMAGE_ARGS)" BASE="$(if $(filter file,$(origin BASE)),,$(BASE))" scripts/stack.sh
+
+stack-test: $(VENV)/dev.stamp ## try the compose file under Docker for half an hour: make stack-test ARGS="--profiles single"
+	$(BIN)/python tests/stack/run_stack.py $(ARGS)
+
+base: ## make a Debian with Python on this machine, for images without a registry (needs root, debootstrap, and podman or docker)
 	@mkdir -p $(dir $(BASE_FOLDER))
 	debootstrap --variant=minbase --include=ca-certificates,python3,python3-venv bookworm $(BASE_FOLDER) $(DEBIAN_MIRROR)
 	rm -rf $(BASE_FOLDER)/var/cache/apt/archives $(BASE_FOLDER)/var/lib/apt/lists/* $(BASE_FOLDER)/usr/share/doc
@@ -117,7 +123,7 @@ base: ## make a Debian with Python on this machine, for images without a registr
 	rm -rf $(BASE_FOLDER)
 
 image: ## build the container image on that base: make image BASE=python:3.11.13-slim-bookworm takes a registry's
-	@case "$(BASE)" in localhost/*) $(PODMAN) image exists "$(BASE)" || $(MAKE) base ;; esac
+	@case "$(BASE)" in localhost/*) $(PODMAN) image inspect "$(BASE)" >/dev/null 2>&1 || $(MAKE) base ;; esac
 	$(PODMAN) build $(if $(findstring podman,$(PODMAN)),--format docker) --build-arg BASE="$(BASE)" --build-arg REVISION="$$(git rev-parse HEAD)" \
 		--tag $(IMAGE) $(IMAGE_ARGS) .
 

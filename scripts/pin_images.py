@@ -22,9 +22,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 FILES = ("Dockerfile", "docker-compose.yml", ".github/workflows/ci.yml")
-# A base image, and what a service runs. What is built here begins with a variable.
+# A base image, and the image of a service, alone or as the default of a variable. Images built here have a variable
+# that begins with GIRCSE_.
 _IMAGE = re.compile(
-    r"^(?:ARG BASE=|\s+image: )(?P<image>[a-z0-9][^\s@]*:[^\s@:/]+)(?P<digest>@sha256:[0-9a-f]{64})?$", re.MULTILINE
+    r"^(?:ARG BASE=|\s+image: (?:\$\{(?!GIRCSE_)\w+:-)?)"
+    r"(?P<image>[a-z0-9][^\s@]*:[^\s@:/}]+)(?P<digest>@sha256:[0-9a-f]{64})?(?P<end>\}?)$",
+    re.MULTILINE,
 )
 _TYPES = (
     "application/vnd.oci.image.index.v1+json",
@@ -94,7 +97,8 @@ def pin(text: str) -> str:
 
     def pinned(found: re.Match[str]) -> str:
         name, _, tag = found["image"].rpartition(":")
-        return found[0].removesuffix(found["digest"] or "") + f"@{digest_of(Image(name, tag))}"
+        before = found[0].removesuffix((found["digest"] or "") + found["end"])
+        return f"{before}@{digest_of(Image(name, tag))}{found['end']}"
 
     return _IMAGE.sub(pinned, text)
 

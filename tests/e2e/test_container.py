@@ -1,6 +1,6 @@
 """The image that `make image` builds, really run: no network, a read-only root file system, an ordinary user.
 
-IMAGE and PODMAN are those of the Makefile; PODMAN_RUN_ARGS are further options of `podman run`.
+IMAGE and PODMAN are those of the Makefile (`podman` or `docker`); PODMAN_RUN_ARGS are further options of its `run`.
 """
 
 from __future__ import annotations
@@ -47,18 +47,19 @@ class Container:
 @pytest.fixture(scope="module")
 def container() -> Iterator[Container]:
     if shutil.which(PODMAN[0]) is None:
-        pytest.skip("podman is not installed")
-    if podman("image", "exists", IMAGE).returncode != 0:
+        pytest.skip(f"{PODMAN[0]} is not installed")
+    if podman("image", "inspect", IMAGE).returncode != 0:
         pytest.skip(f"there is no image {IMAGE}: make image")
     name = f"gircse-test-{uuid.uuid4().hex[:8]}"
-    options = ["--detach", "--name", name, "--network", "none", "--read-only", "--cap-drop", "all"]
+    options = ["--detach", "--name", name, "--network", "none", "--read-only", "--tmpfs", "/tmp", "--cap-drop", "ALL"]
     options += ["--security-opt", "no-new-privileges", *RUN_ARGS]
     started = podman("run", *options, IMAGE, "gircse", "up", "--sample")
     assert started.returncode == 0, started.stderr
     try:
         yield Container(name)
     finally:
-        podman("rm", "--force", "--volumes", "--time", "10", name)
+        podman("stop", "-t", "10", name)
+        podman("rm", "--force", "--volumes", name)
 
 
 def test_sample_search_runs_without_a_network(container: Container) -> None:

@@ -26,6 +26,14 @@ every_service = pytest.mark.parametrize("service", SERVICES.values(), ids=SERVIC
 SECRET_WORDS = re.compile(r"PASSWORD|SECRET|TOKEN|API_KEY", re.IGNORECASE)
 
 
+SELF_HOST = (ROOT / "docs/how-to/self-host.md").read_text("utf-8")
+
+
+def default_of(value: str) -> str:
+    """`${NAME:-default}` as compose reads it without the variable."""
+    return re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", value)
+
+
 def run(*command: str, **options: Any) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, **options)
 
@@ -78,7 +86,7 @@ def test_every_secret_is_made_by_the_script(tmp_path: Path) -> None:
     assert made.returncode == 0, made.stderr
     files = {path.name: path for path in folder.iterdir()}
     assert set(files) == set(COMPOSE["secrets"])
-    assert {each["file"] for each in COMPOSE["secrets"].values()} == {f"./secrets/{name}" for name in files}
+    assert {default_of(each["file"]) for each in COMPOSE["secrets"].values()} == {f"./secrets/{name}" for name in files}
     values = {name: path.read_text("ascii") for name, path in files.items()}
     assert len(set(values.values())) == len(values)
     assert all(re.fullmatch("[0-9a-f]{64}", value) for value in values.values())
@@ -99,9 +107,30 @@ def test_every_service_is_confined_limited_and_asked_for_its_health(service: dic
     assert service["security_opt"] == ["no-new-privileges:true"]
     limits = service["deploy"]["resources"]["limits"]
     assert set(limits) == {"cpus", "memory", "pids"}
+    assert limits["pids"] == 512
+    assert re.fullmatch(r"[1-9]\d*g", default_of(limits["memory"]))
     assert service["healthcheck"]["test"][0] == "CMD"
     assert "network_mode" not in service
     assert "inside" in service["networks"]
+
+
+@every_service
+def test_no_service_needs_more_than_one_core(service: dict[str, Any]) -> None:
+    """Docker refuses to start a container whose limit is above the cores of the machine; 0 is no limit."""
+    resources = service["deploy"]["resources"]
+    wanted = [resources["limits"]["cpus"], resources.get("reservations", {}).get("cpus", "0")]
+    wanted += [service.get(name, "0") for name in ("cpus", "cpu_count")]
+    assert all(float(default_of(str(each))) <= 1 for each in wanted), wanted
+    assert "cpuset" not in service
+
+
+@every_service
+def test_limits_of_a_service_are_variables(service: dict[str, Any]) -> None:
+    limits = service["deploy"]["resources"]["limits"]
+    for kind in ("cpus", "memory"):
+        name = re.fullmatch(r"\$\{(GIRCSE_[A-Z]+_" + kind.upper() + r"):-[^}]+\}", limits[kind])
+        assert name is not None, limits
+        assert name[1] in SELF_HOST, name[1]
 
 
 def test_only_web_has_a_port_and_the_network_outside() -> None:
@@ -113,7 +142,7 @@ def test_only_web_has_a_port_and_the_network_outside() -> None:
 
 @every_service
 def test_every_image_is_of_one_version(service: dict[str, Any]) -> None:
-    image = re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", service["image"])
+    image = default_of(service["image"])
     _, _, tag = image.partition("@")[0].rpartition(":")
     assert re.search(r"\d+\.\d+", tag), image
 

@@ -59,7 +59,7 @@ def registry() -> Iterator[str]:
 def root_of(folder: Path, image: str) -> Path:
     (folder / "Dockerfile").write_text(f"# A base.\nARG BASE={image}\nFROM ${{BASE}}\nARG VERSION=0.1.0\n")
     (folder / "docker-compose.yml").write_text(
-        f"services:\n  web:\n    image: ${{OURS:-ours:0.1}}\n  base:\n    image: {image}\n    user: 1:1\n"
+        f"services:\n  web:\n    image: ${{GIRCSE_IMAGE:-ours:0.1}}\n  base:\n    image: {image}\n    user: 1:1\n"
     )
     (folder / ".github" / "workflows").mkdir(parents=True, exist_ok=True)
     (folder / ".github" / "workflows" / "ci.yml").write_text(
@@ -76,6 +76,17 @@ def test_digests_are_written_beside_their_tags(registry: str, tmp_path: Path, be
     for name in pin_images.FILES:
         assert f"{image}@{DIGEST}\n" in (root / name).read_text()
         assert (root / name).read_text().count("sha256") == 1
+    assert pin_images.main("--check", root=root) == 0
+
+
+@pytest.mark.parametrize("before", ["", f"@{OLD}"])
+def test_digest_is_written_into_the_default_of_a_variable(registry: str, tmp_path: Path, before: str) -> None:
+    image = f"{registry}/team/app:1.2-slim"
+    root = root_of(tmp_path, image)
+    compose = root / "docker-compose.yml"
+    compose.write_text(f"services:\n  other:\n    image: ${{OTHER_IMAGE:-{image}{before}}}\n    user: 1:1\n")
+    assert pin_images.main(root=root) == 0
+    assert f"    image: ${{OTHER_IMAGE:-{image}@{DIGEST}}}\n    user" in compose.read_text()
     assert pin_images.main("--check", root=root) == 0
 
 
