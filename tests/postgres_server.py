@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE_S
 from sqlalchemy import create_engine, make_url, text
 
 
@@ -31,7 +32,7 @@ def postgres_server(port: int | None = None) -> Iterator[str]:
     def run(program: str, *arguments: str) -> None:
         subprocess.run(
             [programs / program, *arguments],
-            user=user, cwd=folder, check=True, stdout=subprocess.DEVNULL, timeout=60,
+            user=user, cwd=folder, check=True, stdout=subprocess.DEVNULL, timeout=PATIENCE_S,
         )  # fmt: skip
 
     try:

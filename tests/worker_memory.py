@@ -22,6 +22,8 @@ from app.runtime.memory import release_memory
 MOST_MB = 1_500
 _GROWN_MB = 100  # within a module, memory is given back each time when the process grew by so much
 _LOOK_S = 15.0
+# What a process of the product keeps as long as it lives: the model that `gircse doctor` asks, and that of OCR.
+_LARGE = (("app.commands.checks", "_embedder"), ("ingest.readers.recognition", "_engine"))
 _MAX_RSS_UNIT = 1 if sys.platform == "darwin" else 1024  # bytes
 _OUTPUT = "worker_memory"  # key of what a process of pytest-xdist hands over
 
@@ -50,6 +52,9 @@ class WorkerMemory:
         done = yield
         is_module_over = nextitem is None or nextitem.path != item.path
         if is_module_over or self._resident_mb() > self._released_mb + _GROWN_MB:
+            for module, cached in _LARGE:
+                if module in sys.modules:
+                    getattr(sys.modules[module], cached).cache_clear()
             release_memory()
             self._released_mb = self._resident_mb()
         if (mb := _peak_mb()) > self.peak.mb:
@@ -161,7 +166,7 @@ def _memory_of_all_mb() -> int:
 
 
 def _size_mb(folder: Path | None) -> int:
-    """Of what is on the disk: files with holes, such as logs that are laid out in advance, take less than their size."""
+    """Of what is on the disk: files with holes, such as logs laid out in advance, take less than their size."""
     total = 0
     for parent, _, names in os.walk(folder or ""):
         for name in names:

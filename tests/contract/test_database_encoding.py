@@ -15,7 +15,7 @@ from app.catalog import connect, upgrade
 from app.errors import InputError
 
 OTHERS = ["SQL_ASCII", "LATIN1", "WIN1252", "EUC_JP"]
-NEEDED = r"gircse: The database at \S+ has the encoding SQL_ASCII; the catalog needs UTF8.*createdb --template=template0 --encoding=UTF8"
+NEEDED = r"gircse: The database at \S+ has the encoding SQL_ASCII; the catalog needs UTF8.*createdb .*--encoding=UTF8"
 
 
 @pytest.fixture(scope="module")
