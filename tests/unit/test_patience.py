@@ -16,7 +16,6 @@ SHORT_S, LONG_S = 2, 60  # pauses of a loop are shorter, and patience is longer
 
 MEASURING: Mapping[str, str] = {
     "patience.py": "the one place that waits",
-    "chaos/chaos_plan.py": "plans when to kill",
     "chaos/chaos_processes.py": "kills and starts when it was planned",
     "chaos/chaos_postgres.py": "waits for PostgreSQL, and starts it again meanwhile",
     "chaos/chaos_run.py": "reports how long a run took",
@@ -28,7 +27,6 @@ MEASURING: Mapping[str, str] = {
     "e2e/api_fuzz.py": "reports how long it took",
     "unit/reader_fuzz.py": "reports how long it took",
     "unit/test_watchdog.py": "its subject is a deadline",
-    "unit/test_embedding_engine.py": "puts a clock of its own in place",
     "unit/test_batch_duration.py": "puts a clock of its own in place",
 }
 
