@@ -25,6 +25,7 @@ from app.collections.standing import StandingCompletion
 from app.collections.value_tables import ValueTables
 from app.evaluation.background import evaluations_over
 from app.ports.parts import VectorIndex
+from app.runtime.memory import limit_memory
 from app.runtime.metrics import Metrics
 from app.search.service import SearchService
 from app.search.value_proposals import ValueProposer
@@ -37,9 +38,12 @@ from ingest.readers.document import read_file
 from ingest.splitters import splitter_of
 from ingest.worker import Worker
 
+pytest_plugins = ["worker_memory"]
+
 __all__ = ["qdrant_server"]  # a fixture
 
 deny_network()
+limit_memory()
 
 
 @pytest.fixture(autouse=True)

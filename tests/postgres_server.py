@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE_S
 from sqlalchemy import create_engine, make_url, text
 
 
@@ -31,7 +32,7 @@ def postgres_server(port: int | None = None) -> Iterator[str]:
     def run(program: str, *arguments: str) -> None:
         subprocess.run(
             [programs / program, *arguments],
-            user=user, cwd=folder, check=True, stdout=subprocess.DEVNULL, timeout=60,
+            user=user, cwd=folder, check=True, stdout=subprocess.DEVNULL, timeout=PATIENCE_S,
         )  # fmt: skip
 
     try:
@@ -48,14 +49,17 @@ def postgres_server(port: int | None = None) -> Iterator[str]:
         shutil.rmtree(folder)
 
 
-def create_database(server: str, name: str, *, template: str = "template0") -> None:
+def create_database(
+    server: str, name: str, *, template: str = "template0", encoding: str = "UTF8", locale: str = "C"
+) -> None:
     assert name.endswith("_test")
     admin = create_engine(
         make_url(f"{server}/postgres").set(drivername="postgresql+psycopg"), isolation_level="AUTOCOMMIT"
     )
     with admin.connect() as connection:
         # Copied as files, so that nothing of it is in the server's memory yet.
-        connection.execute(text(f'CREATE DATABASE "{name}" TEMPLATE "{template}" STRATEGY FILE_COPY'))
+        options = f"TEMPLATE \"{template}\" ENCODING '{encoding}' LOCALE '{locale}' STRATEGY FILE_COPY"
+        connection.execute(text(f'CREATE DATABASE "{name}" {options}'))
     admin.dispose()
 
 

@@ -9,15 +9,17 @@ from socketserver import BaseServer
 from typing import Any
 
 import uvicorn
+from patience import PATIENCE_S
 
-_START_S = 60.0
+_START_S = PATIENCE_S
+_CUT_OFF_S = 1
 _POLL_S = 0.02  # how long a server may take to notice that it is to end
 
 
 @contextmanager
-def served(app: Any) -> Iterator[str]:
-    """Its address, `http://127.0.0.1:PORT`."""
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))
+def served(app: Any, *, port: int = 0) -> Iterator[str]:
+    """Its address, `http://127.0.0.1:PORT`. Streams that are open when the block ends are cut off."""
+    server = uvicorn.Server(uvicorn.Config(app, port=port, log_level="warning", timeout_graceful_shutdown=_CUT_OFF_S))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     waited_s = 0.0

@@ -13,7 +13,6 @@ import signal
 import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -27,6 +26,7 @@ from typing import Any, Protocol
 import minio
 import pytest
 import trustme
+from patience import PATIENCE_S, wait_until
 from served import in_thread
 
 from app.collections.credentials_folder import CredentialsFolder
@@ -258,7 +258,7 @@ class MailOrigin:
 
     @contextmanager
     def connected(self) -> Iterator[imaplib.IMAP4_SSL]:
-        with imaplib.IMAP4_SSL("localhost", self.port, ssl_context=self.tls, timeout=20) as connection:
+        with imaplib.IMAP4_SSL("localhost", self.port, ssl_context=self.tls, timeout=PATIENCE_S) as connection:
             connection.login(USER, PASSWORD)
             yield connection
 
@@ -355,7 +355,7 @@ def mail_origin(folder: Path) -> Iterator[MailOrigin]:
         authority.configure_trust(tls)
         authority.cert_pem.write_to_path(home / "authority.pem")
         origin = MailOrigin(folder, port, tls, home / "authority.pem")
-        wait_until(lambda: _answers(origin), home / "log")
+        wait_until(lambda: _answers(origin), told=(home / "log").read_text)
         write_credentials(folder, origin.address)
         yield origin
 
@@ -366,13 +366,6 @@ def _answers(origin: MailOrigin) -> bool:
             return True
     except OSError:
         return False
-
-
-def wait_until(holds: Callable[[], bool], log: Path) -> None:
-    deadline = time.monotonic() + 20
-    while not holds():
-        assert time.monotonic() < deadline, log.read_text() if log.exists() else "it does not start"
-        time.sleep(0.1)
 
 
 def free_port() -> int:

@@ -19,6 +19,7 @@ _FILES = ("/assets/", "/static/", "/svelte/")
 _ROUTES = frozenset({"/config", "/theme.css", "/favicon.ico"})
 _QUEUE = "/gradio_api/queue/data"
 _CANCEL = "/gradio_api/cancel"  # names the session in its body; `reset` does nothing any more
+_IS_BACK = "/gradio_api/app_id"  # asked by a page that lost its server: until it gets an answer, it waits
 _QUEUE_ROUTES = frozenset(
     {_QUEUE, _CANCEL, "/gradio_api/queue/join", "/gradio_api/reset", "/gradio_api/startup-events"}
 )
@@ -69,7 +70,7 @@ class GradioGuard:
 
     def _is_served(self, path: str) -> bool:
         is_page = (path.rstrip("/") or "/") in self._pages
-        return is_page or path in _ROUTES | _QUEUE_ROUTES or path.startswith((*_FILES, _HEARTBEAT))
+        return is_page or path in _ROUTES | _QUEUE_ROUTES | {_IS_BACK} or path.startswith((*_FILES, _HEARTBEAT))
 
     def _is_own_queue(self, scope: Scope) -> bool:
         path, session = scope["path"], ""

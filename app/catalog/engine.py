@@ -6,10 +6,12 @@ import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from sqlite3 import Connection as SqliteConnection
+from typing import Any
 
-from sqlalchemy import Connection, Engine, ExceptionContext, create_engine, event, make_url
+from sqlalchemy import URL, Connection, Engine, ExceptionContext, create_engine, event, make_url
 from sqlalchemy.exc import DatabaseError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
@@ -21,6 +23,8 @@ LOCK_TIMEOUT_S = 30.0
 _LOCK_LOOK_S = 0.02
 # A server that vanished: by default this is noticed after a quarter of an hour, or never.
 _NOTICE_LOSS = {"connect_timeout": 5, "tcp_user_timeout": 15_000, "keepalives_idle": 10, "keepalives_interval": 3}
+# Whatever PGCLIENTENCODING or the role's own settings say.
+_POSTGRES_ARGUMENTS = {**_NOTICE_LOSS, "client_encoding": "UTF8"}
 _BEGIN = "sqlite_begin"  # execution option: the statement that opens a transaction
 
 
@@ -28,7 +32,11 @@ def connect(database_url: str) -> Engine:
     """An engine for `sqlite:///FILE` or `postgresql://…`; makes the folder of a SQLite file, connects lazily."""
     url = make_url(database_url)
     if url.get_backend_name() == "postgresql":
-        return create_engine(url.set(drivername="postgresql+psycopg"), pool_pre_ping=True, connect_args=_NOTICE_LOSS)
+        url = url.set(drivername="postgresql+psycopg")
+        engine = create_engine(url, pool_pre_ping=True, connect_args=_POSTGRES_ARGUMENTS)
+        # First: SQLAlchemy's own first query fails with a TypeError on SQL_ASCII.
+        event.listen(engine, "connect", partial(_require_utf8, url), insert=True)
+        return engine
     if url.get_backend_name() != "sqlite" or url.database in (None, "", ":memory:"):
         shown = url.render_as_string(hide_password=True)
         raise InputError(f"The catalog cannot live at {shown!r}: use sqlite:///FILE or postgresql://USER@HOST/NAME.")
@@ -52,6 +60,18 @@ def writing(engine: Engine) -> Engine:
     A deferred transaction that reads and then writes fails with "database is locked" instead of waiting.
     """
     return engine.execution_options(**{_BEGIN: "BEGIN IMMEDIATE"})
+
+
+def _require_utf8(url: URL, connection: Any, _record: object) -> None:
+    """Raises InputError: SQL_ASCII returns text as bytes, LATIN1 and others cannot store every text. The server reports
+    its encoding when a connection opens, so this costs no query."""
+    encoding = connection.info.parameter_status("server_encoding")
+    if encoding != "UTF8":
+        raise InputError(
+            f"The database at {url.render_as_string(hide_password=True)} has the encoding {encoding}; the catalog needs "
+            f"UTF8. Create one and set GIRCSE_DATABASE_URL to it: createdb --template=template0 --encoding=UTF8 "
+            f"--locale=C.UTF-8 NAME"
+        )
 
 
 def _prepare_sqlite(connection: SqliteConnection, _record: object) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Self
 
 from chaos_processes import Supervisor
+from patience import wait_until
 
 from app.services import Services
 from app.settings import Settings
@@ -79,10 +79,3 @@ class AwayApplication:
         chunks = {chunk.id for document in ready for chunk in catalog.chunks(document.id)}
         assert set(self.services.index.point_ids(index)) == chunks
         assert chunks
-
-
-def wait_until(condition: Callable[[], bool], *, timeout_s: float = 120) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.05)

@@ -58,7 +58,7 @@ class FailingProxy:
 
     def __exit__(self, *_: object) -> None:
         self._loop.call_soon_threadsafe(self._cancel_all)
-        self._thread.join(timeout=5)
+        self._thread.join(5)
         self._listener.close()
         self._loop.close()
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import httpx
+from patience import PATIENCE_S
 
 _SERVE = "from app.cli import main; main()"
 _PATIENCE_S, _POLL_S, _STOP_TIMEOUT_S = 600.0, 0.2, 20.0
@@ -27,7 +28,7 @@ class KillableWeb:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self._port = free.getsockname()[1]
-        self._client = httpx.Client(base_url=f"http://127.0.0.1:{self._port}", trust_env=False, timeout=60)
+        self._client = httpx.Client(base_url=f"http://127.0.0.1:{self._port}", trust_env=False, timeout=PATIENCE_S)
         self._process: subprocess.Popen[bytes] | None = None
         self.kills = 0
 

@@ -15,6 +15,7 @@ from chaos_corpus import real_files
 from chaos_plan import Delete, Plan, Put, Target, make_plan
 from chaos_proxy import FailingProxy, Fault
 from chaos_state import State, StoredDocument, StoredPoint, differences
+from patience import PATIENCE_S
 from served import in_thread
 
 from ingest.readers import media_type_of
@@ -72,7 +73,7 @@ def upstream() -> Iterator[ThreadingHTTPServer]:
 
 def ask(port: int) -> int:
     """The status of the answer; 0 when the connection broke."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
     try:
         connection.request("POST", "/", body=b"x" * 1000)
         response = connection.getresponse()

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import httpx
 import pytest
-from away_application import AwayApplication, wait_until
+from away_application import AwayApplication
+from patience import PATIENCE_S, wait_until
 
 pytestmark = [
     pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX signals"),
@@ -26,7 +27,6 @@ pytestmark = [
 GIRCSE = [sys.executable, "-P", "-c", "from app.cli import main; main()"]
 KEY = "a-secret"
 TEXT = "The river carries silt to the delta. Farmers wait for the flood of {}. "
-TRUTH_S = 2.0  # within which /readyz must tell it
 
 
 @contextmanager
@@ -40,7 +40,7 @@ def gircse(*arguments: str, **settings: str) -> Iterator[tuple[subprocess.Popen[
         finally:
             process.terminate()
             try:
-                process.wait(timeout=30)
+                process.wait(timeout=PATIENCE_S)
             except subprocess.TimeoutExpired:
                 process.kill()
 
@@ -77,7 +77,7 @@ class Load:
 
     def _ask(self, client: int) -> None:
         count = 0
-        with httpx.Client(base_url=self._url, timeout=60, trust_env=False) as web:
+        with httpx.Client(base_url=self._url, timeout=PATIENCE_S, trust_env=False) as web:
             while not self._stop.wait(0.02):
                 count += 1
                 asked_at = time.monotonic()
@@ -88,16 +88,12 @@ class Load:
 
 def readiness(url: str) -> int:
     with suppress(httpx.TransportError):
-        return httpx.get(f"{url}/readyz", timeout=TRUTH_S, trust_env=False).status_code
+        return httpx.get(f"{url}/readyz", timeout=PATIENCE_S, trust_env=False).status_code
     return 0
 
 
-def told_within(url: str, status: int) -> bool:
-    deadline = time.monotonic() + TRUTH_S
-    while time.monotonic() < deadline:
-        if readiness(url) == status:
-            return True
-    return False
+def wait_until_told(url: str, status: int) -> None:
+    wait_until(lambda: readiness(url) == status)
 
 
 def test_a_killed_embedder_is_told_of_and_nothing_is_lost(
@@ -123,7 +119,7 @@ def test_a_killed_embedder_is_told_of_and_nothing_is_lost(
                 process.kill()
                 process.wait()
                 killed_at = time.monotonic()
-                assert told_within(web_url, 503)
+                wait_until_told(web_url, 503)
                 assert readiness(embedder_url) == 0
                 wait_until(lambda: load.since(killed_at)[503] > 20)
                 assert set(load.since(0)) == {200, 503}
@@ -131,7 +127,7 @@ def test_a_killed_embedder_is_told_of_and_nothing_is_lost(
                 port = embedder_url.rpartition(":")[2]
                 with gircse("embedder", "--port", port, **server) as (_, again_url):
                     back_at = time.monotonic()
-                    assert told_within(again_url, 200)
-                    assert told_within(web_url, 200)
+                    wait_until_told(again_url, 200)
+                    wait_until_told(web_url, 200)
                     wait_until(lambda: load.since(back_at)[200] > 20)
                     application.assert_all_done(documents=13, timeout_s=240)

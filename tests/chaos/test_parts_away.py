@@ -12,8 +12,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from away_application import AwayApplication, wait_until
+from away_application import AwayApplication
 from chaos_proxy import FailingProxy
+from patience import wait_until
 
 from app.edge import EdgeProcess
 from app.errors import UnavailableError

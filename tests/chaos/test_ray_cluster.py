@@ -9,13 +9,13 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
+from patience import wait_until
 
 pytest.importorskip("ray")
 
@@ -108,13 +108,6 @@ def working(work: Callable[[threading.Event], None]) -> Iterator[None]:
 
 def ready(services: Services) -> int:
     return services.catalog.job_counts()[JobState.DONE]
-
-
-def wait_until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def assert_same(expected: State, found: State) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import sqlite3
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from datetime import timedelta
 from functools import partial
@@ -19,6 +18,7 @@ import source_origins
 from chaos_plan import Kill, Target
 from chaos_processes import Supervisor, begin_imports
 from chaos_run import DTYPE, LEASE_S, wait_until_idle, worker_environment
+from patience import PATIENCE_S, wait_until
 from source_origins import Origin, git_origin, mail_origin, s3_origin, web_origin
 
 from app.services import Services
@@ -64,16 +64,9 @@ def texts(services: Services) -> list[str]:
     return sorted(str(each.payload["page_content"]) for each in points)
 
 
-def wait_until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + _PATIENCE_S
-    while not holds():
-        assert time.monotonic() < deadline, f"not within {_PATIENCE_S} s"
-        time.sleep(_LOOK_S)
-
-
 def end_lease(home: Path) -> None:
     """As its three minutes do. Of one that is not held: it is due."""
-    with closing(sqlite3.connect(home / "catalog.db", timeout=30)) as catalog, catalog:
+    with closing(sqlite3.connect(home / "catalog.db", timeout=PATIENCE_S)) as catalog, catalog:
         catalog.execute("UPDATE recurring_source SET next_at = '2000-01-01 00:00:00.000000'")
 
 

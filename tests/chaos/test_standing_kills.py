@@ -21,6 +21,7 @@ from chaos_plan import Kill, Target
 from chaos_processes import Supervisor, begin_imports
 from chaos_run import DTYPE, LEASE_S, patiently, wait_until_idle, worker_environment
 from chaos_web import KillableWeb
+from patience import wait_until
 from served import in_thread
 
 from app.search.calibration import Scale, shares_words
@@ -118,15 +119,13 @@ def wanted_of(search: PreparedSearch, points: dict[str, Point]) -> set[str]:
 
 
 def wait_until_delivered(services: Services, told: dict[str, set[str]], receiver: Receiver) -> None:
-    deadline = time.monotonic() + 300
-    while time.monotonic() < deadline:
-        arrived = {search: set() for search in told}  # type: dict[str, set[str]]
+    def arrived() -> dict[str, set[str]]:
+        found: dict[str, set[str]] = {search: set() for search in told}
         for sent in list(receiver.deliveries.values()):
-            arrived[sent[0][0]] |= set(sent[0][1])
-        if arrived == told:
-            return
-        time.sleep(0.5)
-    raise AssertionError("not all of it was delivered")
+            found[sent[0][0]] |= set(sent[0][1])
+        return found
+
+    wait_until(lambda: arrived() == told, told=lambda: "not all of it was delivered", every_s=0.5)
 
 
 def read_and_mark(web: KillableWeb, searches: list[str]) -> dict[str, set[str]]:

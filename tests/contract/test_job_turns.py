@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from catalog_samples import LEASE, LIBRARY, Clock, claimed, new_document
+from patience import PATIENCE_S, wait_until
 from sqlalchemy import Engine, text
 
 from app.catalog import SqlCatalog, connect
@@ -205,7 +206,7 @@ class TestListening:
         with catalog.listening() as listener:
             assert listener.wait(0.05) is False
             acts[event]()
-            assert listener.wait(5) is True
+            assert listener.wait(PATIENCE_S) is True
             assert listener.wait(0.05) is False
 
     def test_a_lost_connection_is_told_and_the_next_one_hears_again(
@@ -218,10 +219,10 @@ class TestListening:
             with engine.connect() as connection:
                 connection.execute(text(others))
             with pytest.raises(CatalogUnavailableError):
-                listener.wait(5)
+                listener.wait(PATIENCE_S)
         with catalog.listening() as listener:
             queued("a.txt")
-            assert listener.wait(5) is True
+            assert listener.wait(PATIENCE_S) is True
 
 
 @pytest.fixture
@@ -245,7 +246,7 @@ def pipeline_of(tmp_path: Path) -> Callable[[SqlCatalog], IngestPipeline]:
 
 
 class TestWorkers:
-    def test_an_idle_one_that_seldom_looks_is_notified_within_a_second(
+    def test_an_idle_one_that_seldom_looks_is_notified(
         self, engine: Engine, pipeline_of: Callable[[SqlCatalog], IngestPipeline]
     ) -> None:
         if engine.dialect.name != "postgresql":
@@ -253,24 +254,20 @@ class TestWorkers:
         catalog = SqlCatalog(engine)
         catalog.create_collection(LIBRARY)
         stop = threading.Event()
-        worker = Worker(catalog=catalog, pipeline=pipeline_of(catalog), owner="sleepy", poll_s=30)
+        worker = Worker(catalog=catalog, pipeline=pipeline_of(catalog), owner="sleepy", poll_s=100 * PATIENCE_S)
         thread = threading.Thread(target=worker.run, args=(stop,))
         thread.start()
-        waits_s = []
         try:
-            for number in range(3):  # the machine may be busy with something else, but not each time
-                time.sleep(0.3)
-                submitted_at = time.monotonic()
+            for number in range(3):
+                time.sleep(0.3)  # so that it is idle again
                 new = NewDocument(f"{number}.txt", "", "text/plain", "0" * 64, 1)  # no such file: dead at once
                 _, job = catalog.submit("library", new)
                 assert job is not None
-                while catalog.job(job.id).state is not JobState.DEAD and time.monotonic() < submitted_at + 20:
-                    time.sleep(0.01)
-                waits_s.append(time.monotonic() - submitted_at)
+                wait_until(lambda job=job: catalog.job(job.id).state is JobState.DEAD)
         finally:
             stop.set()
+            catalog.submit("library", NewDocument("last.txt", "", "text/plain", "0" * 64, 1))  # which wakes it
             thread.join()
-        assert min(waits_s) < 1
 
     @pytest.mark.parametrize("count", [80, pytest.param(200, marks=pytest.mark.long)])
     def test_four_share_jobs_none_twice_none_lost(self, engine: Engine, catalog: SqlCatalog, count: int) -> None:
@@ -292,7 +289,7 @@ class TestWorkers:
                 if job is None:
                     continue
                 if not done:
-                    each_has_one.wait(timeout=60)
+                    each_has_one.wait(timeout=PATIENCE_S)
                 finish(own, job)
                 done.append(job.id)
             own_engine.dispose()

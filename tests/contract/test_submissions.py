@@ -13,6 +13,7 @@ import pytest
 from catalog_samples import LEASE, LIBRARY, Clock, claimed, new_document
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from patience import PATIENCE_S
 from sqlalchemy import Engine, event
 
 from app.catalog import SqlCatalog
@@ -181,7 +182,7 @@ def test_a_batch_meets_jobs_being_retried_and_finished(catalog: SqlCatalog) -> N
 
     with ThreadPoolExecutor(3) as pool:
         for future in [pool.submit(each) for each in (submit, retry, work)]:
-            future.result(timeout=60)
+            future.result(timeout=PATIENCE_S)
     assert {each.content_hash for each in catalog.documents("library")} == {"d" * 64}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
+from patience import PATIENCE_S
 from postgres_server import create_database
 from sqlalchemy import inspect
 
@@ -22,7 +23,7 @@ def test_many_processes_migrate_an_empty_postgresql_once(postgres_url: str) -> N
         subprocess.Popen([sys.executable, "-c", UPGRADE, url], stderr=subprocess.PIPE, text=True)
         for _ in range(PROCESSES)
     ]
-    errors = [process.communicate(timeout=120)[1] for process in started]
+    errors = [process.communicate(timeout=PATIENCE_S)[1] for process in started]
     assert [process.returncode for process in started] == [0] * PROCESSES, errors
     engine = connect(url)
     try:

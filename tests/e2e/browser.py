@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from patience import PATIENCE_S
 from playwright.sync_api import (
     Browser,
     BrowserContext,
@@ -30,7 +31,7 @@ from playwright.sync_api import (
 # The headless shell is the same Chromium without a browser's own windows: it takes half the processor time.
 CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium") or shutil.which("chromium-browser")
 AXE_SCRIPTS = sorted(Path(sys.prefix).glob("axe-core-*/node_modules/axe-core/axe.min.js"))
-TIMEOUT_MS = 30_000
+TIMEOUT_MS = 1_000 * PATIENCE_S
 RENDER_MS = 150
 POLL_MS = 100  # each frame, as Playwright would, is work that delays what is waited for
 DESKTOP: ViewportSize = {"width": 1280, "height": 900}

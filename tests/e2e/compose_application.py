@@ -20,6 +20,7 @@ import httpx
 import yaml
 from forked import ForkedProgram
 from gircse_program import _NOT_INHERITED
+from patience import PATIENCE_S
 from postgres_server import free_port, postgres_server
 from sqlalchemy import create_engine, text
 
@@ -107,13 +108,15 @@ class ComposeApplication:
     def client(self, headers: Mapping[str, str] | None = None) -> httpx.Client:
         """Asks web as its administrator."""
         shown = {"authorization": f"Bearer {self.secret('admin_secret')}"} if headers is None else headers
-        return httpx.Client(base_url=f"http://127.0.0.1:{self.web_port}", headers=shown, timeout=60, trust_env=False)
+        return httpx.Client(
+            base_url=f"http://127.0.0.1:{self.web_port}", headers=shown, timeout=PATIENCE_S, trust_env=False
+        )
 
 
 def _stop(process: ForkedProgram) -> None:
     process.terminate()
     try:
-        process.wait(timeout=30)
+        process.wait(timeout=PATIENCE_S)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from patience import PATIENCE_S
 from served import served
 
 from app.settings import Settings
@@ -28,7 +29,7 @@ class SlowEmbedder(ToyEmbedder):
         self.unblocked.set()
 
     def embed_documents(self, texts: Any, *, instruction: str, steps: int) -> list[list[float]]:
-        self.unblocked.wait(timeout=60)
+        self.unblocked.wait(timeout=PATIENCE_S)
         return super().embed_documents(texts, instruction=instruction, steps=steps)
 
 

@@ -7,7 +7,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
@@ -19,6 +18,7 @@ from typing import Any
 import httpx
 from click.testing import Result
 from forked import ForkedProgram
+from patience import PATIENCE_S, wait_until
 from typer.testing import CliRunner
 
 from app.cli import app
@@ -79,7 +79,7 @@ class Gircse:
             finally:
                 process.terminate()
                 try:
-                    process.wait(timeout=30)
+                    process.wait(timeout=PATIENCE_S)
                 except subprocess.TimeoutExpired:
                     process.kill()
 
@@ -123,12 +123,13 @@ class Server:
         assert answer.status == 200, answer
         return answer.body
 
-    def wait_until_idle(self, collection: str, *, timeout_s: float = _TIMEOUT_S) -> None:
+    def wait_until_idle(self, collection: str) -> None:
         """Until no job of the collection is queued or running."""
-        deadline = time.monotonic() + timeout_s
-        while any(
-            self.ask(f"/api/v1/jobs?collection={collection}&state={state}&limit=1").body
-            for state in ("queued", "running")
-        ):
-            assert time.monotonic() < deadline, f"{collection} was not ingested within {timeout_s} s"
-            time.sleep(0.25)
+
+        def is_idle() -> bool:
+            states = ("queued", "running")
+            return not any(
+                self.ask(f"/api/v1/jobs?collection={collection}&state={each}&limit=1").body for each in states
+            )
+
+        wait_until(is_idle, told=lambda: f"{collection} was not ingested", every_s=0.25)

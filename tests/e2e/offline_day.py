@@ -13,6 +13,7 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).parents[1]))  # what tests of all kinds share
 from gircse_program import Gircse
+from patience import PATIENCE_S
 
 
 def refused_by_kernel() -> int:
@@ -34,7 +35,7 @@ def main(home: str, folder: str) -> None:
     summary = gircse.run("ingest", folder).stdout
     with gircse.serving() as server:
         result = json.loads(gircse.run("search", "a sleeping animal", "--json").stdout)
-        with urllib.request.urlopen(f"{server.url}/", timeout=60) as answer:
+        with urllib.request.urlopen(f"{server.url}/", timeout=PATIENCE_S) as answer:
             page = answer.read().decode()
         found = server.search("a sleeping animal")["hits"]
     report = {

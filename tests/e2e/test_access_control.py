@@ -15,6 +15,7 @@ import pytest
 from browser import AXE_SCRIPTS, severe_violations
 from gircse_program import Gircse
 from openid_provider import CLIENT, SECRET, OpenIdProvider, openid_provider
+from patience import PATIENCE_S
 from playwright.sync_api import Browser, expect
 
 PASSWORD = "a long enough password"
@@ -34,7 +35,10 @@ class Application:
 
     def client(self, key: str | None) -> httpx.Client:
         return httpx.Client(
-            base_url=self.url, headers={"authorization": f"Bearer {key}"} if key else {}, timeout=120, trust_env=False
+            base_url=self.url,
+            headers={"authorization": f"Bearer {key}"} if key else {},
+            timeout=PATIENCE_S,
+            trust_env=False,
         )
 
 

@@ -10,6 +10,7 @@ import pytest
 from forked import ForkedProgram
 from gircse_program import GIRCSE, Gircse, Server
 from mcp import Client, StdioServerParameters
+from patience import PATIENCE_S
 
 pytestmark = pytest.mark.timeout(900)  # the first test waits for the sample library
 
@@ -49,7 +50,7 @@ def http_url(sample_gircse: Gircse, sample_server: Server, tmp_path: Path) -> It
         line = program.stdout.readline()
         yield line.split()[1]
         program.terminate()
-        assert program.wait(30) == 143
+        assert program.wait(PATIENCE_S) == 143
 
 
 async def test_agent_on_this_machine_may_ask_over_http(http_url: str) -> None:
@@ -69,7 +70,7 @@ def test_what_would_open_more_than_reading_is_refused(options: list[str], told: 
     environment = Gircse(home=tmp_path / "home", settings={}).environment
     with (tmp_path / "stderr").open("w+") as stderr:
         with ForkedProgram(["mcp", *options], environment=environment, stderr=stderr) as program:
-            assert program.wait(60) in (1, 2)
+            assert program.wait(PATIENCE_S) in (1, 2)
         stderr.seek(0)
         assert told in stderr.read()
     assert not (tmp_path / "home").exists()

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from gircse_program import Gircse
+from patience import PATIENCE_S
 from postgres_server import create_database, postgres_server
 from qdrant_servers import QdrantServer
 
@@ -86,7 +87,7 @@ def test_what_was_lost_comes_back_by_the_commands_of_the_page(
         }
         done = subprocess.run(
             ["sh", "-eu", "-c", commands(step)],
-            env=environment, capture_output=True, text=True, timeout=200, check=False,
+            env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False,
         )  # fmt: skip
         assert done.returncode == 0, (done.stdout, done.stderr)
         return done.stdout

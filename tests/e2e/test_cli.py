@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 
 import pytest
 from command_line import Run, forget_settings, run_command
+from patience import PATIENCE_S, wait_until
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
@@ -272,7 +272,7 @@ def running_up(home: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
 def ask(url: str, body: dict[str, Any] | None = None) -> Any:
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(url, data, {"content-type": "application/json"})
-    with urllib.request.urlopen(request, timeout=60) as answer:
+    with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
         return answer.read()
 
 
@@ -297,11 +297,8 @@ def test_up_serves_works_shares_its_home_and_stops_cleanly(
 
     engine = json.loads((home / "edge" / "edge.json").read_text())["pid"]
     process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=30) == 130
-    deadline = time.monotonic() + 20
-    while _is_running(engine) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert not _is_running(engine)
+    assert process.wait(PATIENCE_S) == 130
+    wait_until(lambda: not _is_running(engine))
 
 
 def _is_running(pid: int) -> bool:

@@ -10,13 +10,13 @@ import os
 import shlex
 import shutil
 import subprocess
-import time
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.resources import files
 
 import pytest
+from patience import wait_until
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
@@ -63,15 +63,15 @@ def container() -> Iterator[Container]:
 
 
 def test_sample_search_runs_without_a_network(container: Container) -> None:
-    deadline = time.monotonic() + 600
-    while container.exec("gircse-is-well").returncode != 0:
-        assert time.monotonic() < deadline, podman("logs", container.name).stderr
-        time.sleep(1)
-    while any(
-        container.ask(f"/api/v1/jobs?collection=sample&state={state}&limit=1") for state in ("queued", "running")
-    ):
-        assert time.monotonic() < deadline, "the sample library was not ingested"
-        time.sleep(1)
+    def has_jobs() -> bool:
+        states = ("queued", "running")
+        return any(container.ask(f"/api/v1/jobs?collection=sample&state={each}&limit=1") for each in states)
+
+    def log() -> str:
+        return podman("logs", container.name).stderr
+
+    wait_until(lambda: container.exec("gircse-is-well").returncode == 0, told=log, every_s=1)
+    wait_until(lambda: not has_jobs(), told=lambda: "the sample library was not ingested", every_s=1)
     for view in PLANTED["views"]:
         options = ("--instruction", view["instruction"], "--collection", "sample", "--limit", "20", "--json")
         searched = container.exec("gircse", "search", PLANTED["query"], *options)

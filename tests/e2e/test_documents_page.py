@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.server
 import itertools
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -14,6 +13,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 from documents_application import serving_documents
+from patience import PATIENCE_S, wait_until
 from playwright.sync_api import BrowserContext, Locator, Page, Route, expect
 from served import in_thread
 from source_origins import BareRepository
@@ -24,7 +24,7 @@ from ui.documents_handlers import PAGE_SIZE
 
 pytestmark = pytest.mark.xdist_group("documents-page")
 
-PATIENCE_MS = 60_000
+PATIENCE_MS = 1_000 * PATIENCE_S
 DESKTOP, PHONE = 1280, 390
 # What the page does is tested at one width, and at the other one with --long.
 ON_DESKTOP = pytest.mark.parametrize("width", [DESKTOP, pytest.param(PHONE, marks=pytest.mark.long)])
@@ -42,7 +42,7 @@ class Service:
         self.url = url
         self.application = application
         self.catalog = application.services.catalog
-        self.client = httpx.Client(base_url=url, trust_env=False, timeout=60)
+        self.client = httpx.Client(base_url=url, trust_env=False, timeout=PATIENCE_S)
 
     def make_collection(self, **settings: object) -> str:
         name = f"shelf-{next(_numbers)}"
@@ -497,15 +497,14 @@ def test_every_suffix_under_hostile_names_is_sent_by_the_browser_and_read(
     page.locator("#uploader input[name=files]").set_input_files(
         [{"name": name, "mimeType": "", "buffer": b'{"text": "The ferry was late again."}\n'} for name in names]
     )
-    deadline = time.monotonic() + 300
-    while time.monotonic() < deadline:
+    ended = {DocumentState.READY, DocumentState.FAILED}
+
+    def have_ended() -> bool:
         documents = service.catalog.documents(collection, limit=1_000)
-        if len(documents) == len(names) and {each.state for each in documents} <= {
-            DocumentState.READY,
-            DocumentState.FAILED,
-        }:
-            break
-        time.sleep(0.5)
+        return len(documents) == len(names) and {each.state for each in documents} <= ended
+
+    wait_until(have_ended, every_s=0.5)
+    documents = service.catalog.documents(collection, limit=1_000)
     assert {each.name: each.error for each in documents} == dict.fromkeys(names)
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections.abc import Callable, Iterator
 from importlib.resources import files
 from pathlib import Path
 
 import pytest
 from gircse_program import Gircse, Server
+from patience import wait_until
 
 from app.edge import EdgeProcess
 from app.vectors import QdrantVectorIndex
@@ -118,7 +118,7 @@ def test_deleted_document_leaves_no_point(
 
 
 def wait_until_gone(server: Server, document_id: str) -> None:
-    deadline = time.monotonic() + 60
-    while server.ask(f"/api/v1/documents/{document_id}").status != 404:
-        assert time.monotonic() < deadline, "the worker did not delete the document"
-        time.sleep(0.1)
+    wait_until(
+        lambda: server.ask(f"/api/v1/documents/{document_id}").status == 404,
+        told=lambda: "the worker did not delete the document",
+    )

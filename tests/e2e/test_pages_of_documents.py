@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 import pytest
 from browser import IN_THE_LIGHT, OpenPage
 from page_application import PageApplication
+from patience import PATIENCE_S
 from playwright.sync_api import Page, ViewportSize, expect
 from playwright.sync_api import TimeoutError as PlaywrightTimeoutError
 
@@ -64,12 +65,15 @@ def opened_hit(opened: OpenPage, query: str) -> Page:
     return opened.page
 
 
+PRESS_AGAIN_S = 5
+
+
 def press(page: Page, key: str, until: str, argument: object) -> None:
     """On a busy machine a press is lost now and then, it is not known why; people press again, too."""
-    for _ in range(3):
+    for _ in range(int(PATIENCE_S / PRESS_AGAIN_S)):
         page.keyboard.press(key)
         with suppress(PlaywrightTimeoutError):
-            page.wait_for_function(until, arg=argument, timeout=5_000)
+            page.wait_for_function(until, arg=argument, timeout=1_000 * PRESS_AGAIN_S)
             return
     raise AssertionError(f"{key!r} does nothing.")
 

@@ -5,19 +5,18 @@ from __future__ import annotations
 import signal
 import subprocess
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from gircse_program import GIRCSE, Gircse
+from patience import PATIENCE_S, wait_until
 
 from app.catalog import SqlCatalog, connect
 from app.types.documents import Document, DocumentState
 
 TINY_MODEL = Path(__file__).parents[1] / "golden" / "reference" / "tiny-qwen2"
-SECONDS = 200  # at most, on a busy machine; a few on an idle one
 
 
 class Watching:
@@ -33,17 +32,17 @@ class Watching:
         assert self.process.stdout is not None
         self.said.extend(iter(self.process.stdout.readline, ""))
 
-    def wait_until_said(self, text: str, *, timeout_s: float = SECONDS) -> None:
-        deadline = time.monotonic() + timeout_s
-        while not any(text in line for line in self.said):
+    def wait_until_said(self, text: str) -> None:
+        def is_said() -> bool:
             assert self.process.poll() is None or self._reader.is_alive(), self.said
-            assert time.monotonic() < deadline, self.said
-            time.sleep(0.05)
+            return any(text in line for line in self.said)
 
-    def end(self, *, timeout_s: float = SECONDS) -> int:
+        wait_until(is_said, told=lambda: self.said)
+
+    def end(self) -> int:
         """The exit code of a process that ends by itself."""
-        code = self.process.wait(timeout=timeout_s)
-        self._reader.join(timeout=timeout_s)
+        code = self.process.wait(PATIENCE_S)
+        self._reader.join(PATIENCE_S)
         return code
 
 
@@ -79,13 +78,6 @@ def watching(gircse: Gircse, *arguments: str) -> Iterator[Watching]:
             process.kill()
 
 
-def eventually(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + SECONDS
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-
-
 @pytest.fixture
 def notes(tmp_path: Path) -> Path:
     folder = tmp_path / "notes"
@@ -101,21 +93,21 @@ def test_collection_follows_the_folder_also_over_a_restart(
 ) -> None:
     with watching(gircse, str(notes)) as watch:
         watch.wait_until_said("Watching")
-        eventually(lambda: stored().keys() == {"cat.txt", "bank.md"})
+        wait_until(lambda: stored().keys() == {"cat.txt", "bank.md"})
         before = stored()
 
         (notes / "deeper").mkdir()
         (notes / "deeper" / "tide.txt").write_text("The tide comes in twice a day.", encoding="utf-8")
         (notes / "bank.md").write_text("# Bank\n\nThe bank closed.", encoding="utf-8")
         (notes / "cat.txt").rename(notes / "tomcat.txt")
-        eventually(lambda: stored().keys() == {"tomcat.txt", "bank.md", "tide.txt"})
+        wait_until(lambda: stored().keys() == {"tomcat.txt", "bank.md", "tide.txt"})
         after = stored()
         assert after["tomcat.txt"].id == before["cat.txt"].id
         assert after["tomcat.txt"].title == "tomcat"
         assert after["bank.md"].content_hash != before["bank.md"].content_hash
 
         (notes / "tomcat.txt").unlink()
-        eventually(lambda: stored().keys() == {"bank.md", "tide.txt"})
+        wait_until(lambda: stored().keys() == {"bank.md", "tide.txt"})
         watch.process.send_signal(signal.SIGINT)
         assert watch.end() == 130
         assert not [line for line in watch.said if "Traceback" in line or "failed" in line]
@@ -126,7 +118,7 @@ def test_collection_follows_the_folder_also_over_a_restart(
     (notes / "new.txt").write_text("A new note.", encoding="utf-8")
     (notes / "tide.pdf.meta.json").write_text("{}", encoding="utf-8")
     with watching(gircse, str(notes)) as watch:
-        eventually(lambda: stored().keys() == {"tide.txt", "new.txt"})
+        wait_until(lambda: stored().keys() == {"tide.txt", "new.txt"})
         assert stored()["tide.txt"].id == after["tide.txt"].id
         assert stored()["tide.txt"].uri == (notes / "shore" / "tide.txt").as_uri()
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 from fastapi import FastAPI
+from patience import PATIENCE_S
 from served import served
 
 from embedder import Encoder
@@ -41,7 +42,7 @@ class WatchedEncoder:
 
     def refine_prompts(self, prompts: Sequence[Ids], **options: Any) -> np.ndarray:
         self.batches.append(list(prompts))
-        assert self.unblocked.wait(30)
+        assert self.unblocked.wait(PATIENCE_S)
         time.sleep(self.delay_s)
         return self.meddle(prompts, self._encoder.refine_prompts(prompts, **options))
 
@@ -89,7 +90,7 @@ def server_process(model: str, *options: str, **environment: str) -> Iterator[st
         finally:
             process.terminate()
             try:
-                process.wait(timeout=20)
+                process.wait(timeout=PATIENCE_S)
             except subprocess.TimeoutExpired:
                 process.kill()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,10 +84,3 @@ class IngestParts:
         data = content.encode() if isinstance(content, str) else content
         new = NewDocument(uri, title, "", self.blobs.put(data), len(data), metadata or {})
         return self.catalog.submit(COLLECTION, new)
-
-
-def wait_for(condition: Callable[[], object], *, timeout_s: float = 20) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.01)

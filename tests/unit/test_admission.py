@@ -14,6 +14,7 @@ from typing import Any
 import httpx
 import pytest
 from api_application import api_of
+from patience import PATIENCE_S
 
 from app.api import admission
 from app.api.admission import OTHERS, SEARCHES, BoundedSemaphore, ClassLimits, core_count, limits_of, request_class_of
@@ -35,7 +36,7 @@ class GatedEmbedder(ToyEmbedder):
 
     def embed_query(self, text: str, **options: Any) -> Any:
         self.reached.release()
-        assert self.unblocked.wait(30)
+        assert self.unblocked.wait(PATIENCE_S)
         return super().embed_query(text, **options)
 
 
@@ -54,7 +55,7 @@ def client_factory(toy_services_factory: Callable[..., Any], embedder: GatedEmbe
         application.add("The cat sleeps on the sofa.")
         services = replace(application.services, settings=Settings(home=application.services.settings.home, **settings))
         transport = httpx.ASGITransport(api_of(services))
-        async with httpx.AsyncClient(transport=transport, base_url="http://test", timeout=30) as client:
+        async with httpx.AsyncClient(transport=transport, base_url="http://test", timeout=PATIENCE_S) as client:
             embedder.unblocked.clear()
             yield client
 
@@ -66,7 +67,7 @@ def search(client: httpx.AsyncClient, query: str = "cat") -> asyncio.Task[httpx.
 
 
 async def reached(embedder: GatedEmbedder) -> None:
-    assert await asyncio.to_thread(embedder.reached.acquire, timeout=30)
+    assert await asyncio.to_thread(embedder.reached.acquire, timeout=PATIENCE_S)
 
 
 async def waiting(client: httpx.AsyncClient, count: int) -> None:

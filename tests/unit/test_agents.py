@@ -13,6 +13,7 @@ import pytest
 from api_application import api_of, authorized
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
+from patience import PATIENCE_S
 from served import served
 
 from app.access.accounts import Accounts
@@ -239,7 +240,7 @@ def web_of(application: Any, *, access_control: bool) -> tuple[Any, dict[str, st
 async def seen_over_http(url: str, key: str | None = None, mode: str = "auto") -> Any:
     headers = {"authorization": f"Bearer {key}"} if key else {}
     async with (
-        httpx2.AsyncClient(headers=headers, timeout=20) as http,
+        httpx2.AsyncClient(headers=headers, timeout=PATIENCE_S) as http,
         Client(streamable_http_client(f"{url}/mcp", http_client=http), mode=mode) as client,
     ):
         answer = await client.call_tool("list_collections", {})

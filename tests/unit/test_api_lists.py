@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
 import pytest
 from api_application import api_of
 from fastapi.testclient import TestClient
+from patience import wait_until
 
 from app.collections.fetching import Fetching
 from app.errors import DocumentError
@@ -131,13 +131,6 @@ def test_collection_is_shown_with_its_index(client: TestClient, toy_services: An
     for path in ("", "/index"):
         assert client.get(f"/api/v1/collections/nope{path}").status_code == 404
     assert client.post("/api/v1/collections/nope/optimize").status_code == 404
-
-
-def wait_until(condition: Callable[[], object]) -> None:
-    until = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < until
-        time.sleep(0.01)
 
 
 def test_pages_are_fetched_retried_and_forgotten(client: TestClient, toy_services: Any) -> None:

@@ -174,6 +174,13 @@ def imports_of(module: str) -> frozenset[str]:
     return frozenset(imported_names(module, nodes_of(module)))
 
 
+@pytest.fixture(scope="module", autouse=True)
+def trees_are_given_back() -> Iterator[None]:
+    yield
+    for each in (tree_of, nodes_of, imports_of):
+        each.cache_clear()
+
+
 def is_within(name: str, parents: set[str]) -> bool:
     return any(name == parent or name.startswith(f"{parent}.") for parent in parents)
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from patience import PATIENCE_S, wait_until
 
 from app.errors import ConflictError, InputError, NotFoundError, UnknownCollectionError, UnknownLensError
 from app.evaluation.background import KEPT
@@ -40,7 +41,7 @@ class SteeredEmbedder(ToyEmbedder):
         self.embedded: list[tuple[str, str | None, int | None]] = []
 
     def embed_query(self, text: str, **options: Any) -> Refinement:
-        assert self.is_free.wait(20)
+        assert self.is_free.wait(PATIENCE_S)
         self.embedded.append((text, options.get("instruction"), options.get("steps")))
         if "unspeakable" in text:
             raise InputError("The query is too long for the model.")
@@ -79,18 +80,8 @@ def evaluations(application: Any) -> Evaluations:
 
 
 def wait(evaluations: Evaluations, run: EvaluationRun) -> EvaluationRun:
-    deadline = time.monotonic() + 20
-    while (run := evaluations.run(run.id)).state is EvaluationState.RUNNING:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    return run
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_until(lambda: evaluations.run(run.id).state is not EvaluationState.RUNNING)
+    return evaluations.run(run.id)
 
 
 def test_every_query_goes_through_every_variant(evaluations: Evaluations) -> None:
@@ -233,7 +224,7 @@ def test_what_was_finished_before_the_end_is_reported(evaluations: Evaluations, 
 
     embedder.embed_query = stop_at_fourth  # type: ignore[method-assign]
     run = evaluations.start(plan)
-    assert seen.wait(20)
+    assert seen.wait(PATIENCE_S)
     assert (snapshot := evaluations.run(run.id)).done == 3
     assert snapshot.remaining_s is not None
     evaluations.cancel(run.id)
@@ -321,4 +312,4 @@ def test_a_closing_server_does_not_wait_for_the_end(evaluations: Evaluations, em
     run = evaluations.start(PLAN)
     threading.Timer(0.1, embedder.is_free.set).start()
     evaluations.close()
-    wait_for(lambda: evaluations.run(run.id).state is EvaluationState.CANCELLED)
+    wait_until(lambda: evaluations.run(run.id).state is EvaluationState.CANCELLED)

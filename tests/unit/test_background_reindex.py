@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from patience import PATIENCE_S, wait_until
 
 from app.collections.background_reindex import Reindexing
 from app.collections.reindex import Reindexer
@@ -32,7 +32,7 @@ class GatedEmbedder(ToyEmbedder):
 
     def embed_documents(self, texts: Sequence[str], *, instruction: str, steps: int) -> list[list[float]]:
         if list(texts) != ["a"]:  # the check of a contract
-            assert self.unblocked.wait(timeout=20)
+            assert self.unblocked.wait(timeout=PATIENCE_S)
             if self.error is not None:
                 error, self.error = self.error, None
                 raise error
@@ -85,11 +85,8 @@ def reindexing(reindexing_factory: Callable[[], Reindexing]) -> Reindexing:
 
 
 def wait_for(reindexing: Reindexing, state: ReindexState) -> Any:
-    until = time.monotonic() + 20
-    while (status := reindexing.status("library")).state is not state:
-        assert time.monotonic() < until, status
-        time.sleep(0.01)
-    return status
+    wait_until(lambda: reindexing.status("library").state is state, told=lambda: reindexing.status("library"))
+    return reindexing.status("library")
 
 
 def test_it_is_built_switched_to_told_of_and_taken_back(application: Any, reindexing: Reindexing) -> None:
@@ -110,7 +107,7 @@ def test_one_that_ends_while_its_status_is_read_still_runs_or_can_be_taken_back(
     def ends_meanwhile(*asked: Any) -> Any:
         found = standby(*asked)
         application.embedder.unblocked.set()
-        reindexing._runs["library"].future.result(20)
+        reindexing._runs["library"].future.result(PATIENCE_S)
         return found
 
     application.embedder.unblocked.clear()
@@ -176,7 +173,7 @@ def test_what_a_process_left_half_built_is_seen_and_finished_by_the_next(
     closing = threading.Thread(target=first.close)
     closing.start()
     application.embedder.unblocked.set()
-    closing.join(timeout=20)
+    closing.join(timeout=PATIENCE_S)
 
     second = reindexing_factory()
     left = second.status("library")

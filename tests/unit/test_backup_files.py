@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from damaged_stores import LIBRARY, Installation
 from fastapi.testclient import TestClient
+from patience import PATIENCE_S, wait_until
 from postgres_server import create_database, postgres_server
 from qdrant_servers import SERVER, QdrantServer
 
@@ -52,7 +53,7 @@ class SlowEmbedder(ToyEmbedder):
     def embed_documents(self, texts: Sequence[str], *, instruction: str, steps: int) -> list[list[float]]:
         time.sleep(0.02)
         if any(f"stone{DOCUMENTS - last}x" in text for text in texts for last in (1, 2)):
-            assert self.released.wait(120)
+            assert self.released.wait(PATIENCE_S)
         return super().embed_documents(texts, instruction=instruction, steps=steps)
 
 
@@ -338,7 +339,7 @@ def test_a_scheduled_backup_that_fails_leaves_the_others(tmp_path: Path, caplog:
     schedule = BackupSchedule(tmp_path, timedelta(hours=1), 1, fail, clock)
     thread = threading.Thread(target=schedule.run, args=(stop,))
     thread.start()
-    assert asked.wait(10)
+    assert asked.wait(PATIENCE_S)
     stop.set()
     thread.join(10)
     assert not thread.is_alive()
@@ -361,7 +362,7 @@ def test_the_worker_makes_them_and_doctor_looks_after_them(
     former.parent.mkdir()
     former.touch()
     with open_services(settings) as services, running_worker(services):
-        wait_for(lambda: not former.exists())  # one is kept: the new one is whole by then
+        wait_until(lambda: not former.exists())  # one is kept: the new one is whole by then
     [new] = (tmp_path / "b").glob("gircse-*.tar.zst")
     assert BackupReader(new).facts.documents == 3
     assert str(new) in check_backups(settings).detail
@@ -369,10 +370,3 @@ def test_the_worker_makes_them_and_doctor_looks_after_them(
     old = new.with_name(backup_name(datetime.now(UTC) - timedelta(days=5)))
     new.rename(old)
     assert not check_backups(settings).is_well
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert condition()

@@ -13,6 +13,7 @@ from bulk_parts import ApplicationParts
 from hypothesis import given as given_any
 from hypothesis import settings
 from hypothesis import strategies as st
+from patience import PATIENCE_S
 from typer.testing import CliRunner
 
 from app.cli import app
@@ -199,13 +200,13 @@ def test_blocks_wait_for_a_slot_and_leave_with_their_leases(given_texts) -> None
 
     def wait(_: str) -> None:
         reached.set()
-        assert go.wait(30)
+        assert go.wait(PATIENCE_S)
 
     given = given_texts("One sentence.", before=wait)
     given.node.renew(RUN, (), 60)
     first = threading.Thread(target=given.results)
     first.start()
-    assert reached.wait(30)
+    assert reached.wait(PATIENCE_S)
     given.node.renew("another", (), 60)
     assert given.results() == []  # the only slot is taken
     go.set()

@@ -7,7 +7,6 @@ import re
 import shlex
 import shutil
 import subprocess
-import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -29,6 +28,7 @@ from damaged_stores import (
     text_of,
 )
 from fastapi.testclient import TestClient
+from patience import wait_until
 from postgres_server import create_database, postgres_server
 
 import app.wiring.embedders
@@ -131,13 +131,6 @@ def named_command(said: str) -> list[str]:
     found = re.search(r"gircse ((?:doctor|restore \S+) --\w+)", said)
     assert found, said
     return shlex.split(found[1])
-
-
-def wait_until(condition: Callable[[], bool], *, timeout_s: float = 60) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
 
 
 def kinds(damage: Mapping[str, object], quick: str) -> list[Any]:

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import yaml
 from packaging.specifiers import SpecifierSet
+from patience import PATIENCE_S
 
 from app.settings import Settings
 
@@ -35,7 +36,7 @@ def default_of(value: str) -> str:
 
 
 def run(*command: str, **options: Any) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, **options)
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False, **options)
 
 
 def known_variables() -> set[str]:

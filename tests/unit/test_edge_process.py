@@ -9,7 +9,6 @@ import socket
 import subprocess
 import sys
 import textwrap
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from filelock import FileLock, Timeout
+from patience import wait_until
 
 from app.edge import EdgeConnection, EdgeProcess
 from app.edge.connection import is_answering, read_connection, write_connection
@@ -57,13 +57,6 @@ def is_running(data_dir: Path) -> bool:
         return True
 
 
-def wait_until(condition: Callable[[], bool], *, timeout_s: float = 20) -> bool:
-    deadline = time.monotonic() + timeout_s
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return condition()
-
-
 def test_what_was_begun_is_waited_for_and_not_started_twice(
     open_edge: Callable[..., EdgeProcess], tmp_path: Path
 ) -> None:
@@ -99,9 +92,9 @@ def test_one_that_was_killed_is_back_before_anybody_asks(open_edge: Callable[...
         found = read_connection(tmp_path / "edge")
         return found is not None and found.pid != killed.pid and is_answering(found)
 
-    assert wait_until(is_another_one_there)
+    wait_until(is_another_one_there)
     edge.stop()
-    assert wait_until(lambda: not is_running(tmp_path / "edge"))
+    wait_until(lambda: not is_running(tmp_path / "edge"))
 
 
 def test_many_threads_outlive_a_kill(open_edge: Callable[..., EdgeProcess]) -> None:
@@ -151,7 +144,7 @@ def test_stop_leaves_no_process_and_no_token(open_edge: Callable[..., EdgeProces
 def test_sigterm_ends_the_server_in_good_order(open_edge: Callable[..., EdgeProcess], tmp_path: Path) -> None:
     connection = open_edge().start()
     os.kill(connection.pid, signal.SIGTERM)
-    assert wait_until(lambda: not is_running(tmp_path / "edge"))
+    wait_until(lambda: not is_running(tmp_path / "edge"))
     assert read_connection(tmp_path / "edge") is None
 
 
@@ -171,7 +164,7 @@ def test_the_server_ends_with_an_owner_that_is_killed(tmp_path: Path) -> None:
         assert owner.stdout.readline() == "started\n"
         assert is_running(tmp_path / "edge")
         owner.kill()
-    assert wait_until(lambda: not is_running(tmp_path / "edge"))
+    wait_until(lambda: not is_running(tmp_path / "edge"))
 
 
 def test_a_stale_address_is_not_trusted(open_edge: Callable[..., EdgeProcess], tmp_path: Path) -> None:
@@ -220,7 +213,7 @@ def test_a_server_whose_folder_is_removed_ends_and_another_begins_there(
     former = read_connection(tmp_path / "edge")
     assert former is not None
     shutil.rmtree(tmp_path / "edge")
-    assert wait_until(lambda: not is_answering(former))
+    wait_until(lambda: not is_answering(former))
     assert index.indexes() == []  # of a server that is started by this call
     assert read_connection(tmp_path / "edge") not in (None, former)
     index.close()

@@ -20,6 +20,7 @@ from api_application import api_of
 from embedding_server import listening, server_process
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
+from patience import PATIENCE_S
 from pydantic import SecretStr
 from starlette.testclient import TestClient
 from tiny_models import save_tiny_model
@@ -209,7 +210,11 @@ print([name for name in ("torch", "transformers", "peft") if name in sys.modules
 """
     environment = {"GIRCSE_HOME": str(tmp_path), "GIRCSE_EMBEDDER_URL": url, "GIRCSE_EMBEDDER_API_KEY": KEY}
     done = subprocess.run(
-        [sys.executable, "-c", program], env=os.environ | environment, capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", program],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
     )
     assert done.stdout.strip() == "[]", done.stderr
 
@@ -243,7 +248,7 @@ async def passed_on(request: Request, url: str) -> Response:
     headers = {"content-type": "application/json", "authorization": f"Bearer {KEY}"}
     async with httpx.AsyncClient(base_url=url) as server:
         passed = await server.request(
-            request.method, request.url.path, content=await request.body(), headers=headers, timeout=60
+            request.method, request.url.path, content=await request.body(), headers=headers, timeout=PATIENCE_S
         )
     kept = {name: value for name, value in passed.headers.items() if name.startswith("x-gircse")}
     return Response(passed.content, passed.status_code, headers=kept | {"content-type": "application/json"})
@@ -414,3 +419,4 @@ def test_both_tell_what_of_a_query_was_read() -> None:
             np.testing.assert_allclose(found[0].vector, found[1].vector, atol=1e-5)
         remote.close()
     local.close()
+    engine.close()

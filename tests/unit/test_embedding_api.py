@@ -8,7 +8,6 @@ import html
 import json
 import re
 import socket
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,6 +18,7 @@ from embedding_server import WatchedServer, listening
 from fastapi import FastAPI
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from patience import wait_until
 from starlette.testclient import TestClient
 from tiny_models import save_tiny_model
 
@@ -342,13 +342,6 @@ def test_a_body_that_never_comes_is_given_up(encoder: Encoder, model: str) -> No
         slow.settimeout(20)
         slow.sendall(post_head(1000) + b"{")
         assert slow.recv(12) == b"HTTP/1.1 408"
-
-
-def wait_until(condition: Any) -> None:
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 async def test_errors_of_many_requests_are_their_own(encoder: Encoder, model: str, name: str) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pytest
 import torch
 from embedding_server import Ids, WatchedServer
+from patience import PATIENCE_S
 from tiny_models import save_tiny_model
 
 from embedder import Encoder, load_encoder
@@ -138,7 +138,7 @@ async def test_queries_are_let_in_between_the_parts_of_a_batch_of_documents(
 
     def wait_for_a_query() -> None:
         started.set()
-        assert asked.wait(20)
+        assert asked.wait(PATIENCE_S)
         let_in()
 
     monkeypatch.setattr(server.engine._runner, "_let_queries_in", wait_for_a_query)
@@ -487,9 +487,7 @@ async def test_the_canary_is_really_computed(server: WatchedServer) -> None:
     assert await server.source.is_ready()
     assert len(server.encoder.batches) == 2
     await hold_up(server)
-    started = time.monotonic()
     assert not await server.source.is_ready()
-    assert time.monotonic() - started < 10
     assert server.engine.scheduler.depth(Priority.PROBE) == 1
     assert not await server.source.is_ready()
     assert server.engine.scheduler.depth(Priority.PROBE) == 1  # however many ask

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -13,6 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from patience import wait_until
 
 from app.errors import ConflictError, InputError, NotFoundError
 from app.evaluation.judged import Judged
@@ -79,12 +79,8 @@ def test_weights_are_shown_with_their_history_which_is_text_alone(
 
 def finished(handlers: EvaluateHandlers, *plan: object) -> EvaluationRun:
     run = handlers.start(*(plan or PLAN))  # type: ignore[arg-type]
-    deadline = time.monotonic() + 20
-    while run.state is EvaluationState.RUNNING:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-        run = handlers.run(run.id) or run
-    return run
+    wait_until(lambda: (handlers.run(run.id) or run).state is not EvaluationState.RUNNING)
+    return handlers.run(run.id) or run
 
 
 def test_a_plan_is_what_was_chosen(handlers: EvaluateHandlers) -> None:

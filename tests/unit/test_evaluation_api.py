@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
-import time
 from typing import Any
 
 import pytest
 from api_application import api_of
 from fastapi.testclient import TestClient
+from patience import wait_until
 
 QUERIES = '{"_id": "1", "text": "=apple"}\n{"_id": "2", "text": "plum", "instruction": "Same topic."}\n'
 QRELS = "query-id\tcorpus-id\tscore\n1\t0\t2\n2\t1\t1\n2\t9\t1\n3\t1\t1\n"
@@ -38,11 +38,11 @@ def bring_in(client: TestClient, **form: str) -> Any:
 
 
 def finished(client: TestClient, run_id: str) -> dict[str, Any]:
-    deadline = time.monotonic() + 20
-    while (run := client.get(f"/api/v1/evaluations/{run_id}").json())["state"] == "running":
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    return run  # type: ignore[no-any-return]
+    def run() -> dict[str, Any]:
+        return client.get(f"/api/v1/evaluations/{run_id}").json()  # type: ignore[no-any-return]
+
+    wait_until(lambda: run()["state"] != "running", told=run)
+    return run()
 
 
 def test_an_import_tells_what_it_took_and_what_it_could_not(client: TestClient) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from patience import PATIENCE_S, wait_until
 
 from app.collections.fetching import Fetching
 from app.errors import DocumentError, InputError, NotFoundError, UnknownCollectionError
@@ -28,7 +28,7 @@ class Web:
 
     def read(self, url: str) -> Source:
         self.asked.append(url)
-        assert self.unblocked.wait(timeout=20)
+        assert self.unblocked.wait(timeout=PATIENCE_S)
         if url == CRASH:
             raise RuntimeError("secret=hunter2")
         if url == ABSENT and not self.is_mended:
@@ -48,13 +48,6 @@ def fetching(toy_services: Any, web: Web) -> Iterator[Fetching]:
     yield fetching
     web.unblocked.set()
     fetching.close()
-
-
-def wait_until(condition: Callable[[], object]) -> None:
-    until = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < until
-        time.sleep(0.01)
 
 
 def finished(fetching: Fetching) -> list[Fetch]:

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from source_origins import HOST, NAME, BareRepository, free_port, guard_of, serving, wait_until
+from patience import wait_until
+from source_origins import HOST, NAME, BareRepository, free_port, guard_of, serving
 
 from app.collections.credentials_folder import CredentialsFolder
 from app.errors import DocumentError, InputError, LeaseLostError
@@ -215,7 +216,7 @@ def ssh_server(folder: Path) -> Iterator[int]:
     command = [program, "-D", "-e", "-f", "/dev/null", *(f"-o{name}={value}" for name, value in options.items())]
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
         try:
-            wait_until(lambda: _listens(port), folder / "log")
+            wait_until(lambda: _listens(port), told=(folder / "log").read_text)
             yield port
         finally:
             process.terminate()

@@ -8,6 +8,7 @@ import sys
 from collections import Counter
 
 import pytest
+from patience import PATIENCE_S
 
 from embedder.instructions import UnknownTaskError, instruction_for, load_instructions
 
@@ -104,4 +105,4 @@ def test_import_opens_no_registry_file() -> None:
         "module.load_instructions()\n"
         "assert [path for path in seen if path.endswith('instructions.json')]\n"
     )
-    subprocess.run([sys.executable, "-c", opened], check=True, timeout=120)
+    subprocess.run([sys.executable, "-c", opened], check=True, timeout=PATIENCE_S)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import errno
 import os
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 from api_application import api_of
 from fastapi.testclient import TestClient
+from patience import wait_until
 
 from app.collections import index_probe
 from app.collections.index_probe import probe_index
@@ -198,9 +198,3 @@ def test_what_the_disk_cannot_read_is_damage_and_ends_no_looks(
     with services.integrity.watching():
         wait_until(lambda: bool(services.integrity.damage()))
     assert services.integrity.damage() == {"library": "3 stored files are missing or altered"}
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.02)

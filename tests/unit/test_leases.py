@@ -7,11 +7,12 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
+from patience import PATIENCE_S
+
 from app.testing import text_source
 from ingest.leases import LeaseKeeper
 
 LEASE = timedelta(seconds=30)
-PATIENCE_S = 30
 
 
 def test_nobody_hears_of_leases_after_it_stopped_to_listen(toy_services_factory: Callable[..., Any]) -> None:

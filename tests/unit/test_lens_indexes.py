@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import threading
-import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +19,7 @@ import numpy as np
 import pytest
 from api_application import api_of
 from fastapi.testclient import TestClient
+from patience import PATIENCE_S, wait_until
 from qdrant_servers import new_index
 
 from app.collections.archive_records import ChunkLine
@@ -187,10 +187,7 @@ def test_counts_of_a_collection_are_kept_for_seconds(zoo: Any) -> None:
     assert counted() == before
     now = COUNTS_AGE_S
     assert counted() == before  # a search does not wait for new ones
-    deadline = time.monotonic() + 5
-    while counted() == before and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert counted() != before
+    wait_until(lambda: counted() != before)
     services.index.set_labels(collection.active_index, field, {first: {"value": 0, "p": ""}})
     now += 100  # too old to be shown
     assert counted() == before
@@ -289,13 +286,6 @@ def test_tables_of_labels_take_so_much_room_and_are_read_anew_when_much_is_new()
     wait_until(lambda: many._not_before)
     assert many.get("i", "f", 2) is None
     assert not many._reading
-
-
-def wait_until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 def test_no_more_of_a_value_are_looked_for_where_enough_were_found(zoo: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -687,7 +677,7 @@ def test_a_page_is_read_while_the_one_before_is_used() -> None:
     with ThreadPoolExecutor(1) as executor:
         ahead = read_ahead(pages(), executor)
         assert next(ahead) == "first"
-        assert reads_second.wait(10)
+        assert reads_second.wait(PATIENCE_S)
         assert list(ahead) == ["second"]
         failing = read_ahead((1 / each for each in (1, 0)), executor)
         assert next(failing) == 1

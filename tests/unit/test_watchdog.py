@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 
 import pytest
-from ingest_parts import wait_for
+from patience import wait_until
 
 from ingest.readers.watchdog import Watchdog
 
@@ -84,7 +84,7 @@ def test_waits_of_their_own_are_watched_one_after_the_other() -> None:
             looks += 1
 
         with watchdog.watching(look):
-            wait_for(lambda: looks > 2)
+            wait_until(lambda: looks > 2)
         seen = looks
         time.sleep(0.2)
         assert looks == seen  # nobody waits any more
@@ -107,5 +107,5 @@ def test_looks_are_in_the_context_of_who_waits() -> None:
 
     ASKED_BY.set("a job")
     with piped() as (watchdog, _), watchdog.watching(look):
-        wait_for(lambda: len(seen) == 2)
+        wait_until(lambda: len(seen) == 2)
     assert seen == {("a job", True), ("a job", False)}

@@ -11,7 +11,8 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from ingest_parts import INDEX, IngestParts, wait_for
+from ingest_parts import INDEX, IngestParts
+from patience import PATIENCE_S, wait_until
 from sqlalchemy import text
 from worker_process import SlowEmbedder, open_parts
 
@@ -158,7 +159,7 @@ def test_cancelling_stops_the_running_job(parts: IngestParts, worker_of: Callabl
     embedder.seconds_per_text = 0.05
     thread = threading.Thread(target=worker_of(parts.pipeline(embedder, batch_size=1)).run_once)
     thread.start()
-    wait_for(lambda: len(embedder.embedded_texts) > 1)
+    wait_until(lambda: len(embedder.embedded_texts) > 1)
     parts.catalog.cancel(job.id)
     thread.join()
     assert len(embedder.embedded_texts) < 20
@@ -170,18 +171,18 @@ def test_cancelling_stops_the_running_job(parts: IngestParts, worker_of: Callabl
 
 
 class CountingIndex(InMemoryVectorIndex):
-    """Notes when points were written."""
+    """Counts how often points were written."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.written_at: list[float] = []
+        self.writes = 0
 
     def upsert(self, index: str, points: Sequence[Point]) -> None:
-        self.written_at.append(time.monotonic())
+        self.writes += 1
         super().upsert(index, points)
 
 
-def test_what_is_cancelled_ends_within_two_seconds_though_a_batch_is_in_flight(tmp_path: Path) -> None:
+def test_what_is_cancelled_ends_with_the_batch_in_flight(tmp_path: Path) -> None:
     index = CountingIndex()
     parts = IngestParts.open(tmp_path, index)
     parts.add_collection(ToyEmbedder())
@@ -192,13 +193,13 @@ def test_what_is_cancelled_ends_within_two_seconds_though_a_batch_is_in_flight(t
     worker = Worker(catalog=parts.catalog, pipeline=parts.pipeline(embedder, batch_size=1), owner="test")
     thread = threading.Thread(target=worker.run_once)
     thread.start()
-    wait_for(lambda: len(index.written_at) > 0)
+    wait_until(lambda: index.writes > 0)
     parts.catalog.cancel(job.id)
-    cancelled_at = time.monotonic()
+    embedded, writes = len(embedder.embedded_texts), index.writes
     assert parts.catalog.job(job.id).state is JobState.CANCELLED
     thread.join()
-    assert time.monotonic() - cancelled_at < 2
-    assert max(index.written_at) <= cancelled_at
+    assert len(embedder.embedded_texts) <= embedded + 2
+    assert index.writes == writes
     parts.engine.dispose()
 
 
@@ -211,7 +212,7 @@ def test_a_read_in_flight_is_interrupted_and_the_job_let_go(parts: IngestParts, 
 
     def read(path: Path, *, uri: str, media_type: str, into: TextSink) -> Findings:
         is_reading.set()
-        wait_for(lambda: slots.is_leaving() or stop.is_set())
+        wait_until(lambda: slots.is_leaving() or stop.is_set())
         raise UnavailableError("Reading was interrupted.")
 
     pipeline = parts.pipeline(read=read)
@@ -219,7 +220,6 @@ def test_a_read_in_flight_is_interrupted_and_the_job_let_go(parts: IngestParts, 
     thread = threading.Thread(target=worker.run_once, args=(stop,))
     thread.start()
     is_reading.wait()
-    acted_at = time.monotonic()
     if act == "cancel":
         parts.catalog.cancel(job.id)
     elif act == "pause":
@@ -227,7 +227,6 @@ def test_a_read_in_flight_is_interrupted_and_the_job_let_go(parts: IngestParts, 
     else:
         stop.set()
     thread.join()
-    assert time.monotonic() - acted_at < 2
     left = parts.catalog.job(job.id)
     assert left.state is (JobState.CANCELLED if act == "cancel" else JobState.QUEUED)
     assert (left.lease_owner, left.error) == (None, None)
@@ -245,9 +244,9 @@ def test_newer_content_takes_over_from_a_running_job(parts: IngestParts, worker_
     stop = threading.Event()
     thread = threading.Thread(target=worker_of(parts.pipeline(embedder, batch_size=1)).run, args=(stop,))
     thread.start()
-    wait_for(lambda: len(embedder.embedded_texts) > 1)
+    wait_until(lambda: len(embedder.embedded_texts) > 1)
     parts.submit("The newer text.")
-    wait_for(lambda: parts.catalog.document(document.id).state is DocumentState.READY)
+    wait_until(lambda: parts.catalog.document(document.id).state is DocumentState.READY)
     stop.set()
     thread.join()
     assert parts.index.count(INDEX) == 1
@@ -260,7 +259,7 @@ def test_the_lease_of_a_long_step_is_kept_alive(parts: IngestParts, worker_of: C
     embedder.seconds_per_text = 3
     thread = threading.Thread(target=worker_of(parts.pipeline(embedder), lease_s=1.5).run_once)
     thread.start()
-    wait_for(lambda: parts.catalog.job_counts()[JobState.RUNNING] == 1)
+    wait_until(lambda: parts.catalog.job_counts()[JobState.RUNNING] == 1)
     stolen = []
     while thread.is_alive():
         stolen.append(parts.catalog.claim("thief", lease=timedelta(seconds=30)))
@@ -279,7 +278,7 @@ def test_progress_is_told_while_the_first_batch_takes_long(
     embedder.seconds_per_text = 4
     thread = threading.Thread(target=worker_of(parts.pipeline(embedder), lease_s=60).run_once)
     thread.start()
-    wait_for(lambda: parts.catalog.job(job.id).progress > 0)
+    wait_until(lambda: parts.catalog.job(job.id).progress > 0)
     assert thread.is_alive()
     assert parts.catalog.job_counts()[JobState.RUNNING] == 1
     thread.join()
@@ -293,7 +292,7 @@ def test_several_workers_do_each_job_once(parts: IngestParts, worker_of: Callabl
     threads = [threading.Thread(target=worker.run, args=(stop,)) for worker in workers]
     for thread in threads:
         thread.start()
-    wait_for(lambda: parts.catalog.job_counts()[JobState.DONE] == 12)
+    wait_until(lambda: parts.catalog.job_counts()[JobState.DONE] == 12)
     stop.set()
     for thread in threads:
         thread.join()
@@ -328,9 +327,9 @@ class TestProcess:
         script = Path(__file__).with_name("worker_process.py")
         process = subprocess.Popen([sys.executable, str(script), str(home), "1.5", "0.1"])
         try:
-            wait_for(lambda: parts.catalog.jobs()[0].progress > 0.2, timeout_s=60)
+            wait_until(lambda: parts.catalog.jobs()[0].progress > 0.2)
             process.send_signal(number)
-            return process.wait(timeout=20)
+            return process.wait(timeout=PATIENCE_S)
         finally:
             process.kill()
             process.wait()
@@ -347,7 +346,7 @@ class TestProcess:
         assert catalog_parts.catalog.jobs()[0].state is JobState.RUNNING
         parts, embedder = open_parts(home), ToyEmbedder()
         successor = Worker(catalog=parts.catalog, pipeline=parts.pipeline(embedder), owner="successor")
-        wait_for(successor.run_once)  # when the lease of the killed one has ended
+        wait_until(successor.run_once)  # when the lease of the killed one has ended
         document = parts.catalog.documents()[0]
         assert (document.state, document.chunk_count) == (DocumentState.READY, 20)
         assert set(parts.index.point_ids(INDEX)) == {chunk.id for chunk in parts.catalog.chunks(document.id)}
@@ -366,8 +365,8 @@ def test_when_all_is_done_it_is_told_once_and_again_after_more_work(parts: Inges
     try:
         for round_ in (1, 2):
             parts.submit(f"Text {round_}.", uri=f"{round_}.txt")
-            wait_for(lambda: parts.catalog.job_counts()[JobState.DONE] == round_)  # noqa: B023
-            wait_for(lambda: len(idle) == round_)  # noqa: B023
+            wait_until(lambda: parts.catalog.job_counts()[JobState.DONE] == round_)  # noqa: B023
+            wait_until(lambda: len(idle) == round_)  # noqa: B023
         time.sleep(0.1)  # in which it looks for work several times
         assert len(idle) == 2
     finally:

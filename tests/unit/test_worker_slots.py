@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import Context, copy_context
 from datetime import timedelta
 
-from ingest_parts import IngestParts, wait_for
+from ingest_parts import IngestParts
+from patience import PATIENCE_S, wait_until
 from sqlalchemy import text
 from toy_engine import toy_engine
 from worker_process import SlowEmbedder
@@ -64,7 +64,7 @@ class PoisonedEmbedder(ToyEmbedder):
 
 def test_jobs_are_done_at_the_same_time(parts: IngestParts) -> None:
     submit_all(parts, *(f"Text {number}." for number in range(8)))
-    meeting = threading.Barrier(4, timeout=20)  # nobody reads on before four do
+    meeting = threading.Barrier(4, timeout=PATIENCE_S)  # nobody reads on before four do
 
     class MeetingEmbedder(ToyEmbedder):
         def embed_documents(self, texts: Sequence[str], *, instruction: str, steps: int) -> list[list[float]]:
@@ -77,7 +77,7 @@ def test_jobs_are_done_at_the_same_time(parts: IngestParts) -> None:
     thread = threading.Thread(target=worker.run, args=(stop,))
     thread.start()
     try:
-        wait_for(lambda: not open_jobs(parts))
+        wait_until(lambda: not open_jobs(parts))
     finally:
         stop.set()
         thread.join()
@@ -88,14 +88,14 @@ def test_one_slot_does_one_job_at_a_time(parts: IngestParts) -> None:
     submit_all(parts, *(f"Text {number}." for number in range(6)))
     embedder = PoisonedEmbedder()
     with working(parts, embedder, slots=1):
-        wait_for(lambda: parts.catalog.job_counts()[JobState.DONE] == 6)
+        wait_until(lambda: parts.catalog.job_counts()[JobState.DONE] == 6)
     assert embedder.sizes == [1] * 6
 
 
 def test_a_job_that_fails_does_not_stop_the_others(parts: IngestParts) -> None:
     jobs = submit_all(parts, *("poison" if number == 3 else f"Text {number}." for number in range(8)))
     with working(parts, PoisonedEmbedder(), slots=8):
-        wait_for(lambda: parts.catalog.job_counts()[JobState.RUNNING] == 0 and len(open_jobs(parts)) == 1)
+        wait_until(lambda: parts.catalog.job_counts()[JobState.RUNNING] == 0 and len(open_jobs(parts)) == 1)
     failed = parts.catalog.job(jobs[3].id)
     assert (failed.state, failed.attempts) == (JobState.FAILED, 1)
     assert "ZeroDivisionError" in str(failed.error)
@@ -107,17 +107,17 @@ def open_jobs(parts: IngestParts) -> list[Job]:
     return [job for job in parts.catalog.jobs() if job.state is not JobState.DONE]
 
 
-def test_a_cancelled_job_is_left_within_two_seconds_though_others_are_in_the_model(parts: IngestParts) -> None:
+def test_a_cancelled_job_is_left_after_the_call_under_way_though_others_are_in_the_model(parts: IngestParts) -> None:
     long = "\n".join(f"Paragraph {number}." for number in range(30))
     jobs = submit_all(parts, *(f"{number}: {long}" for number in range(4)))
     embedder = SlowEmbedder()
     embedder.seconds_per_text = 0.4  # 1.6 s for a joint call of four
     with working(parts, embedder, slots=4):
-        wait_for(lambda: len(embedder.embedded_texts) >= 8)
+        wait_until(lambda: len(embedder.embedded_texts) >= 8)
         parts.catalog.cancel(jobs[1].id)
-        cancelled_at = time.monotonic()
-        wait_for(lambda: parts.catalog.job(jobs[1].id).lease_owner is None, timeout_s=2)
-        assert time.monotonic() - cancelled_at < 2
+        before = len(embedder.embedded_texts)
+        wait_until(lambda: parts.catalog.job(jobs[1].id).lease_owner is None)
+        assert len(embedder.embedded_texts) <= before + 8, "it waited for more than the call under way and the next"
         assert {parts.catalog.job(job.id).state for job in jobs if job is not jobs[1]} == {JobState.RUNNING}
 
 
@@ -127,10 +127,10 @@ def test_a_worker_that_stops_gives_every_job_back_at_once(parts: IngestParts) ->
     embedder = SlowEmbedder()
     embedder.seconds_per_text = 0.2
     with working(parts, embedder, slots=4) as stop:
-        wait_for(lambda: len(embedder.embedded_texts) >= 4)
+        wait_until(lambda: len(embedder.embedded_texts) >= 4)
         stop.set()
-        stopped_at = time.monotonic()
-    assert time.monotonic() - stopped_at < 2
+        before = len(embedder.embedded_texts)
+    assert len(embedder.embedded_texts) <= before + 8, "it went on after the call under way"
     assert [(job.state, job.attempts, job.lease_owner) for job in parts.catalog.jobs()] == [
         (JobState.QUEUED, 0, None)
     ] * 4
@@ -142,9 +142,9 @@ def test_a_paused_collection_empties_its_slots(parts: IngestParts) -> None:
     embedder = SlowEmbedder()
     embedder.seconds_per_text = 0.1
     with working(parts, embedder, slots=4):
-        wait_for(lambda: len(embedder.embedded_texts) >= 4)
+        wait_until(lambda: len(embedder.embedded_texts) >= 4)
         parts.catalog.pause()
-        wait_for(lambda: parts.catalog.job_counts()[JobState.RUNNING] == 0, timeout_s=2)
+        wait_until(lambda: parts.catalog.job_counts()[JobState.RUNNING] == 0)
     assert parts.catalog.job_counts()[JobState.QUEUED] == 4
 
 
@@ -174,7 +174,7 @@ def test_what_ended_two_workers_is_done_alone_lest_it_takes_others_with_it(parts
     end_two_workers(parts, "4.txt")
     embedder = CrowdEmbedder(parts)
     with working(parts, embedder, slots=4):
-        wait_for(lambda: parts.catalog.job_counts()[JobState.DONE] == 12)
+        wait_until(lambda: parts.catalog.job_counts()[JobState.DONE] == 12)
     assert embedder.in_flight.pop("suspect") == 1
     assert max(embedder.in_flight.values()) > 1
 
@@ -191,7 +191,7 @@ def test_a_suspect_that_waits_to_be_alone_keeps_its_lease(parts: IngestParts) ->
     )
     thread = threading.Thread(target=worker.run, args=(stop,))
     thread.start()
-    wait_for(lambda: parts.catalog.job_counts()[JobState.DONE] == 2)
+    wait_until(lambda: parts.catalog.job_counts()[JobState.DONE] == 2)
     stop.set()
     thread.join()
     assert [job.attempts for job in parts.catalog.jobs() if job.attempts != 1] == [3]
@@ -247,13 +247,13 @@ def test_the_next_documents_are_read_while_the_model_has_those_before(parts: Ing
 
     class Meeting(ToyEmbedder):
         def embed_documents(self, texts: Sequence[str], *, instruction: str, steps: int) -> list[list[float]]:
-            both.wait(20)
+            both.wait(PATIENCE_S)
             return super().embed_documents(texts, instruction=instruction, steps=steps)
 
     pipeline = parts.pipeline(Meeting(), before_embedding=slots.note_read)
     worker = Worker(catalog=parts.catalog, pipeline=pipeline, owner="test", poll_s=0.05, slots=slots, block=2)
     thread = threading.Thread(target=worker.run, args=(stop,))
     thread.start()
-    wait_for(lambda: parts.catalog.job_counts()[JobState.DONE] == 4)
+    wait_until(lambda: parts.catalog.job_counts()[JobState.DONE] == 4)
     stop.set()
     thread.join()

@@ -273,12 +273,19 @@ window.gircse = (() => {
      takes the old stream for the one that will bring it, and waits for ever. So the end of a stream is held back while
      something is asked for or awaited, and another stream is opened in its place. */
   function keepListening() {
-    const plain = window.fetch.bind(window);
+    const send = window.fetch.bind(window);
+
+    /* The session has ended, or the server came back with access control on: this leads to where one logs in. */
+    function leaveIfLoggedOut(found) {
+      if (found.status === 401 && new URL(found.url).pathname.startsWith("/gradio_api/")) location.reload();
+      return found;
+    }
+
+    const plain = (input, init) => send(input, init).then(leaveIfLoggedOut);
     const asking = new Set(), awaited = new Set(), answered = new Set();
 
     function ask(input, init) {
       const asked = plain(input, init).then(async (found) => {
-        if (found.status === 401) location.reload(); /* the session has ended: this leads to where one logs in */
         const { event_id } = found.ok ? await found.clone().json() : {};
         if (event_id && !answered.has(event_id)) awaited.add(event_id);
         if (!found.ok) hideSkeleton();
