@@ -26,7 +26,7 @@ _PINGED_AFTER_S = 1.0
 _FIRST_PAUSE_S, _GROWTH, _LONGEST_PAUSE_S = 0.05, 1.5, 1.0
 _READS = re.compile(r"/(points|facet|exists|points/(scroll|count|query|query/batch|query/groups))/?")
 _FAMILIES = (socket.AF_INET, socket.AF_INET6)
-_GATEWAY_FAULTS = frozenset({502, 503, 504})
+_AWAY = frozenset({502, 503, 504})  # a server that starts, or a proxy before one that is gone
 
 _log = logging.getLogger(__name__)
 
@@ -119,7 +119,7 @@ class NodeTransport(httpx.BaseTransport):
                 attempts.note(error)
                 continue
             node.heard_at = time.monotonic()
-            if answer.status_code not in _GATEWAY_FAULTS:
+            if answer.status_code not in _AWAY:
                 return answer
             self._fail(node, f"status {answer.status_code}")
             attempts.note(answer)
@@ -176,7 +176,7 @@ class NodeTransport(httpx.BaseTransport):
         except (httpx.TransportError, RuntimeError):  # RuntimeError: the client was closed
             return False
         node.heard_at = time.monotonic()
-        return answer.status_code not in _GATEWAY_FAULTS
+        return answer.status_code not in _AWAY
 
     def _fail(self, node: Node, reason: object) -> None:
         with self._changed:
