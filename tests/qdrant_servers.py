@@ -12,7 +12,6 @@ import secrets
 import signal
 import subprocess
 import sys
-import time
 import urllib.request
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import pytest
+from patience import wait_until
 from postgres_server import free_port
 from qdrant_names import PREFIX, own_names
 
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 URL, API_KEY, PROGRAM = "GIRCSE_TEST_QDRANT_URL", "GIRCSE_TEST_QDRANT_API_KEY", "GIRCSE_TEST_QDRANT"
 CLUSTER_NODES = 3
-_START_TIMEOUT_S = 120
-_POLL_S = 0.05
 _PROBE_S = 2
 
 # In every run where the test is quick, else under `make server-test` alone.
@@ -96,12 +94,14 @@ class Node:
         """Returns when it answers. No error where it runs already."""
         self.launch()
         assert self._process is not None
-        deadline = time.monotonic() + _START_TIMEOUT_S
-        while not is_answering(self.url, self._api_key):
-            said = (self._folder / "log").read_text("utf-8", "replace")[-1000:]
-            assert self._process.poll() is None, f"The node ended with {self._process.returncode}: {said}"
-            assert time.monotonic() < deadline, f"The node did not answer within {_START_TIMEOUT_S} s: {said}"
-            time.sleep(_POLL_S)
+        log = self._folder / "log"
+
+        def answers() -> bool:
+            ended = self._process is not None and self._process.poll() is not None
+            assert not ended, f"The node ended: {log.read_text('utf-8', 'replace')[-1000:]}"
+            return is_answering(self.url, self._api_key)
+
+        wait_until(answers, told=lambda: f"the node answers; it said {log.read_text('utf-8', 'replace')[-1000:]}")
 
     def kill(self) -> None:
         """By SIGKILL."""
@@ -138,13 +138,6 @@ class QdrantServer:
     def with_own_names(self) -> AbstractContextManager[str]:
         """An address at which it looks empty at first, see qdrant_names.py."""
         return own_names(self.url, api_key=self.api_key)
-
-
-def wait_until(condition: Callable[[], bool], *, timeout_s: float = 120) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, f"it did not happen within {timeout_s} s"
-        time.sleep(_POLL_S)
 
 
 def is_answering(url: str, api_key: str | None) -> bool:

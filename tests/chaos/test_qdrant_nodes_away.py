@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from chaos_proxy import FailingProxy
+from patience import wait_until
 from qdrant_servers import (
     OwnCollections,
     QdrantServer,
@@ -22,7 +23,6 @@ from qdrant_servers import (
     lone_qdrant,
     open_index,
     qdrant_cluster,
-    wait_until,
 )
 
 from app.errors import VectorIndexUnavailableError

@@ -11,8 +11,9 @@ from typing import Any, get_args
 
 import numpy as np
 import pytest
+from patience import wait_until
 from qdrant_client import models
-from qdrant_servers import SERVER, Node, QdrantServer, open_index, wait_until
+from qdrant_servers import SERVER, Node, QdrantServer, open_index
 
 from app.collections.optimize import optimize_index
 from app.edge import EdgeProcess
