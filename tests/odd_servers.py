@@ -15,6 +15,7 @@ HOST = "127.0.0.1"
 class Mode(StrEnum):
     WELL = "well"
     HANGING = "hanging"  # takes the request and says nothing until the mode changes, as a paused container does
+    SLOW = "slow"  # the same, but says that it is there
     FAILING = "failing"  # 503
     DAWDLING = "dawdling"  # a byte now and then, for ever
     CUTTING = "cutting"  # ends the connection in place of an answer
@@ -72,10 +73,12 @@ class OddServer:
 
             def answer(self) -> None:
                 body = self.rfile.read(int(self.headers.get("content-length", 0)))
-                if not self.path.endswith("/readyz"):
+                if not self.path.endswith("z"):
                     odd.paths.append(f"{self.command} {self.path}")
                     odd.headers.append({key.lower(): value for key, value in self.headers.items()})
                 odd.wait_while(Mode.HANGING)
+                if not self.path.endswith("z"):
+                    odd.wait_while(Mode.SLOW)
                 if odd.mode is Mode.CUTTING:
                     self.close_connection = True
                     return

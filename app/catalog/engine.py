@@ -17,12 +17,13 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from app.catalog.damage import is_damage, is_full
 from app.catalog.moved_file import refuse_moved
+from app.catalog.watched_connection import HangWatch
 from app.errors import CatalogUnavailableError, DamagedCatalogError, InputError, full_disk_reason
 
 LOCK_TIMEOUT_S = 30.0
 _LOCK_LOOK_S = 0.02
 # A server that vanished: by default this is noticed after a quarter of an hour, or never.
-_NOTICE_LOSS = {"connect_timeout": 5, "tcp_user_timeout": 15_000, "keepalives_idle": 10, "keepalives_interval": 3}
+_NOTICE_LOSS = {"connect_timeout": 3, "tcp_user_timeout": 15_000, "keepalives_idle": 10, "keepalives_interval": 3}
 # Whatever PGCLIENTENCODING or the role's own settings say.
 _POSTGRES_ARGUMENTS = {**_NOTICE_LOSS, "client_encoding": "UTF8"}
 _BEGIN = "sqlite_begin"  # execution option: the statement that opens a transaction
@@ -34,6 +35,8 @@ def connect(database_url: str) -> Engine:
     if url.get_backend_name() == "postgresql":
         url = url.set(drivername="postgresql+psycopg")
         engine = create_engine(url, pool_pre_ping=True, connect_args=_POSTGRES_ARGUMENTS)
+        watch = HangWatch()
+        event.listen(engine, "do_connect", lambda dialect, record, arguments, named: watch.connect(**named))
         # First: SQLAlchemy's own first query fails with a TypeError on SQL_ASCII.
         event.listen(engine, "connect", partial(_require_utf8, url), insert=True)
         return engine

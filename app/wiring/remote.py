@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import copy
 import logging
 import math
@@ -12,6 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from dataclasses import fields
+from functools import partial
 from typing import Any, Self
 
 import httpx
@@ -36,6 +38,9 @@ _QUERY_PATIENCE_S = 1.5  # with a server that has too much to do
 _DOCUMENT_PATIENCE_S = 20.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 2.0
 _READY_S = 1.9
+_QUIET_S = 2.0  # a query takes milliseconds to seconds: after so long the server is asked whether it is there
+_PING_S = 1.5
+_AWAY_S = 1.0  # for so long after it hung, nobody waits for it
 _LEAVING_POLL_S = 0.2
 _START_POLL_S = 1.0
 _BUSY, _AWAY = frozenset({429, 503}), frozenset({401, 403, 404, 408, 500, 502, 504})
@@ -62,6 +67,8 @@ class RemoteEmbedder:
         self._info: ModelInfo | None = None
         self._tokenizer: tuple[str, str, Tokenizer] | None = None  # of which model, as JSON, ready
         self._is_leaving: Callable[[], bool] | None = None
+        self._queries = ThreadPoolExecutor(_CONNECTIONS, thread_name_prefix="gircse-query")
+        self._away_until = 0.0  # time.monotonic()
 
     @classmethod
     def of(cls, settings: Settings) -> Self:
@@ -76,6 +83,7 @@ class RemoteEmbedder:
         )
 
     def close(self) -> None:
+        self._queries.shutdown(wait=False, cancel_futures=True)
         self._client.close()
 
     def for_ingestion(self, is_leaving: Callable[[], bool]) -> Self:
@@ -126,7 +134,7 @@ class RemoteEmbedder:
             "token_bias": dict(token_bias or {}),
             "tolerance": self._query_tolerance,
         }
-        found = self._post("/api/v1/refine", body, patience_s=_QUERY_PATIENCE_S).json()
+        found = self._post("/api/v1/refine", body, patience_s=_QUERY_PATIENCE_S, is_watched=True).json()
         refinement = tuple(_step_of(step) for step in found["refinement"])
         vector = np.array(found["vector"], dtype=np.float32)
         return Refinement(text, found["instruction"], vector, refinement, read_text=found.get("read_text", ""))
@@ -184,11 +192,21 @@ class RemoteEmbedder:
         return vectors_of(answer, count=len(texts)).tolist()
 
     def _post(
-        self, path: str, body: Mapping[str, Any], *, patience_s: float, timeout_s: float | None = None
+        self,
+        path: str,
+        body: Mapping[str, Any],
+        *,
+        patience_s: float,
+        timeout_s: float | None = None,
+        is_watched: bool = False,
     ) -> httpx.Response:
         fingerprint = self.info.fingerprint
         timeout = timeout_of(timeout_s or self._timeout_s)
-        answer = self._ask(lambda: self._client.post(path, json=body, timeout=timeout), patience_s=patience_s)
+
+        def send() -> httpx.Response:
+            return self._client.post(path, json=body, timeout=timeout)
+
+        answer = self._ask(partial(self._watched, send) if is_watched else send, patience_s=patience_s)
         found = answer.headers.get(FINGERPRINT_HEADER)
         if found != fingerprint:
             with self._lock:
@@ -198,6 +216,23 @@ class RemoteEmbedder:
                 f"{str(found)[:12]}. Ask again; where several servers stand behind the address, give them one model."
             )
         return answer
+
+    def _watched(self, send: Callable[[], httpx.Response]) -> httpx.Response:
+        """What `send` returns, unless the server hangs meanwhile: then nobody waits out its long timeout."""
+        if time.monotonic() < self._away_until:
+            raise httpx.ReadTimeout("it did not answer a moment ago")
+        sent = self._queries.submit(contextvars.copy_context().run, send)
+        while not wait([sent], timeout=_QUIET_S).done:
+            if not self._is_there():
+                self._away_until = time.monotonic() + _AWAY_S
+                raise httpx.ReadTimeout("it has stopped answering")
+        return sent.result()
+
+    def _is_there(self) -> bool:
+        try:
+            return self._client.get("/healthz", timeout=_PING_S).status_code == httpx.codes.OK
+        except httpx.HTTPError:
+            return False
 
     def _ask(self, send: Callable[[], httpx.Response], *, patience_s: float) -> httpx.Response:
         """A good answer. One that is busy is asked again for `patience_s`, one that is away once."""

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import sys
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
+from api_application import api_of
+from fastapi.testclient import TestClient
+from patience import wait_until
 from qdrant_servers import API_KEY, PROGRAM, URL, QdrantServer, open_index, opened_cluster, opened_server, told
 
 from app.errors import NotFoundError
@@ -101,3 +106,22 @@ def test_names_of_a_tests_own_hide_all_others_and_are_removed(qdrant_server: Qdr
             index.close()
     assert [each for each in there.indexes() if each.endswith(name)] == []
     there.close()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX signals")
+@pytest.mark.timeout(300)
+def test_a_search_over_a_server_that_hangs_is_answered_503_and_names_it(
+    only: pytest.MonkeyPatch, tmp_path: Path, toy_services_factory: Callable[..., Any]
+) -> None:
+    asked = {"query": "a heron", "collection": "library", "explain": False}
+    with opened_server(tmp_path / "server") as server, closing(open_index(server.url, server.api_key)) as index:
+        application = toy_services_factory(index=index)
+        application.add("A heron stands in the river.")
+        with TestClient(api_of(application.services)) as client:
+            assert client.post("/api/v1/search", json=asked).status_code == 200
+            with server.nodes[0].stopped():
+                refusals = [client.post("/api/v1/search", json=asked) for _ in range(3)]
+                assert client.get("/readyz").status_code == 503
+            assert [each.status_code for each in refusals] == [503] * 3
+            assert all("vector index" in each.json()["detail"] for each in refusals)
+            wait_until(lambda: client.post("/api/v1/search", json=asked).status_code == 200)

@@ -78,10 +78,8 @@ class ComposeStack:
         subprocess.run([str(ROOT / "scripts/make_secrets.sh"), str(self._secrets)], check=True, capture_output=True)
 
     def _environment(self) -> dict[str, str]:
-        cluster = {"GIRCSE_QDRANT_SHARDS": "3", "GIRCSE_QDRANT_REPLICAS": "2"} if "cluster" in self.profiles else {}
         return {
             **{name: os.environ[name] for name in _INHERITED if name in os.environ},
-            **cluster,
             "COMPOSE_PROJECT_NAME": self.project,
             # So that admission refuses nothing while searches end in time, on few cores, too.
             "GIRCSE_SEARCHES_AT_ONCE": str(SEARCHES_AT_ONCE),

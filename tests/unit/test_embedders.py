@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from api_application import api_of
 from embedding_server import listening, server_process
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
+from odd_servers import Mode, OddServer
 from patience import PATIENCE_S
 from pydantic import SecretStr
 from starlette.testclient import TestClient
@@ -37,7 +38,9 @@ from app.ports.parts import SharedEmbedder
 from app.ports.texts import TokenCounter
 from app.search.fingerprints import require_same_model
 from app.settings import Settings
+from app.testing import ToyEmbedder
 from app.types.documents import Collection
+from app.wiring import remote as remote_wiring
 from app.wiring.embedders import embedder_for, tokenizer_for
 from app.wiring.embedding import LocalEmbedder, tokenizer_json
 from app.wiring.engine import listening_socket, port_of
@@ -420,3 +423,35 @@ def test_both_tell_what_of_a_query_was_read() -> None:
         remote.close()
     local.close()
     engine.close()
+
+
+@pytest.fixture
+def odd(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[RemoteEmbedder, OddServer]]:
+    """A server of which the model is known."""
+    for name in ("_QUIET_S", "_PING_S"):
+        monkeypatch.setattr(remote_wiring, name, 0.3)
+    with OddServer() as server, closing(RemoteEmbedder(server.url, timeout_s=3_600)) as remote:
+        remote._info = ToyEmbedder().info
+        yield remote, server
+
+
+@pytest.mark.timeout(120)
+def test_nobody_waits_for_an_embedding_server_that_hangs(odd: tuple[RemoteEmbedder, OddServer]) -> None:
+    """As in a paused container."""
+    remote, server = odd
+    server.turn(Mode.HANGING)
+    with pytest.raises(EmbedderUnavailableError, match="stopped answering"):
+        remote.embed_query("a river")
+    asked = len(server.paths)
+    with pytest.raises(EmbedderUnavailableError, match="a moment ago"):
+        remote.embed_query("a river")
+    assert len(server.paths) == asked
+
+
+@pytest.mark.timeout(120)
+def test_a_query_may_take_long_while_the_embedding_server_answers(odd: tuple[RemoteEmbedder, OddServer]) -> None:
+    remote, server = odd
+    server.turn(Mode.SLOW)
+    threading.Timer(1.5, server.turn, [Mode.FAILING]).start()
+    with pytest.raises(EmbedderUnavailableError, match="503"):  # its answer, however late
+        remote.embed_query("a river")

@@ -1,0 +1,95 @@
+"""PostgreSQL connections that notice a server that hangs: its machine still takes packets, so TCP never fails.
+
+A statement may take long for good reasons. After QUIET_S without an answer the server is asked on a connection of its
+own; while it answers there, the statement goes on.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+import time
+from collections.abc import Generator
+from contextlib import closing, suppress
+from typing import Any
+
+QUIET_S = 2.0
+PING_S = 1.5
+AWAY_S = 1.0  # for so long after it did not answer, nobody waits for it
+_SSL_REQUEST = bytes.fromhex("0000000804d2162f")  # every server answers it with one byte, before any log-in
+
+_log = logging.getLogger(__name__)
+
+
+class HangWatch:
+    """Of one server. `connect` opens connections as `psycopg.connect` does."""
+
+    def __init__(self) -> None:
+        self._away_until = 0.0
+        self._lock = threading.Lock()
+        self._class: Any = None
+
+    def connect(self, **parameters: Any) -> Any:
+        """Raises psycopg.OperationalError."""
+        import psycopg  # an optional extra
+
+        self._refuse_if_away(psycopg.OperationalError)
+        try:
+            return self._connection_class(psycopg).connect(**parameters)
+        except psycopg.errors.ConnectionTimeout:
+            self._away_until = time.monotonic() + AWAY_S
+            raise
+
+    def _connection_class(self, psycopg: Any) -> Any:
+        with self._lock:
+            if self._class is None:
+                watch = self
+
+                class Watched(psycopg.Connection):
+                    def wait(self, gen: Any, *arguments: Any, **options: Any) -> Any:
+                        return super().wait(watch._watched(gen, self, psycopg), *arguments, **options)
+
+                self._class = Watched
+            return self._class
+
+    def _watched(self, waiting: Any, connection: Any, psycopg: Any) -> Generator[Any, Any, Any]:
+        """psycopg sends how the socket is: 0 where nothing came within a tenth of a second."""
+        self._refuse_if_away(psycopg.OperationalError)
+        heard_at = time.monotonic()
+        try:
+            state = next(waiting)
+            while True:
+                ready = yield state
+                if ready:
+                    heard_at = time.monotonic()
+                elif time.monotonic() - heard_at > QUIET_S:
+                    if not _answers(connection.info):
+                        self._away_until = time.monotonic() + AWAY_S
+                        connection.pgconn.finish()  # it is in the middle of a statement: of no further use
+                        _log.warning("PostgreSQL at %s hangs.", connection.info.host)
+                        raise psycopg.OperationalError("the server has stopped answering")
+                    heard_at = time.monotonic()
+                state = waiting.send(ready)
+        except StopIteration as end:
+            return end.value
+
+    def _refuse_if_away(self, kind: type[Exception]) -> None:
+        if time.monotonic() < self._away_until:
+            raise kind("the server did not answer a moment ago")
+
+
+def _answers(info: Any) -> bool:
+    with suppress(OSError), closing(_socket_to(info)) as asked:
+        asked.sendall(_SSL_REQUEST)
+        return bool(asked.recv(1))
+    return False
+
+
+def _socket_to(info: Any) -> socket.socket:
+    if not info.host.startswith("/"):
+        return socket.create_connection((info.hostaddr or info.host, info.port), timeout=PING_S)
+    asked = socket.socket(socket.AF_UNIX)
+    asked.settimeout(PING_S)
+    asked.connect(f"{info.host}/.s.PGSQL.{info.port}")
+    return asked
