@@ -2,12 +2,13 @@
 
 Both embed with the same model at the same steps and split texts into chunks of the same size, each in a new process
 that has loaded the model. Times are wall clock, without that; of several repeats the median counts. Run it as
-`python -m benchmarks.ingest`, with the extra [dev].
+`python -m benchmarks.ingest`, with the extra [dev]; `--qdrant` also measures a server (benchmarks/qdrant_choice.py).
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import platform
@@ -17,6 +18,7 @@ import sys
 import tempfile
 import threading
 import time
+import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
@@ -43,6 +45,7 @@ from app.types.documents import JobState, SourceFailure
 from app.wiring.bulk import open_engine
 from app.wiring.services import open_services
 from app.wiring.sources import RowFields, find_files
+from benchmarks.qdrant_choice import QdrantChoice, add_qdrant_options, qdrant_choices
 from embedder import GircseEmbeddings
 
 SAMPLE = Path(__file__).parents[1] / "sample" / "library.jsonl"
@@ -53,16 +56,18 @@ _LISTEN_S = 1.0  # counting jobs takes processor time from who does them
 _OPEN = (JobState.QUEUED, JobState.RUNNING, JobState.FAILED)
 
 # Gets ready what works off the queue while its block is open. What it gives is called as soon as the queue is filled.
-Engine = Callable[[Services], AbstractContextManager[Callable[[], object]]]
+Engine = Callable[[Services, str, QdrantChoice], AbstractContextManager[Callable[[], object]]]
 Seconds = dict[str, float]
 
 
 @contextmanager
-def worker_processes(services: Services, *, count: int) -> Iterator[Callable[[], object]]:
+def worker_processes(
+    services: Services, collection: str, qdrant: QdrantChoice, *, count: int
+) -> Iterator[Callable[[], object]]:
     """So many `gircse worker`, each with its model loaded. They begin with the first document in the queue."""
     home = services.settings.home
     threads = max(1, torch.get_num_threads() // count)  # each its share of the cores
-    environment = {**os.environ, "GIRCSE_HOME": str(home), "OMP_NUM_THREADS": str(threads)}
+    environment = {**os.environ, **qdrant.environment, "GIRCSE_HOME": str(home), "OMP_NUM_THREADS": str(threads)}
     command = [sys.executable, "-c", "from app.cli import main; main()", "--debug", "worker"]
     logs = [home / f"worker-{number}.log" for number in range(count)]
     processes = []
@@ -83,7 +88,7 @@ def worker_processes(services: Services, *, count: int) -> Iterator[Callable[[],
 
 
 @contextmanager
-def ray_cluster(services: Services) -> Iterator[Callable[[], object]]:
+def ray_cluster(services: Services, collection: str, qdrant: QdrantChoice) -> Iterator[Callable[[], object]]:
     """What `gircse ingest --engine ray` does on one machine: a cluster that is up, and shards of a filled queue.
 
     As a worker it loads its model once, before the clock.
@@ -92,7 +97,7 @@ def ray_cluster(services: Services) -> Iterator[Callable[[], object]]:
     with open_engine(services) as engine, ThreadPoolExecutor(1) as thread:
         engine.wait_until_loaded(1)
         try:
-            yield cache(lambda: thread.submit(engine.run, COLLECTION, stop))
+            yield cache(lambda: thread.submit(engine.run, collection, stop))
         finally:
             stop.set()
 
@@ -112,8 +117,9 @@ def main() -> None:
     parser.add_argument("--join", type=int, default=1, help="rows that make one document")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--engines", nargs="*", choices=ENGINES, default=list(ENGINES))
+    add_qdrant_options(parser)
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, qdrant_choices(options) as choices:
         rows = read_rows(options.corpus, limit=options.limit, copies=options.copies)
         corpus = write_corpus(rows, Path(folder) / "corpus.jsonl", join=options.join)
         found: dict[str, list[Seconds]] = defaultdict(list)
@@ -121,9 +127,10 @@ def main() -> None:
             with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
                 langchain = process.submit(run_langchain, corpus, Path(folder) / f"langchain-{repeat}")
                 found["LangChain"].append(langchain.result())
-            for name in options.engines:
-                home = Path(folder) / f"{name.replace(' ', '-')}-{repeat}"
-                found[name].append(run_ours(corpus, home, ENGINES[name]))
+            for name, qdrant in itertools.product(options.engines, choices):
+                row = name if qdrant.url is None else f"{name}, {qdrant.label}"
+                home = Path(folder) / f"{row.replace(' ', '-')}-{repeat}"
+                found[row].append(run_ours(corpus, home, ENGINES[name], qdrant))
         print_runs(found)
 
 
@@ -172,26 +179,28 @@ def run_langchain(corpus: Path, folder: Path) -> Seconds:
     return {**found, "documents": line_count(corpus), "chunks": count}
 
 
-def run_ours(corpus: Path, home: Path, engine: Engine) -> Seconds:
-    with open_services(load_settings(home=home)) as services:
-        services.library.create_collection(COLLECTION, document_steps=STEPS)
+def run_ours(corpus: Path, home: Path, engine: Engine, qdrant: QdrantChoice) -> Seconds:
+    collection = f"{COLLECTION}-{uuid.uuid4().hex[:12]}"  # of this run alone, on a server that has others
+    with open_services(load_settings(home=home, **qdrant.settings)) as services:
+        services.library.create_collection(collection, document_steps=STEPS)
 
         def run() -> None:
-            take_in(services, corpus)
+            take_in(services, corpus, collection)
             begin()
             while any(services.catalog.job_counts()[state] for state in _OPEN):
                 listener.wait(_LISTEN_S)
 
-        with engine(services) as begin, services.catalog.listening() as listener:
+        with engine(services, collection, qdrant) as begin, services.catalog.listening() as listener:
             found = {**timed("first", run), **timed("unchanged", run)}
-        held = services.catalog.counted_collection(COLLECTION)
+        held = services.catalog.counted_collection(collection)
+        services.library.delete_collection(collection)
     if held.document_count != line_count(corpus):
         raise RuntimeError(f"{held.document_count} of {line_count(corpus)} documents were taken in.")
     return {**found, "documents": held.document_count, "chunks": held.chunk_count}
 
 
-def take_in(services: Services, corpus: Path) -> None:
-    intake = Intake(services.library, COLLECTION)
+def take_in(services: Services, corpus: Path, collection: str) -> None:
+    intake = Intake(services.library, collection)
     for taken in intake.add_all(find_files([corpus], rows=RowFields())):
         if isinstance(taken, SourceFailure):
             raise RuntimeError(f"{taken.name}: {taken.reason}")

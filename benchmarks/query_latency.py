@@ -17,6 +17,7 @@ import shlex
 import sys
 import tempfile
 import time
+import uuid
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -39,11 +40,12 @@ from app.types.point_ids import PointIds
 from app.types.search import SearchMode, SearchRequest
 from app.wiring.services import open_services
 from benchmarks.encode import load, machine, texts_of
+from benchmarks.qdrant_choice import QdrantChoice, add_qdrant_options, qdrant_choices
 from benchmarks.spread_vectors import fit_spread
 from embedder.checkpoint import DEFAULT_MODEL, load_encoder
 from embedder.model_thread import on_model_thread
 
-COLLECTION = "latency"
+COLLECTION = f"latency-{uuid.uuid4().hex[:12]}"  # of this run alone, on a server that has others
 STAGES = ("embed", "index", "total", "explain")
 _UPSERTED = 2_000
 _WARM_UP = 5
@@ -66,23 +68,35 @@ def main() -> None:
     parser.add_argument("--mode", type=SearchMode, choices=list(SearchMode), default=SearchMode.HYBRID)
     parser.add_argument("--clients", type=int, nargs="*", default=[], help="how many ask at once")
     parser.add_argument("--out", type=Path, help="where to write the numbers as JSON")
+    add_qdrant_options(parser)
     options = parser.parse_args()
     options.device = "cpu"
     report: list[dict[str, object]] = []
+    with qdrant_choices(options) as choices:
+        for qdrant in choices:
+            print(f"\nQdrant: {qdrant.label}", flush=True)
+            report += [{"qdrant": qdrant.label, **row} for row in run(options, qdrant)]
+    if options.out:
+        content = {"machine": machine(options), "command": shlex.join(sys.orig_argv[1:]), "rows": report}
+        options.out.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+def run(options: argparse.Namespace, qdrant: QdrantChoice) -> Iterator[dict[str, object]]:
+    filled = False
     with tempfile.TemporaryDirectory(prefix="gircse-latency-") as folder:
-        filled = False
         for dtype in options.dtypes:
             options.dtype = dtype
-            settings = Settings(home=Path(folder), model=options.model, dtype=dtype, vector_cache_mb=0)
+            settings = Settings(
+                home=Path(folder), model=options.model, dtype=dtype, vector_cache_mb=0, **qdrant.settings
+            )
             with open_services(settings) as services:
                 if not filled:
                     fill(services, options.points)
                     filled = True
-                report += measure(services, options)
-                report += [measure_together(services, options, clients) for clients in options.clients]
-    if options.out:
-        content = {"machine": machine(options), "command": shlex.join(sys.orig_argv[1:]), "rows": report}
-        options.out.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+                yield from measure(services, options)
+                yield from [measure_together(services, options, clients) for clients in options.clients]
+                if dtype == options.dtypes[-1]:
+                    services.library.delete_collection(COLLECTION)
 
 
 def fill(services: Services, count: int) -> None:

@@ -33,16 +33,17 @@ class Row:
     p95_ms: float
     p99_ms: float
     batch_ms: float | None  # a query in a batch of 32
-    recall: float
-    memory: Memory
-    disk_mb: float
+    recall: float | None  # None of searches by words, which are exact
+    memory: Memory | None  # None, as `disk_mb`, of a server
+    disk_mb: float | None
     load_s: float
+    engine: str = "embedded"
     build_s: float = 0.0
     build_peak_mb: float = 0.0
 
     @property
     def key(self) -> tuple[object, ...]:
-        return self.corpus, self.points, self.search, self.filter
+        return self.corpus, self.points, self.search, self.filter, self.engine
 
 
 def report(rows: Sequence[Row], command: str, folder: Path | None) -> None:
@@ -75,25 +76,28 @@ def machine() -> dict[str, str]:
 
 def table(rows: Sequence[Row]) -> str:
     lines = [
-        "| corpus | chunks | search | filter | p50 ms | p95 ms | p99 ms | in a batch, ms | recall@10 | build s "
-        "| engine's own MB | mapped MB | disk MB |",
-        "|---" * 13 + "|",
+        "| engine | corpus | chunks | search | filter | p50 ms | p95 ms | p99 ms | in a batch, ms | recall@10 "
+        "| build s | engine's own MB | mapped MB | disk MB |",
+        "|---" * 14 + "|",
     ]
     for row in rows:
         times = f"{row.p50_ms:.1f} | {row.p95_ms:.1f} | {row.p99_ms:.1f}"
         batch = "" if row.batch_ms is None else f"{row.batch_ms:.1f}"
-        sizes = f"{row.memory.own:,.0f} | {row.memory.mapped:,.0f} | {row.disk_mb:,.0f}"
+        memory = " | " if row.memory is None else f"{row.memory.own:,.0f} | {row.memory.mapped:,.0f}"
+        sizes = f"{memory} | {'' if row.disk_mb is None else f'{row.disk_mb:,.0f}'}"
+        share = "" if row.recall is None else f"{row.recall:.4f}"
         build = f"{row.build_s:.0f}" if row.build_s else ""
         lines.append(
-            f"| {row.corpus} | {row.points:,} | {row.search} | {row.filter} | {times} | {batch} | {row.recall:.4f} "
-            f"| {build} | {sizes} |"
+            f"| {row.engine} | {row.corpus} | {row.points:,} | {row.search} | {row.filter} | {times} | {batch} "
+            f"| {share} | {build} | {sizes} |"
         )
     return "\n".join(lines)
 
 
 def plot(rows: Sequence[Row], picture: Path) -> None:
-    """Unfiltered searches of the synthetic corpora: p95 and recall over the size."""
-    shown = [row for row in rows if row.corpus == "synthetic" and not row.filter]
+    """Unfiltered searches by meaning of the synthetic corpora in the embedded engine: p95 and recall over the size."""
+    shown = [row for row in rows if row.corpus == "synthetic" and not row.filter and row.engine == "embedded"]
+    shown = [row for row in shown if row.search.startswith(("exact", "graph"))]
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
     for search in dict.fromkeys(row.search for row in shown):
         line = [row for row in shown if row.search == search]
@@ -115,8 +119,7 @@ def _page(rows: Sequence[Row], commands: Sequence[str]) -> str:
 
 def _row(content: dict[str, object]) -> Row:
     memory = content.pop("memory")
-    assert isinstance(memory, dict)
-    return Row(**content, memory=Memory(**memory))  # type: ignore[arg-type]
+    return Row(**content, memory=Memory(**memory) if isinstance(memory, dict) else None)  # type: ignore[arg-type]
 
 
 def _lines(file: str) -> list[str]:

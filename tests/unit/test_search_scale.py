@@ -57,9 +57,10 @@ def test_recall_counts_what_is_as_good_as_the_last_of_the_best() -> None:
 
 
 def test_a_report_keeps_the_sizes_of_other_runs_and_replaces_its_own(tmp_path: Path) -> None:
-    def row(points: int, p95_ms: float) -> Row:
+    def row(points: int, p95_ms: float, engine: str = "embedded") -> Row:
         return Row(
             corpus="synthetic",
+            engine=engine,
             points=points,
             search="exact",
             filter="",
@@ -69,15 +70,20 @@ def test_a_report_keeps_the_sizes_of_other_runs_and_replaces_its_own(tmp_path: P
             p99_ms=9,
             batch_ms=1,
             recall=1,
-            memory=Memory(1, 2),
-            disk_mb=3,
+            memory=Memory(1, 2) if engine == "embedded" else None,
+            disk_mb=3 if engine == "embedded" else None,
             load_s=4,
         )
 
     report([row(1000, 5)], "first", tmp_path)
-    report([row(1000, 6), row(10, 2)], "second", tmp_path)
+    report([row(1000, 6), row(10, 2), row(1000, 7, "server, 3 nodes")], "second", tmp_path)
     written = json.loads((tmp_path / "search-scale.json").read_text())
-    assert [(each["points"], each["p95_ms"]) for each in written["rows"]] == [(10, 2), (1000, 6)]
+    assert [(each["points"], each["p95_ms"]) for each in written["rows"]] == [(10, 2), (1000, 6), (1000, 7)]
     assert written["commands"] == ["first", "second"]
-    assert "| 1,000 |" in (tmp_path / "search-scale.md").read_text()
+    assert "| embedded | synthetic | 1,000 |" in (tmp_path / "search-scale.md").read_text()
+    report([row(10, 3, "server, 3 nodes")], "third", tmp_path)  # what has no memory is read again
+    [line] = [
+        each for each in (tmp_path / "search-scale.md").read_text().splitlines() if "nodes | synthetic | 10 " in each
+    ]
+    assert line.endswith("| 1.0000 |  |  |  |  |")
     assert (tmp_path / "search-scale.png").stat().st_size > 1000
