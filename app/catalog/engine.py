@@ -68,9 +68,9 @@ def _require_utf8(url: URL, connection: Any, _record: object) -> None:
     encoding = connection.info.parameter_status("server_encoding")
     if encoding != "UTF8":
         raise InputError(
-            f"The database at {url.render_as_string(hide_password=True)} has the encoding {encoding}; the catalog needs "
-            f"UTF8. Create one and set GIRCSE_DATABASE_URL to it: createdb --template=template0 --encoding=UTF8 "
-            f"--locale=C.UTF-8 NAME"
+            f"The database at {url.render_as_string(hide_password=True)} has the encoding {encoding}; the catalog "
+            "needs UTF8. Create one and set GIRCSE_DATABASE_URL to it: "
+            "createdb --template=template0 --encoding=UTF8 --locale=C.UTF-8 NAME"
         )
 
 
