@@ -72,8 +72,8 @@ def _require_utf8(url: URL, connection: Any, _record: object) -> None:
     if encoding != "UTF8":
         raise InputError(
             f"The database at {url.render_as_string(hide_password=True)} has the encoding {encoding}; the catalog "
-            f"needs UTF8. Create one and set GIRCSE_DATABASE_URL to it: createdb --template=template0 --encoding=UTF8 "
-            f"--locale=C.UTF-8 NAME"
+            "needs UTF8. Create one and set GIRCSE_DATABASE_URL to it: "
+            "createdb --template=template0 --encoding=UTF8 --locale=C.UTF-8 NAME"
         )
 
 
