@@ -35,7 +35,7 @@ def connect(database_url: str) -> Engine:
     if url.get_backend_name() == "postgresql":
         url = url.set(drivername="postgresql+psycopg")
         engine = create_engine(url, pool_pre_ping=True, connect_args=_POSTGRES_ARGUMENTS)
-        watch = HangWatch()
+        watch = HangWatch(engine.dialect.loaded_dbapi)
         event.listen(engine, "do_connect", lambda dialect, record, arguments, named: watch.connect(**named))
         # First: SQLAlchemy's own first query fails with a TypeError on SQL_ASCII.
         event.listen(engine, "connect", partial(_require_utf8, url), insert=True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import socket
-import threading
 import time
 from collections.abc import Generator
 from contextlib import closing, suppress
@@ -23,39 +22,32 @@ _log = logging.getLogger(__name__)
 
 
 class HangWatch:
-    """Of one server. `connect` opens connections as `psycopg.connect` does."""
+    """Of one server. `connect` opens connections as `psycopg.connect` does; the module, which is an optional extra, is
+    handed in."""
 
-    def __init__(self) -> None:
+    def __init__(self, psycopg: Any) -> None:
+        self._psycopg = psycopg
         self._away_until = 0.0
-        self._lock = threading.Lock()
-        self._class: Any = None
+        watch = self
+
+        class Watched(psycopg.Connection):
+            def wait(self, gen: Any, *arguments: Any, **options: Any) -> Any:
+                return super().wait(watch._watched(gen, self), *arguments, **options)
+
+        self._class = Watched
 
     def connect(self, **parameters: Any) -> Any:
         """Raises psycopg.OperationalError."""
-        import psycopg  # an optional extra
-
-        self._refuse_if_away(psycopg.OperationalError)
+        self._refuse_if_away()
         try:
-            return self._connection_class(psycopg).connect(**parameters)
-        except psycopg.errors.ConnectionTimeout:
+            return self._class.connect(**parameters)
+        except self._psycopg.errors.ConnectionTimeout:
             self._away_until = time.monotonic() + AWAY_S
             raise
 
-    def _connection_class(self, psycopg: Any) -> Any:
-        with self._lock:
-            if self._class is None:
-                watch = self
-
-                class Watched(psycopg.Connection):
-                    def wait(self, gen: Any, *arguments: Any, **options: Any) -> Any:
-                        return super().wait(watch._watched(gen, self, psycopg), *arguments, **options)
-
-                self._class = Watched
-            return self._class
-
-    def _watched(self, waiting: Any, connection: Any, psycopg: Any) -> Generator[Any, Any, Any]:
+    def _watched(self, waiting: Any, connection: Any) -> Generator[Any, Any, Any]:
         """psycopg sends how the socket is: 0 where nothing came within a tenth of a second."""
-        self._refuse_if_away(psycopg.OperationalError)
+        self._refuse_if_away()
         heard_at = time.monotonic()
         try:
             state = next(waiting)
@@ -68,15 +60,15 @@ class HangWatch:
                         self._away_until = time.monotonic() + AWAY_S
                         connection.pgconn.finish()  # it is in the middle of a statement: of no further use
                         _log.warning("PostgreSQL at %s hangs.", connection.info.host)
-                        raise psycopg.OperationalError("the server has stopped answering")
+                        raise self._psycopg.OperationalError("the server has stopped answering")
                     heard_at = time.monotonic()
                 state = waiting.send(ready)
         except StopIteration as end:
             return end.value
 
-    def _refuse_if_away(self, kind: type[Exception]) -> None:
+    def _refuse_if_away(self) -> None:
         if time.monotonic() < self._away_until:
-            raise kind("the server did not answer a moment ago")
+            raise self._psycopg.OperationalError("the server did not answer a moment ago")
 
 
 def _answers(info: Any) -> bool:
