@@ -57,6 +57,7 @@ class ChunkKind(StrEnum):
     PROSE = "prose"
     TABLE = "table"  # of numbers
     REFERENCES = "references"  # a bibliography, or a part of it
+    NAVIGATION = "navigation"  # a menu or footer of a web page
 
 
 class Owned(NamedTuple, Generic[T]):
