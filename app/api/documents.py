@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import mimetypes
 import re
 import textwrap
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
-from pathlib import PurePath
 from typing import Annotated, Any, BinaryIO, NamedTuple
 from urllib.parse import unquote
 
@@ -173,7 +171,7 @@ def _posted_file(form: FormData) -> Posted:
     source = Source(
         name,
         texts.get("uri") or upload_uri(name),
-        _media_type(name, file.content_type),
+        _media_type(file.content_type),
         file=file.file,
         title=texts.get("title", ""),
         metadata=_parse_metadata(texts.get("metadata")),
@@ -195,8 +193,7 @@ def _parse_metadata(text: str | None) -> Metadata:
         raise HTTPException(422, "metadata must be a JSON object of strings, numbers and booleans.") from error
 
 
-def _media_type(name: str, declared: str | None) -> str:
-    if declared and declared != "application/octet-stream":
-        return declared.partition(";")[0].strip()
-    # Of its suffixes alone: a name may look like an address.
-    return mimetypes.guess_type("a" + "".join(PurePath(name).suffixes[-2:]))[0] or "application/octet-stream"
+def _media_type(declared: str | None) -> str:
+    """What programs call text they mostly have not looked at: its name and content say more. A charset counts."""
+    kind, sign, parameters = (declared or "").partition(";")
+    return f"application/octet-stream{sign}{parameters}" if kind.strip().lower() == "text/plain" else declared or ""

@@ -203,7 +203,7 @@ def _zipped(stream: BinaryIO, expected: str) -> str:
     """What the archive is; a damaged one is what it is called."""
     try:
         with zipfile.ZipFile(stream) as archive:
-            names = set(archive.namelist())
+            names: set[str] = set(archive.namelist())
             kind = _begin_of(archive, "mimetype") if "mimetype" in names else ""
             types = _begin_of(archive, _CONTENT_TYPES) if _CONTENT_TYPES in names else ""
     except (zipfile.BadZipFile, zlib.error, ValueError, OSError, RuntimeError, NotImplementedError, EOFError):

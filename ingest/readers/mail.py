@@ -233,7 +233,7 @@ def _text_of(part: EmailMessage) -> str:
     if part.get_content_subtype() == "html":
         try:
             return read_html(payload, ReadLimits(), charset).text
-        except (DocumentError, *parser_errors()):
+        except DocumentError:
             return ""
     text = _decoded(payload, charset)
     if str(part.get_param("format", "")).lower() == "flowed":

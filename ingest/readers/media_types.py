@@ -118,6 +118,14 @@ _ALIASES = {
     "text/x-markdown": MARKDOWN,
     "text/x-python-script": "text/x-python",
 }
+# Of files that hold no text.
+_NEVER_READ = {
+    *(".gif", ".bmp", ".ico", ".heic", ".avif", ".psd", ".mp3", ".ogg", ".wav", ".flac", ".m4a", ".mp4", ".mkv"),
+    *(".mov", ".avi", ".webm", ".exe", ".dll", ".so", ".dylib", ".a", ".o", ".obj", ".class", ".jar", ".pyc", ".wasm"),
+    *(".bin", ".iso", ".dmg", ".deb", ".rpm", ".apk", ".7z", ".rar", ".gz", ".bz2", ".xz", ".zst", ".lz4", ".ttf"),
+    *(".otf", ".woff", ".woff2", ".eot", ".db", ".sqlite", ".sqlite3", ".mdb", ".parquet", ".feather", ".arrow"),
+    *(".npy", ".npz", ".pkl", ".pickle", ".pt", ".pth", ".ckpt", ".onnx", ".h5", ".hdf5", ".safetensors", ".gguf"),
+}
 # What programs say of anything that they do not know.
 _SAYING_NOTHING = ("application/octet-stream", "binary/octet-stream", "application/x-download")
 _CHARSET = re.compile(r""";\s*charset\s*=\s*["']?([\w.:+-]{1,40})""", re.IGNORECASE)
@@ -150,6 +158,13 @@ def with_charset(media_type: str, declared: str) -> str:
     """`media_type` with the charset of `declared`."""
     charset = charset_of(declared)
     return f"{media_type}; charset={charset}" if charset else media_type
+
+
+def may_be_read(path: str) -> bool:
+    """By its name alone, before it is fetched: False where nothing here reads such files."""
+    media_type = type_of_suffix(path)
+    suffix = path_of(path).suffix.lower()
+    return not missing_extra(media_type) if media_type else suffix not in _NEVER_READ
 
 
 def missing_extra(media_type: str) -> str:

@@ -106,8 +106,8 @@ def _loose(element: Element) -> Iterator[Block]:
             yield from _paragraphs(child) if len(child) else map(Block, filter(None, [_joined(child)]))
             text = child.tail or ""
         else:
-            text = _appended(text, _joined(child) if isinstance(child.tag, str) else "", _name(child))
-            text = _appended(text, child.tail or "", _name(child))
+            for more in (_joined(child) if isinstance(child.tag, str) else "", child.tail or ""):
+                text += _space_between(text, more, _name(child)) + more
     if text.strip():
         yield Block(" ".join(text.split()))
 
@@ -138,26 +138,30 @@ def _attributes(element: Element) -> list[tuple[str, str]]:
 
 def _joined(element: Element) -> str:
     """Its text in one line. Words end where an element does, unless it is one of those within words."""
-    text = ""
+    texts: list[str] = []
+    last = ""
     # Not by recursion: elements may be nested thousands deep.
     stack: list[tuple[str, str] | Element] = [element]
     while stack:
         top = stack.pop()
         if isinstance(top, tuple):
-            text = _appended(text, *top)
-            continue
-        name = _name(top)
-        text = _appended(text, top.text or "" if name else "", name)
-        for child in reversed(top):
-            stack.append((child.tail or "", _name(child)))
-            stack.append(child)
-    return " ".join(text.split())
+            more, name = top
+        else:
+            name = _name(top)
+            more = (top.text or "") if name else ""
+            for child in reversed(top):
+                stack.append((child.tail or "", _name(child)))
+                stack.append(child)
+        if more:
+            texts.append(_space_between(last, more, name) + more)
+            last = more
+    return " ".join("".join(texts).split())
 
 
-def _appended(text: str, more: str, name: str) -> str:
+def _space_between(text: str, more: str, name: str) -> str:
     """`name` is that of the element whose edge lies between the two."""
     is_glued = text[-1:].isalnum() and more[:1].isalnum() and name.lower() not in _INLINE
-    return f"{text} {more}" if is_glued else text + more
+    return " " if is_glued else ""
 
 
 def _name(element: Element) -> str:

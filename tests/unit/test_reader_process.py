@@ -251,7 +251,7 @@ def test_worker_loads_no_parser():
     code = "import sys, ingest.readers; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert "ingest.readers.process" in loaded
-    assert {"lxml", "openpyxl", "docx", "pypdf", "trafilatura", "charset_normalizer"}.isdisjoint(loaded)
+    assert {"lxml", "openpyxl", "docx", "pypdf", "oxmsg"}.isdisjoint(loaded)
 
 
 def test_child_that_cannot_start_is_not_an_error_of_the_document(reader_factory, monkeypatch):

@@ -25,7 +25,7 @@ from app.commands.composition import open_services
 from app.testing import ToyEmbedder
 from app.types.documents import Document, DocumentState, Source
 from app.types.uris import canonical_uri, name_in, upload_uri
-from ingest.readers import SUFFIXES, media_type_of
+from ingest.readers import SUFFIXES, type_of_suffix
 from ingest.readers.media_types import path_of
 from ingest.sources import find_files
 
@@ -94,7 +94,7 @@ def test_a_name_can_be_had_back_from_a_uri_that_others_can_take_apart(name: str)
         assert urlsplit(uri).scheme == "upload"
         assert (urlsplit(uri).query, urlsplit(uri).fragment) == ("", "")
         assert name_in(uri) == name + suffix
-        assert media_type_of(uri) == media_type
+        assert type_of_suffix(uri) == media_type
         assert path_of(uri).name == name + suffix
 
 
