@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import BinaryIO, Generic, NamedTuple, Self, TypeVar
 
 from app.errors import InputError
+from app.types.left_out import left_out
 from app.types.quotas import Allowance
 from app.types.uris import name_in
 
@@ -170,6 +171,11 @@ class Document:
     def name(self) -> str:
         """As the file was called, whatever of it is encoded in the uri."""
         return name_in(self.uri)
+
+    @property
+    def left_out(self) -> list[str]:
+        """What of it could not be read: counts, places and reasons. Empty where all was."""
+        return left_out(self.metadata)
 
 
 @dataclass(frozen=True, slots=True)

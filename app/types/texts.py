@@ -72,6 +72,7 @@ class Span:
     page: int | None = None
     headings: tuple[str, ...] = ()
     kind: ChunkKind = ChunkKind.PROSE
+    has_tokens: bool = True  # False: the model knows none of its characters, so it cannot be embedded
 
 
 @dataclass(frozen=True, slots=True)

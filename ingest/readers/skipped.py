@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.types.documents import MetadataValue
+from app.types.documents import Metadata, MetadataValue
 
 _MAX_PLACES = 5
 _MAX_PLACE, _MAX_REASON = 200, 200
@@ -30,6 +30,14 @@ class Skipped:
     def reasons(self) -> str:
         more = self._count - len(self._first)
         return "\n".join(self._first) + (f"\nand {more:,} more" if more > 0 else "")
+
+    def added_to(self, metadata: Metadata) -> Metadata:
+        """`metadata`, with what is reported of these beside what is there of others."""
+        if not self._count:
+            return metadata
+        before = metadata.get("skipped")
+        reasons = f"{before}\n{self.reasons}" if before else self.reasons
+        return {**metadata, **self.metadata, "skipped": reasons}
 
     @property
     def metadata(self) -> dict[str, MetadataValue]:
