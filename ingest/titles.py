@@ -10,7 +10,7 @@ MAX_TITLE = 200  # characters; a longer heading is a paragraph
 _SHORTENED = 120
 # What programs and layouts write where a title should stand, and headings of what every document may have.
 _SAYING_NOTHING = re.compile(
-    r"\W*(?:table of contents|contents|toc|title(?: slide| page)?|untitled(?: document| presentation)?|document ?\d*|"
+    r"\W*(?:table of contents|contents|toc|title (?:slide|page)|untitled(?: document| presentation)?|document ?\d*|"
     r"presentation ?\d*|powerpoint presentation|slide ?\d+|sheet ?\d+|cover(?: page)?|home ?page|index|no title|"
     r"inhaltsverzeichnis|inhalt|sommaire|table des matières|índice|indice|sumário|contenido|spis treści|"
     r"новый документ|содержание|оглавление|目次|目录|目錄)\W*",

@@ -207,7 +207,7 @@ class PinnedTransport(httpx.AsyncBaseTransport):
 
 def _media_type(content_type: str, data: bytes, *urls: str) -> str:
     """What the content, the server and the suffixes of the URLs say, with the charset that the server declares."""
-    if known_type(content_type) in _SAYING_NOTHING:
-        suffixed = next(filter(None, map(type_of_suffix, urls)), "application/octet-stream")
-        content_type = with_charset(suffixed, content_type)
+    known = known_type(content_type)
+    if known in _SAYING_NOTHING:
+        content_type = with_charset(next(filter(None, map(type_of_suffix, urls)), known), content_type)
     return detect(io.BytesIO(data), uri=urls[0], declared=content_type)

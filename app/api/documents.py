@@ -30,6 +30,7 @@ from app.types.uris import upload_uri
 
 TITLE_CHARACTERS = 80
 
+_DRIVE = re.compile("[A-Za-z]:|fakepath")  # of Windows, and what browsers write in the place of a folder
 _METADATA = TypeAdapter(dict[str, MetadataValue])
 _MAPPING = TypeAdapter(dict[str, Any])
 
@@ -59,6 +60,10 @@ POST_DOCUMENT_BODY: dict[str, Any] = {
                         "file": {"type": "string", "format": "binary"},
                         "collection": {"type": "string", "default": DEFAULT_COLLECTION},
                         "title": {"type": "string"},
+                        "folder": {
+                            "type": "string",
+                            "description": "Where it lies, as `reports/2024`: a part of its identity.",
+                        },
                         "uri": {"type": "string"},
                         "metadata": {"type": "string", "description": "A JSON object."},
                     },
@@ -165,18 +170,24 @@ def _posted_file(form: FormData) -> Posted:
     if not isinstance(file, UploadFile):
         raise HTTPException(422, "The form has no file; send it in the field `file`.")
     texts = {key: value for key, value in form.items() if isinstance(value, str)}
-    # Browsers and programs may send a path; only the last part is the file's name.
     sent = re.sub("%0A|%0D|%22", lambda each: unquote(each[0]), file.filename or "")  # as browsers escape them there
-    name = re.split(r"[/\\]", sent.rstrip("/\\"))[-1] or _hash_of(file.file)
+    *folders, name = _path_parts(sent) or [_hash_of(file.file)]
     source = Source(
         name,
-        texts.get("uri") or upload_uri(name),
+        texts.get("uri") or upload_uri("/".join([*_path_parts(texts.get("folder", "")), *folders, name])),
         _media_type(file.content_type),
         file=file.file,
         title=texts.get("title", ""),
         metadata=_parse_metadata(texts.get("metadata")),
     )
     return Posted(texts.get("collection") or DEFAULT_COLLECTION, source)
+
+
+def _path_parts(path: str) -> list[str]:
+    """Folders and name of a file as its sender has them, without what leads out of a folder: two files of one name in
+    two folders are two documents."""
+    parts = re.split(r"[/\\]", path)
+    return [part for part in parts if part.strip() not in ("", ".", "..") and not _DRIVE.fullmatch(part)]
 
 
 def _hash_of(file: BinaryIO) -> str:

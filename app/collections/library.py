@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from importlib import resources
 from pathlib import Path
+from unicodedata import normalize
 
 from app.collections.garbage import discard_file, remove_unneeded
 from app.errors import ConflictError, GircseError, InputError, NotFoundError, UnavailableError, UnknownCollectionError
@@ -322,7 +323,8 @@ def check_collection_name(name: str) -> str:
 
 
 def check_metadata(metadata: Mapping[str, MetadataValue]) -> Metadata:
-    """`metadata` itself. Raises InputError on what neither the catalog nor the index can keep."""
+    """`metadata`, with accents as one character with their letter (NFC). Raises InputError on what neither the catalog
+    nor the index can keep."""
     if len(metadata) > MAX_METADATA_KEYS:
         raise InputError(f"At most {MAX_METADATA_KEYS} metadata keys can be kept, not {len(metadata)}.")
     for key, value in metadata.items():
@@ -334,7 +336,7 @@ def check_metadata(metadata: Mapping[str, MetadataValue]) -> Metadata:
             require_text(value, name=f"metadata value of {key!r}")
         if isinstance(value, float) and not math.isfinite(value):
             raise InputError(f"The metadata value of {key!r} must be a finite number, not {value}.")
-    return metadata
+    return {key: normalize("NFC", value) if isinstance(value, str) else value for key, value in metadata.items()}
 
 
 def sample_rows() -> Iterator[SampleRow]:

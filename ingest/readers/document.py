@@ -13,9 +13,11 @@ from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO
+from unicodedata import normalize
 
 from app.errors import DocumentError
 from app.ports.texts import TextSink
+from app.types.documents import MetadataValue
 from app.types.pages import PageWords
 from app.types.texts import ExtractedText, Findings, TextPart
 from ingest.readers.content_types import detect
@@ -173,7 +175,7 @@ def _read(stream: BinaryIO, *, uri: str, media_type: str | None, limits: ReadLim
     found = detect(stream, uri=uri, declared=media_type or "")
     known = known_type(found)
     opened, begin, headings = _read_text(known, charset_of(found), stream, limits, into)
-    metadata = {key: clean_text(value) if isinstance(value, str) else value for key, value in opened.metadata.items()}
+    metadata = {key: _clean_value(value) for key, value in opened.metadata.items()}
     if language := CODE.get(known):
         metadata["language"] = language
     path = path_of(uri)
@@ -185,6 +187,11 @@ def _read(stream: BinaryIO, *, uri: str, media_type: str | None, limits: ReadLim
     is_named = not uri.startswith(_TEXT)
     untitled = (clean_text(name) if is_named else "") or textwrap.shorten(begin, _FIRST_WORDS, placeholder=" …")
     return Findings(title or untitled, known, metadata, is_titled=bool(title))
+
+
+def _clean_value(value: MetadataValue) -> MetadataValue:
+    """Filters compare values letter by letter: accents are one character with theirs."""
+    return normalize("NFC", clean_text(value)) if isinstance(value, str) else value
 
 
 def _told(pieces: Iterable[Piece], into: TextSink) -> Iterator[Piece]:

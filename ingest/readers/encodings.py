@@ -123,7 +123,7 @@ def _encoding_of(stream: BinaryIO, declared: tuple[str | None, ...]) -> Encoding
 
 def unmarked_utf16(head: bytes) -> Encoding | None:
     """Text in a Latin script whose every second byte is NUL."""
-    if len(head) < 4:
+    if len(head) < 8:
         return None
     even, odd = (head[place::2].count(0) * 2 / len(head) for place in (0, 1))
     if max(even, odd) < _REPEATED_NULS or min(even, odd) > 0.05:

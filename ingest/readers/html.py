@@ -19,6 +19,7 @@ from ingest.readers.package import iso_date
 from ingest.readers.parts import Block
 from ingest.readers.tables import join_blocks
 from ingest.readers.text import WholeText, decode_text
+from ingest.titles import choose_title
 
 _COMMENT = re.compile(rb"<!--.*?-->", re.DOTALL)
 _DECLARED_CHARSET = re.compile(rb"""<meta[^>]{0,500}?charset\s*=\s*["']?\s*([\w.:-]{1,40})""", re.IGNORECASE)
@@ -39,7 +40,9 @@ def read_html(data: bytes, limits: ReadLimits, charset: str) -> ExtractedText:
     title, metadata = _title(tree), _declared(tree)  # before what is invisible goes
     blocks = blocks_of(tree)
     text, marks, cells = join_blocks(blocks, limits)
-    title = next((block.text for block in blocks if block.level == 1), title)
+    headings = [block.text for block in blocks if block.level in range(1, 7)]
+    first = [block.text for block in blocks if block.level == 1][:1]
+    title = choose_title([*first, title, *headings])
     metadata |= decoded.metadata
     return ExtractedText(text, title=title, media_type="text/html", metadata=metadata, marks=marks, cells=cells)
 

@@ -211,6 +211,10 @@ def _leaf(part: EmailMessage, is_body: bool) -> Iterator[str | Attachment]:
         if text:
             yield text
         return
+    if part.is_multipart():  # a report of delivery, in parts of its own
+        payloads = [each.as_bytes() for each in part.iter_parts() if isinstance(each, EmailMessage)]
+        yield Attachment(name or media_type.partition("/")[2], "text/plain", b"\n".join(payloads))
+        return
     if is_inline_picture(part.get_content_maintype(), part.get_content_disposition(), part.get("Content-ID")):
         return
     payload = part.get_payload(decode=True)

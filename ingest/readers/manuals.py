@@ -14,6 +14,7 @@ from ingest.readers.tables import join_blocks
 from ingest.readers.text import decode_text
 
 _CODING = re.compile(rb"""\A(?:[.']\\".*\n)?.*-\*-.*coding:\s*([\w-]{1,40})""")
+_COMMENT = re.compile(r"[.']\s*\\[\"#]")
 _HEADINGS = {"SH": 1, "SS": 2, "Sh": 1, "Ss": 2}
 _BREAKS = {"PP", "P", "LP", "IP", "TP", "TQ", "HP", "RS", "RE", "sp", "br", "nf", "fi", "EX", "EE"} | {
     *("Pp", "Bl", "El", "Bd", "Ed", "Lp", "It", "UR", "MT", "SY", "YS", "D1", "Dl")
@@ -117,6 +118,8 @@ class _Page:
         for line in lines:
             if not line.startswith((".", "'")):
                 yield from self._text(line)
+                continue
+            if _COMMENT.match(line):
                 continue
             name, words = _request(line)
             if name in ("de", "am", "ig"):  # the definition of a macro

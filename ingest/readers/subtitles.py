@@ -6,7 +6,6 @@ import html
 import re
 from collections.abc import Iterator
 
-from app.errors import DocumentError
 from app.types.texts import ExtractedText
 from ingest.readers.limits import ReadLimits
 from ingest.readers.text import decode_text
@@ -22,8 +21,8 @@ _SENTENCE_ENDS = (".", "!", "?", "…", "。", "！", "？", '"', "”", "»")
 def read_subtitles(data: bytes, limits: ReadLimits, charset: str) -> ExtractedText:
     decoded = decode_text(data, charset)
     cues = list(_cues(decoded.text))
-    if not cues:
-        raise DocumentError("These subtitles hold no cue: no line has two times. Check that it is the right file.")
+    if not cues:  # another kind of text
+        return ExtractedText(decoded.text, "", "text/plain", decoded.metadata)
     first = decoded.text.partition("\n")[0]
     title = first.removeprefix("WEBVTT").strip(" \t-") if first.startswith("WEBVTT") else ""
     return ExtractedText(_joined(cues), title, "text/vtt", decoded.metadata)

@@ -165,7 +165,7 @@ def encoded_by_page() -> dict[str, str]:
         const uris = {json.dumps(EVERY)}.map((name) => {{ const item = {{ path: `folder [1]/${{name}}` }}; {line}
             return form.uri; }});
         console.log(JSON.stringify(uris));"""
-    run = subprocess.run([node, "-e", program], capture_output=True, check=True, text=True, encoding="utf-8")
+    run = subprocess.run([node, "-"], input=program, capture_output=True, check=True, text=True, encoding="utf-8")
     return dict(zip(EVERY, json.loads(run.stdout), strict=True))
 
 
