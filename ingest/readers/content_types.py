@@ -113,7 +113,7 @@ _OBJECT = re.compile(rb"\b\d+ \d+ obj\b")
 _MACRO = re.compile(rb"^(?:\.TH|\.Dd|\.SH|\.Sh)\s", re.MULTILINE)
 _MACRO_WITHIN = 4_000
 _MARKUP = (
-    (re.compile(rb"\s*(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html|head|body)[\s>]", re.IGNORECASE | re.DOTALL), HTML),
+    (re.compile(rb"(?>\s*<!--.*?-->)*+\s*<(?:!doctype\s+html|html|head|body)[\s>]", re.IGNORECASE | re.DOTALL), HTML),
     (re.compile(rb"\s*<\?xml[^>]*\?>.{0,2000}?<html[\s>]", re.IGNORECASE | re.DOTALL), HTML),
     (re.compile(rb"\s*<\?xml\s"), XML),
     (re.compile(rb"\s*<svg[\s>]"), XML),
@@ -267,7 +267,7 @@ def _begun_like(head: bytes) -> str:
 
 
 def _is_mail(head: bytes) -> bool:
-    names = set()
+    names: set[bytes] = set()
     for line in head.splitlines():
         if not line.strip():
             break

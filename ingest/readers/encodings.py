@@ -11,6 +11,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import BinaryIO
 
 import webencodings
@@ -42,6 +43,9 @@ _LATIN_CODECS = ("cp1252", "cp850", "mac_roman")
 _HANDICAPS = {"cp850": 0.25, "mac_roman": 0.25}  # of systems before the web
 # Grave, acute, circumflex, diaeresis, ring: such a letter may be a word, as è and å.
 _WORDS_BY_THEMSELVES = {"\u0300", "\u0301", "\u0302", "\u0308", "\u030a"}
+_MOST_RUNS = 5_000  # of characters beyond ASCII that are looked at one by one
+_LONGEST_RUN = 40
+_LETTERS_WITHIN = 100_000
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]+")
 _LATIN_LETTERS = re.compile(r"[^\W\d_\u0370-\U0010ffff]")
 _UNUSUAL = re.compile(r"[\x80-\x9f\u0192\ufffd]")  # controls, and the ƒ that DOS umlauts become
@@ -194,18 +198,18 @@ def _guess(sample: bytes) -> Encoding:
 
 def _is_latin(text: str) -> bool:
     """Whether most of its letters are; numbers and signs alone are of no script."""
-    latin = len(_LATIN_LETTERS.findall(text))
-    return 2 * latin >= sum(map(str.isalpha, text))
+    text = text[:_LETTERS_WITHIN]
+    return 2 * len(_LATIN_LETTERS.findall(text)) >= sum(map(str.isalpha, text))
 
 
 def _plausibility(text: str) -> float:
     """Share of the characters beyond ASCII that stand where such characters do: letters beside letters of their kind,
     signs not between two letters."""
     likely = count = 0
-    for run in _BEYOND_ASCII.finditer(text):
-        before, after = text[: run.start()][-1:], text[run.end() : run.end() + 1]
+    for run in islice(_BEYOND_ASCII.finditer(text), _MOST_RUNS):
+        before, after = text[max(0, run.start() - 1) : run.start()], text[run.end() : run.end() + 1]
         near = before + run[0] + after
-        for place, character in enumerate(run[0], start=len(before)):
+        for place, character in enumerate(run[0][:_LONGEST_RUN], start=len(before)):
             count += 1
             neighbours = near[max(0, place - 1) : place], near[place + 1 : place + 2]
             likely += _stands_well(character, *neighbours)

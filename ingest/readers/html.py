@@ -21,7 +21,6 @@ from ingest.readers.tables import join_blocks
 from ingest.readers.text import WholeText, decode_text
 from ingest.titles import choose_title
 
-_COMMENT = re.compile(rb"<!--.*?-->", re.DOTALL)
 _DECLARED_CHARSET = re.compile(rb"""<meta[^>]{0,500}?charset\s*=\s*["']?\s*([\w.:-]{1,40})""", re.IGNORECASE)
 _XML_ENCODING = re.compile(rb"""\A\s*<\?xml[^>]{0,200}?encoding\s*=\s*["']([\w.:-]{1,40})["']""")
 _HEAD_BYTES = 64_000
@@ -53,13 +52,18 @@ def read_body(data: bytes) -> list[Block]:
 
 
 def _decoded(data: bytes, charset: str) -> WholeText:
-    head = _COMMENT.sub(b"", data[:_HEAD_BYTES])
+    head = _without_comments(data[:_HEAD_BYTES])
     found = _DECLARED_CHARSET.search(head)
     inner = found[1].decode("ascii") if found else ""
     if inner.lower().startswith("utf-16"):  # that it could be read says otherwise
         inner = "utf-8"
     xml = _XML_ENCODING.match(head)
     return decode_text(data, charset, inner, xml[1].decode("ascii") if xml else "")
+
+
+def _without_comments(head: bytes) -> bytes:
+    first, *others = head.split(b"<!--")
+    return first + b"".join(other.partition(b"-->")[2] for other in others)
 
 
 def _parse(text: str) -> lxml.html.HtmlElement:

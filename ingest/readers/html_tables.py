@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from lxml.html import HtmlElement
@@ -28,8 +29,8 @@ class Grid(NamedTuple):
 
 def data_table(table: HtmlElement) -> Grid | None:
     """None of a table in a table, with a table in it, or that only lays out the page."""
-    others = (*table.iterancestors("table"), *table.iterdescendants("table"))
-    if others or table.get("role", "") in _LAYOUT_ROLES:
+    others = chain(table.iterancestors("table"), table.iterdescendants("table"))
+    if next(others, None) is not None or table.get("role", "") in _LAYOUT_ROLES:
         return None
     rows = list(table.iter("tr"))
     cells = [[cell for cell in row if cell.tag in _CELLS] for row in rows]
