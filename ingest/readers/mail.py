@@ -33,7 +33,8 @@ _QUOTED_FROM = re.compile(rb"^>(>*From )", re.MULTILINE)
 _ENCODED_WORDS = re.compile(r"(=\?[^?\s]+\?[BbQq]\?[^?\s]*\?=)\s+(?==\?[^?\s]+\?[BbQq]\?[^?\s]*\?=)")
 _ESCAPED_BYTES = re.compile("[\\udc80-\\udcff]")  # of a header that is not ASCII, as the parser keeps them
 _MAX_HEADER = 1_000
-_MAX_PARTS = 1_000
+_LONGEST_RAW = 20_000
+_MAX_PARTS = 10_000
 _BODY_TYPES = ("text/plain", "text/html", "text/enriched")
 _WORD = re.compile(r"\w{3,}")
 _OTHER_WORDS = 0.4  # of a form of the text: fewer are of its layout
@@ -110,13 +111,15 @@ class Attachment:
 
 
 def _header(message: EmailMessage, name: str) -> str:
+    raw = str(next((raw for key, raw in message.raw_items() if key.lower() == name.lower()), ""))
+    if len(raw) > _LONGEST_RAW:  # the parser takes seconds for it
+        return " ".join(clean_text(_decoded_words(raw[:_LONGEST_RAW])).split())[:_MAX_HEADER]
     try:
         value = str(message.get(name, ""))
     except parser_errors():  # headers are parsed when asked for, and the parser stumbles over some
         value = ""
-    raw = next((raw for key, raw in message.raw_items() if key.lower() == name.lower()), "")
-    if "=?" in str(raw) or "\ufffd" in value or _ESCAPED_BYTES.search(str(raw)):
-        value = _decoded_words(str(raw)) or value
+    if "=?" in raw or "\ufffd" in value or _ESCAPED_BYTES.search(raw):
+        value = _decoded_words(raw) or value
     return " ".join(clean_text(value).split())[:_MAX_HEADER]
 
 
@@ -149,9 +152,11 @@ def _parts(message: EmailMessage) -> Iterator[str | Attachment]:
     """Texts of the body in the order in which they are shown, and attachments wherever they lie."""
     seen = 0
     stack: list[tuple[EmailMessage, bool]] = [(message, True)]
-    while stack and seen < _MAX_PARTS:
+    while stack:
         part, is_body = stack.pop()
         seen += 1
+        if seen > _MAX_PARTS:
+            raise DocumentError(f"This message has more than {_MAX_PARTS:,} parts, which is the limit. Split it.")
         children = _children(part)
         if not children:
             yield from _leaf(part, is_body)
@@ -248,20 +253,20 @@ def _text_of(part: EmailMessage) -> str:
 def _unflowed(text: str, *, is_spaced: bool) -> str:
     """Paragraphs as one line each, as RFC 3676 says: a line that ends with a blank goes on in the next one of the same
     depth of quotation. With `is_spaced` that blank is none of the text."""
-    lines: list[str] = []
+    lines: list[list[str]] = []  # the pieces of each
     open_depth = -1
     for line in text.split("\n"):
         depth = len(line) - len(line.lstrip(">"))
         content = line[depth:].removeprefix(" ")
         if depth == open_depth and content != "-- ":
-            lines[-1] += content
+            lines[-1].append(content)
         else:
-            lines.append((">" * depth + " " if depth else "") + content)
+            lines.append([(">" * depth + " " if depth else "") + content])
         is_soft = content.endswith(" ") and content != "-- "
         open_depth = depth if is_soft else -1
         if is_soft and is_spaced:
-            lines[-1] = lines[-1][:-1]
-    return "\n".join(line.rstrip() for line in lines)
+            lines[-1][-1] = lines[-1][-1][:-1]
+    return "\n".join("".join(pieces).rstrip() for pieces in lines)
 
 
 def _metadata(headers: dict[str, str]) -> dict[str, MetadataValue]:

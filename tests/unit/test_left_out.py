@@ -67,7 +67,7 @@ def add(services: Any, client: TestClient, name: str, data: bytes) -> dict[str, 
         ("a.jsonl", b'{"a": 1}\nbad\n{"a": 3}\n', ["Could not be read: 1 lines.", "Line 2: "]),
         (
             "a.zip",
-            zip_of({"a.txt": "x", "b.exe": b"MZ\x90\0\0\0\0\0\0\0\0\0"}),
+            zip_of({"a.txt": "x", "b.exe": b"MZ\x90" + bytes(9)}),
             ["Could not be read: 1 files.", "b.exe: "],
         ),
         ("a.txt", f"{PROSE}\n\n{UNKNOWN}\n\n{PROSE}".encode(), ["Could not be read: ", "the model knows none of them"]),
