@@ -389,9 +389,8 @@ def _label(point: Point, field: str) -> int:
 
 
 def _fits(point: Point, filters: Mapping[str, str] | None = None, label: Label | None = None) -> bool:
-    if label is not None and (label.field not in point.payload or _label(point, label.field) != label.value):
-        return False
-    return has_metadata(_metadata(point), filters or {})
+    is_other = label and (label.field not in point.payload or _label(point, label.field) != label.value)
+    return not is_other and has_metadata(_metadata(point), filters or {})
 
 
 def _best_cosines(query: Sequence[float], points: Sequence[Point]) -> list[float]:

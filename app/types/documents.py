@@ -372,15 +372,6 @@ class Judgement:
     judged_at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class IdempotencyRecord:
-    """What stands under an idempotency key; `digest` is of what was asked. Without a status it is being answered."""
-
-    digest: str
-    status: int | None
-    body: str
-
-
 def utc_now() -> datetime:
     return datetime.now(UTC)
 

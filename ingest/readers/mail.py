@@ -174,8 +174,8 @@ def _children(part: EmailMessage) -> list[EmailMessage]:
 
 
 def _shown_alternatives(children: list[EmailMessage]) -> list[EmailMessage]:
-    """The first form of the text that has words, mostly plain text, and any other that says much that it does not: the
-    first may be blank, or only say that a program for HTML is needed."""
+    """The first form of the text that is not blank, mostly plain text, and any other one that says much more: the first
+    may only say that a program for HTML is needed."""
     shown: list[EmailMessage] = []
     known: set[str] = set()
     for child in children:
