@@ -85,7 +85,7 @@ def message_text(
         raise DocumentError("This message is empty: it has no subject, no body and no attachment that can be read.")
     metadata = _metadata(headers)
     if members.has_any:
-        metadata |= members.metadata
+        metadata.update(members.metadata)
     return ExtractedText(members.text, subject, media_type, metadata, marks=members.marks, cells=members.cells)
 
 

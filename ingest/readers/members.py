@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Protocol
 
 from app.errors import DocumentError
-from app.types.documents import MetadataValue
+from app.types.documents import Metadata
+from app.types.left_out import left_out
 from app.types.texts import Cell, ExtractedText, Mark
 from ingest.readers.limits import MEGABYTE, ReadLimits, check_length
 from ingest.readers.parts import moved
@@ -47,6 +48,7 @@ class Members:
         self._cells: list[Cell] = []
         self._characters = 0
         self._skipped = Skipped(kind)
+        self._partly = Skipped("parts")  # of members that were read otherwise
         self.read_count = 0
 
     def write(self, paragraph: str, *, level: int | None = None) -> None:
@@ -78,6 +80,8 @@ class Members:
             self.skip(name, str(error))
             return
         self.read_count += 1
+        if missing := left_out(found.metadata):
+            self._partly.add(name, " ".join(missing))
         self.write(f"# {name}", level=self._level)
         begin = self._characters
         self.write(found.text)
@@ -100,7 +104,8 @@ class Members:
             )
 
     def skip(self, name: str, reason: str) -> None:
-        self._skipped.add(_shown(name), reason)
+        what, _, _ = reason.partition(". ")  # what to do about it would fill the list
+        self._skipped.add(_shown(name), what)
 
     @property
     def has_any(self) -> bool:
@@ -119,9 +124,9 @@ class Members:
         return tuple(self._cells)
 
     @property
-    def metadata(self) -> dict[str, MetadataValue]:
+    def metadata(self) -> Metadata:
         """How many members were read, and which were not."""
-        return {self._kind: self.read_count, **self._skipped.metadata}
+        return self._partly.added_to({self._kind: self.read_count, **self._skipped.metadata})
 
     def require_one(self) -> None:
         if not self.read_count:

@@ -13,6 +13,7 @@ from ingest.readers.html import read_html
 from ingest.readers.limits import ReadLimits
 from ingest.readers.media_types import NOTEBOOK
 from ingest.readers.parts import Block
+from ingest.readers.skipped import Skipped
 from ingest.readers.tables import join_blocks
 from ingest.readers.text import decode_text
 from ingest.text_headings import MarkdownHeadings
@@ -29,10 +30,11 @@ def read_notebook(data: bytes, limits: ReadLimits) -> ExtractedText:
     if not isinstance(notebook, dict):
         raise DocumentError("This is no notebook: it holds no object. Save it again in Jupyter.")
     metadata = notebook.get("metadata")
-    blocks = list(_blocks(notebook, limits))
+    cut = Skipped("results")
+    blocks = list(_blocks(notebook, limits, cut))
     text, marks, cells = join_blocks(blocks, limits)
     title = next((heading_text(block.text) for block in blocks if block.level), "")
-    return ExtractedText(text, title, NOTEBOOK, _language(metadata), marks=marks, cells=cells)
+    return ExtractedText(text, title, NOTEBOOK, cut.added_to(_language(metadata)), marks=marks, cells=cells)
 
 
 def _language(metadata: object) -> dict[str, MetadataValue]:
@@ -44,8 +46,8 @@ def _language(metadata: object) -> dict[str, MetadataValue]:
     return {}
 
 
-def _blocks(notebook: dict[str, Any], limits: ReadLimits) -> Iterator[Block]:
-    for cell in _cells(notebook):
+def _blocks(notebook: dict[str, Any], limits: ReadLimits, cut: Skipped) -> Iterator[Block]:
+    for number, cell in enumerate(_cells(notebook), start=1):
         source = _joined(cell.get("source", cell.get("input", "")))
         kind = cell.get("cell_type")
         if kind == "markdown":
@@ -56,6 +58,8 @@ def _blocks(notebook: dict[str, Any], limits: ReadLimits) -> Iterator[Block]:
             yield Block(source.strip("\n"))
         for output in cell.get("outputs") or ():
             if isinstance(output, dict) and (text := _output(output, limits).strip("\n")).strip():
+                if len(text) > _MOST_OUTPUT:
+                    cut.add(f"Cell {number}", f"what its result has beyond {_MOST_OUTPUT:,} characters")
                 yield Block(text[:_MOST_OUTPUT])
 
 

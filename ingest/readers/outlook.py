@@ -15,6 +15,8 @@ from ingest.readers.mail import Attachment, message_text
 from ingest.readers.media_types import OUTLOOK
 from ingest.readers.members import ReadMember
 
+_RICH_TEXT = 0x1009  # PidTagRtfCompressed
+
 
 def read_outlook(data: bytes, limits: ReadLimits, read_member: ReadMember) -> ExtractedText:
     message = Message.load(io.BytesIO(data))
@@ -38,6 +40,9 @@ def _parts(message: Message, limits: ReadLimits) -> Iterator[str | Attachment]:
         yield body
     elif html := (message.html_body or "").strip():
         yield read_html(html.encode("utf-8", "replace"), limits, "utf-8").text
+    elif message.properties.binary_prop_value(_RICH_TEXT):
+        yield Attachment("the text of the message (compressed RTF)", "", b"")
     for number, attachment in enumerate(message.attachments, start=1):
-        if (payload := attachment.file_bytes) is not None:
-            yield Attachment(attachment.file_name or f"attachment {number}", attachment.mime_type or "", payload)
+        # Without bytes: a message within the message, or a link. That it is empty is reported then.
+        name = attachment.file_name or f"attachment {number}"
+        yield Attachment(name, attachment.mime_type or "", attachment.file_bytes or b"")

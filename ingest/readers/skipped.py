@@ -23,8 +23,7 @@ class Skipped:
     def add(self, place: str, reason: str) -> None:
         self._count += 1
         if len(self._first) < _MAX_PLACES:
-            what, _, _ = reason.partition(". ")  # what to do about it would fill the list
-            self._first.append(f"{place[:_MAX_PLACE]}: {what[:_MAX_REASON]}")
+            self._first.append(f"{place[:_MAX_PLACE]}: {reason[:_MAX_REASON]}")
 
     @property
     def reasons(self) -> str:

@@ -201,7 +201,7 @@ class TestManuals:
             "SYNOPSIS",
             "cities [options]",
             "DESCRIPTION",
-            "Lists cities by their rivers.",
+            "Lists cities as Paris by their rivers.",
         ]
         assert found.title == "cities(1)"
         assert [mark.level for mark in found.marks] == [1, 1, 1]

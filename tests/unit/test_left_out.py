@@ -19,6 +19,7 @@ from app.types.documents import DocumentState
 from app.types.left_out import left_out
 from ui.render.documents import DocumentPage, render_documents
 
+LONG = {"cell_type": "code", "source": "x", "outputs": [{"output_type": "stream", "text": "word " * 5_000}]}
 UNKNOWN = "\ue000\ue001\ue002 " * 4_000  # as some PDFs give for the letters of their fonts
 PROSE = " ".join(f"Sentence {number} of the good part speaks of the harbour." for number in range(60))
 
@@ -70,6 +71,8 @@ def add(services: Any, client: TestClient, name: str, data: bytes) -> dict[str, 
             zip_of({"a.txt": "x", "b.exe": b"MZ\x90" + bytes(9)}),
             ["Could not be read: 1 files.", "b.exe: "],
         ),
+        ("b.zip", zip_of({"a.jsonl": b'{"a": 1}\nbad\n'}), ["Could not be read: 1 parts.", "a.jsonl: ", "Line 2: "]),
+        ("a.ipynb", json.dumps({"cells": [LONG]}).encode(), ["Could not be read: 1 results.", "Cell 1: "]),
         ("a.txt", f"{PROSE}\n\n{UNKNOWN}\n\n{PROSE}".encode(), ["Could not be read: ", "the model knows none of them"]),
     ],
 )
