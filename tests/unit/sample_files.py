@@ -249,7 +249,7 @@ def samples() -> dict[str, bytes]:
         "a.org": b"#+TITLE: Of cities\n\n* Paris\n\nOn the Seine.\n",
         "a.rst": b"Of cities\n=========\n\nParis lies on the Seine.\n",
         "a.srt": b"1\n00:00:01,000 --> 00:00:02,500\nParis lies on the Seine.\n",
-        "a.vtt": "WEBVTT\n\n00:01.000 --> 00:02.500\n<v Ada>Paris lies on the Seine.\n".encode(),
+        "a.vtt": b"WEBVTT\n\n00:01.000 --> 00:02.500\n<v Ada>Paris lies on the Seine.\n",
         "a.yaml": b"city:\n  name: Paris\n  rivers: [Seine]\n",
         "a.epub": book("<h1>One</h1><p>First chapter.</p>", "<p>Second chapter.</p>"),
         "a.eml": mail,
