@@ -16,6 +16,7 @@ import numpy as np
 from app.errors import ConflictError, EmptyQueryError, InputError, NotFoundError
 from app.ports.parts import TextVectors
 from app.search.bm25 import document_vector, query_vector
+from app.search.filters import has_metadata
 from app.types.chunk_text import embedded_text_of
 from app.types.documents import IndexStatus, Metadata, Owned, Point, ScoredPoint, Source
 from app.types.lens_indexes import UNLABELLED_PAGE, Label
@@ -24,7 +25,7 @@ from embedder.refinement import Refinement
 from embedder.refinement_steps import RefinementStep, RefinementToken
 
 _WORD = re.compile(r"\w+")
-_TOKEN = re.compile(r"\w+|[^\w\s]")
+_TOKEN = re.compile(r"\w+|[^\w\s\ue000-\uf8ff]")  # as tokenizers of BERT, without characters for private use
 _INSTRUCTION_WEIGHT = 0.5
 
 
@@ -391,9 +392,8 @@ def _label(point: Point, field: str) -> int:
 
 
 def _fits(point: Point, filters: Mapping[str, str] | None = None, label: Label | None = None) -> bool:
-    if label is not None and (label.field not in point.payload or _label(point, label.field) != label.value):
-        return False
-    return all(str(_metadata(point).get(key)) == value for key, value in (filters or {}).items())
+    is_other = label and (label.field not in point.payload or _label(point, label.field) != label.value)
+    return not is_other and has_metadata(_metadata(point), filters or {})
 
 
 def _best_cosines(query: Sequence[float], points: Sequence[Point]) -> list[float]:

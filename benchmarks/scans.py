@@ -35,7 +35,7 @@ from benchmarks.scan_pages import Scan, TruePage, long_scan, scans, text_pdf
 from embedder.sentences import sentence_spans
 from ingest.readers import ProcessPageRenderer, ProcessReader
 from ingest.readers.document import TextInMemory
-from ingest.readers.media_types import media_type_of
+from ingest.readers.media_types import type_of_suffix
 
 _COVERED = 0.5  # of a word's rectangle, at least, must be marked
 _STRAY = 0.1  # of the marked words, at most, may belong to nothing of the passage
@@ -130,7 +130,7 @@ def measure_scans(made: Sequence[Scan], home: Path, passages: int, seed: int) ->
         services.library.create_collection("scans")
         services.library.create_collection("texts")
         for scan in made:
-            source = Source(scan.name, f"file:///{scan.name}", media_type_of(scan.name), data=scan.data)
+            source = Source(scan.name, f"file:///{scan.name}", type_of_suffix(scan.name), data=scan.data)
             services.library.add_document("scans", source)
             for number, page in enumerate(scan.pages, start=1):
                 uri = f"file:///{scan.name}/{number}"

@@ -40,6 +40,7 @@ from app.wiring.catalog import open_catalog
 from app.wiring.embedding import LocalEmbedder
 from embedder.model_info import DEFAULT_MODEL, ModelInfo
 from embedder.refinement import Refinement
+from ingest.readers import detect
 
 _ALIKE = 0.7
 _OTHERS, _SENTENCES = 3, 25  # aspects beside the asked one, and sentences of each
@@ -90,7 +91,11 @@ class Bench:
         self.catalog, self.embedder = catalog, embedder
         self.index = InMemoryVectorIndex()
         self._library = Library(
-            catalog=catalog, index=self.index, blobs=FolderBlobStore(home / "files"), embedder=embedder
+            catalog=catalog,
+            index=self.index,
+            blobs=FolderBlobStore(home / "files"),
+            embedder=embedder,
+            detect_format=detect,
         )
 
     def collect(self, name: str, texts: Sequence[str]) -> None:

@@ -2,36 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from app.types.texts import ROW, Mark, Span
+from app.types.texts import Mark, Span
+from ingest.titles import heading_text
 
 MOST_HEADINGS = 2  # the nearest ones
 MOST_CHARACTERS = 60  # of each
-_MARKDOWN_LINE = re.compile(
-    r"^[ ]{0,3}(?:(?P<fence>```|~~~)|(?P<level>#{1,6})[ \t]+(?P<text>.*[^\s#])[ \t#]*$)", re.MULTILINE
-)
-_SIGNS = re.compile(r"\s*#{1,6}[ \t]+(?P<text>.*[^\s#])[ \t#]*")
-
-
-class MarkdownHeadings:
-    """Finds them in a text that comes in parts. Lines of code blocks are none."""
-
-    def __init__(self) -> None:
-        self._is_code = False
-
-    def marks(self, part: str, begin: int) -> tuple[Mark, ...]:
-        """`begin`: characters of the text before this part."""
-        return tuple(self._marks(part, begin))
-
-    def _marks(self, part: str, begin: int) -> Iterator[Mark]:
-        for found in _MARKDOWN_LINE.finditer(part):
-            if found["fence"]:
-                self._is_code = not self._is_code
-            elif not self._is_code:
-                yield Mark(begin + found.start(), begin + found.end(), len(found["level"]))
 
 
 class HeadingPath:
@@ -45,7 +23,7 @@ class HeadingPath:
 
         Spans and marks count characters from the begin of the part.
         """
-        headings = (mark for mark in marks if mark.level != ROW)
+        headings = (mark for mark in marks if mark.is_heading)
         coming = next(headings, None)
         for span in spans:
             while coming and coming.start < span.start:
@@ -58,9 +36,7 @@ class HeadingPath:
             coming = next(headings, None)
 
     def _enter(self, heading: Mark, part: str) -> None:
-        text = part[heading.start : heading.end]
-        signs = _SIGNS.fullmatch(text)
-        text = signs["text"] if signs else " ".join(text.split())
+        text = heading_text(part[heading.start : heading.end])
         self._open = [*(each for each in self._open if each[0] < heading.level), (heading.level, text)]
 
 

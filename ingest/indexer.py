@@ -24,6 +24,7 @@ from app.types.point_ids import PointIds
 from app.types.texts import ExtractedText, Findings, Span, TextPart
 from ingest.headings import HeadingPath, context_of
 from ingest.points import IngestReport, PointWriter
+from ingest.readers.skipped import Skipped
 from ingest.spooled_files import SpooledChunks, SpooledText
 
 Heartbeat = Callable[[float], None]  # takes the progress, 0 to 1; raises when the document is to be left
@@ -121,14 +122,22 @@ class DocumentIndexer:
             if findings is None:
                 return None
             title, metadata = describe(document, findings)
-            for chunk in chunks_of(document, collection, findings, text, split):
+            unknown = Skipped("passages")
+            for chunk in chunks_of(document, collection, findings, text, split, unknown):
                 if document.id in block.left:
                     return None
                 block.advance(document, chunk.end / text.character_count)
                 chunks.write(chunk)
                 writer.write(chunk, make_payload(document, chunk, title, metadata))
+            if unknown and not len(chunks):
+                with block.leaving_out(document):
+                    raise DocumentError(
+                        f"The model knows no character of this document. {unknown.reasons} Read it by OCR, or get it "
+                        "in another format."
+                    )
+                return None
         block.advance(document, 1.0)
-        return IngestedDocument(title, metadata, chunks)
+        return IngestedDocument(title, unknown.added_to(metadata), chunks)
 
 
 class _Block:
@@ -220,16 +229,31 @@ class _ProgressingSink:
 
 
 def chunks_of(
-    document: Document, collection: Collection, found: Findings, text: SpooledText, split: Splitter
+    document: Document,
+    collection: Collection,
+    found: Findings,
+    text: SpooledText,
+    split: Splitter,
+    unknown: Skipped,
 ) -> Iterator[Chunk]:
-    """With where they stand, if the collection wants that."""
+    """With where they stand, if the collection wants that. Passages that the model cannot embed go to `unknown`."""
     if not collection.chunk_context:
-        return make_chunks(document, split_text(text, split))
+        return make_chunks(document, _known(split_text(text, split), unknown))
     title = found.title if found.is_titled else ""
     # Neither where it is nor what it was called for want of a title tells what it says.
     if document.title not in ("", document.uri, found.title):
         title = document.title
-    return make_chunks(document, split_text(text, split, path=HeadingPath()), title=title)
+    return make_chunks(document, _known(split_text(text, split, path=HeadingPath()), unknown), title=title)
+
+
+def _known(spans: Iterable[Span], unknown: Skipped) -> Iterator[Span]:
+    for span in spans:
+        if span.has_tokens:
+            yield span
+        else:
+            where = f"Characters {span.start} to {span.end}"
+            place = f"{where}, page {span.page}" if span.page is not None else where
+            unknown.add(place, "the model knows none of them")
 
 
 def split_text(text: SpooledText, split: Splitter, *, path: HeadingPath | None = None) -> Iterator[Span]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from app.errors import DocumentError
 from app.types.documents import Source, SourceFailure
-from ingest.readers.media_types import can_read, media_type_of
+from ingest.readers.content_types import detect
 from ingest.rows import ROW_SUFFIXES, RowFields, read_rows
 from ingest.selection import IGNORE_FILES, Selection
 from ingest.sidecars import described_by, read_sidecar
@@ -153,13 +153,13 @@ def _open(file: Path, *, was_named: bool, rows: RowFields | None) -> Iterator[So
         yield from read_rows(file, rows)
         return
     try:
-        media_type = media_type_of(file.name)
+        with file.open("rb") as opened:
+            media_type = detect(opened, uri=file.as_uri())
     except DocumentError as error:
         yield SourceFailure(str(file), str(error), was_named=was_named)
         return
-    if not was_named and not can_read(media_type):
-        reason = "to read pictures by OCR, run pip install 'gircse-search[ocr]'"
-        yield SourceFailure(str(file), reason, was_named=False)
+    except OSError as error:
+        yield SourceFailure(str(file), f"it cannot be opened ({error.strerror})", was_named=was_named)
         return
     try:
         title, metadata = read_sidecar(file)

@@ -10,7 +10,7 @@ import re
 import zlib
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from app.ports.texts import TokenCounter
@@ -57,7 +57,8 @@ class TokenSplitter:
             if window.end < min(len(text), core + 2 * max_characters):
                 window = _Window.of(self._counter, text, start, start + _CHUNKS_PER_WINDOW * max_characters)
             start, end = self._fit(text, breaks, window, start, core)
-            spans.append(_span(document, start, end))
+            span = _span(document, start, end)
+            spans.append(replace(span, has_tokens=self.count_tokens(span.text) > 0))
             start = self._overlap_start(text, breaks, window, core, end)
             core = _next_word(text, end)
         return spans

@@ -161,8 +161,13 @@ class SpooledChunks(_SpooledFile):
     def __init__(self, document_id: str, folder: Path | None = None) -> None:
         super().__init__(folder)
         self._document_id = document_id
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
 
     def write(self, chunk: Chunk) -> None:
+        self._count += 1
         row = (UUID(chunk.id).bytes, bytes.fromhex(chunk.text_hash), chunk.start, chunk.end, chunk.page or 0)
         with self._errors_translated():
             self._file.write(_CHUNK.pack(*row))

@@ -14,7 +14,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from app.ports.texts import TokenCounter
-from app.types.texts import ROW, ExtractedText, Mark, Span
+from app.types.documents import ChunkKind
+from app.types.texts import NAVIGATION, ROW, ExtractedText, Mark, Span
 from ingest.chunk_kinds import kind_of, table_runs
 from ingest.splitter import TokenSplitter, page_of
 
@@ -50,6 +51,7 @@ class _Section(NamedTuple):
     start: int
     end: int
     is_under_references: bool
+    is_navigation: bool = False
 
 
 class StructureSplitter:
@@ -70,6 +72,7 @@ class StructureSplitter:
         for span in self._split(ExtractedText(text, "", "", page_starts=pages)):
             start = section.start + span.start
             kind = kind_of(span.text, is_under_references=section.is_under_references)
+            kind = ChunkKind.NAVIGATION if section.is_navigation else kind
             page = page_of(document.page_starts, start)
             yield replace(span, start=start, end=section.start + span.end, page=page, kind=kind)
 
@@ -78,6 +81,7 @@ class StructureSplitter:
         of the document it stands alone."""
         text, headings = document.text, _headings(document)
         rows = {mark.start for mark in document.marks if mark.level == ROW}
+        menus = {mark.start for mark in document.marks if mark.level == NAVIGATION}
         is_heading = {mark.start: mark for mark in headings}
         references: Mark | None = None
         begin: int | None = None
@@ -87,6 +91,12 @@ class StructureSplitter:
                 named = text[heading.start : heading.end].strip()
                 is_titled_so = len(named) <= _LONGEST_HEADING and _REFERENCES.fullmatch(named)
                 references = heading if is_titled_so else None
+            if start in menus:
+                if begin is not None and begin < start:  # a scrap before it
+                    yield _Section(begin, start, references is not None)
+                yield _Section(start, end, references is not None, is_navigation=True)
+                begin = None
+                continue
             begin = _first_word(text, start, end) if begin in (None, start) else begin
             content = _first_word(text, heading.end if heading else start, end)
             if start in rows or (content < end and not self._is_scrap(text, begin, end)):
@@ -113,12 +123,12 @@ def _cuts(document: ExtractedText, headings: Sequence[Mark]) -> list[int]:
     cuts = {0, len(text)}
     cuts.update(mark.start for mark in headings)
     for mark in document.marks:
-        if mark.level == ROW:
+        if not mark.is_heading:
             cuts.update((mark.start, min(mark.end, len(text))))
     cuts.update(_complete_pages(document))
     for run in table_runs(text):
         cuts.update(run)
-    inside = [(mark.start, mark.end) for mark in document.marks if mark.level == ROW]
+    inside = [(mark.start, mark.end) for mark in document.marks if not mark.is_heading]
     starts = [start for start, _ in inside]
 
     def is_within_row(cut: int) -> bool:
@@ -130,7 +140,7 @@ def _cuts(document: ExtractedText, headings: Sequence[Mark]) -> list[int]:
 
 def _headings(document: ExtractedText) -> list[Mark]:
     """Those that the reader told; else lines that look like some."""
-    if told := [mark for mark in document.marks if mark.level != ROW]:
+    if told := [mark for mark in document.marks if mark.is_heading]:
         return told
     if document.marks:  # a table
         return []

@@ -6,6 +6,7 @@ A name is resolved once; the address that was checked is the one that is connect
 from __future__ import annotations
 
 import asyncio
+import io
 import logging
 import socket
 import ssl
@@ -20,8 +21,9 @@ from app.errors import DocumentError, VanishedError
 from app.types.documents import Source, SourceFailure
 from app.types.sources import Fetched, Mark
 from ingest.addresses import is_public
+from ingest.readers.content_types import detect
 from ingest.readers.limits import DEFAULT_LIMITS, MEGABYTE
-from ingest.readers.media_types import SUFFIXES, media_type_of
+from ingest.readers.media_types import known_type, type_of_suffix, with_charset
 from ingest.recurring.hosts import require_allowed
 
 log = logging.getLogger(__name__)
@@ -32,8 +34,7 @@ MAX_REDIRECTS = 5
 _LONGEST_MARK = 500
 _STEP_TIMEOUT_S = 20  # of connecting and of every single read
 _HEADERS = {"User-Agent": "gircse-search", "Accept": "*/*", "Accept-Encoding": "identity"}
-_SAME_AS = {"application/xhtml+xml": "text/html"}
-_SAYING_NOTHING = ("", "text/plain", "application/octet-stream", "binary/octet-stream")  # servers' defaults
+_SAYING_NOTHING = ("", "text/plain")  # servers' defaults
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,7 @@ class UrlReader:
         answer = self._answer(url, mark)
         if answer is None:
             return None
-        media_type = _media_type(answer.content_type, str(answer.final), str(answer.asked))
+        media_type = _media_type(answer.content_type, answer.data, str(answer.final), str(answer.asked))
         return Fetched(Source(name=url, uri=str(answer.asked), media_type=media_type, data=answer.data), answer.mark)
 
     def read_bytes(self, url: str) -> bytes:
@@ -204,18 +205,9 @@ class PinnedTransport(httpx.AsyncBaseTransport):
         return addresses
 
 
-def _media_type(content_type: str, *urls: str) -> str:
-    """What the server says, unless it says nothing in particular; then, and else, what the suffix of a URL says."""
-    declared = content_type.split(";", 1)[0].strip().lower()
-    declared = _SAME_AS.get(declared, declared)
-    if declared in SUFFIXES.values() and declared not in _SAYING_NOTHING:
-        return declared
-    for url in urls:
-        try:
-            return media_type_of(url)
-        except DocumentError:
-            continue
-    if declared == "text/plain":
-        return declared
-    what = f"of type {declared!r}" if declared else "of no known type"
-    raise DocumentError(f"It is {what}, which cannot be read. Known are: {', '.join(sorted(set(SUFFIXES.values())))}.")
+def _media_type(content_type: str, data: bytes, *urls: str) -> str:
+    """What the content, the server and the suffixes of the URLs say, with the charset that the server declares."""
+    known = known_type(content_type)
+    if known in _SAYING_NOTHING:
+        content_type = with_charset(next(filter(None, map(type_of_suffix, urls)), known), content_type)
+    return detect(io.BytesIO(data), uri=urls[0], declared=content_type)

@@ -41,7 +41,7 @@ from app.types.documents import Source
 from app.wiring.openai import ForwardingSource
 from app.wiring.remote import RemoteEmbedder
 from embedder.server.openai_routes import openai_routes
-from ingest.readers import ProcessPageRenderer
+from ingest.readers import ProcessPageRenderer, detect
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
 NOTE = "<!-- Written by scripts/make_docs.py from the code; change the code, then run `make docs`. -->\n\n"
@@ -168,7 +168,7 @@ def openapi_schema() -> dict[str, Any]:
             search=search,
             answers=AnswerService(search, model),
             proposals=ValueProposer(catalog, index, model),
-            library=Library(catalog=catalog, index=index, blobs=blobs, embedder=model),
+            library=Library(catalog=catalog, index=index, blobs=blobs, embedder=model, detect_format=detect),
             lens_indexes=LensIndexes(catalog),
             value_tables=ValueTables(catalog, index),
             evaluations=evaluations_over(catalog=catalog, index=index, embedder=model),

@@ -34,6 +34,7 @@ from app.settings import Settings
 from app.testing import InMemoryVectorIndex, ToyEmbedder, text_source
 from app.types.documents import Document, DocumentState, Metadata
 from ingest.pipeline import IngestPipeline
+from ingest.readers import detect
 from ingest.readers.document import read_file
 from ingest.splitters import splitter_of
 from ingest.worker import Worker
@@ -81,7 +82,7 @@ class ToyServices:
             search=search,
             answers=AnswerService(search, embedder),
             proposals=ValueProposer(catalog, index, embedder),
-            library=Library(catalog=catalog, index=index, blobs=blobs, embedder=embedder),
+            library=Library(catalog=catalog, index=index, blobs=blobs, embedder=embedder, detect_format=detect),
             lens_indexes=LensIndexes(catalog),
             value_tables=ValueTables(catalog, index),
             evaluations=evaluations,

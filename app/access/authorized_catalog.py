@@ -18,7 +18,6 @@ from app.types.documents import (
     Document,
     DocumentState,
     FacetValue,
-    IdempotencyRecord,
     IndexRole,
     Job,
     JobState,
@@ -27,6 +26,7 @@ from app.types.documents import (
     PageStart,
 )
 from app.types.evaluation import JudgementSource
+from app.types.idempotency import IdempotencyRecord
 from app.types.search import Leg
 
 READER, EDITOR = Role.READER, Role.EDITOR

@@ -31,7 +31,7 @@ class Passage(BaseModel):
     end: int
     page: int | None
     context: str | None = Field(description="The title and the headings above it, where they are known.")
-    kind: ChunkKind = Field(description="table: of numbers. references: a bibliography.")
+    kind: ChunkKind = Field(description="table: of numbers. references: a bibliography. navigation: a menu.")
     duplicates: list[str] = Field(description="Ids of documents with a near-identical passage, which was left out.")
     why: str | None = Field(description="The sentence by which it was found.")
     moved_from: int | None = Field(description="Its rank before the second look, where there was one.")

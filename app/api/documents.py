@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import mimetypes
 import re
 import textwrap
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
-from pathlib import PurePath
 from typing import Annotated, Any, BinaryIO, NamedTuple
 from urllib.parse import unquote
 
@@ -32,6 +30,7 @@ from app.types.uris import upload_uri
 
 TITLE_CHARACTERS = 80
 
+_DRIVE = re.compile("[A-Za-z]:|fakepath")  # of Windows, and what browsers write in the place of a folder
 _METADATA = TypeAdapter(dict[str, MetadataValue])
 _MAPPING = TypeAdapter(dict[str, Any])
 
@@ -61,6 +60,10 @@ POST_DOCUMENT_BODY: dict[str, Any] = {
                         "file": {"type": "string", "format": "binary"},
                         "collection": {"type": "string", "default": DEFAULT_COLLECTION},
                         "title": {"type": "string"},
+                        "folder": {
+                            "type": "string",
+                            "description": "Where it lies, as `reports/2024`: a part of its identity.",
+                        },
                         "uri": {"type": "string"},
                         "metadata": {"type": "string", "description": "A JSON object."},
                     },
@@ -167,18 +170,24 @@ def _posted_file(form: FormData) -> Posted:
     if not isinstance(file, UploadFile):
         raise HTTPException(422, "The form has no file; send it in the field `file`.")
     texts = {key: value for key, value in form.items() if isinstance(value, str)}
-    # Browsers and programs may send a path; only the last part is the file's name.
     sent = re.sub("%0A|%0D|%22", lambda each: unquote(each[0]), file.filename or "")  # as browsers escape them there
-    name = re.split(r"[/\\]", sent.rstrip("/\\"))[-1] or _hash_of(file.file)
+    *folders, name = _path_parts(sent) or [_hash_of(file.file)]
     source = Source(
         name,
-        texts.get("uri") or upload_uri(name),
-        _media_type(name, file.content_type),
+        texts.get("uri") or upload_uri("/".join([*_path_parts(texts.get("folder", "")), *folders, name])),
+        _media_type(file.content_type),
         file=file.file,
         title=texts.get("title", ""),
         metadata=_parse_metadata(texts.get("metadata")),
     )
     return Posted(texts.get("collection") or DEFAULT_COLLECTION, source)
+
+
+def _path_parts(path: str) -> list[str]:
+    """Folders and name of a file as its sender has them, without what leads out of a folder: two files of one name in
+    two folders are two documents."""
+    parts = re.split(r"[/\\]", path)
+    return [part for part in parts if part.strip() not in ("", ".", "..") and not _DRIVE.fullmatch(part)]
 
 
 def _hash_of(file: BinaryIO) -> str:
@@ -195,8 +204,7 @@ def _parse_metadata(text: str | None) -> Metadata:
         raise HTTPException(422, "metadata must be a JSON object of strings, numbers and booleans.") from error
 
 
-def _media_type(name: str, declared: str | None) -> str:
-    if declared and declared != "application/octet-stream":
-        return declared.partition(";")[0].strip()
-    # Of its suffixes alone: a name may look like an address.
-    return mimetypes.guess_type("a" + "".join(PurePath(name).suffixes[-2:]))[0] or "application/octet-stream"
+def _media_type(declared: str | None) -> str:
+    """What programs call text they mostly have not looked at: its name and content say more. A charset counts."""
+    kind, sign, parameters = (declared or "").partition(";")
+    return f"application/octet-stream{sign}{parameters}" if kind.strip().lower() == "text/plain" else declared or ""

@@ -49,6 +49,7 @@ class DocumentAnswer(Answer):
     content_hash: str
     byte_count: int
     metadata: dict[str, MetadataValue]
+    left_out: list[str] = Field(description="What of it could not be read: counts, places and reasons.")
     state: DocumentState
     error: str | None
     chunk_count: int

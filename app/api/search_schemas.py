@@ -209,7 +209,7 @@ class HitChunkAnswer(Answer):
     end: int
     page: int | None
     context: str = Field(description="The title and the headings above it, as they were embedded with it.")
-    kind: ChunkKind = Field(description="table: of numbers. references: a bibliography. Told by its form.")
+    kind: ChunkKind = Field(description="table: of numbers. references: a bibliography. navigation: a menu.")
 
 
 class HighlightAnswer(Answer):

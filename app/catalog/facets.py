@@ -104,7 +104,7 @@ def _has(entries: _Entries, key: str, value: str) -> ColumnElement[bool]:
     if key in CHUNK_KEYS:
         raise FilterError(f"{key!r} tells passages apart, not documents, so documents cannot be counted by it.")
     reading = read_filter(value)
-    readings = [and_(entries.kind == _TEXT, entries.value == reading.text)]
+    readings = [and_(entries.kind == _TEXT, entries.value.in_(reading.texts))]
     if reading.truth is not None:
         readings.append(and_(entries.kind == _TRUTH, entries.value == str(reading.truth).lower()))
     if reading.number is not None:

@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, delete, update
 
 from app.catalog.sessions import Sessions, add_unless_taken
 from app.catalog.tables import AnswerRow
-from app.types.documents import IdempotencyRecord
+from app.types.idempotency import IdempotencyRecord
 
 
 class IdempotencyRecords(Sessions):

@@ -15,6 +15,7 @@ from app.catalog.tables import CollectionRow, DocumentRow, JobRow
 from app.errors import ConflictError, NotFoundError
 from app.ports.ledger import JobListener
 from app.types.documents import Job, JobState
+from app.types.left_out import left_out
 from app.types.upkeep import JobReport
 
 _RETRY_BATCH_SIZE = 100  # jobs in one transaction
@@ -27,12 +28,20 @@ class JobLedger(Sessions):
 
     def job_reports(self, job_ids: Sequence[str]) -> dict[str, JobReport]:
         statement = (
-            select(JobRow, func.coalesce(DocumentRow.uri, ""), func.coalesce(DocumentRow.chunk_count, 0))
+            select(
+                JobRow,
+                func.coalesce(DocumentRow.uri, ""),
+                func.coalesce(DocumentRow.chunk_count, 0),
+                DocumentRow.document_metadata,
+            )
             .outerjoin(DocumentRow, DocumentRow.id == JobRow.document_id)
             .where(JobRow.id.in_(job_ids))
         )
         with self._session(self._engine) as session:
-            return {row.id: JobReport(row.as_job(), uri, count) for row, uri, count in session.execute(statement)}
+            return {
+                row.id: JobReport(row.as_job(), uri, count, left_out(metadata or {}))
+                for row, uri, count, metadata in session.execute(statement)
+            }
 
     def jobs(
         self, *, state: JobState | None = None, collection: str | None = None, limit: int = 100, offset: int = 0

@@ -11,11 +11,13 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from importlib import resources
 from pathlib import Path
+from unicodedata import normalize
 
 from app.collections.garbage import discard_file, remove_unneeded
 from app.errors import ConflictError, GircseError, InputError, NotFoundError, UnavailableError, UnknownCollectionError
 from app.ports.ledger import Ledger
 from app.ports.parts import BlobBatch, BlobStore, Embedder, VectorIndex
+from app.ports.texts import FormatDetector
 from app.search.fingerprints import require_same_model
 from app.search.retrieval import CHUNK_KEYS
 from app.types.defaults import CHUNK_OVERLAP, CHUNK_TOKENS
@@ -62,11 +64,20 @@ class SampleRow:
 
 
 class Library:
-    def __init__(self, *, catalog: Ledger, index: VectorIndex, blobs: BlobStore, embedder: Embedder) -> None:
+    def __init__(
+        self,
+        *,
+        catalog: Ledger,
+        index: VectorIndex,
+        blobs: BlobStore,
+        embedder: Embedder,
+        detect_format: FormatDetector,
+    ) -> None:
         self._catalog = catalog
         self._index = index
         self._blobs = blobs
         self._embedder = embedder
+        self._detect_format = detect_format
         self._unsettled: set[str] = set()  # hashes of files that were kept, while their rows may not have been
 
     def create_collection(
@@ -155,7 +166,8 @@ class Library:
         moved_from: Callable[[str], str | None] = lambda _: None,
         priority: JobPriority = JobPriority.BULK,
     ) -> list[Added | GircseError | OSError]:
-        """The same for many, in their order; for one that cannot be read or kept, why. Their bytes are never held.
+        """The same for many, in their order; for one that no reader reads or that cannot be kept, why. Their bytes are
+        never held.
 
         `moved_from` says of a content hash which document had it under another uri: its id and points are kept.
         Raises UnavailableError when a part is away; some may have been added then.
@@ -169,7 +181,7 @@ class Library:
             with self._blobs.batch() as batch:
                 for number, source in missing.items():
                     try:
-                        new[number] = _stored(source, batch, moved_from)
+                        new[number] = self._stored(source, batch, moved_from)
                     except UnavailableError:
                         raise
                     except (GircseError, OSError) as error:
@@ -237,6 +249,26 @@ class Library:
                 jobs.append(outcome[1])
         return jobs
 
+    def _stored(self, source: Source, batch: BlobBatch, moved_from: Callable[[str], str | None]) -> NewDocument:
+        """Raises InputError, or OSError when it cannot be read."""
+        if not require_text(source.uri, name="uri").strip():
+            raise InputError("The document has no uri; give it one, as its path or address.")
+        uri, title = require_short_uri(canonical_uri(source.uri)), require_text(source.title, name="title")
+        declared, metadata = require_text(source.media_type, name="media type"), check_metadata(source.metadata)
+        with source.opened() as file:
+            media_type = self._detect_format(file, uri=uri, declared=declared)
+            stored = batch.put_file(file)
+        return NewDocument(
+            uri=uri,
+            title=title,
+            media_type=media_type,
+            content_hash=stored.content_hash,
+            byte_count=stored.byte_count,
+            metadata=metadata,
+            moved_from=moved_from(stored.content_hash),
+            allowance=source.allowance,
+        )
+
     def _discard_unsettled(self) -> None:
         while self._unsettled:
             content_hash = self._unsettled.pop()
@@ -252,26 +284,6 @@ class Library:
         except UnknownCollectionError:
             return False
         return True
-
-
-def _stored(source: Source, batch: BlobBatch, moved_from: Callable[[str], str | None]) -> NewDocument:
-    """Raises InputError, or OSError when it cannot be read."""
-    if not require_text(source.uri, name="uri").strip():
-        raise InputError("The document has no uri; give it one, as its path or address.")
-    uri, title = require_short_uri(canonical_uri(source.uri)), require_text(source.title, name="title")
-    media_type, metadata = require_text(source.media_type, name="media type"), check_metadata(source.metadata)
-    with source.opened() as file:
-        stored = batch.put_file(file)
-    return NewDocument(
-        uri=uri,
-        title=title,
-        media_type=media_type,
-        content_hash=stored.content_hash,
-        byte_count=stored.byte_count,
-        metadata=metadata,
-        moved_from=moved_from(stored.content_hash),
-        allowance=source.allowance,
-    )
 
 
 def create_index(index: VectorIndex, collection: Collection) -> None:
@@ -311,7 +323,8 @@ def check_collection_name(name: str) -> str:
 
 
 def check_metadata(metadata: Mapping[str, MetadataValue]) -> Metadata:
-    """`metadata` itself. Raises InputError on what neither the catalog nor the index can keep."""
+    """`metadata`, with accents as one character with their letter (NFC). Raises InputError on what neither the catalog
+    nor the index can keep."""
     if len(metadata) > MAX_METADATA_KEYS:
         raise InputError(f"At most {MAX_METADATA_KEYS} metadata keys can be kept, not {len(metadata)}.")
     for key, value in metadata.items():
@@ -323,7 +336,7 @@ def check_metadata(metadata: Mapping[str, MetadataValue]) -> Metadata:
             require_text(value, name=f"metadata value of {key!r}")
         if isinstance(value, float) and not math.isfinite(value):
             raise InputError(f"The metadata value of {key!r} must be a finite number, not {value}.")
-    return metadata
+    return {key: normalize("NFC", value) if isinstance(value, str) else value for key, value in metadata.items()}
 
 
 def sample_rows() -> Iterator[SampleRow]:

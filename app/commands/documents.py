@@ -34,8 +34,11 @@ def list_documents(
     if as_json:
         console.print_json_lines(found)
         return
-    rows = [(each.id, each.collection, each.state, each.chunk_count, each.title, each.error or "") for each in found]
-    console.print_table(("id", "collection", "state", "chunks", "title", "error"), rows)
+    rows = [
+        (each.id, each.collection, each.state, each.chunk_count, each.title, each.error or " ".join(each.left_out))
+        for each in found
+    ]
+    console.print_table(("id", "collection", "state", "chunks", "title", "error or left out"), rows)
 
 
 @documents.command("show")

@@ -140,6 +140,7 @@ def ingest(
     has_failed = bool(outcome.failures.count or outcome.follower.failures.count)
     for verdict, complaints in (
         ("skipped", outcome.skipped),
+        ("not all was read", outcome.follower.left_out),
         ("failed", outcome.failures),
         ("failed", outcome.follower.failures),
     ):

@@ -95,6 +95,7 @@ class _Following:
         if self._follower.poll() and not self._follower.waiting:
             typer.echo(f"{_now()}  {self._follower.done} done, nothing waits")
         self._follower.failures.tell("failed")
+        self._follower.left_out.tell("not all was read")
         return waiting
 
     def _tell(self, followed: Followed) -> None:

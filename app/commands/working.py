@@ -85,6 +85,7 @@ class JobFollower:
         self.chunks = 0
         self.progress = 0.0  # of the jobs polled last: the sum of their progress
         self.failures = Complaints()
+        self.left_out = Complaints()  # of documents that were read otherwise
 
     def add(self, job_id: str) -> None:
         key = UUID(job_id).bytes
@@ -127,3 +128,5 @@ class JobFollower:
         self.done += 1
         if job.kind is JobKind.INGEST:
             self.chunks += report.chunk_count
+            if report.left_out:
+                self.left_out.add(report.uri, " ".join(report.left_out))

@@ -13,7 +13,6 @@ from app.types.documents import (
     Document,
     DocumentState,
     FacetValue,
-    IdempotencyRecord,
     IndexRole,
     Job,
     JobState,
@@ -22,6 +21,7 @@ from app.types.documents import (
     PageStart,
 )
 from app.types.evaluation import JudgementSource
+from app.types.idempotency import IdempotencyRecord
 from app.types.lens_indexes import LensIndex
 from app.types.search import Leg
 

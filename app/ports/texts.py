@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Protocol
+from typing import BinaryIO, Protocol
 
 from app.types.texts import ExtractedText, Findings, Span, TextPart
 
@@ -28,6 +28,13 @@ class Reader(Protocol):
     """
 
     def __call__(self, path: Path, *, uri: str, media_type: str, into: TextSink) -> Findings: ...
+
+
+class FormatDetector(Protocol):
+    """The media type of what stands in a file, by its content, its name and what its sender declared. Raises
+    DocumentError, in one line, for what no reader reads. Leaves the stream at its begin."""
+
+    def __call__(self, stream: BinaryIO, *, uri: str, declared: str) -> str: ...
 
 
 class TokenCounter(Protocol):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -14,9 +15,10 @@ _NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?")
 
 @dataclass(frozen=True, slots=True)
 class FilterReading:
-    """Whatever equals one of these is found: `year=1999` finds 1999 and "1999"."""
+    """Whatever equals one of these is found: `year=1999` finds 1999 and "1999". `texts` are the spellings of Unicode
+    that look alike: letters with their accents, or each followed by its accents."""
 
-    text: str
+    texts: tuple[str, ...]
     truth: bool | None = None
     number: float | None = None
 
@@ -25,7 +27,8 @@ def read_filter(value: str) -> FilterReading:
     """The text itself, and the number or truth value that it spells."""
     truth = value.lower() == "true" if value.lower() in ("true", "false") else None
     number = float(value) if _NUMBER.fullmatch(value) else None
-    return FilterReading(value, truth, number if number is not None and math.isfinite(number) else None)
+    texts = dict.fromkeys((value, unicodedata.normalize("NFC", value), unicodedata.normalize("NFD", value)))
+    return FilterReading(tuple(texts), truth, number if number is not None and math.isfinite(number) else None)
 
 
 def has_metadata(metadata: Mapping[str, object], filters: Mapping[str, str]) -> bool:
@@ -40,7 +43,7 @@ def _is_found(value: object, wanted: FilterReading) -> bool:
         return wanted.truth is value
     if isinstance(value, int | float):
         return wanted.number is not None and float(value) == wanted.number
-    return isinstance(value, str) and value == wanted.text
+    return isinstance(value, str) and value in wanted.texts
 
 
 def check_filters(filters: Mapping[str, str]) -> Mapping[str, str]:

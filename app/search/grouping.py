@@ -27,6 +27,7 @@ _ASKS_FOR = {
         r"(?:19|20)\d\d)\b",
         re.IGNORECASE,
     ),
+    ChunkKind.NAVIGATION: re.compile(r"\b(?:menus?|navigation|footers?|sitemap|imprint|links?)\b", re.IGNORECASE),
 }
 _WORD = re.compile(r"\w+")
 _SHINGLE = 3  # words
@@ -54,7 +55,7 @@ def select(
 
 
 def prefer_prose(candidates: Sequence[Candidate], query: str) -> Sequence[Candidate]:
-    """Tables of numbers and references lose a part of their score, unless the query asks for such."""
+    """Tables of numbers, references and menus lose a part of their score, unless the query asks for such."""
     demoted = {kind for kind, asked in _ASKS_FOR.items() if not asked.search(query)}
 
     def is_demoted(candidate: Candidate) -> bool:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import BinaryIO, Generic, NamedTuple, Self, TypeVar
 
 from app.errors import InputError
+from app.types.left_out import left_out
 from app.types.quotas import Allowance
 from app.types.uris import name_in
 
@@ -57,6 +58,7 @@ class ChunkKind(StrEnum):
     PROSE = "prose"
     TABLE = "table"  # of numbers
     REFERENCES = "references"  # a bibliography, or a part of it
+    NAVIGATION = "navigation"  # a menu or footer of a web page
 
 
 class Owned(NamedTuple, Generic[T]):
@@ -169,6 +171,11 @@ class Document:
     def name(self) -> str:
         """As the file was called, whatever of it is encoded in the uri."""
         return name_in(self.uri)
+
+    @property
+    def left_out(self) -> list[str]:
+        """What of it could not be read: counts, places and reasons. Empty where all was."""
+        return left_out(self.metadata)
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,15 +370,6 @@ class Judgement:
     grade: int  # 0: not at all, to 3: this is it
     judged_by: str
     judged_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class IdempotencyRecord:
-    """What stands under an idempotency key; `digest` is of what was asked. Without a status it is being answered."""
-
-    digest: str
-    status: int | None
-    body: str
 
 
 def utc_now() -> datetime:

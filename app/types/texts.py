@@ -8,15 +8,20 @@ from typing import NamedTuple
 
 from app.types.documents import ChunkKind, Metadata
 
-ROW = 0  # as the level of a mark: one row of a table, or one record
+# As levels of a mark, besides those of headings: one row of a table, or one record; a menu or footer of a web page.
+ROW, NAVIGATION = 0, 7
 
 
 class Mark(NamedTuple):
-    """Characters [start, end) of a text are a heading of this level (1 to 6, the outermost 1), or a row."""
+    """Characters [start, end) of a text are a heading of this level (1 to 6, the outermost 1), a row or a menu."""
 
     start: int
     end: int
     level: int
+
+    @property
+    def is_heading(self) -> bool:
+        return self.level not in (ROW, NAVIGATION)
 
 
 class Cell(NamedTuple):
@@ -67,6 +72,7 @@ class Span:
     page: int | None = None
     headings: tuple[str, ...] = ()
     kind: ChunkKind = ChunkKind.PROSE
+    has_tokens: bool = True  # False: the model knows none of its characters, so it cannot be embedded
 
 
 @dataclass(frozen=True, slots=True)

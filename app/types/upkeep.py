@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -13,11 +13,12 @@ MAX_URLS = 200  # of a collection, waiting or failed
 
 @dataclass(frozen=True, slots=True)
 class JobReport:
-    """A job, and what became of its document: its uri, or "" when it is gone, and its chunks."""
+    """A job, and what became of its document: its uri, or "" when it is gone, its chunks, and what was left out."""
 
     job: Job
     uri: str
     chunk_count: int
+    left_out: Sequence[str] = ()
 
 
 class FetchState(StrEnum):

@@ -16,14 +16,18 @@ _ESCAPE = re.compile("%[0-9A-Fa-f]{2}")
 
 
 def upload_uri(path: str) -> str:
-    """Of the name of a file, or of its path in a folder. Letters of all languages stay, as people read them."""
+    """Of the name of a file, or of its path in a folder. Letters of all languages stay, as people read them, each as
+    one character with its accents (NFC): systems differ in how they spell the same name."""
+    path = unicodedata.normalize("NFC", path)
     return UPLOAD + "".join(each if _is_plain(each) else _escaped(each) for each in path)
 
 
 def canonical_uri(uri: str) -> str:
     """One spelling for each upload, whether its sender encoded it or not. Other URIs are as they were given, but for
-    control characters, which are encoded: a terminal would obey them."""
+    control characters, which are encoded, as a terminal would obey them, and for accents, which are one character with
+    their letter."""
     if not uri.startswith(UPLOAD):
+        uri = unicodedata.normalize("NFC", uri)
         return "".join(_escaped(each) if unicodedata.category(each) in _OBEYED else each for each in uri)
     path = uri.removeprefix(UPLOAD)
     is_encoded = all(each == "%" or _is_plain(each) for each in path) and "%" not in _ESCAPE.sub("", path)

@@ -47,7 +47,9 @@ def metadata_filter(
 
 def _equals(key: str, value: str, number_paths: Collection[str]) -> models.Filter:
     reading, path = read_filter(value), metadata_path(key)
-    readings: list[models.Condition] = [models.FieldCondition(key=path, match=models.MatchValue(value=reading.text))]
+    readings: list[models.Condition] = [
+        models.FieldCondition(key=path, match=models.MatchValue(value=text)) for text in reading.texts
+    ]
     if reading.truth is not None:
         readings.append(models.FieldCondition(key=path, match=models.MatchValue(value=reading.truth)))
     if reading.number is not None:

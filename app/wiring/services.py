@@ -30,6 +30,7 @@ from app.wiring.language_model import language_model_for
 from app.wiring.remote import RemoteEmbedder
 from app.wiring.rerankers import reranker_for
 from app.wiring.tracing import open_spans
+from ingest.readers import detect
 
 
 @contextmanager
@@ -72,7 +73,7 @@ def open_services(
             search=search,
             answers=AnswerService(search, embedder, language_model=language_model),
             proposals=ValueProposer(catalog, index, embedder),
-            library=Library(catalog=catalog, index=index, blobs=blobs, embedder=embedder),
+            library=Library(catalog=catalog, index=index, blobs=blobs, embedder=embedder, detect_format=detect),
             lens_indexes=LensIndexes(catalog),
             value_tables=ValueTables(catalog, index),
             evaluations=evaluations,

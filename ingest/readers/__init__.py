@@ -3,8 +3,9 @@
 What this package exports imports no parser: parsers are loaded in the child process alone.
 """
 
+from ingest.readers.content_types import detect
 from ingest.readers.limits import DEFAULT_LIMITS, ProcessLimits, ReadLimits
-from ingest.readers.media_types import SUFFIXES, media_type_of
+from ingest.readers.media_types import SUFFIXES, type_of_suffix
 from ingest.readers.process import ProcessPageRenderer, ProcessReader
 
 __all__ = [
@@ -14,5 +15,6 @@ __all__ = [
     "ProcessPageRenderer",
     "ProcessReader",
     "ReadLimits",
-    "media_type_of",
+    "detect",
+    "type_of_suffix",
 ]

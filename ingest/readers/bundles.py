@@ -22,7 +22,7 @@ _TAR_OVERHEAD = 2  # headers and padding: many tiny files may take as much again
 
 
 def read_zip(data: bytes, limits: ReadLimits, read_member: ReadMember) -> ExtractedText:
-    members = Members("zip archive", limits, read_member)
+    members = Members("zip archive", "files", limits, read_member)
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         entries = [entry for entry in archive.infolist() if not entry.is_dir()]
         for entry in entries:
@@ -50,7 +50,7 @@ def _add_zipped(members: Members, archive: zipfile.ZipFile, entry: zipfile.ZipIn
 
 
 def read_tar(data: bytes, limits: ReadLimits, read_member: ReadMember) -> ExtractedText:
-    members = Members("tar archive", limits, read_member)
+    members = Members("tar archive", "files", limits, read_member)
     # A stream, so that no header can send the reader about, and every byte is counted.
     with tarfile.open(fileobj=_unpacked(data, limits), mode="r|") as archive:
         for entry in archive:
@@ -70,9 +70,7 @@ def read_tar(data: bytes, limits: ReadLimits, read_member: ReadMember) -> Extrac
 
 
 def _joined(members: Members, media_type: str) -> ExtractedText:
-    return ExtractedText(
-        members.text, "", media_type, members.metadata("files"), marks=members.marks, cells=members.cells
-    )
+    return ExtractedText(members.text, "", media_type, members.metadata, marks=members.marks, cells=members.cells)
 
 
 def _unpacked(data: bytes, limits: ReadLimits) -> IO[bytes]:

@@ -8,42 +8,62 @@ from __future__ import annotations
 import io
 import os
 import textwrap
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO
+from unicodedata import normalize
 
 from app.errors import DocumentError
 from app.ports.texts import TextSink
+from app.types.documents import MetadataValue
 from app.types.pages import PageWords
 from app.types.texts import ExtractedText, Findings, TextPart
-from ingest.headings import MarkdownHeadings
+from ingest.readers.content_types import detect
 from ingest.readers.errors import damaged, parser_errors
 from ingest.readers.limits import DEFAULT_LIMITS, ReadLimits, check_length, check_size
-from ingest.readers.media_types import CODE, DOCX, MARKDOWN, PICTURES, PPTX, XLSX, media_type_of, path_of
+from ingest.readers.media_types import (
+    ASCIIDOC,
+    CODE,
+    DOCX,
+    MARKDOWN,
+    ORG,
+    PICTURES,
+    PPTX,
+    RESTRUCTURED,
+    XLSX,
+    charset_of,
+    known_type,
+    path_of,
+    type_of_suffix,
+)
 from ingest.readers.parts import Opened, Piece, cut_parts, pieces_of
-from ingest.readers.text import clean_text, read_markdown, read_restructured_text, read_text
+from ingest.readers.text import clean_text, read_code, read_signed_text, read_text
+from ingest.text_headings import AsciidocHeadings, Headings, MarkdownHeadings, OrgHeadings, RestructuredHeadings
+from ingest.titles import choose_title, heading_text
 
-_Open = Callable[[BinaryIO, ReadLimits], Opened]
+_Open = Callable[[BinaryIO, ReadLimits, str], Opened]  # the last is the charset that its sender declared, or empty
 
 
-def _streamed(module: str, name: str) -> _Open:
+def _streamed(module: str, name: str, *, takes_charset: bool = False) -> _Open:
     """A reader is loaded with its first document: few folders need them all, and they take half a second."""
 
-    def open_streamed(stream: BinaryIO, limits: ReadLimits) -> Opened:
-        read: _Open = _function(module, name)
-        return read(stream, limits)
+    def open_streamed(stream: BinaryIO, limits: ReadLimits, charset: str) -> Opened:
+        more = (charset,) if takes_charset else ()
+        opened: Opened = _function(module, name)(stream, limits, *more)
+        return opened
 
     return open_streamed
 
 
-def _whole(module: str, name: str, *more: object) -> _Open:
+def _whole(module: str, name: str, *more: object, takes_charset: bool = False) -> _Open:
     """For formats that cannot be read piece by piece."""
 
-    def open_whole(stream: BinaryIO, limits: ReadLimits) -> Opened:
-        found: ExtractedText = _function(module, name)(stream.read(), limits, *more)
-        return Opened(found.title, found.metadata, pieces_of(found))
+    def open_whole(stream: BinaryIO, limits: ReadLimits, charset: str) -> Opened:
+        options = (charset, *more) if takes_charset else more
+        found: ExtractedText = _function(module, name)(stream.read(), limits, *options)
+        return Opened(found.title, dict(found.metadata), pieces_of(found))
 
     return open_whole
 
@@ -59,27 +79,37 @@ def _function(module: str, name: str) -> Any:
 # What a person calls the format, and who reads it.
 _FORMATS: dict[str, tuple[str, _Open]] = {
     "text/plain": ("text", read_text),
-    MARKDOWN: ("text", read_markdown),
-    "text/html": ("HTML", _whole("html", "read_html")),
+    "text/html": ("HTML", _whole("html", "read_html", takes_charset=True)),
     "application/pdf": ("PDF", _streamed("pdf", "read_pdf")),
     **dict.fromkeys(PICTURES, ("picture", _streamed("pictures", "read_picture"))),
     DOCX: ("Word document", _whole("office", "read_docx")),
     PPTX: ("PowerPoint presentation", _whole("slides", "read_pptx")),
     XLSX: ("Excel workbook", _whole("sheets", "read_xlsx")),
-    "text/csv": ("table", _streamed("tables", "read_csv")),
-    "text/tab-separated-values": ("table", _streamed("tables", "read_csv")),
-    "application/json": ("JSON", _whole("records", "read_json")),
-    "application/x-ndjson": ("JSON", _streamed("records", "read_json_lines")),
-    "application/xml": ("XML", _whole("xml", "read_xml")),
+    "text/csv": ("table", _streamed("tables", "read_csv", takes_charset=True)),
+    "text/tab-separated-values": ("table", _streamed("tables", "read_csv", takes_charset=True)),
+    "application/json": ("JSON", _whole("records", "read_json", takes_charset=True)),
+    "application/x-ndjson": ("JSON", _streamed("records", "read_json_lines", takes_charset=True)),
+    "application/x-ipynb+json": ("notebook", _whole("notebooks", "read_notebook")),
+    "application/xml": ("XML", _whole("xml", "read_xml", takes_charset=True)),
+    "text/troff": ("manual page", _whole("manuals", "read_manual", takes_charset=True)),
+    "application/x-subrip": ("subtitles", _whole("subtitles", "read_subtitles", takes_charset=True)),
+    "text/vtt": ("subtitles", _whole("subtitles", "read_subtitles", takes_charset=True)),
     "application/epub+zip": ("EPUB", _whole("books", "read_epub")),
     "message/rfc822": ("message", _container("mail", "read_message")),
     "application/mbox": ("mailbox", _container("mail", "read_mailbox")),
+    "application/vnd.ms-outlook": ("message", _container("outlook", "read_outlook")),
     "application/zip": ("zip archive", _container("bundles", "read_zip")),
     "application/x-tar": ("tar archive", _container("bundles", "read_tar")),
-    **dict.fromkeys(CODE, ("source code", read_text)),
-    "text/x-restructuredtext": ("text", read_restructured_text),
+    **dict.fromkeys(CODE, ("source code", read_code)),
+    **dict.fromkeys((MARKDOWN, RESTRUCTURED, ASCIIDOC, ORG), ("text", read_signed_text)),
 }
-_MAX_TITLE = 200
+_HEADINGS: dict[str, Callable[[], Headings]] = {
+    MARKDOWN: MarkdownHeadings,
+    RESTRUCTURED: RestructuredHeadings,
+    ASCIIDOC: AsciidocHeadings,
+    ORG: OrgHeadings,
+}
+_MOST_HEADINGS = 20  # among which a title is looked for
 _TEXT = "text://"  # begins the uri of a text that was handed in without a file
 _FIRST_WORDS = 80  # characters, of a text without a title or a name
 
@@ -141,23 +171,27 @@ class TextInMemory:
 
 
 def _read(stream: BinaryIO, *, uri: str, media_type: str | None, limits: ReadLimits, into: TextSink) -> Findings:
-    """A media type that no reader knows counts less than the suffix of `uri`."""
-    known = (media_type or "").split(";", 1)[0].strip().lower()
-    if known not in _FORMATS:
-        known = media_type_of(uri)
     check_size(stream.seek(0, os.SEEK_END), limits)
-    stream.seek(0)
-    opened, begin = _read_text(known, stream, limits, into)
-    metadata = {key: clean_text(value) if isinstance(value, str) else value for key, value in opened.metadata.items()}
+    found = detect(stream, uri=uri, declared=media_type or "")
+    known = known_type(found)
+    opened, begin, headings = _read_text(known, charset_of(found), stream, limits, into)
+    metadata = {key: _clean_value(value) for key, value in opened.metadata.items()}
     if language := CODE.get(known):
         metadata["language"] = language
     path = path_of(uri)
-    name = path.name if language else path.stem.removesuffix(".tar")
+    name = path.name if language or not type_of_suffix(uri) else path.stem.removesuffix(".tar")
     told = opened.late_title() if opened.late_title else opened.title
-    title = " ".join(clean_text(told).split())[:_MAX_TITLE]
+    # Headings of archives and workbooks are the names of their parts.
+    candidates = [told, *headings] if told or known in _HEADINGS else [told]
+    title = choose_title(map(clean_text, candidates))
     is_named = not uri.startswith(_TEXT)
     untitled = (clean_text(name) if is_named else "") or textwrap.shorten(begin, _FIRST_WORDS, placeholder=" …")
     return Findings(title or untitled, known, metadata, is_titled=bool(title))
+
+
+def _clean_value(value: MetadataValue) -> MetadataValue:
+    """Filters compare values letter by letter: accents are one character with theirs."""
+    return normalize("NFC", clean_text(value)) if isinstance(value, str) else value
 
 
 def _told(pieces: Iterable[Piece], into: TextSink) -> Iterator[Piece]:
@@ -167,16 +201,22 @@ def _told(pieces: Iterable[Piece], into: TextSink) -> Iterator[Piece]:
         yield piece
 
 
-def _read_text(media_type: str, stream: BinaryIO, limits: ReadLimits, into: TextSink) -> tuple[Opened, str]:
-    """With how its text begins."""
+def _read_text(
+    media_type: str, charset: str, stream: BinaryIO, limits: ReadLimits, into: TextSink
+) -> tuple[Opened, str, Sequence[str]]:
+    """With how its text begins, and its first headings."""
     kind, open_format = _FORMATS[media_type]
     length, begin = 0, ""
-    headings = MarkdownHeadings()
+    headings: list[str] = []
+    marked = _HEADINGS.get(media_type)
+    finder = marked() if marked else None
     try:
-        opened = open_format(stream, limits)
+        opened = open_format(stream, limits, charset)
         for part in cut_parts(_told(opened.pieces, into)):
-            if media_type == MARKDOWN:
-                part = replace(part, marks=headings.marks(part.text, length))
+            if finder:
+                part = replace(part, marks=finder.marks(part.text, length))
+            if len(headings) < _MOST_HEADINGS:
+                headings += _headings_of(part, length)
             length += len(part.text)
             check_length(length, limits)
             begin = begin or part.text.strip()[: 10 * _FIRST_WORDS]
@@ -187,4 +227,10 @@ def _read_text(media_type: str, stream: BinaryIO, limits: ReadLimits, into: Text
         raise damaged(kind, error) from error
     if not begin:
         raise DocumentError("This document is empty: no text was found in it. Check that it is the right file.")
-    return opened, begin
+    return opened, begin, headings
+
+
+def _headings_of(part: TextPart, begin: int) -> Iterator[str]:
+    for mark in part.marks[: 10 * _MOST_HEADINGS]:
+        if mark.is_heading:
+            yield heading_text(part.text[mark.start - begin : mark.end - begin])

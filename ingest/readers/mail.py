@@ -1,119 +1,279 @@
-"""Messages and mailboxes: subject, people, date, body, and the attachments by their own readers."""
+"""Messages and mailboxes: subject, people, date, every text of the body, and the attachments by their own readers."""
 
 from __future__ import annotations
 
+import codecs
 import email
 import email.policy
 import re
 from collections.abc import Iterator
 from contextlib import suppress
-from email.message import EmailMessage, MIMEPart
+from email.errors import HeaderParseError
+from email.header import decode_header
+from email.message import EmailMessage
 from email.utils import parsedate_to_datetime
-from typing import cast
 
 from app.errors import DocumentError
 from app.types.documents import MetadataValue
 from app.types.texts import ExtractedText
+from ingest.readers.encodings import labelled
 from ingest.readers.errors import parser_errors
 from ingest.readers.html import read_html
 from ingest.readers.limits import ReadLimits
 from ingest.readers.members import Members, ReadMember
 from ingest.readers.text import clean_text, decode_text
 
-# mailbox.mbox of the standard library wants a file on disk; a message begins at such a line after an empty one.
-_MESSAGE_START = re.compile(rb"(?:\A|(?<=\n\n)|(?<=\r\n\r\n))From [^\n]*\n")
+# A message begins at such a line after an empty one, and goes on with a header; other lines so begun are text, which
+# not every program quotes.
+_MESSAGE_START = re.compile(
+    rb"(?:\A|(?<=\n\n)|(?<=\r\n\r\n))From [^\n]*\n(?=>?[!-9;-~]{1,76}:)",
+)
+_ENVELOPE_TIME = re.compile(rb"\d{1,2}:\d\d")
 _QUOTED_FROM = re.compile(rb"^>(>*From )", re.MULTILINE)
+_ENCODED_WORDS = re.compile(r"(=\?[^?\s]+\?[BbQq]\?[^?\s]*\?=)\s+(?==\?[^?\s]+\?[BbQq]\?[^?\s]*\?=)")
+_ESCAPED_BYTES = re.compile("[\\udc80-\\udcff]")  # of a header that is not ASCII, as the parser keeps them
 _MAX_HEADER = 1_000
+_LONGEST_RAW = 20_000
+_MAX_PARTS = 10_000
+_BODY_TYPES = ("text/plain", "text/html", "text/enriched")
+_WORD = re.compile(r"\w{3,}")
+_OTHER_WORDS = 0.4  # of a form of the text: fewer are of its layout
 _SHOWN_HEADERS = ("From", "To", "Cc", "Date")
 
 
 def read_message(data: bytes, limits: ReadLimits, read_member: ReadMember) -> ExtractedText:
-    message = _parse(data)
+    message = parse_message(data)
     if not message.keys():
         raise DocumentError("This is no message: it begins with no header. Save it again as .eml from a mail program.")
-    members = Members("message", limits, read_member, level=2)
-    subject = _header(message, "Subject")
+    headers = {name: value for name in (*_SHOWN_HEADERS, "Subject") if (value := _header(message, name))}
+    return message_text(headers, _parts(message), limits, read_member, media_type="message/rfc822")
+
+
+def parse_message(data: bytes) -> EmailMessage:
+    return email.message_from_bytes(data.removeprefix(codecs.BOM_UTF8).lstrip(b"\r\n"), policy=email.policy.default)
+
+
+def message_text(
+    headers: dict[str, str],
+    parts: Iterator[str | Attachment],
+    limits: ReadLimits,
+    read_member: ReadMember,
+    *,
+    media_type: str,
+) -> ExtractedText:
+    """A message of its headers, and the texts and attachments of its body in their order."""
+    members = Members("message", "attachments", limits, read_member, level=2)
+    subject = headers.get("Subject", "")
     if subject:
         members.write(f"# {subject}", level=1)
-    head = [f"{name}: {value}" for name in _SHOWN_HEADERS if (value := _header(message, name))]
-    if head:
+    if head := [f"{name}: {headers[name]}" for name in _SHOWN_HEADERS if headers.get(name)]:
         members.write("\n".join(head))
-    body = _body(message, limits)
-    if body:
-        members.write(body)
-    for name, media_type, payload in _attachments(message):
-        members.add(name, lambda _, payload=payload: payload, media_type=media_type)  # type: ignore[misc]
-    if not (subject or body or members.read_count):
+    has_text, attachments = False, []
+    for part in parts:
+        if isinstance(part, str):
+            members.write(part)
+            has_text = True
+        else:
+            attachments.append(part)
+    for attachment in attachments:
+        members.add(
+            attachment.name,
+            lambda _, payload=attachment.payload: payload,  # type: ignore[misc]
+            media_type=attachment.media_type,
+        )
+    if not (subject or has_text or members.read_count):
         raise DocumentError("This message is empty: it has no subject, no body and no attachment that can be read.")
-    metadata = _metadata(message)
+    metadata = _metadata(headers)
     if members.has_any:
-        metadata |= members.metadata("attachments")
-    return ExtractedText(members.text, subject, "message/rfc822", metadata, marks=members.marks, cells=members.cells)
+        metadata.update(members.metadata)
+    return ExtractedText(members.text, subject, media_type, metadata, marks=members.marks, cells=members.cells)
 
 
 def read_mailbox(data: bytes, limits: ReadLimits, read_member: ReadMember) -> ExtractedText:
-    starts = list(_MESSAGE_START.finditer(data))
+    data = data.removeprefix(codecs.BOM_UTF8)
+    starts = [start for start in _MESSAGE_START.finditer(data) if _ENVELOPE_TIME.search(start[0]) or not start.start()]
     if not starts or data[: starts[0].start()].strip():
         raise DocumentError("This is no mailbox: it does not begin with a `From ` line. Export it again as mbox.")
-    members = Members("mailbox", limits, read_member)
+    members = Members("mailbox", "messages", limits, read_member)
     ends = [start.start() for start in starts[1:]] + [len(data)]
     for number, (start, end) in enumerate(zip(starts, ends, strict=True), start=1):
         message = _QUOTED_FROM.sub(rb"\1", data[start.end() : end])
         members.add(f"Message {number}", lambda _, message=message: message, media_type="message/rfc822")  # type: ignore[misc]
     members.require_one()
-    metadata = members.metadata("messages")
-    return ExtractedText(members.text, "", "application/mbox", metadata, marks=members.marks, cells=members.cells)
+    return ExtractedText(
+        members.text, "", "application/mbox", members.metadata, marks=members.marks, cells=members.cells
+    )
 
 
-def _parse(data: bytes) -> EmailMessage:
-    return email.message_from_bytes(data, policy=email.policy.default)
+class Attachment:
+    def __init__(self, name: str, media_type: str, payload: bytes) -> None:
+        self.name, self.media_type, self.payload = name, media_type, payload
 
 
 def _header(message: EmailMessage, name: str) -> str:
+    raw = str(next((raw for key, raw in message.raw_items() if key.lower() == name.lower()), ""))
+    if len(raw) > _LONGEST_RAW:  # the parser takes seconds for it
+        return " ".join(clean_text(_decoded_words(raw[:_LONGEST_RAW])).split())[:_MAX_HEADER]
     try:
-        return " ".join(str(message.get(name, "")).split())[:_MAX_HEADER]
-    except parser_errors():
-        return ""  # headers are parsed when asked for, and the parser stumbles over some; the rest is worth reading
+        value = str(message.get(name, ""))
+    except parser_errors():  # headers are parsed when asked for, and the parser stumbles over some
+        value = ""
+    if "=?" in raw or "\ufffd" in value or _ESCAPED_BYTES.search(raw):
+        value = _decoded_words(raw) or value
+    return " ".join(clean_text(value).split())[:_MAX_HEADER]
 
 
-def _body(message: EmailMessage, limits: ReadLimits) -> str:
-    part = message.get_body(preferencelist=("plain", "html"))
-    if part is None:
+def _decoded_words(raw: str) -> str:
+    """As RFC 2047 says: blanks between two encoded words are none of the text, and a character may lie in both."""
+    joined: list[tuple[bytes, str]] = []
+    try:
+        words = decode_header(_ENCODED_WORDS.sub(r"\1 ", raw))
+    except (HeaderParseError, ValueError):
         return ""
-    text = _decoded(part)
-    if part.get_content_subtype() == "html" and text.strip():
-        text = read_html(text.encode("utf-8"), limits).text
-    return text.strip()
-
-
-def _decoded(part: MIMEPart) -> str:
-    payload = part.get_payload(decode=True) or b""
-    assert isinstance(payload, bytes)  # a list only in multipart parts, which are no bodies
-    try:
-        # The header comes first: ISO-2022-JP looks like ASCII.
-        return clean_text(payload.decode(part.get_content_charset() or "utf-8"))
-    except (LookupError, UnicodeError):
-        return clean_text(decode_text(payload)) if payload else ""
-
-
-def _attachments(message: EmailMessage) -> Iterator[tuple[str, str, bytes]]:
-    """File name, media type and bytes of each."""
-    for part in message.iter_attachments():
-        media_type = part.get_content_type()
-        name = part.get_filename() or "attachment"
-        inner = part.get_payload(0) if media_type == "message/rfc822" and part.is_multipart() else None
-        if inner is not None:
-            yield name, media_type, cast(EmailMessage, inner).as_bytes()
+    for word, charset in words:
+        data = word.encode("utf-8", "surrogateescape") if isinstance(word, str) else word
+        if joined and charset and joined[-1][1] == charset:
+            joined[-1] = joined[-1][0] + data, charset
         else:
-            payload = part.get_payload(decode=True)
-            yield name, media_type, payload if isinstance(payload, bytes) else b""
+            joined.append((data, charset or ""))
+    return "".join(_decoded(data, charset) for data, charset in joined)
 
 
-def _metadata(message: EmailMessage) -> dict[str, MetadataValue]:
+def _decoded(data: bytes, charset: str) -> str:
+    """What is declared comes first: ISO-2022-JP looks like ASCII. Bytes that break it are looked at anew."""
+    encoding = labelled(charset)
+    if encoding is None:
+        return decode_text(data).text if data else ""
+    text = data.decode(encoding.codec, "replace")
+    return clean_text(text) if "\ufffd" not in text else decode_text(data, charset).text
+
+
+def _parts(message: EmailMessage) -> Iterator[str | Attachment]:
+    """Texts of the body in the order in which they are shown, and attachments wherever they lie."""
+    seen = 0
+    stack: list[tuple[EmailMessage, bool]] = [(message, True)]
+    while stack:
+        part, is_body = stack.pop()
+        seen += 1
+        if seen > _MAX_PARTS:
+            raise DocumentError(f"This message has more than {_MAX_PARTS:,} parts, which is the limit. Split it.")
+        children = _children(part)
+        if not children:
+            yield from _leaf(part, is_body)
+        elif part.get_content_subtype() == "alternative":
+            shown = _shown_alternatives(children)
+            stack.extend((child, is_body and child in shown) for child in reversed(children))
+        else:
+            stack.extend((child, is_body) for child in reversed(children))
+
+
+def _children(part: EmailMessage) -> list[EmailMessage]:
+    if part.get_content_maintype() != "multipart" or not part.is_multipart():
+        return []
+    return [child for child in part.iter_parts() if isinstance(child, EmailMessage)]
+
+
+def _shown_alternatives(children: list[EmailMessage]) -> list[EmailMessage]:
+    """The first form of the text that is not blank, mostly plain text, and any other one that says much more: the first
+    may only say that a program for HTML is needed."""
+    shown: list[EmailMessage] = []
+    known: set[str] = set()
+    for child in children:
+        words = set(_WORD.findall(_texts_in(child).lower()))
+        if words and len(words - known) > _OTHER_WORDS * len(words):
+            shown.append(child)
+            known |= words
+    return shown
+
+
+def _texts_in(part: EmailMessage) -> str:
+    if children := _children(part):
+        return "\n".join(map(_texts_in, children))
+    is_text = part.get_content_type() in _BODY_TYPES and not _is_attached(part)
+    return _text_of(part) if is_text else ""
+
+
+def _is_attached(part: EmailMessage) -> bool:
+    return part.get_content_disposition() == "attachment" or (
+        part.get_content_type() not in ("text/plain", "text/html") and bool(part.get_filename())
+    )
+
+
+def _leaf(part: EmailMessage, is_body: bool) -> Iterator[str | Attachment]:
+    media_type = part.get_content_type()
+    name = part.get_filename() or ""
+    if media_type == "message/rfc822" and part.is_multipart():
+        inner = part.get_payload(0)
+        if isinstance(inner, EmailMessage):
+            yield Attachment(name or "message", media_type, inner.as_bytes())
+        return
+    if media_type.startswith("multipart/"):  # without the boundary that it declares
+        if is_body and (text := _text_of(part).strip()):
+            yield text
+        return
+    if media_type in _BODY_TYPES and not _is_attached(part):
+        text = _text_of(part).strip() if is_body else ""
+        if text:
+            yield text
+        return
+    if part.is_multipart():  # a report of delivery, in parts of its own
+        payloads = [each.as_bytes() for each in part.iter_parts() if isinstance(each, EmailMessage)]
+        yield Attachment(name or media_type.partition("/")[2], "text/plain", b"\n".join(payloads))
+        return
+    if is_inline_picture(part.get_content_maintype(), part.get_content_disposition(), part.get("Content-ID")):
+        return
+    payload = part.get_payload(decode=True)
+    if isinstance(payload, bytes) and (payload or name):
+        charset = part.get_content_charset()
+        declared = f"{media_type}; charset={charset}" if charset else media_type
+        yield Attachment(name or "attachment", declared, payload)
+
+
+def is_inline_picture(maintype: str, disposition: str | None, content_id: object) -> bool:
+    """A logo or the like, which stands in the HTML of a message."""
+    return maintype == "image" and disposition != "attachment" and content_id is not None
+
+
+def _text_of(part: EmailMessage) -> str:
+    payload = part.get_payload(decode=True)
+    if not isinstance(payload, bytes) or not payload:
+        return ""
+    charset = part.get_content_charset() or ""
+    if part.get_content_subtype() == "html":
+        try:
+            return read_html(payload, ReadLimits(), charset).text
+        except DocumentError:
+            return ""
+    text = _decoded(payload, charset)
+    if str(part.get_param("format", "")).lower() == "flowed":
+        text = _unflowed(text, is_spaced=str(part.get_param("delsp", "")).lower() == "yes")
+    return text
+
+
+def _unflowed(text: str, *, is_spaced: bool) -> str:
+    """Paragraphs as one line each, as RFC 3676 says: a line that ends with a blank goes on in the next one of the same
+    depth of quotation. With `is_spaced` that blank is none of the text."""
+    lines: list[list[str]] = []  # the pieces of each
+    open_depth = -1
+    for line in text.split("\n"):
+        depth = len(line) - len(line.lstrip(">"))
+        content = line[depth:].removeprefix(" ")
+        if depth == open_depth and content != "-- ":
+            lines[-1].append(content)
+        else:
+            lines.append([(">" * depth + " " if depth else "") + content])
+        is_soft = content.endswith(" ") and content != "-- "
+        open_depth = depth if is_soft else -1
+        if is_soft and is_spaced:
+            lines[-1][-1] = lines[-1][-1][:-1]
+    return "\n".join("".join(pieces).rstrip() for pieces in lines)
+
+
+def _metadata(headers: dict[str, str]) -> dict[str, MetadataValue]:
     metadata: dict[str, MetadataValue] = {}
     for name in ("From", "To", "Subject"):
-        if value := _header(message, name):
+        if value := headers.get(name):
             metadata[name.lower()] = value
     with suppress(ValueError):  # no date, or none that can be understood
-        metadata["date"] = parsedate_to_datetime(_header(message, "Date")).isoformat()
+        metadata["date"] = parsedate_to_datetime(headers.get("Date", "")).isoformat()
     return metadata

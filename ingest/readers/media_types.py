@@ -1,17 +1,23 @@
-"""The media type of a file by its name. Imports no parser, so that listing files loads none."""
+"""Media types: those that suffixes stand for, and which of them need an extra. Imports no parser."""
 
 from __future__ import annotations
 
+import re
 from importlib.util import find_spec
 from pathlib import PurePosixPath
 
-from app.errors import DocumentError
 from app.types.uris import path_in
 
-MARKDOWN = "text/markdown"
+MARKDOWN, RESTRUCTURED = "text/markdown", "text/x-restructuredtext"
+ASCIIDOC, ORG = "text/asciidoc", "text/x-org"
 DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 PPTX = "application/vnd.openxmlformats-officedocument.presentationml.presentation"
+EPUB = "application/epub+zip"
+MESSAGE, MAILBOX, OUTLOOK = "message/rfc822", "application/mbox", "application/vnd.ms-outlook"
+PLAIN, HTML, XML, JSON, CSV = "text/plain", "text/html", "application/xml", "application/json", "text/csv"
+NOTEBOOK, MANUAL = "application/x-ipynb+json", "text/troff"
+ZIP, TAR = "application/zip", "application/x-tar"
 PICTURES = {
     "image/png": "PNG",
     "image/jpeg": "JPEG",
@@ -53,13 +59,20 @@ _LANGUAGES = {
 CODE = {f"text/x-{language}": language for language in _LANGUAGES}
 
 SUFFIXES = {
-    ".txt": "text/plain",
-    ".log": "text/plain",
+    ".txt": PLAIN,
+    ".text": PLAIN,
+    ".log": PLAIN,
     ".md": MARKDOWN,
     ".markdown": MARKDOWN,
-    ".html": "text/html",
-    ".htm": "text/html",
-    ".xhtml": "text/html",
+    ".adoc": ASCIIDOC,
+    ".asciidoc": ASCIIDOC,
+    ".org": ORG,
+    ".srt": "application/x-subrip",
+    ".vtt": "text/vtt",
+    **{f".{section}": MANUAL for section in range(1, 10)},
+    ".html": HTML,
+    ".htm": HTML,
+    ".xhtml": HTML,
     ".pdf": "application/pdf",
     ".png": "image/png",
     ".jpg": "image/jpeg",
@@ -68,41 +81,97 @@ SUFFIXES = {
     ".tiff": "image/tiff",
     ".webp": "image/webp",
     ".docx": DOCX,
+    ".docm": DOCX,
     ".pptx": PPTX,
+    ".pptm": PPTX,
     ".xlsx": XLSX,
-    ".csv": "text/csv",
+    ".xlsm": XLSX,
+    ".csv": CSV,
     ".tsv": "text/tab-separated-values",
-    ".json": "application/json",
+    ".json": JSON,
+    ".ipynb": NOTEBOOK,
     ".jsonl": "application/x-ndjson",
     ".ndjson": "application/x-ndjson",
-    ".xml": "application/xml",
-    ".epub": "application/epub+zip",
-    ".eml": "message/rfc822",
-    ".mbox": "application/mbox",
-    ".zip": "application/zip",
-    ".tar": "application/x-tar",
-    ".tgz": "application/x-tar",
-    ".tar.gz": "application/x-tar",
-    ".tar.bz2": "application/x-tar",
-    ".tar.xz": "application/x-tar",
+    ".xml": XML,
+    ".epub": EPUB,
+    ".eml": MESSAGE,
+    ".msg": OUTLOOK,
+    ".mbox": MAILBOX,
+    ".zip": ZIP,
+    ".tar": TAR,
+    ".tgz": TAR,
+    ".tar.gz": TAR,
+    ".tar.bz2": TAR,
+    ".tar.xz": TAR,
 } | {suffix: f"text/x-{language}" for language, suffixes in _LANGUAGES.items() for suffix in suffixes.split()}
 
+# Other names of the same, as servers and mail programs use them.
+_ALIASES = {
+    "application/xhtml+xml": HTML,
+    "text/xml": XML,
+    "text/json": JSON,
+    "text/x-rst": RESTRUCTURED,
+    "text/rtf": "application/rtf",
+    "application/x-zip-compressed": ZIP,
+    "application/csv": CSV,
+    "application/jsonl": "application/x-ndjson",
+    "text/x-markdown": MARKDOWN,
+    "text/x-python-script": "text/x-python",
+}
+# Of files that hold no text.
+_NEVER_READ = {
+    *(".gif", ".bmp", ".ico", ".heic", ".avif", ".psd", ".mp3", ".ogg", ".wav", ".flac", ".m4a", ".mp4", ".mkv"),
+    *(".mov", ".avi", ".webm", ".exe", ".dll", ".so", ".dylib", ".a", ".o", ".obj", ".class", ".jar", ".pyc", ".wasm"),
+    *(".bin", ".iso", ".dmg", ".deb", ".rpm", ".apk", ".7z", ".rar", ".gz", ".bz2", ".xz", ".zst", ".lz4", ".ttf"),
+    *(".otf", ".woff", ".woff2", ".eot", ".db", ".sqlite", ".sqlite3", ".mdb", ".parquet", ".feather", ".arrow"),
+    *(".npy", ".npz", ".pkl", ".pickle", ".pt", ".pth", ".ckpt", ".onnx", ".h5", ".hdf5", ".safetensors", ".gguf"),
+}
+# What programs say of anything that they do not know.
+_SAYING_NOTHING = ("application/octet-stream", "binary/octet-stream", "application/x-download")
+_CHARSET = re.compile(r""";\s*charset\s*=\s*["']?([\w.:+-]{1,40})""", re.IGNORECASE)
 
-def media_type_of(uri: str) -> str:
-    """The media type that the suffix of a path, file name or URL stands for. Raises DocumentError for others."""
+
+def type_of_suffix(uri: str) -> str:
+    """The media type that the suffix of a path, file name or URL stands for; empty where it stands for none."""
     path = path_of(uri)
     parts = path.name.lower().split(".")  # PurePath takes the dots of a name that begins with several for its own
     for suffix in ("." + ".".join(parts[-2:]), "." + parts[-1]):
         if len(suffix) < len(path.name) and (media_type := SUFFIXES.get(suffix)):
             return media_type
-    what = f"Files ending in {path.suffix!r}" if path.suffix else "Files without a suffix"
-    raise DocumentError(f"{what} cannot be read. Known suffixes: {', '.join(SUFFIXES)}.")
+    return ""
 
 
-def can_read(media_type: str) -> bool:
-    """Whether what reads it is installed here; of the extras those for pictures alone are asked, which every folder of
-    photographs would need."""
-    return media_type not in PICTURES or find_spec("rapidocr") is not None
+def known_type(declared: str) -> str:
+    """What is declared, without parameters and under the name that is used here; empty where it says nothing."""
+    media_type = declared.partition(";")[0].strip().lower()
+    media_type = _ALIASES.get(media_type, media_type)
+    return "" if media_type in _SAYING_NOTHING else media_type
+
+
+def charset_of(declared: str) -> str:
+    """The charset in a media type; empty without one."""
+    found = _CHARSET.search(declared)
+    return found[1].lower() if found else ""
+
+
+def with_charset(media_type: str, declared: str) -> str:
+    """`media_type` with the charset of `declared`."""
+    charset = charset_of(declared)
+    return f"{media_type}; charset={charset}" if charset else media_type
+
+
+def may_be_read(path: str) -> bool:
+    """By its name alone, before it is fetched: False where nothing here reads such files."""
+    media_type = type_of_suffix(path)
+    suffix = path_of(path).suffix.lower()
+    return not missing_extra(media_type) if media_type else suffix not in _NEVER_READ
+
+
+def missing_extra(media_type: str) -> str:
+    """What to install before this can be read here; empty where nothing is missing. Of the extras those for pictures
+    alone are checked, which every folder of photographs would need."""
+    is_missing = media_type in PICTURES and find_spec("rapidocr") is None
+    return "to read pictures by OCR, run pip install 'gircse-search[ocr]'" if is_missing else ""
 
 
 def path_of(uri: str) -> PurePosixPath:

@@ -7,15 +7,15 @@ from dataclasses import replace
 from typing import Protocol
 
 from app.errors import DocumentError
-from app.types.documents import MetadataValue
-from app.types.texts import ROW, Cell, ExtractedText, Mark
+from app.types.documents import Metadata
+from app.types.left_out import left_out
+from app.types.texts import Cell, ExtractedText, Mark
 from ingest.readers.limits import MEGABYTE, ReadLimits, check_length
 from ingest.readers.parts import moved
+from ingest.readers.skipped import Skipped
 from ingest.readers.text import clean_text
 
 _MAX_NAME = 200
-_MAX_REASONS = 5
-_MAX_REASON = 200
 _LOWEST_LEVEL = 6  # of headings
 
 
@@ -29,10 +29,14 @@ class Members:
     Too many members, too many bytes or too deep a nesting refuse the container as a whole: it may be a bomb.
     """
 
-    def __init__(self, kind: str, limits: ReadLimits, read_member: ReadMember, *, level: int = 1) -> None:
-        """`level` is that of the headings over its members."""
+    def __init__(
+        self, container: str, kind: str, limits: ReadLimits, read_member: ReadMember, *, level: int = 1
+    ) -> None:
+        """`container` and `kind` are what a person calls it and its members; `level` is that of the headings over
+        these."""
         if limits.max_nesting < 0:
-            raise DocumentError(f"This {kind} lies too deep in other archives. Unpack it and add what it holds.")
+            raise DocumentError(f"This {container} lies too deep in other archives. Unpack it and add what it holds.")
+        self._container = container
         self._kind = kind
         self._limits = limits
         self._read_member = read_member
@@ -43,7 +47,8 @@ class Members:
         self._marks: list[Mark] = []
         self._cells: list[Cell] = []
         self._characters = 0
-        self._skipped: list[str] = []
+        self._skipped = Skipped(kind)
+        self._partly = Skipped("parts")  # of members that were read otherwise
         self.read_count = 0
 
     def write(self, paragraph: str, *, level: int | None = None) -> None:
@@ -63,8 +68,8 @@ class Members:
         self._bytes_left -= len(data)
         if self._bytes_left < 0:
             raise DocumentError(
-                f"This {self._kind} unpacks to more than {self._limits.max_expanded_bytes / MEGABYTE:,.0f} MB, which "
-                "is the limit. Unpack it and add what it holds, or raise GIRCSE_MAX_UNPACKED_MB."
+                f"This {self._container} unpacks to more than {self._limits.max_expanded_bytes / MEGABYTE:,.0f} MB, "
+                "which is the limit. Unpack it and add what it holds, or raise GIRCSE_MAX_UNPACKED_MB."
             )
         limits = replace(
             self._limits, max_nesting=self._limits.max_nesting - 1, max_expanded_bytes=max(1, self._bytes_left)
@@ -75,12 +80,18 @@ class Members:
             self.skip(name, str(error))
             return
         self.read_count += 1
+        if missing := left_out(found.metadata):
+            self._partly.add(name, " ".join(missing))
         self.write(f"# {name}", level=self._level)
         begin = self._characters
         self.write(found.text)
         self._marks += (
-            Mark(begin + start, begin + end, own if own == ROW else min(own + self._level, _LOWEST_LEVEL))
-            for start, end, own in found.marks
+            Mark(
+                begin + mark.start,
+                begin + mark.end,
+                min(mark.level + self._level, _LOWEST_LEVEL) if mark.is_heading else mark.level,
+            )
+            for mark in found.marks
         )
         self._cells += (moved(cell, begin) for cell in found.cells)
 
@@ -88,13 +99,13 @@ class Members:
         self._seen += 1
         if self._seen > self._limits.max_members:
             raise DocumentError(
-                f"This {self._kind} holds more than {self._limits.max_members:,} files, which is the limit. "
+                f"This {self._container} holds more than {self._limits.max_members:,} files, which is the limit. "
                 "Unpack it and add what it holds."
             )
 
     def skip(self, name: str, reason: str) -> None:
         what, _, _ = reason.partition(". ")  # what to do about it would fill the list
-        self._skipped.append(f"{_shown(name)}: {what[:_MAX_REASON]}")
+        self._skipped.add(_shown(name), what)
 
     @property
     def has_any(self) -> bool:
@@ -113,23 +124,14 @@ class Members:
         return tuple(self._cells)
 
     @property
-    def skipped(self) -> str:
-        """The first members that could not be read, and why."""
-        more = len(self._skipped) - _MAX_REASONS
-        return "\n".join(self._skipped[:_MAX_REASONS]) + (f"\nand {more:,} more" if more > 0 else "")
-
-    def metadata(self, name: str) -> dict[str, MetadataValue]:
-        """How many members, called `name`, were read, and which were not."""
-        found: dict[str, MetadataValue] = {name: self.read_count}
-        if self._skipped:
-            found[f"skipped_{name}"] = len(self._skipped)
-            found["skipped"] = self.skipped
-        return found
+    def metadata(self) -> Metadata:
+        """How many members were read, and which were not."""
+        return self._partly.added_to({self._kind: self.read_count, **self._skipped.metadata})
 
     def require_one(self) -> None:
         if not self.read_count:
-            reasons = f"\n{self.skipped}" if self._skipped else ""
-            raise DocumentError(f"This {self._kind} holds no file that can be read.{reasons}")
+            reasons = f"\n{self._skipped.reasons}" if self._skipped else ""
+            raise DocumentError(f"This {self._container} holds no file that can be read.{reasons}")
 
 
 def _shown(name: str) -> str:

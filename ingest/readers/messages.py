@@ -16,7 +16,7 @@ from typing import BinaryIO
 from pydantic import TypeAdapter, ValidationError
 
 from app.types.pages import PageWords
-from app.types.texts import POSITIONS, Findings, TextPart
+from app.types.texts import NAVIGATION, POSITIONS, ROW, Findings, TextPart
 from ingest.readers.limits import ProcessLimits, ReadLimits
 from ingest.readers.parts import LONGEST_PART
 
@@ -27,7 +27,6 @@ _MAX_HEADER_BYTES = 1_000_000
 _MAX_REFUSAL_CHARS = 2_000
 # In JSON, per character: a mark has a blank line after it, a cell something between, a word a space.
 _MARK_BYTES, _CELL_BYTES, _WORD_BYTES = 30 // 3, 40 // 2, 70 // 2
-_LOWEST_LEVEL = 6  # of headings
 _MAX_COLUMNS = 2**31
 _MAX_IMAGE_BYTES = 30_000_000
 _JPEG = b"\xff\xd8\xff"
@@ -199,7 +198,7 @@ class AnswerReader:
         self._last_page = starts[-2]
         for mark in part.marks:
             is_in_place = max(begin, self._last_mark) <= mark.start < mark.end <= self._limits.max_characters
-            if not is_in_place or not 0 <= mark.level <= _LOWEST_LEVEL:
+            if not is_in_place or not ROW <= mark.level <= NAVIGATION:
                 raise MessageError("the marks of the answer do not lie within its text")
             self._last_mark = mark.end
         if part.marks and part.marks[-1].start >= self._length:

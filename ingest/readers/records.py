@@ -10,26 +10,46 @@ from app.errors import DocumentError
 from app.types.texts import ExtractedText
 from ingest.readers.limits import ReadLimits
 from ingest.readers.parts import Block, Opened
+from ingest.readers.skipped import Skipped
 from ingest.readers.tables import block_pieces, join_blocks, record_block, render_fields
-from ingest.readers.text import clean_text, decode_text, decoded, lines_of
+from ingest.readers.text import decode_text, decoded, lines_of
 
+_MOST_BAD_LINES = 100  # before the first good one
 _TITLE_KEYS = ("title", "name", "headline")
 
 
-def read_json(data: bytes, limits: ReadLimits) -> ExtractedText:
-    value = _parse(clean_text(decode_text(data)), "This JSON")
+def read_json(data: bytes, limits: ReadLimits, charset: str) -> ExtractedText:
+    decoded = decode_text(data, charset)
+    value = _parse(decoded.text, "This JSON")
     title = next((str(value[key]) for key in _TITLE_KEYS if value.get(key)), "") if isinstance(value, dict) else ""
     text, marks, cells = join_blocks(_records(value, ""), limits)
-    return ExtractedText(text, title=title, media_type="application/json", marks=marks, cells=cells)
+    return ExtractedText(text, title, "application/json", decoded.metadata, marks=marks, cells=cells)
 
 
-def read_json_lines(stream: BinaryIO, limits: ReadLimits) -> Opened:
+def read_json_lines(stream: BinaryIO, limits: ReadLimits, charset: str) -> Opened:
+    """A line that cannot be read is skipped and reported, unless all are so."""
+    texts = decoded(stream, charset)
+    metadata, skipped = texts.metadata, Skipped("lines")
+
     def records() -> Iterator[Block]:
-        for number, line in enumerate(lines_of(decoded(stream)), start=1):
-            if line.strip():
-                yield from _records(_parse(line, f"Line {number:,}"), "")
+        good = 0
+        for number, line in enumerate(lines_of(texts), start=1):
+            if not line.strip():
+                continue
+            try:
+                value = _parse(line, f"Line {number:,}")
+            except DocumentError as error:
+                skipped.add(f"Line {number}", str(error.__cause__ or error))
+                if not good and len(skipped) >= _MOST_BAD_LINES:
+                    raise  # this is something else
+                continue
+            good += 1
+            yield from _records(value, "")
+        if not good and skipped:
+            raise DocumentError(f"None of its lines can be read. {skipped.reasons}")
+        metadata.update(skipped.metadata)
 
-    return Opened("", {}, block_pieces(records()))
+    return Opened("", metadata, block_pieces(records()))
 
 
 def _parse(text: str, what: str) -> object:

@@ -22,9 +22,10 @@ _MAX_PARAGRAPH = 300
 _MAX_KEY = 80
 
 
-def read_csv(stream: BinaryIO, limits: ReadLimits) -> Opened:
+def read_csv(stream: BinaryIO, limits: ReadLimits, charset: str = "") -> Opened:
     csv.field_size_limit(max(csv.field_size_limit(), limits.max_characters))
-    return Opened("", {}, block_pieces(_csv_rows(lines_of(decoded(stream)))))
+    texts = decoded(stream, charset)
+    return Opened("", texts.metadata, block_pieces(_csv_rows(lines_of(texts))))
 
 
 def _csv_rows(lines: Iterator[str]) -> Iterator[Block]:

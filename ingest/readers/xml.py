@@ -14,23 +14,58 @@ from app.types.texts import ExtractedText
 from ingest.readers.limits import ReadLimits
 from ingest.readers.parts import Block
 from ingest.readers.tables import join_blocks, render_fields
-from ingest.readers.text import clean_text, decode_text
+from ingest.readers.text import decode_text
 
 _DECLARED_ENCODING = re.compile(rb"""\A\s{0,100}<\?xml[^>]{0,200}?encoding\s*=\s*["']([\w.:-]{1,40})["']""")
 # Elements of running text in the common vocabularies: their names would only be noise.
 _PROSE = {"p", "para", "simpara", "paragraph", "l", "li"}
+# Elements that are set apart even where text stands between them.
+_BLOCKS = _PROSE | {
+    *(
+        "title",
+        "head",
+        "heading",
+        "subtitle",
+        "sec",
+        "section",
+        "div",
+        "chapter",
+        "article",
+        "note",
+        "table",
+        "tr",
+        "td",
+    ),
+    *("row", "cell", "entry", "list", "item", "listitem", "itemizedlist", "orderedlist", "figure", "caption", "quote"),
+    *("blockquote", "programlisting", "screen", "lg", "sp", "speech", "stage", "entry", "record", "br", "lb"),
+}
+# Elements within words of the common vocabularies; around all others words end.
+_INLINE = {
+    *("b", "i", "u", "s", "em", "strong", "emph", "emphasis", "hi", "bold", "italic", "sub", "sup", "subscript", "sc"),
+    *("superscript", "span", "font", "small", "big", "tt", "code", "w", "c", "g", "seg", "underline", "overline", "ex"),
+    *("styled-content", "named-content", "monospace", "smallcap", "ph", "codeph", "mark", "ins", "del", "add", "expan"),
+    *("supplied", "unclear", "corr", "sic", "orig", "reg", "choice", "am", "wbr", "t", "r"),
+}
 
 
-def read_xml(data: bytes, limits: ReadLimits) -> ExtractedText:
-    root = parse_xml(data)
+def read_xml(data: bytes, limits: ReadLimits, charset: str) -> ExtractedText:
+    decoded = decode_text(data, charset, _declared_encoding(data))
+    root = _parse(decoded.text)
     title = next((_joined(element) for element in root.iter() if _name(element) == "title"), "")
     text = join_blocks(_paragraphs(root), limits).text
-    return ExtractedText(text, title=title, media_type="application/xml")
+    return ExtractedText(text, title=title, media_type="application/xml", metadata=decoded.metadata)
 
 
 def parse_xml(data: bytes) -> Element:
+    return _parse(decode_text(data, _declared_encoding(data)).text)
+
+
+def _declared_encoding(data: bytes) -> str:
     declared = _DECLARED_ENCODING.match(data)
-    text = clean_text(decode_text(data, declared=declared.group(1).decode("ascii") if declared else None))
+    return declared[1].decode("ascii") if declared else ""
+
+
+def _parse(text: str) -> Element:
     try:
         return fromstring(text.lstrip())
     except DefusedXmlException as error:
@@ -42,7 +77,11 @@ def parse_xml(data: bytes) -> Element:
 
 def _paragraphs(element: Element) -> Iterator[Block]:
     children = [child for child in element if isinstance(child.tag, str)]
-    if not children or _is_mixed(element):
+    is_mixed = _is_mixed(element)
+    if is_mixed and any(_name(child).lower() in _BLOCKS for child in children):
+        yield from _loose(element)
+        return
+    if not children or is_mixed:
         yield from _rendered([(_name(element), _joined(element)), *_attributes(element)])
         return
     fields = _attributes(element)
@@ -54,6 +93,23 @@ def _paragraphs(element: Element) -> Iterator[Block]:
         fields = []
         yield from _paragraphs(child)
     yield from _rendered(fields)
+
+
+def _loose(element: Element) -> Iterator[Block]:
+    """Paragraphs and the like, and the text between them as paragraphs of its own."""
+    yield from _rendered(_attributes(element))
+    text = element.text or ""
+    for child in element:
+        if isinstance(child.tag, str) and _name(child).lower() in _BLOCKS:
+            if text.strip():
+                yield Block(" ".join(text.split()))
+            yield from _paragraphs(child) if len(child) else map(Block, filter(None, [_joined(child)]))
+            text = child.tail or ""
+        else:
+            for more in (_joined(child) if isinstance(child.tag, str) else "", child.tail or ""):
+                text += _space_between(text, more, _name(child)) + more
+    if text.strip():
+        yield Block(" ".join(text.split()))
 
 
 def _rendered(fields: list[tuple[str, str]]) -> Iterator[Block]:
@@ -81,7 +137,31 @@ def _attributes(element: Element) -> list[tuple[str, str]]:
 
 
 def _joined(element: Element) -> str:
-    return " ".join("".join(element.itertext()).split())
+    """Its text in one line. Words end where an element does, unless it is one of those within words."""
+    texts: list[str] = []
+    last = ""
+    # Not by recursion: elements may be nested thousands deep.
+    stack: list[tuple[str, str] | Element] = [element]
+    while stack:
+        top = stack.pop()
+        if isinstance(top, tuple):
+            more, name = top
+        else:
+            name = _name(top)
+            more = (top.text or "") if name else ""
+            for child in reversed(top):
+                stack.append((child.tail or "", _name(child)))
+                stack.append(child)
+        if more:
+            texts.append(_space_between(last, more, name) + more)
+            last = more
+    return " ".join("".join(texts).split())
+
+
+def _space_between(text: str, more: str, name: str) -> str:
+    """`name` is that of the element whose edge lies between the two."""
+    is_glued = text[-1:].isalnum() and more[:1].isalnum() and name.lower() not in _INLINE
+    return " " if is_glued else ""
 
 
 def _name(element: Element) -> str:

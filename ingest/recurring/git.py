@@ -20,7 +20,7 @@ from app.types.sources import MAX_LISTED_ITEMS, Fetched, Listing, Mark, Recurrin
 from ingest.readers.limits import DEFAULT_LIMITS, MEGABYTE
 from ingest.recurring.git_program import Git, GitLimits, environment_of, require_git
 from ingest.recurring.hosts import HostGuard
-from ingest.recurring.selection import PathSelection, media_type
+from ingest.recurring.selection import PathSelection
 
 _HEAD = "refs/gircse/head"
 _PREFIX, _LEFT_AFTER_S = "git-", 86_400  # of temporary folders; a day old ones are of workers that were killed
@@ -115,8 +115,7 @@ class _Repository:
         data = self._git.run("cat-file", "blob", blob)
         if data.startswith(_LARGE_FILE):
             raise DocumentError("Git LFS keeps this file elsewhere, which is not fetched. Leave it out by a pattern.")
-        kind = media_type(path) or "text/plain"
-        return Fetched(Source(name=path, uri=address, media_type=kind, data=data), Mark(blob))
+        return Fetched(Source(name=path, uri=address, media_type="", data=data), Mark(blob))
 
     def _bring(self, blob: str) -> None:
         """With those that will be asked for next: a fetch for each would take a second each."""

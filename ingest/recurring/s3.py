@@ -21,7 +21,7 @@ from app.types.sources import MAX_LISTED_ITEMS, Fetched, Listing, Mark, Recurrin
 from ingest.readers.limits import DEFAULT_LIMITS, MEGABYTE
 from ingest.recurring.hosts import HostGuard
 from ingest.recurring.pinned_pool import pinned_pool
-from ingest.recurring.selection import PathSelection, media_type
+from ingest.recurring.selection import PathSelection
 
 _PAGE = 1_000  # objects of one answer, after which the lease is prolonged
 _GONE = ("NoSuchKey", "NoSuchVersion")
@@ -110,7 +110,7 @@ class _Bucket:
         found = Mark(answer.headers.get("etag", "").strip('"'))
         if mark == found and found.etag:
             return None
-        source = Source(name=key, uri=address, media_type=media_type(key) or "text/plain", data=data)
+        source = Source(name=key, uri=address, media_type="", data=data)
         return Fetched(source, found)
 
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from pathspec import GitIgnoreSpec
 
-from app.errors import DocumentError, InputError
-from ingest.readers.media_types import can_read, media_type_of
+from app.errors import InputError
+from ingest.readers.media_types import may_be_read
 
 _HIDDEN = "."
 
@@ -28,13 +28,4 @@ class PathSelection:
             is_wanted = not any(part.startswith(_HIDDEN) for part in path.split("/"))
         else:
             is_wanted = self._patterns.match_file(path)
-        return is_wanted and media_type(path) is not None
-
-
-def media_type(path: str) -> str | None:
-    """None where it cannot be read here."""
-    try:
-        found = media_type_of(path)
-    except DocumentError:
-        return None
-    return found if can_read(found) else None
+        return is_wanted and may_be_read(path)

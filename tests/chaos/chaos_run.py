@@ -27,7 +27,7 @@ from app.testing import text_source
 from app.types.documents import JobState
 from app.wiring.ingestion import run_worker
 from app.wiring.services import open_services
-from ingest.readers import media_type_of
+from ingest.readers import type_of_suffix
 
 T = TypeVar("T")
 
@@ -232,7 +232,8 @@ class Client:
             case Put(file):
                 document, _ = patiently(
                     lambda: self._services.library.add_document(
-                        COLLECTION, text_source(f"corpus://{file.name}", file.data, media_type=media_type_of(file.name))
+                        COLLECTION,
+                        text_source(f"corpus://{file.name}", file.data, media_type=type_of_suffix(file.name)),
                     )
                 )
                 self._ids[file.name] = document.id

@@ -18,7 +18,7 @@ from chaos_state import State, StoredDocument, StoredPoint, differences
 from patience import PATIENCE_S
 from served import in_thread
 
-from ingest.readers import media_type_of
+from ingest.readers import type_of_suffix
 
 TARGETS = (Target.WORKER, Target.EDGE)
 
@@ -30,7 +30,7 @@ def plan_of(seed: int) -> Plan:
 def test_the_corpus_is_many_different_real_files_of_every_kind() -> None:
     files = real_files(320)
     assert len({file.data for file in files}) == len({file.name for file in files}) == 320
-    kinds = Counter(media_type_of(file.name) for file in files)
+    kinds = Counter(type_of_suffix(file.name) for file in files)
     assert set(kinds) == {"text/plain", "text/markdown", "text/html", "text/csv"}
 
 

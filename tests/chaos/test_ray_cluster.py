@@ -33,7 +33,7 @@ from app.wiring.bulk import open_engine
 from app.wiring.catalog import open_catalog
 from app.wiring.ingestion import run_worker
 from app.wiring.services import open_services
-from ingest.readers import media_type_of
+from ingest.readers import type_of_suffix
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
@@ -90,7 +90,7 @@ def submit(services: Services, corpus: Path) -> None:
     create_collection(services)
     for file in sorted(corpus.iterdir()):
         services.library.add_document(
-            COLLECTION, text_source(file.as_uri(), file.read_bytes(), media_type=media_type_of(file.name))
+            COLLECTION, text_source(file.as_uri(), file.read_bytes(), media_type=type_of_suffix(file.name))
         )
 
 

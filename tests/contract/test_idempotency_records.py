@@ -8,7 +8,7 @@ from datetime import timedelta
 from catalog_samples import Clock
 
 from app.catalog import SqlCatalog
-from app.types.documents import IdempotencyRecord
+from app.types.idempotency import IdempotencyRecord
 
 LEASE, DAY = timedelta(minutes=5), timedelta(days=1)
 

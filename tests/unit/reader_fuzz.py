@@ -24,7 +24,7 @@ from sample_files import samples, unzipped, zip_of
 
 from app.errors import DocumentError
 from app.types.pages import PAGED_TYPES
-from ingest.readers import ProcessLimits, ProcessPageRenderer, media_type_of
+from ingest.readers import ProcessLimits, ProcessPageRenderer, type_of_suffix
 
 # One child for all, so that the file that ends it is known.
 PROCESS_LIMITS = ProcessLimits(wall_s=20, cpu_s=20, memory_bytes=500_000_000, max_documents=10**9)
@@ -94,7 +94,7 @@ def fuzz(count: int, seed: int, kinds: Sequence[str] = ()) -> Outcome:
             started = time.monotonic()
             label = f"file {number} of seed {seed} ({name})"
             _read_one(reader, name, data, label, outcome)
-            if (media_type := media_type_of(name)) in PAGED_TYPES and data:
+            if (media_type := type_of_suffix(name)) in PAGED_TYPES and data:
                 file.seek(0)
                 file.truncate()
                 file.write(data)

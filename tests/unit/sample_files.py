@@ -19,6 +19,7 @@ from itertools import chain
 import docx
 import openpyxl
 import pptx
+from outlook_files import outlook_message
 from reportlab.lib.pdfencrypt import StandardEncryption
 from reportlab.pdfgen.canvas import Canvas
 from scan_samples import picture_samples
@@ -189,6 +190,29 @@ RECORDS = [dict(zip(ROWS[0], row, strict=True)) | {"tags": ["old", "large"], "at
 XML = """<?xml version="1.0" encoding="utf-8"?><library xmlns="urn:example"><!-- two -->
     <book id="1"><title>Of cities</title><year>1999</year></book>
     <text><p>Some <b>bold</b> prose.</p></text></library>"""
+NOTEBOOK = json.dumps(
+    {
+        "nbformat": 4,
+        "metadata": {"language_info": {"name": "python"}},
+        "cells": [
+            {"cell_type": "markdown", "source": ["# Of cities\n", "\n", "Two of them."]},
+            {
+                "cell_type": "code",
+                "source": "for city in cities:\n    print(city)",
+                "outputs": [{"output_type": "stream", "text": ["Paris\n", "Köln\n"]}],
+            },
+        ],
+    }
+)
+MANUAL = r""".TH CITIES 1
+.SH NAME
+cities \- list cities
+.SH SYNOPSIS
+.B cities
+.RI [ options ]
+.SH DESCRIPTION
+Lists \fBcities\fR as Paris by their rivers.
+"""
 SOURCE = "import os\n\n\ndef name(path: str) -> str:\n    return os.path.basename(path)  # the last part\n"
 
 
@@ -218,6 +242,14 @@ def samples() -> dict[str, bytes]:
         "a.jsonl": "\n".join(map(json.dumps, RECORDS)).encode(),
         "a.xml": XML.encode(),
         "a.py": SOURCE.encode(),
+        "a.ipynb": NOTEBOOK.encode(),
+        "a.msg": outlook_message("Of cities", body="Paris and Köln.", attachments={"cities.csv": CSV.encode()}),
+        "a.1": MANUAL.encode(),
+        "a.adoc": b"= Of cities\n\n== Paris\n\nOn the Seine.\n",
+        "a.org": b"#+TITLE: Of cities\n\n* Paris\n\nOn the Seine.\n",
+        "a.rst": b"Of cities\n=========\n\nParis lies on the Seine.\n",
+        "a.srt": b"1\n00:00:01,000 --> 00:00:02,500\nParis lies on the Seine.\n",
+        "a.vtt": b"WEBVTT\n\n00:01.000 --> 00:02.500\n<v Ada>Paris lies on the Seine.\n",
         "a.yaml": b"city:\n  name: Paris\n  rivers: [Seine]\n",
         "a.epub": book("<h1>One</h1><p>First chapter.</p>", "<p>Second chapter.</p>"),
         "a.eml": mail,

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from app.types.file_names import shown_title
 from app.types.texts import ROW, Mark, Span
-from ingest.headings import MOST_CHARACTERS, HeadingPath, MarkdownHeadings, context_of
+from ingest.headings import MOST_CHARACTERS, HeadingPath, context_of
+from ingest.text_headings import MarkdownHeadings
 
 
 def paragraphs(text: str) -> list[Span]:

@@ -40,7 +40,7 @@ class TestMessages:
         }
 
     def test_attachments_are_read_by_their_own_readers(self):
-        attached = {"report.pdf": pdf("In the PDF."), "t.csv": b"a,b\n1,2\n", "x.gif": b"GIF8"}
+        attached = {"report.pdf": pdf("In the PDF."), "t.csv": b"a,b\n1,2\n", "x.gif": b"GIF89a"}
         found = read_document(message(attachments=attached), uri="a.eml")
         assert found.text.split("\n\n")[3:] == ["# report.pdf", "In the PDF.", "# t.csv", "a: 1; b: 2"]
         assert [(level, found.text[start:end]) for start, end, level in found.marks] == [
@@ -51,7 +51,7 @@ class TestMessages:
         ]
         assert found.metadata["attachments"] == 2
         assert found.metadata["skipped_attachments"] == 1
-        assert found.metadata["skipped"] == "x.gif: Files ending in '.gif' cannot be read"
+        assert found.metadata["skipped"] == "x.gif: This file cannot be read: it is a GIF image."
 
     def test_html_body(self):
         found = read_document(message("<p>Hello <b>you</b></p><script>x</script>", html=True), uri="a.eml")
@@ -103,18 +103,18 @@ class TestArchives:
         assert found.title == "a"
 
     @pytest.mark.parametrize(
-        ("uri", "data"), archives({"a.txt": "read", "b.exe": "MZ", "c.pdf": "no PDF", ".git/x.txt": "hidden"})
+        ("uri", "data"), archives({"a.txt": "read", "b.exe": "MZ\0\0", "c.pdf": "%PDF-1.7 cut", ".git/x.txt": "hidden"})
     )
     def test_members_that_cannot_be_read_are_named(self, uri, data):
         found = read_document(data, uri=uri)
         assert found.text == "# a.txt\n\nread"
         assert found.metadata["skipped_files"] == 2
         assert str(found.metadata["skipped"]).splitlines() == [
-            "b.exe: Files ending in '.exe' cannot be read",
+            "b.exe: This file cannot be read: it is a program.",
             "c.pdf: This PDF is cut short: its end is missing",
         ]
 
-    @pytest.mark.parametrize(("uri", "data"), archives({"b.exe": "MZ"}))
+    @pytest.mark.parametrize(("uri", "data"), archives({"b.exe": "MZ\0\0"}))
     def test_archive_with_nothing_to_read_is_refused(self, uri, data):
         with pytest.raises(DocumentError, match=r"no file that can be read.\nb\.exe"):
             read_document(data, uri=uri)

@@ -16,8 +16,8 @@ from reportlab.pdfgen.canvas import Canvas
 from sample_files import pdf, with_part, word_file, workbook
 
 from app.errors import DocumentError
-from app.types.texts import ROW, ExtractedText
-from ingest.readers import SUFFIXES, ReadLimits, media_type_of
+from app.types.texts import NAVIGATION, ROW, ExtractedText
+from ingest.readers import SUFFIXES, ReadLimits, type_of_suffix
 from ingest.readers.document import read_document
 
 ENTITY = b'<!DOCTYPE x [<!ENTITY secret SYSTEM "file:///etc/hostname"><!ENTITY word "expanded">]>'
@@ -48,13 +48,12 @@ def marked(found: ExtractedText) -> list[tuple[int, str]]:
     ],
 )
 def test_media_type_follows_the_suffix(uri, media_type):
-    assert media_type_of(uri) == media_type
+    assert type_of_suffix(uri) == media_type
 
 
 @pytest.mark.parametrize("uri", ["tool.exe", "README", ".txt"])
-def test_unknown_suffix_is_refused_with_the_known_ones(uri):
-    with pytest.raises(DocumentError, match=r"\.xlsx"):
-        media_type_of(uri)
+def test_other_names_stand_for_no_media_type(uri):
+    assert type_of_suffix(uri) == ""
 
 
 def test_media_type_of_the_caller_counts_when_a_reader_knows_it():
@@ -96,21 +95,14 @@ def test_any_bytes_give_storable_text_or_a_reason(data):
 
 @pytest.mark.parametrize("size", [64, 1_000, 200_000])
 def test_binary_junk_is_not_text(size):
-    with pytest.raises(DocumentError, match=r"not text.*UTF-8"):
+    with pytest.raises(DocumentError, match=r"holds no text, and its format is unknown"):
         read_document(random.Random(size).randbytes(size), uri="junk.txt")
 
 
 @pytest.mark.parametrize("data", [bytes(500), bytes(range(32)) * 8, codecs.BOM_UTF16_LE + bytes(500)])
 def test_control_characters_are_not_text(data):
-    with pytest.raises(DocumentError, match="control characters"):
+    with pytest.raises(DocumentError, match=r"control characters|no text"):
         read_document(data, uri="junk.txt")
-
-
-def test_renamed_files_are_named_for_what_they_are():
-    with pytest.raises(DocumentError, match="begins like a PDF"):
-        read_document(pdf("Hello"), uri="a.txt")
-    with pytest.raises(DocumentError, match="Office document"):
-        read_document(word_file(), uri="a.csv")
 
 
 @pytest.mark.parametrize("uri", [f"a{suffix}" for suffix in SUFFIXES])
@@ -142,18 +134,18 @@ def test_html_gives_main_text_title_and_metadata():
         <script>alert("run")</script><footer>Imprint</footer></body></html>"""
     found = read_document(page.encode(), uri="a.html")
     assert found.title == "Heading"
-    assert marked(found) == [(1, "Heading")]
     without = page.replace("<h1>Heading</h1>", "")
     assert read_document(without.encode(), uri="a.html").title == "The & title"
     assert found.metadata == {"author": "Ada Lovelace", "created": "2020-05-01"}
     assert "Paragraph 0 speaks" in found.text
     assert "readers.\n\nParagraph 5" in found.text
-    assert not any(word in found.text for word in ("Home", "alert", "Imprint", "<p>"))
+    assert marked(found) == [(NAVIGATION, "Home"), (1, "Heading"), (NAVIGATION, "Imprint")]
+    assert not any(word in found.text for word in ("alert", "<p>"))
 
 
 def test_html_without_main_text_gives_its_whole_body():
     found = read_document(b"<footer>Open <b>daily</b><br>except on Sundays</footer><style>p{}</style>", uri="a.html")
-    assert found.text == "Open daily\n\nexcept on Sundays"
+    assert found.text == "Open daily\nexcept on Sundays"
 
 
 def test_headings_of_pages_have_their_levels_where_they_stand():
@@ -258,11 +250,6 @@ class TestBrokenOfficeFiles:
     def test_protected_by_a_password(self, uri, data):
         with pytest.raises(DocumentError, match="password"):
             read_document(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + data, uri=uri)
-
-    def test_another_archive(self, uri, data):
-        other = {"a.docx": workbook({"S": [["x"]]}), "a.xlsx": word_file()}[uri]
-        with pytest.raises(DocumentError, match="suffix of its real format"):
-            read_document(other, uri=uri)
 
     def test_part_that_is_no_xml(self, uri, data):
         part = {"a.docx": "word/document.xml", "a.xlsx": "xl/workbook.xml"}[uri]

@@ -44,10 +44,15 @@ def reasons(found, root):
 
 
 def test_folder_is_walked_in_a_fixed_order(folder):
-    root = folder("b.txt", "a.md", "deep/er/c.pdf", "Dé jà #1.html")
+    root = folder("b.txt", "a.md", "deep/er/c.tsv", "Dé jà #1.html")
     found = find([root])
-    assert names(found, root) == ["Dé jà #1.html", "a.md", "b.txt", "deep/er/c.pdf"]
-    assert [file.media_type for file in found] == ["text/html", "text/markdown", "text/plain", "application/pdf"]
+    assert names(found, root) == ["Dé jà #1.html", "a.md", "b.txt", "deep/er/c.tsv"]
+    assert [file.media_type for file in found] == [
+        "text/html",
+        "text/markdown",
+        "text/plain",
+        "text/tab-separated-values",
+    ]
     assert found[0].uri == f"{root.as_uri()}/D%C3%A9%20j%C3%A0%20%231.html"
 
 
@@ -72,12 +77,14 @@ def test_hidden_files_are_left_out_unless_named(folder):
 
 
 def test_unsupported_files_are_reported(folder):
-    root = folder("a.txt", "film.mp4", "LICENSE")
+    root = folder("a.txt", "film.mp4", "LICENSE", "x.unknown")
+    for name in ("film.mp4", "x.unknown"):
+        (root / name).write_bytes(bytes(range(256)))
     found = find([root, root / "film.mp4"])
-    assert names(found, root) == ["a.txt"]
-    assert set(reasons(found, root)) == {"LICENSE", "film.mp4"}
-    assert "'.mp4' cannot be read" in reasons(found, root)["film.mp4"]
-    assert [error.was_named for error in found if isinstance(error, SourceFailure)] == [False, True]
+    assert names(found, root) == ["LICENSE", "a.txt"]
+    assert set(reasons(found, root)) == {"film.mp4", "x.unknown"}
+    assert reasons(found, root)["film.mp4"] == "This file cannot be read: it holds no text, and its format is unknown."
+    assert [error.was_named for error in found if isinstance(error, SourceFailure)] == [True, False]
 
 
 def test_missing_path_is_reported_and_the_rest_found(folder):

@@ -280,11 +280,12 @@ def test_proxies_of_the_environment_are_not_asked(site: Site, monkeypatch: pytes
 @pytest.mark.parametrize(
     ("path", "declared", "known"),
     [
-        ("/page", "text/html; charset=utf-8", "text/html"),
+        ("/page", "text/html; charset=ISO-8859-1", "text/html; charset=iso-8859-1"),
         ("/page.pdf", "text/html", "text/html"),
-        ("/a.pdf", "application/octet-stream", "application/pdf"),
+        ("/a.pdf", "application/octet-stream", "text/html"),  # as its content says
+        ("/a.tsv", "application/octet-stream", "text/tab-separated-values"),
         ("/README.md", "text/plain", "text/markdown"),
-        ("/notes", "text/plain; charset=utf-8", "text/plain"),
+        ("/notes", "text/plain; charset=utf-8", "text/plain; charset=utf-8"),
         ("/page", "application/xhtml+xml", "text/html"),
         ("/a.csv?format=x", "", "text/csv"),
     ],
@@ -298,13 +299,13 @@ def test_media_type_is_told_by_the_server_or_the_suffix(site: Site, path: str, d
 def test_what_cannot_be_had_is_told_and_the_rest_is_read(site: Site) -> None:
     site.answer("/page")
     site.answer("/gone", status=404)
-    site.answer("/photo", media_type="image/gif")
+    site.answer("/photo", b"GIF89a\x01\x00", media_type="image/gif")
     names = Names(docs_example=["127.0.0.1"])
     base = f"http://docs.example:{site.port}"
     found = list(reader(names).read_all([f"{base}/gone", "http://", f"{base}/photo", f"{base}/page", "http://[x]/"]))
     errors = {each.name: each.reason for each in found if isinstance(each, SourceFailure)}
     assert "404 Not Found" in errors[f"{base}/gone"]
-    assert "'image/gif'" in errors[f"{base}/photo"]
+    assert "it is a GIF image" in errors[f"{base}/photo"]
     assert {"http://", "http://[x]/"} < errors.keys()
     assert [each.uri for each in found if isinstance(each, Source)] == [f"{base}/page"]
 

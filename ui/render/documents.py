@@ -150,7 +150,7 @@ def _render_document(document: Document, job: Job | None, *, is_paused: bool) ->
         '<tr{gone}><td class="document-pick">{pick}</td><td class="document-name"><button '
         'type="button" class="open" data-walk data-event="open" data-document="{id}" '
         'dir="auto">{title}</button><span class="document-uri">{uri} · '
-        '{size}</span>{error}</td><td>{state}</td><td class="number"><span '
+        '{size}</span>{error}{left_out}</td><td>{state}</td><td class="number"><span '
         'class="only-phone">[[Passages:]] </span>{chunks}</td><td '
         'class="document-buttons">{buttons}</td></tr>'
     ).format(
@@ -161,9 +161,20 @@ def _render_document(document: Document, job: Job | None, *, is_paused: bool) ->
         uri=shorten(shown_address(document.uri), 160),
         size=shown_size(document.byte_count),
         error=error,
+        left_out=_render_left_out(document),
         state=_render_state(document, job, is_paused=is_paused),
         chunks=number(document.chunk_count),
         buttons=_render_buttons(document, job, title),
+    )
+
+
+def _render_left_out(document: Document) -> Markup:
+    """What of it is not in its text, though it is ready."""
+    said = " ".join(map(translate_message, document.left_out))
+    return (
+        Markup('<span class="document-left-out" dir="auto">{}</span>').format(shorten(said, 500))
+        if said
+        else Markup("")
     )
 
 

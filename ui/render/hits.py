@@ -32,7 +32,12 @@ from ui.render.thumbnails import render_thumbnail, render_thumbnail_switch
 
 METADATA_CHIPS = 6
 DOCUMENT_FILTER = "document_id"  # the key of every chunk's metadata by which one document is searched alone
-_KINDS = {ChunkKind.PROSE: "", ChunkKind.TABLE: later("table of numbers"), ChunkKind.REFERENCES: later("references")}
+_KINDS = {
+    ChunkKind.PROSE: "",
+    ChunkKind.TABLE: later("table of numbers"),
+    ChunkKind.REFERENCES: later("references"),
+    ChunkKind.NAVIGATION: later("menu"),
+}
 
 
 def render_results(

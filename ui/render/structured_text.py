@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-from app.types.texts import ROW, Cell, Layout, Mark
+from app.types.texts import NAVIGATION, ROW, Cell, Layout, Mark
 from ui.render.text import clean, join
 
 _DEEPEST = 6  # level of a heading in HTML; the dialog's own is 2
@@ -52,7 +52,7 @@ class StructuredText:
         """Marks cut to the stretch."""
         for mark in self._layout.marks:
             start, stop = max(mark.start, begin), min(mark.end, end)
-            if start < stop:
+            if start < stop and mark.level != NAVIGATION:
                 yield Mark(start, stop, mark.level)
 
     def _tables(self, rows: Sequence[Mark]) -> Iterator[list[Mark]]:

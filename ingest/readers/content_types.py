@@ -1,0 +1,280 @@
+"""The media type of a file by its content: its signature, then its suffix or what is declared, then whether it is text.
+
+Imports no parser, so that a folder is listed, and an upload refused, before one is loaded.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+import struct
+import zipfile
+import zlib
+from typing import BinaryIO
+
+import olefile
+
+from app.errors import DocumentError
+from ingest.readers.encodings import unmarked_utf16
+from ingest.readers.media_types import (
+    CSV,
+    DOCX,
+    EPUB,
+    HTML,
+    MAILBOX,
+    MANUAL,
+    MESSAGE,
+    OUTLOOK,
+    PICTURES,
+    PLAIN,
+    PPTX,
+    SUFFIXES,
+    TAR,
+    XLSX,
+    XML,
+    ZIP,
+    known_type,
+    missing_extra,
+    type_of_suffix,
+    with_charset,
+)
+
+PDF, RTF = "application/pdf", "application/rtf"
+_OPEN_DOCUMENT = "application/vnd.oasis.opendocument."
+_WORD, _EXCEL, _POWERPOINT = "application/msword", "application/vnd.ms-excel", "application/vnd.ms-powerpoint"
+_HEAD_BYTES = 64_000
+_PDF_WITHIN = 1_024  # bytes that may stand before its signature
+_OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+_SIGNATURES = (
+    (b"\x89PNG\r\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"II*\x00", "image/tiff"),
+    (b"MM\x00*", "image/tiff"),
+    (b"{\\rtf", RTF),
+    (b"\x1f\x8b", TAR),
+    (b"BZh", TAR),
+    (b"\xfd7zXZ\x00", TAR),
+)
+_UNREADABLE = (
+    (b"BM", "a BMP image"),
+    (b"\x00\x00\x01\x00", "an icon"),
+    (b"\x7fELF", "a program"),
+    (b"MZ", "a program"),
+    (b"\xcf\xfa\xed\xfe", "a program"),
+    (b"\xca\xfe\xba\xbe", "a program"),
+    (b"\x00asm", "a program"),
+    (b"SQLite format 3\x00", "a database"),
+    (b"7z\xbc\xaf'\x1c", "a 7z archive"),
+    (b"Rar!\x1a\x07", "a RAR archive"),
+    (b"OggS", "audio or video"),
+    (b"fLaC", "audio"),
+    (b"ID3", "audio"),
+    (b"\x1aE\xdf\xa3", "a video"),
+    (b"PAR1", "a Parquet table"),
+    (b"\x89HDF\r\n", "an HDF5 file"),
+    (b"\x93NUMPY", "a NumPy array"),
+    (b"AT&TFORM", "a DjVu document"),
+    (b"wOF", "a font"),
+    (b"\x00\x01\x00\x00\x00", "a font"),
+)
+# Names of the streams of compound files of Microsoft.
+_OLE_STREAMS = (
+    ("EncryptedPackage", ""),
+    ("__properties_version1.0", OUTLOOK),
+    ("WordDocument", _WORD),
+    ("PowerPoint Document", _POWERPOINT),
+    ("Workbook", _EXCEL),
+    ("Book", _EXCEL),
+)
+_CONTENT_TYPES = "[Content_Types].xml"
+_OOXML = (("word", "wordprocessingml", DOCX), ("xl", "spreadsheetml", XLSX), ("ppt", "presentationml", PPTX))
+_MOST_TYPES_BYTES = 100_000
+# Formats that always begin with a signature: a file without it is something else.
+_SIGNED = {
+    *(PDF, RTF, DOCX, XLSX, PPTX, EPUB, OUTLOOK, _WORD, _EXCEL, _POWERPOINT, ZIP, *PICTURES),
+    *(_OPEN_DOCUMENT + kind for kind in ("text", "spreadsheet", "presentation")),
+}
+_TABLES = {XLSX, _EXCEL, _OPEN_DOCUMENT + "spreadsheet"}
+_NAMES = {
+    RTF: "rich text (RTF)",
+    _WORD: "a Word document in the format of before 2007",
+    _EXCEL: "an Excel workbook in the format of before 2007",
+    _POWERPOINT: "a PowerPoint presentation in the format of before 2007",
+}
+# A text is taken for a message when it begins with three of these.
+_MAIL_NAMES = {
+    *(b"from", b"to", b"subject", b"date", b"received", b"message-id", b"mime-version", b"return-path"),
+    *(b"delivered-to", b"content-type", b"reply-to", b"sender"),
+}
+_FEWEST_MAIL_NAMES = 3
+_HEADER_NAME = re.compile(rb"[!-9;-~]{1,76}")
+_MAILBOX_LINE = re.compile(rb"From \S+ .*\d\d:\d\d")
+_OBJECT = re.compile(rb"\b\d+ \d+ obj\b")
+_MACRO = re.compile(rb"^(?:\.TH|\.Dd|\.SH|\.Sh)\s", re.MULTILINE)
+_MACRO_WITHIN = 4_000
+_MARKUP = (
+    (re.compile(rb"(?>\s*<!--.*?-->)*+\s*<(?:!doctype\s+html|html|head|body)[\s>]", re.IGNORECASE | re.DOTALL), HTML),
+    (re.compile(rb"\s*<\?xml[^>]*\?>.{0,2000}?<html[\s>]", re.IGNORECASE | re.DOTALL), HTML),
+    (re.compile(rb"\s*<\?xml\s"), XML),
+    (re.compile(rb"\s*<svg[\s>]"), XML),
+)
+_INTERPRETERS = (
+    (b"python", "text/x-python"),
+    (b"bash", "text/x-shell"),
+    (b"sh", "text/x-shell"),
+    (b"node", "text/x-javascript"),
+    (b"perl", "text/x-perl"),
+    (b"ruby", "text/x-ruby"),
+    (b"php", "text/x-php"),
+    (b"Rscript", "text/x-r"),
+)
+_CONTROLS = re.compile(rb"[\x01-\x08\x0e-\x1a\x1c-\x1f\x7f]")
+_MAX_CONTROL_SHARE = 0.05
+_MAX_NUL_SHARE = 0.2
+_BYTE_ORDER_MARKS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)
+
+
+READABLE = frozenset(SUFFIXES.values())
+
+
+def detect(stream: BinaryIO, *, uri: str, declared: str = "") -> str:
+    """The media type by which a file is read, with the charset that is declared; leaves `stream` at its begin.
+
+    `declared` is what its sender says: it counts more than the suffix of `uri`, and less than a signature. Raises
+    DocumentError, in one line, for what cannot be read here.
+    """
+    expected = known_type(declared)
+    if expected not in READABLE:
+        expected = type_of_suffix(uri)
+    stream.seek(0)
+    head = stream.read(_HEAD_BYTES)
+    try:
+        found = _of_content(stream, head, expected) if head else expected or PLAIN
+    finally:
+        stream.seek(0)
+    if advice := missing_extra(found):
+        raise _refused(advice)
+    return with_charset(found, declared) if found not in _SIGNED else found
+
+
+def _of_content(stream: BinaryIO, head: bytes, expected: str) -> str:
+    if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+        return _zipped(stream, expected)
+    if head.startswith(_OLE):
+        return _compound(stream, expected)
+    if signed := _signature(head):
+        return _readable(signed)
+    if head.startswith((b"GIF87a", b"GIF89a", b"%!PS-")):
+        raise _refused("it is PostScript" if head.startswith(b"%") else "it is a GIF image")
+    is_signed = expected in _SIGNED
+    if not _is_text(head, most_nuls=0.0 if is_signed or not expected else _MAX_NUL_SHARE):
+        kind = next((kind for signature, kind in _UNREADABLE if head.startswith(signature)), "")
+        if kind or (not is_signed and expected != TAR):
+            raise _refused(f"it is {kind}" if kind else "it holds no text, and its format is unknown")
+        return expected  # damaged, as its reader tells
+    if expected == PDF and _OBJECT.search(head):
+        return PDF  # whose signature is damaged
+    if expected and not is_signed and (expected != MANUAL or _MACRO.search(head)):
+        return expected
+    return _begun_like(head) or (CSV if expected in _TABLES else PLAIN)
+
+
+def _refused(reason: str) -> DocumentError:
+    return DocumentError(f"This file cannot be read: {reason}.")
+
+
+def _readable(media_type: str) -> str:
+    if media_type not in READABLE:
+        raise _refused(f"it is {_NAMES.get(media_type, media_type)}")
+    return media_type
+
+
+def _signature(head: bytes) -> str:
+    if b"%PDF-" in head[:_PDF_WITHIN] and (head.startswith(b"%PDF-") or not _is_text(head)):
+        return PDF
+    if head.startswith(b"RIFF") and head[8:12] == b"WEBP":
+        return "image/webp"
+    if head[257:262] == b"ustar":
+        return TAR
+    return next((media_type for signature, media_type in _SIGNATURES if head.startswith(signature)), "")
+
+
+def _zipped(stream: BinaryIO, expected: str) -> str:
+    """What the archive is; a damaged one is what it is called."""
+    try:
+        with zipfile.ZipFile(stream) as archive:
+            names: set[str] = set(archive.namelist())
+            kind = _begin_of(archive, "mimetype") if "mimetype" in names else ""
+            types = _begin_of(archive, _CONTENT_TYPES) if _CONTENT_TYPES in names else ""
+    except (zipfile.BadZipFile, zlib.error, ValueError, OSError, RuntimeError, NotImplementedError, EOFError):
+        return expected if expected in _SIGNED and expected != PDF else ZIP
+    if kind.startswith((EPUB, _OPEN_DOCUMENT)):
+        return _readable(kind.partition("-template")[0].strip() if kind.startswith(_OPEN_DOCUMENT) else EPUB)
+    if "META-INF/container.xml" in names:
+        return EPUB
+    if types:
+        folders = {name.partition("/")[0] for name in names}
+        for folder, word, media_type in _OOXML:
+            if folder in folders and word in types:  # a presentation may hold workbooks
+                return media_type
+        return expected if expected in _SIGNED and expected != PDF else ZIP
+    return ZIP
+
+
+def _begin_of(archive: zipfile.ZipFile, name: str) -> str:
+    with archive.open(name) as file:
+        return file.read(_MOST_TYPES_BYTES).decode("utf-8", "replace")
+
+
+def _compound(stream: BinaryIO, expected: str) -> str:
+    """What a compound file of Microsoft's programs holds."""
+    try:
+        with olefile.OleFileIO(stream) as compound:
+            found = next((kind for name, kind in _OLE_STREAMS if compound.exists(name)), None)
+    except (OSError, ValueError, TypeError, IndexError, AttributeError, struct.error) as error:
+        if expected in _SIGNED:
+            return expected  # which its reader tells
+        raise _refused(f"it is damaged ({type(error).__name__})") from error
+    if found is None:
+        raise _refused("it is a compound file of an unknown program")
+    if not found:
+        raise DocumentError("This file is protected by a password. Save it without one.")
+    return _readable(found)
+
+
+def _is_text(head: bytes, *, most_nuls: float = 0.0) -> bool:
+    """Whether hardly anything in it is a control character, in whichever encoding."""
+    if head.startswith(_BYTE_ORDER_MARKS) or unmarked_utf16(head) is not None:
+        return True
+    if head.count(0) > most_nuls * len(head):
+        return False
+    return len(_CONTROLS.findall(head)) <= _MAX_CONTROL_SHARE * len(head)
+
+
+def _begun_like(head: bytes) -> str:
+    """The kind of text whose form its beginning has; empty for any other."""
+    head = head.removeprefix(codecs.BOM_UTF8)
+    if _MAILBOX_LINE.match(head):
+        return MAILBOX
+    if _is_mail(head):
+        return MESSAGE
+    if head.startswith(b"#!"):
+        line = head.partition(b"\n")[0]
+        return next((media_type for name, media_type in _INTERPRETERS if name in line), "")
+    if _MACRO.search(head[:_MACRO_WITHIN]):
+        return MANUAL
+    return next((media_type for pattern, media_type in _MARKUP if pattern.match(head)), "")
+
+
+def _is_mail(head: bytes) -> bool:
+    names: set[bytes] = set()
+    for line in head.splitlines():
+        if not line.strip():
+            break
+        if line[:1] in b" \t" and names:
+            continue
+        name, colon, _ = line.partition(b":")
+        if not colon or not _HEADER_NAME.fullmatch(name):
+            return False
+        names.add(name.lower())
+    return len(names & _MAIL_NAMES) >= _FEWEST_MAIL_NAMES

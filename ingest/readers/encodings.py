@@ -1,0 +1,227 @@
+"""Finds the encoding of a text: byte order mark, declaration, valid UTF-8, else a guess that leans to windows-1252.
+
+Names and their meaning are those of browsers (WHATWG Encoding Standard): iso-8859-1 is windows-1252.
+"""
+
+from __future__ import annotations
+
+import codecs
+import os
+import re
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import BinaryIO
+
+import webencodings
+from chardetng_py import EncodingDetector
+
+from app.types.documents import MetadataValue
+
+# UTF-32 first: its little-endian mark begins with the one of UTF-16.
+_BYTE_ORDER_MARKS = (
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+# Codecs that know more characters than the one Python has under the standard's name; browsers use these.
+_WIDER_CODECS = {"shift_jis": "cp932", "gbk": "gb18030", "euc-kr": "cp949", "big5": "big5hkscs"}
+# Programs declare ASCII for whatever they have not looked at.
+_NO_DECLARATION = re.compile(
+    r"(?:us-?)?ascii|ansi_x3\.4-19\d\d|iso-?ir-6|unknown(?:-8bit)?|binary|8bit|none|x-user-defined|replacement"
+)
+_NO_TEXT_CODECS = {"idna", "punycode", "raw-unicode-escape", "unicode-escape", "undefined", "mbcs", "oem"}
+BLOCK_BYTES = 1_000_000
+_SAMPLE_BYTES = 4_000_000  # of a text in an unknown encoding
+_MAX_BROKEN_SHARE = 0.05  # of the characters beyond ASCII; a declaration with more is wrong
+_REPEATED_NULS = 0.4  # of the bytes at even or odd places: every second byte of UTF-16 in Latin script
+# What a text in a Latin script may turn out to be; the first of equally plausible ones is taken.
+_LATIN_CODECS = ("cp1252", "cp850", "mac_roman")
+_HANDICAPS = {"cp850": 0.25, "mac_roman": 0.25}  # of systems before the web
+# Grave, acute, circumflex, diaeresis, ring: such a letter may be a word, as è and å.
+_WORDS_BY_THEMSELVES = {"\u0300", "\u0301", "\u0302", "\u0308", "\u030a"}
+_MOST_RUNS = 5_000  # of characters beyond ASCII that are looked at one by one
+_LONGEST_RUN = 40
+_LETTERS_WITHIN = 100_000
+_BEYOND_ASCII = re.compile(r"[^\x00-\x7f]+")
+_LATIN_LETTERS = re.compile(r"[^\W\d_\u0370-\U0010ffff]")
+_UNUSUAL = re.compile(r"[\x80-\x9f\u0192\ufffd]")  # controls, and the ƒ that DOS umlauts become
+
+
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """`codec` and `errors` are those of `bytes.decode`; `name` is the standard's."""
+
+    name: str
+    codec: str
+    errors: str = "replace"
+    is_guessed: bool = False
+
+    @property
+    def metadata(self) -> dict[str, MetadataValue]:
+        """What is reported with the document: nothing of UTF-8."""
+        if self.name == "utf-8":
+            return {}
+        guessed: dict[str, MetadataValue] = {"encoding_guessed": True} if self.is_guessed else {}
+        return {"encoding": self.name, **guessed}
+
+
+_UTF8 = Encoding("utf-8", "utf-8", "surrogatepass")
+
+
+def encoding_of(stream: BinaryIO, *declared: str | None) -> Encoding:
+    """`declared` are labels in the order of their weight; those that are unknown, or that the bytes break, are skipped.
+
+    Reads the whole stream, block by block, and leaves it at the beginning.
+    """
+    try:
+        return _encoding_of(stream, declared)
+    finally:
+        stream.seek(0)
+
+
+def labelled(label: str) -> Encoding | None:
+    """The encoding of this label; None for unknown ones and for ASCII, which says nothing."""
+    label = label.strip().strip("\"'").lower()
+    if not label or _NO_DECLARATION.fullmatch(label):
+        return None
+    known = webencodings.lookup(label)
+    if known is not None:
+        return Encoding(known.name, _WIDER_CODECS.get(known.name, known.codec_info.name))
+    try:
+        codec = codecs.lookup(label)
+    except LookupError:
+        return None
+    is_text = getattr(codec, "_is_text_encoding", True) and codec.name not in _NO_TEXT_CODECS
+    return Encoding(codec.name, codec.name) if is_text else None
+
+
+def decode_stream(stream: BinaryIO, encoding: Encoding) -> Iterator[str]:
+    decoder = codecs.getincrementaldecoder(encoding.codec)(encoding.errors)
+    stream.seek(0)
+    while block := stream.read(BLOCK_BYTES):
+        yield decoder.decode(block)
+    yield decoder.decode(b"", final=True)
+
+
+def _encoding_of(stream: BinaryIO, declared: tuple[str | None, ...]) -> Encoding:
+    head = stream.read(BLOCK_BYTES)
+    for mark, codec in _BYTE_ORDER_MARKS:
+        if head.startswith(mark):
+            return Encoding(codec.removesuffix("-sig"), codec)
+    if unmarked := unmarked_utf16(head):
+        return unmarked
+    for label in declared:
+        if label and (encoding := labelled(label)) and encoding != labelled("utf-8") and _fits(stream, encoding):
+            return encoding
+    failure_at = _utf8_failure(stream)
+    if failure_at is None:
+        return _UTF8
+    if _is_damaged_utf8(stream):
+        return Encoding("utf-8", "utf-8")
+    return _guess(_sample(stream, failure_at))
+
+
+def unmarked_utf16(head: bytes) -> Encoding | None:
+    """Text in a Latin script whose every second byte is NUL."""
+    if len(head) < 8:
+        return None
+    even, odd = (head[place::2].count(0) * 2 / len(head) for place in (0, 1))
+    if max(even, odd) < _REPEATED_NULS or min(even, odd) > 0.05:
+        return None
+    name = "utf-16-be" if even > odd else "utf-16-le"
+    return Encoding(name.replace("16-", "16"), name)
+
+
+def _fits(stream: BinaryIO, encoding: Encoding) -> bool:
+    broken = other = 0
+    try:
+        for text in decode_stream(stream, encoding):
+            broken += text.count("\ufffd")
+            other += sum(len(found[0]) for found in _BEYOND_ASCII.finditer(text))
+    except UnicodeError:  # of UTF-16 without its mark
+        return False
+    return broken <= _MAX_BROKEN_SHARE * other
+
+
+def _utf8_failure(stream: BinaryIO) -> int | None:
+    """About where it is no UTF-8, in bytes; None where all is."""
+    try:
+        for _ in decode_stream(stream, _UTF8):
+            pass
+    except UnicodeDecodeError:
+        return max(0, stream.tell() - BLOCK_BYTES)
+    return None
+
+
+def _is_damaged_utf8(stream: BinaryIO) -> bool:
+    """More whole multi-byte characters than broken ones: not another encoding."""
+    broken = excess = 0
+    for text in decode_stream(stream, Encoding("utf-8", "utf-8")):
+        broken += text.count("\ufffd")
+        excess += len(text.encode("utf-8", errors="replace")) - len(text)
+    return excess > 4 * broken
+
+
+def _sample(stream: BinaryIO, failure_at: int) -> bytes:
+    """The beginning, and some from where it is no UTF-8; whole lines, since a character may be several bytes."""
+    size = stream.seek(0, os.SEEK_END)
+    stream.seek(0)
+    if size <= _SAMPLE_BYTES:
+        return stream.read()
+    head = stream.read(_SAMPLE_BYTES // 2)
+    if failure_at > len(head):
+        head = head[: head.rfind(b"\n") + 1]
+        stream.seek(failure_at)
+        stream.readline()
+    rest = stream.read(_SAMPLE_BYTES // 2)
+    return head + (rest[: rest.rfind(b"\n") + 1] or rest)
+
+
+def _guess(sample: bytes) -> Encoding:
+    """What Firefox takes it for; of a Latin script, the encoding in which its signs stand where people set them."""
+    detector = EncodingDetector()
+    detector.feed(sample, last=True)
+    found = labelled(detector.guess(tld=None, allow_utf8=False))
+    codecs_tried = dict.fromkeys((found.codec if found else "cp1252", *_LATIN_CODECS))
+    texts = {codec: sample.decode(codec, "replace") for codec in codecs_tried}
+    likeliest = next(iter(texts))
+    if _is_latin(texts[likeliest]):
+        likeliest = max(texts, key=lambda codec: _plausibility(texts[codec]) - _HANDICAPS.get(codec, 0))
+    named = labelled(likeliest)
+    name = found.name if found and found.codec == likeliest else named.name if named else likeliest
+    return Encoding(name, likeliest, is_guessed=True)
+
+
+def _is_latin(text: str) -> bool:
+    """Whether most of its letters are; numbers and signs alone are of no script."""
+    text = text[:_LETTERS_WITHIN]
+    return 2 * len(_LATIN_LETTERS.findall(text)) >= sum(map(str.isalpha, text))
+
+
+def _plausibility(text: str) -> float:
+    """Share of the characters beyond ASCII that stand where such characters do: letters beside letters of their kind,
+    signs not between two letters."""
+    likely = count = 0
+    for run in islice(_BEYOND_ASCII.finditer(text), _MOST_RUNS):
+        before, after = text[max(0, run.start() - 1) : run.start()], text[run.end() : run.end() + 1]
+        near = before + run[0] + after
+        for place, character in enumerate(run[0][:_LONGEST_RUN], start=len(before)):
+            count += 1
+            neighbours = near[max(0, place - 1) : place], near[place + 1 : place + 2]
+            likely += _stands_well(character, *neighbours)
+    return likely / max(1, count)
+
+
+def _stands_well(character: str, before: str, after: str) -> bool:
+    if _UNUSUAL.match(character):
+        return False
+    if character.isalpha():
+        if character.isupper() and before.isalpha() and before.islower():
+            return False
+        is_word = unicodedata.normalize("NFD", character)[1:] in _WORDS_BY_THEMSELVES
+        return is_word or before.isalpha() or after.isalpha()
+    return not (before.isalpha() and after.isalpha()) or character in "’'·\xad–—"

@@ -1,0 +1,225 @@
+"""The text of an HTML tree as a browser shows it: a block per paragraph, list item, heading, row and listing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from lxml import etree
+from lxml.html import HtmlElement
+
+from app.types.texts import NAVIGATION
+from ingest.readers.html_tables import data_table, table_rows
+from ingest.readers.parts import Block
+
+_INVISIBLE = {
+    *("script", "style", "template", "noscript", "head", "iframe", "object", "embed", "canvas", "audio", "video"),
+    *("datalist", "rp", "annotation", "annotation-xml", "param", "source", "track", "noframes"),
+}
+_BLOCKS = {
+    *(
+        "address",
+        "article",
+        "aside",
+        "blockquote",
+        "body",
+        "caption",
+        "center",
+        "dd",
+        "details",
+        "dialog",
+        "dir",
+        "div",
+    ),
+    *("dl", "dt", "fieldset", "figcaption", "figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "header"),
+    *("hgroup", "hr", "html", "legend", "li", "listing", "main", "menu", "nav", "ol", "optgroup", "option", "p"),
+    *("plaintext", "pre", "search", "section", "summary", "table", "tbody", "td", "textarea", "tfoot", "th", "thead"),
+    *("tr", "ul", "xmp", "text", "foreignobject"),
+}
+_HEADINGS = {f"h{level}": level for level in range(1, 7)}
+_PREFORMATTED = {"pre", "listing", "plaintext", "xmp", "textarea"}
+_CONTROLS = {"button", "input", "select", "textarea", "label", "meter", "output", "progress"}
+# Of a page, beside what it is about; within an article they are part of that.
+_AROUND = {"nav", "footer"}
+_AROUND_ROLES = {"navigation", "contentinfo", "menubar", "menu"}
+_WITHIN = {"article", "blockquote", "section"}
+_SHOWN_VALUES = {"text", "search", "tel", "url", "email", "number", "date", "time", "month", "week", "datetime-local"}
+_LABELS = {"submit": "Submit", "reset": "Reset", "button": ""}
+_HIDDEN_STYLE = re.compile(r"(?:display\s*:\s*none|visibility\s*:\s*(?:hidden|collapse))", re.IGNORECASE)
+_BLOCK_STYLE = re.compile(r"display\s*:\s*(?:block|flex|grid|list-item|table)\b", re.IGNORECASE)
+_PRE_STYLE = re.compile(r"white-space\s*:\s*(?:pre|break-spaces)", re.IGNORECASE)
+_SPACES = re.compile(r"[ \t\n\r\f\xa0]+")
+_LINE_ENDS = re.compile(r" *\n *")
+_WORD = re.compile(r"\w")
+_MOST_AROUND = 0.8  # of a page's characters: one that is a menu as a whole has no other content
+
+
+def blocks_of(root: HtmlElement) -> list[Block]:
+    """In the order of the page. Menus and footers of the page are blocks of the level NAVIGATION."""
+    blocks = list(_Walk(root).blocks())
+    around = sum(len(block.text) for block in blocks if block.level == NAVIGATION)
+    if around > _MOST_AROUND * sum(len(block.text) for block in blocks):
+        return [Block(block.text) if block.level == NAVIGATION else block for block in blocks]
+    return blocks
+
+
+def lines_of(element: HtmlElement) -> list[str]:
+    """The texts of the blocks in `element`, as a cell of a table."""
+    return [block.text for block in _Walk(element).blocks()]
+
+
+class _Walk:
+    """Goes through a tree once, without recursion: pages may be nested thousands deep."""
+
+    def __init__(self, root: HtmlElement) -> None:
+        self._root = root
+        self._texts: list[str] = []
+        self._around: HtmlElement | None = None  # the menu or footer that it is in
+        self._listing: HtmlElement | None = None
+        self._heading: tuple[HtmlElement, int] | None = None
+
+    def blocks(self) -> Iterator[Block]:
+        walk = etree.iterwalk(self._root, events=("start", "end"))
+        for event, element in walk:
+            if not isinstance(element.tag, str):
+                continue
+            if event == "start":
+                if element is not self._root and (_is_hidden(element) or element.tag in _INVISIBLE):
+                    walk.skip_subtree()
+                    continue
+                yield from self._enter(element)
+                if element.tag == "table" and element is not self._root and (rows := self._rows(element)) is not None:
+                    yield from rows
+                    walk.skip_subtree()
+                elif element.tag == "select":
+                    self._add_chosen(element)
+                    walk.skip_subtree()
+            else:
+                yield from self._leave(element)
+                if element is not self._root:
+                    self._add(element.tail)
+        yield from self._flush()
+
+    def _rows(self, table: HtmlElement) -> list[Block] | None:
+        """None of a table that only lays out the page, and in a menu, whose blocks are joined."""
+        grid = None if self._around is not None else data_table(table)
+        if grid is None:
+            return None
+        captions = [Block(text) for caption in table.iterfind("caption") for text in lines_of(caption)]
+        return captions + list(table_rows(grid, lines_of))
+
+    def _enter(self, element: HtmlElement) -> Iterator[Block]:
+        tag = element.tag
+        if _is_block(element):
+            yield from self._break(element)
+        if self._around is None and _is_around(element):
+            self._around = element
+        if self._listing is None and (tag in _PREFORMATTED or _PRE_STYLE.search(element.get("style", ""))):
+            self._listing = element
+        if self._heading is None and (level := _heading_level(element)):
+            self._heading = element, level
+        if tag == "br":
+            self._texts.append("\n")
+        elif tag in _CONTROLS:
+            self._texts.append(" ")
+            self._texts.append(_shown_value(element))
+        if tag not in ("select", "br"):
+            self._add(element.text)
+
+    def _leave(self, element: HtmlElement) -> Iterator[Block]:
+        if element is self._around:
+            yield from self._flush()
+            self._around = None
+        elif _is_block(element):
+            yield from self._break(element)
+        elif element.tag in _CONTROLS:
+            self._texts.append(" ")
+        if element is self._listing:
+            self._listing = None
+        if self._heading and element is self._heading[0]:
+            self._heading = None
+
+    def _break(self, element: HtmlElement) -> Iterator[Block]:
+        """Ends the paragraph; in a menu, a heading or a listing only the line."""
+        is_inside = any(each is not None and each is not element for each in (self._around, self._listing))
+        if is_inside or (self._heading and self._heading[0] is not element):
+            if self._texts and not self._texts[-1].endswith("\n"):
+                self._texts.append("\n")
+        else:
+            yield from self._flush()
+
+    def _add(self, text: str | None) -> None:
+        if text:
+            text = text.replace("\xad", "")
+            self._texts.append(text if self._listing is not None else _SPACES.sub(" ", text))
+
+    def _add_chosen(self, select: HtmlElement) -> None:
+        options = list(select.iter("option"))
+        chosen = [option for option in options if option.get("selected") is not None] or options
+        self._texts.append(", ".join(filter(None, (" ".join(option.text_content().split()) for option in chosen))))
+        self._texts.append(" ")
+
+    def _flush(self) -> Iterator[Block]:
+        raw, self._texts = "".join(self._texts), []
+        if self._listing is not None and self._around is None:
+            text = "\n".join(line.rstrip() for line in raw.strip("\n").split("\n"))
+        else:
+            text = _LINE_ENDS.sub("\n", re.sub(" {2,}", " ", raw)).strip()
+        if not text.strip():
+            return
+        if self._around is not None:
+            yield Block(re.sub("\n+", "\n", text), NAVIGATION)
+        elif self._heading is not None:
+            yield Block(" ".join(text.split()), self._heading[1])
+        elif self._listing is not None:
+            yield Block(text)
+        else:
+            yield from map(Block, filter(_WORD_OR_SIGN.search, re.split("\n{2,}", text)))
+
+
+_WORD_OR_SIGN = re.compile(r"\S")
+
+
+def _is_block(element: HtmlElement) -> bool:
+    return element.tag in _BLOCKS or bool(_BLOCK_STYLE.search(element.get("style", "")))
+
+
+def _is_hidden(element: HtmlElement) -> bool:
+    attributes = element.attrib
+    if not attributes:
+        return element.tag == "dialog"
+    return (
+        ("hidden" in attributes and attributes["hidden"] != "until-found")
+        or (element.tag == "input" and attributes.get("type", "").lower() == "hidden")
+        or (element.tag == "dialog" and "open" not in attributes)
+        or bool(_HIDDEN_STYLE.search(attributes.get("style", "")))
+    )
+
+
+def _is_around(element: HtmlElement) -> bool:
+    if element.tag not in _AROUND and element.get("role", "") not in _AROUND_ROLES:
+        return False
+    return element.tag == "nav" or not any(above.tag in _WITHIN for above in element.iterancestors())
+
+
+def _heading_level(element: HtmlElement) -> int:
+    if level := _HEADINGS.get(element.tag):
+        return level
+    if element.get("role", "") == "heading":
+        level_text = element.get("aria-level", "2")
+        return min(max(int(level_text), 1), 6) if level_text.isdecimal() else 2
+    return 0
+
+
+def _shown_value(element: HtmlElement) -> str:
+    """What a form's element shows besides its text."""
+    if element.tag != "input":
+        return ""
+    kind = element.get("type", "text").lower()
+    if kind in ("checkbox", "radio"):
+        return "☑ " if element.get("checked") is not None else "☐ "
+    if kind in _LABELS:
+        return element.get("value", _LABELS[kind])
+    if kind in _SHOWN_VALUES or kind not in ("password", "file", "image", "color", "range", "hidden"):
+        return element.get("value") or element.get("placeholder", "")
+    return ""

@@ -1,0 +1,125 @@
+"""Tables of HTML that hold data: their grid with merged cells, and a block per row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+from typing import NamedTuple
+
+from lxml.html import HtmlElement
+
+from app.types.texts import ROW
+from ingest.readers.parts import Block
+from ingest.readers.tables import render_rows
+
+_MOST_SPANNED = 1_000  # rows or columns, as browsers limit them
+_MOST_CELLS = 1_000_000  # of a grid: spans can make much of a small file
+_LAYOUT_ROLES = {"presentation", "none"}
+_MOST_LAID_OUT = 400  # characters of a cell: with longer ones the table lays out a page
+_CELLS = ("td", "th")
+
+
+class Grid(NamedTuple):
+    """Rows of cells, of which merged ones stand at every place in their column that they cover, and once in their
+    rows; the first `headers` rows name the columns."""
+
+    rows: Sequence[Sequence[HtmlElement | None]]
+    headers: int
+
+
+def data_table(table: HtmlElement) -> Grid | None:
+    """None of a table in a table, with a table in it, or that only lays out the page."""
+    others = chain(table.iterancestors("table"), table.iterdescendants("table"))
+    if next(others, None) is not None or table.get("role", "") in _LAYOUT_ROLES:
+        return None
+    rows = list(table.iter("tr"))
+    cells = [[cell for cell in row if cell.tag in _CELLS] for row in rows]
+    if len(rows) < 2 or max(map(len, cells)) < 2:
+        return None
+    headers = 0
+    for row, own in zip(rows, cells, strict=True):
+        parent = row.getparent()
+        is_head = parent is not None and parent.tag == "thead"
+        if not own or not (is_head or _names_columns(own)):
+            break
+        headers += 1
+    if headers in (0, len(rows)):
+        return None
+    grid = _grid(cells)
+    return None if grid is None else Grid(grid, headers)
+
+
+def table_rows(grid: Grid, lines_of: Callable[[HtmlElement], Sequence[str]]) -> Iterator[Block]:
+    """`lines_of` gives the blocks in a cell."""
+    texts: dict[HtmlElement, str] = {}
+
+    def text_of(cell: HtmlElement | None) -> str:
+        if cell is None:
+            return ""
+        if cell not in texts:
+            texts[cell] = _joined(lines_of(cell))
+        return texts[cell]
+
+    width = max(map(len, grid.rows))
+    heads = [[text_of(cell) for cell in row] for row in grid.rows[: grid.headers]]
+    names = [" ".join(dict.fromkeys(row[at] for row in heads if at < len(row) and row[at])) for at in range(width)]
+    body = ([text_of(cell) for cell in row] for row in grid.rows[grid.headers :])
+    yield from (row._replace(level=ROW) for row in render_rows([names, *body]))
+
+
+def _names_columns(cells: Sequence[HtmlElement]) -> bool:
+    """Headers all, but for an empty corner."""
+    named = [cell for cell in cells if cell.tag == "th"]
+    corner = cells[0]
+    is_corner_empty = corner.tag == "td" and not "".join(corner.itertext()).strip()
+    return len(named) == len(cells) or (len(named) == len(cells) - 1 > 0 and is_corner_empty)
+
+
+def _grid(rows: Sequence[Sequence[HtmlElement]]) -> list[list[HtmlElement | None]] | None:
+    grid: list[list[HtmlElement | None]] = []
+    held: dict[int, tuple[HtmlElement | None, int]] = {}  # by column: a cell of rows above, and rows that it covers yet
+    count = 0
+    for number, cells in enumerate(rows):
+        row: list[HtmlElement | None] = []
+        left = iter(cells)
+        cell = next(left, None)
+        while cell is not None or any(column >= len(row) for column in held):
+            column = len(row)
+            if column in held:
+                above, more = held.pop(column)
+                row.append(above)
+                if more > 1:
+                    held[column] = above, more - 1
+            elif cell is None:
+                row.append(None)
+            else:
+                across, down = _span(cell, "colspan"), _span(cell, "rowspan") or len(rows) - number
+                for offset in range(max(1, across)):
+                    shown = cell if offset == 0 or _is_header(cell) else None
+                    row.append(shown)
+                    if down > 1:
+                        held[column + offset] = shown, down - 1
+                cell = next(left, None)
+            count += 1
+            if count > _MOST_CELLS or len(row) > _MOST_CELLS:
+                return None
+        grid.append(row)
+    return grid
+
+
+def _is_header(cell: HtmlElement) -> bool:
+    return cell.tag == "th"
+
+
+def _span(cell: HtmlElement, name: str) -> int:
+    value = cell.get(name, "1").strip()
+    return min(int(value), _MOST_SPANNED) if value.isdecimal() else 1
+
+
+def _joined(lines: Sequence[str]) -> str:
+    """Blocks of a cell in one line, told apart by commas where they are not by their own signs."""
+    text = ""
+    for line in lines:
+        line = " ".join(line.split())
+        text += (", " if text and text[-1].isalnum() else " " if text else "") + line
+    return text

@@ -1,0 +1,102 @@
+"""Jupyter notebooks: cells in their order, with headings, code as it is, and the text of its results."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from app.errors import DocumentError
+from app.types.documents import MetadataValue
+from app.types.texts import ExtractedText
+from ingest.readers.html import read_html
+from ingest.readers.limits import ReadLimits
+from ingest.readers.media_types import NOTEBOOK
+from ingest.readers.parts import Block
+from ingest.readers.skipped import Skipped
+from ingest.readers.tables import join_blocks
+from ingest.readers.text import decode_text
+from ingest.text_headings import MarkdownHeadings
+from ingest.titles import heading_text
+
+_MOST_OUTPUT = 20_000  # characters of one result: progress bars and printed arrays know no end
+
+
+def read_notebook(data: bytes, limits: ReadLimits) -> ExtractedText:
+    try:
+        notebook = json.loads(decode_text(data).text)
+    except (ValueError, RecursionError) as error:
+        raise DocumentError(f"This notebook cannot be read ({error}). Save it again in Jupyter.") from error
+    if not isinstance(notebook, dict):
+        raise DocumentError("This is no notebook: it holds no object. Save it again in Jupyter.")
+    metadata = notebook.get("metadata")
+    cut = Skipped("results")
+    blocks = list(_blocks(notebook, limits, cut))
+    text, marks, cells = join_blocks(blocks, limits)
+    title = next((heading_text(block.text) for block in blocks if block.level), "")
+    return ExtractedText(text, title, NOTEBOOK, cut.added_to(_language(metadata)), marks=marks, cells=cells)
+
+
+def _language(metadata: object) -> dict[str, MetadataValue]:
+    about = metadata if isinstance(metadata, dict) else {}
+    for key, name in (("language_info", "name"), ("kernelspec", "language")):
+        value = about.get(key)
+        if isinstance(value, dict) and isinstance(value.get(name), str) and value[name]:
+            return {"language": value[name]}
+    return {}
+
+
+def _blocks(notebook: dict[str, Any], limits: ReadLimits, cut: Skipped) -> Iterator[Block]:
+    for number, cell in enumerate(_cells(notebook), start=1):
+        source = _joined(cell.get("source", cell.get("input", "")))
+        kind = cell.get("cell_type")
+        if kind == "markdown":
+            yield from _markdown(source)
+        elif kind == "heading":  # of the third version
+            yield Block(source.strip(), min(max(int(cell.get("level", 1)), 1), 6))
+        elif source.strip():
+            yield Block(source.strip("\n"))
+        for output in cell.get("outputs") or ():
+            if isinstance(output, dict) and (text := _output(output, limits).strip("\n")).strip():
+                if len(text) > _MOST_OUTPUT:
+                    cut.add(f"Cell {number}", f"what its result has beyond {_MOST_OUTPUT:,} characters")
+                yield Block(text[:_MOST_OUTPUT])
+
+
+def _cells(notebook: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    sheets = notebook.get("worksheets")  # of the third version
+    for sheet in sheets if isinstance(sheets, list) else [notebook]:
+        cells = sheet.get("cells") if isinstance(sheet, dict) else None
+        yield from (cell for cell in cells or () if isinstance(cell, dict))
+
+
+def _markdown(source: str) -> Iterator[Block]:
+    at = 0
+    for mark in MarkdownHeadings().marks(source, 0):
+        if before := source[at : mark.start].strip("\n"):
+            yield Block(before)
+        yield Block(source[mark.start : mark.end], mark.level)
+        at = mark.end
+    if rest := source[at:].strip("\n"):
+        yield Block(rest)
+
+
+def _output(output: dict[str, Any], limits: ReadLimits) -> str:
+    """As text, where it has any; pictures have none."""
+    if output.get("output_type") in ("error", "pyerr"):
+        return f"{output.get('ename', '')}: {output.get('evalue', '')}"
+    found = output.get("data")
+    data = found if isinstance(found, dict) else output
+    for key in ("text/markdown", "text/plain", "text", "text/latex"):
+        if data.get(key):
+            return _joined(data[key])
+    for key in ("text/html", "html"):
+        if data.get(key):
+            return read_html(_joined(data[key]).encode("utf-8", "replace"), limits, "utf-8").text
+    return ""
+
+
+def _joined(source: object) -> str:
+    if isinstance(source, list):
+        return "".join(line for line in source if isinstance(line, str))
+    return source if isinstance(source, str) else ""

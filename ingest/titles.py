@@ -1,0 +1,65 @@
+"""Chooses the title of a document among what may be one."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterable
+
+MAX_TITLE = 200  # characters; a longer heading is a paragraph
+_SHORTENED = 120
+# What programs and layouts write where a title should stand, and headings of what every document may have.
+_SAYING_NOTHING = re.compile(
+    r"\W*(?:table of contents|contents|toc|title (?:slide|page)|untitled(?: document| presentation)?|document ?\d*|"
+    r"presentation ?\d*|powerpoint presentation|slide ?\d+|sheet ?\d+|cover(?: page)?|home ?page|index|no title|"
+    r"inhaltsverzeichnis|inhalt|sommaire|table des matières|índice|indice|sumário|contenido|spis treści|"
+    r"новый документ|содержание|оглавление|目次|目录|目錄)\W*",
+    re.IGNORECASE,
+)
+_SIGNS = re.compile(r"\s*(?:#{1,6}|={1,6}|\*{1,8})[ \t]+(?P<text>.*[^\s#])[ \t#]*")
+_WORD = re.compile(r"\w")
+_FRONT_MATTER = re.compile(r"\A(?P<sign>---|\+\+\+)[ \t]*\n(?P<body>.*?)^(?P=sign)[ \t]*$", re.MULTILINE | re.DOTALL)
+_FIELD = re.compile(r"^title[ \t]*[:=][ \t]*(?P<value>.*(?:\n[ \t]+\S.*)*)", re.MULTILINE | re.IGNORECASE)
+_BLOCK_SIGN = re.compile(r"[>|][-+]?\s*")
+# Of a text that begins with its fields, or of Org and AsciiDoc.
+_LEADING_FIELD = re.compile(r"\A(?:[\w-]+:[^\n]*\n){0,9}?title:[ \t]+(?P<value>\S.*)", re.IGNORECASE)
+_KEYWORD = re.compile(r"^(?:#\+title:|:(?:doc)?title:)[ \t]+(?P<value>\S.*)", re.MULTILINE | re.IGNORECASE)
+_KEYWORD_WITHIN = 5_000
+
+
+def choose_title(candidates: Iterable[str]) -> str:
+    """The first that can be one, in one line; empty without any. One that is far too long is shortened at a word."""
+    long = ""
+    for candidate in candidates:
+        title = " ".join(candidate.split())
+        if not _WORD.search(title) or _SAYING_NOTHING.fullmatch(title):
+            continue
+        if len(title) <= MAX_TITLE:
+            return title
+        long = long or textwrap.shorten(title, _SHORTENED, placeholder=" …")
+    return long
+
+
+def heading_text(heading: str) -> str:
+    """In one line, without the signs and lines that make it one."""
+    lines = [line for line in heading.split("\n") if _WORD.search(line)]
+    text = " ".join(" ".join(lines).split())
+    signs = _SIGNS.fullmatch(text)
+    return signs["text"] if signs else text
+
+
+def declared_title(text: str) -> str:
+    """The title in the front matter at the begin of `text`, or in its fields; empty without one."""
+    found = None
+    if matter := _FRONT_MATTER.match(text):
+        found = _FIELD.search(matter["body"])
+    found = found or _LEADING_FIELD.match(text) or _KEYWORD.search(text, 0, _KEYWORD_WITHIN)
+    if found is None:
+        return ""
+    value = found["value"].strip()
+    block = _BLOCK_SIGN.match(value)
+    value = value.partition("\n")[0].strip() if block is None else value[block.end() :]
+    for quote in "\"'":
+        if len(value) > 1 and value.startswith(quote) and quote in value[1:]:
+            return value[1 : value.rindex(quote)]
+    return value.partition(" #")[0].strip()

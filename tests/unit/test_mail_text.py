@@ -1,0 +1,118 @@
+"""What a person sees of a message is in its text."""
+
+from __future__ import annotations
+
+import codecs
+
+import pytest
+
+from app.types.texts import ExtractedText
+from ingest.readers.document import read_document
+
+HEAD = "From: ada@example.org\nTo: bob@example.org\nMIME-Version: 1.0\n"
+
+
+def read(message: str | bytes, uri: str = "a.eml") -> ExtractedText:
+    return read_document(message.encode() if isinstance(message, str) else message, uri=uri)
+
+
+def multipart(kind: str, *parts: str, boundary: str = "b") -> str:
+    inner = "".join(f"--{boundary}\n{part}\n" for part in parts)
+    return f"Content-Type: multipart/{kind}; boundary={boundary}\n\n{inner}--{boundary}--\n"
+
+
+PLAIN, BLANK = "Content-Type: text/plain\n\nPLAIN words here", "Content-Type: text/plain\n\n \n"
+RICH = "Content-Type: text/html\n\n<p>SEEN as HTML</p>"
+TABLE = "Content-Type: text/csv; name=t.csv\nContent-Disposition: attachment; filename=t.csv\n\na,b\n1,SEEN"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        multipart("alternative", BLANK, RICH),
+        multipart("alternative", "Content-Type: text/plain\n\nPlease use a program that shows HTML.", RICH),
+        multipart("alternative", "Content-Type: text/plain; charset=utf-8\n\n\u00a0\u200b", RICH),
+        multipart("alternative", RICH),
+        multipart("alternative", PLAIN, multipart("related", RICH, boundary="r")),
+        multipart("alternative", PLAIN, multipart("mixed", RICH, TABLE, boundary="m")),
+        multipart("alternative", PLAIN, TABLE),
+        multipart("mixed", PLAIN, TABLE, "Content-Type: text/plain\n\nSEEN after an attachment"),
+        multipart("mixed", TABLE, "Content-Type: text/html\n\n<p>SEEN</p>"),
+        multipart("mixed", multipart("alternative", BLANK, RICH, boundary="i")),
+        multipart("mixed", PLAIN, "Content-Type: message/rfc822\n\nSubject: SEEN\n\nWithin."),
+        multipart("report", PLAIN, "Content-Type: message/delivery-status\n\nStatus: SEEN 5.1.1"),
+        multipart("signed", "Content-Type: text/plain\n\nSEEN", "Content-Type: application/pgp-signature\n\nxx"),
+        "Content-Type: multipart/mixed; boundary=missing\n\nSEEN without its boundary",
+        "Content-Type: text/plain; name=notes.txt\n\nSEEN with a name",
+    ],
+)
+def test_texts_and_attachments_are_found_wherever_they_lie(body):
+    assert "SEEN" in read(f"{HEAD}Subject: x\n{body}").text
+
+
+def test_the_same_text_in_two_forms_is_said_once():
+    body = multipart(
+        "alternative", "Content-Type: text/plain\n\nOnce said", "Content-Type: text/html\n\n<p>Once said</p>"
+    )
+    assert read(f"{HEAD}{body}").text.count("Once said") == 1
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["From there we walked home.", "From 10:30 on it is open.", "From Mon 10:30 on it is open.\n\nReally: yes"],
+)
+def test_a_line_that_begins_with_from_cuts_no_mailbox(line):
+    start = "From ada@example.org Tue Mar  5 10:00:00 2024\n"
+    box = f"{start}{HEAD}Subject: One\n\nBefore.\n\n{line}\n\nAfter.\n\n{start}{HEAD}Subject: Two\n\nLast.\n"
+    found = read(box, "a.mbox")
+    assert found.metadata["messages"] == 2
+    assert line.split("\n")[0] in found.text
+    assert found.text.index("After.") < found.text.index("# Two")
+
+
+@pytest.mark.parametrize("uri", ["a.eml", "a.mbox"])
+def test_a_byte_order_mark_is_no_header(uri):
+    start = "From ada@example.org Tue Mar  5 10:00:00 2024\n" if uri == "a.mbox" else ""
+    found = read(codecs.BOM_UTF8 + f"{start}{HEAD}Subject: Hello\n\nText.\n".encode(), uri)
+    assert "# Hello" in found.text
+    assert "From: ada@example.org" in found.text
+
+
+@pytest.mark.parametrize("charset", ["iso-8859-1", "latin1", "us-ascii", "windows-1252", "unknown-8bit"])
+def test_bytes_of_windows_under_other_names(charset):
+    body = "Preis: €12 – „gut“"
+    head = f"{HEAD}Content-Type: text/plain; charset={charset}\nContent-Transfer-Encoding: 8bit\n\n"
+    assert read(head.encode() + body.encode("cp1252")).text.endswith(body)
+
+
+@pytest.mark.parametrize(
+    ("subject", "shown"),
+    [
+        ("=?utf-8?Q?Gr=C3=BC?= =?utf-8?Q?=C3=9Fe?=", "Grüße"),
+        ("=?utf-8?B?R3LDvA==?=\n =?utf-8?B?w59l?=", "Grüße"),
+        ("=?utf-8?Q?Gr=C3?= =?utf-8?Q?=BC=C3=9Fe?=", "Grüße"),
+        ("Re: =?iso-8859-1?Q?Gr=FC=DFe?= an alle", "Re: Grüße an alle"),
+        ("=?iso-8859-1?Q?=80=3512?=", "€512"),
+        ("=?utf-8?Q?A?= =?koi8-r?B?8NLJ18XU?=", "AПривет"),
+    ],
+)
+def test_encoded_words_are_joined(subject, shown):
+    assert read(f"{HEAD}Subject: {subject}\n\nText.").title == shown
+
+
+def test_a_header_that_is_not_ascii():
+    assert read(f"{HEAD}Subject: ".encode() + "Größe".encode("cp1252") + b"\n\nText.").title == "Größe"
+
+
+@pytest.mark.parametrize(
+    ("parameters", "body", "shown"),
+    [
+        ("format=flowed", "One line that \ngoes on.\nNext.", "One line that goes on.\nNext."),
+        ("format=flowed; delsp=yes", "Donau \ndampf", "Donaudampf"),
+        ("format=flowed", "> quoted \n> text\nown", "> quoted text\nown"),
+        ("format=flowed", "Bye\n-- \nAda", "Bye\n--\nAda"),
+        ("format=fixed", "One \ntwo", "One \ntwo"),
+    ],
+)
+def test_flowed_lines_are_one(parameters, body, shown):
+    assert read(f"{HEAD}Content-Type: text/plain; {parameters}\n\n{body}").text.endswith(shown)
