@@ -21,7 +21,23 @@ from app.types.texts import ExtractedText, Findings, TextPart
 from ingest.headings import MarkdownHeadings
 from ingest.readers.errors import damaged, parser_errors
 from ingest.readers.limits import DEFAULT_LIMITS, ReadLimits, check_length, check_size
-from ingest.readers.media_types import CODE, DOCX, MARKDOWN, PICTURES, PPTX, XLSX, media_type_of, path_of
+from ingest.readers.media_types import (
+    CODE,
+    DOC,
+    DOCX,
+    MARKDOWN,
+    ODP,
+    ODS,
+    ODT,
+    PICTURES,
+    PPT,
+    PPTX,
+    RTF,
+    XLS,
+    XLSX,
+    media_type_of,
+    path_of,
+)
 from ingest.readers.parts import Opened, Piece, cut_parts, pieces_of
 from ingest.readers.text import clean_text, read_markdown, read_restructured_text, read_text
 
@@ -66,8 +82,13 @@ _FORMATS: dict[str, tuple[str, _Open]] = {
     DOCX: ("Word document", _whole("office", "read_docx")),
     PPTX: ("PowerPoint presentation", _whole("slides", "read_pptx")),
     XLSX: ("Excel workbook", _whole("sheets", "read_xlsx")),
-    "text/csv": ("table", _streamed("tables", "read_csv")),
-    "text/tab-separated-values": ("table", _streamed("tables", "read_csv")),
+    DOC: ("Word document", _whole("legacy_office", "read_doc")),
+    PPT: ("PowerPoint presentation", _whole("legacy_office", "read_ppt")),
+    XLS: ("Excel workbook", _whole("legacy_office", "read_xls")),
+    RTF: ("RTF document", _whole("legacy_office", "read_rtf")),
+    **dict.fromkeys((ODT, ODS, ODP), ("OpenDocument file", _whole("open_document", "read_open_document"))),
+    "text/csv": ("table", _streamed("csv_tables", "read_csv")),
+    "text/tab-separated-values": ("table", _streamed("csv_tables", "read_csv")),
     "application/json": ("JSON", _whole("records", "read_json")),
     "application/x-ndjson": ("JSON", _streamed("records", "read_json_lines")),
     "application/xml": ("XML", _whole("xml", "read_xml")),

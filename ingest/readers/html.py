@@ -12,10 +12,11 @@ from lxml.etree import ParserError
 from app.errors import DocumentError
 from app.types.documents import MetadataValue
 from app.types.texts import ROW, ExtractedText
+from ingest.readers.grids import render_rows
 from ingest.readers.limits import ReadLimits
 from ingest.readers.package import iso_date
 from ingest.readers.parts import Block, moved
-from ingest.readers.tables import join_blocks, render_rows
+from ingest.readers.tables import join_blocks
 from ingest.readers.text import clean_text, decode_text
 
 _DECLARED_CHARSET = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?\s*([\w-]{1,40})""", re.IGNORECASE)

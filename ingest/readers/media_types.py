@@ -12,6 +12,30 @@ MARKDOWN = "text/markdown"
 DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 PPTX = "application/vnd.openxmlformats-officedocument.presentationml.presentation"
+DOC = "application/msword"
+XLS = "application/vnd.ms-excel"
+PPT = "application/vnd.ms-powerpoint"
+RTF = "application/rtf"
+ODT = "application/vnd.oasis.opendocument.text"
+ODS = "application/vnd.oasis.opendocument.spreadsheet"
+ODP = "application/vnd.oasis.opendocument.presentation"
+# With macros, templates and shows: files of the same format.
+OFFICE_SUFFIXES = {
+    suffix: media_type
+    for media_type, suffixes in {
+        DOCX: ".docx .docm .dotx .dotm",
+        XLSX: ".xlsx .xlsm .xltx .xltm",
+        PPTX: ".pptx .pptm .ppsx .ppsm .potx .potm",
+        DOC: ".doc .dot",
+        XLS: ".xls .xlt .xlsb",
+        PPT: ".ppt .pps .pot",
+        RTF: ".rtf",
+        ODT: ".odt .ott .fodt",
+        ODS: ".ods .ots .fods",
+        ODP: ".odp .otp .fodp",
+    }.items()
+    for suffix in suffixes.split()
+}
 PICTURES = {
     "image/png": "PNG",
     "image/jpeg": "JPEG",
@@ -67,9 +91,7 @@ SUFFIXES = {
     ".tif": "image/tiff",
     ".tiff": "image/tiff",
     ".webp": "image/webp",
-    ".docx": DOCX,
-    ".pptx": PPTX,
-    ".xlsx": XLSX,
+    **OFFICE_SUFFIXES,
     ".csv": "text/csv",
     ".tsv": "text/tab-separated-values",
     ".json": "application/json",
