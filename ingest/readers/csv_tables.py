@@ -42,10 +42,11 @@ def _rows(lines: Iterator[str]) -> Iterator[list[str]]:
 def _delimiter_of(sample: list[str]) -> str:
     """The one by which most lines have the same number of cells, of those the one with most cells."""
 
-    def agreement(delimiter: str) -> tuple[int, int]:
-        counts = Counter(len(row) for row in split_rows(iter(sample), delimiter) if len(row) > 1)
-        width, lines = max(counts.items(), key=lambda item: (item[1] * (item[0] - 1), item[0]), default=(0, 0))
-        return lines * min(width - 1, 3) if width else 0, width
+    def agreement(delimiter: str) -> tuple[float, int]:
+        widths = [len(row) for row in split_rows(iter(sample), delimiter) if any(row)]
+        counts = Counter(width for width in widths if width > 1)
+        width, lines = max(counts.items(), key=lambda item: (item[1] * (item[0] - 1), item[0]), default=(1, 0))
+        return (lines / max(1, len(widths))) ** 2 * min(width - 1, 3), width
 
     return max(_DELIMITERS, key=agreement)
 

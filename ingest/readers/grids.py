@@ -124,8 +124,9 @@ def _record(row: Row, names: list[str]) -> Block | None:
 def _single_column(rows: list[Row]) -> Iterator[Block]:
     """Its first row is the name of the others where it can be."""
     texts = [row[_columns(row)[0]] for row in rows]
-    if len(texts) > 1 and len(texts[0]) <= _MAX_NAME and _kind(texts[0]) == "t":
-        column = _columns(rows[0])[0]
+    column = _columns(rows[0])[0] if rows else 0
+    is_one = all(_columns(row) == [column] for row in rows)
+    if is_one and len(texts) > 1 and len(texts[0]) <= _MAX_NAME and _kind(texts[0]) == "t":
         yield from filter(None, (_record(row, [""] * column + [texts[0]]) for row in rows[1:]))
     else:
         for row in rows:

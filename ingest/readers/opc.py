@@ -44,13 +44,14 @@ class Package:
         """Raises KeyError when there is no such part."""
         return self._archive.read(self._names[part.lower()])
 
+    def has(self, part: str) -> bool:
+        return part.lower() in self._names
+
     def root(self, part: str) -> Element:
         return parse_part(self.read(part))
 
-    def optional(self, part: str | None) -> Element | None:
+    def optional(self, part: str) -> Element | None:
         """None, and a note, when it cannot be read; the rest of the document can."""
-        if part is None:
-            return None
         try:
             return self.root(part)
         except (KeyError, etree.LxmlError, zipfile.BadZipFile, OSError, EOFError, ValueError) as error:
@@ -61,7 +62,7 @@ class Package:
         if part not in self._relations:
             folder, _, name = part.rpartition("/")
             path = posixpath.join(folder, "_rels", f"{name}.rels")
-            root = self.optional(path) if path.lower() in self._names else None
+            root = self.optional(path) if self.has(path) else None
             self._relations[part] = {
                 each.get("Id", ""): Relation(
                     each.get("Type", "").rpartition("/")[2],

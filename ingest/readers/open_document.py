@@ -33,11 +33,13 @@ def read_open_document(data: bytes, limits: ReadLimits) -> ExtractedText:
     else:
         check_package(data, limits, kind="OpenDocument file", folder="content.xml")
         package = Package(data)
-        manifest = package.optional("META-INF/manifest.xml")
+        manifest, styles, meta = (
+            package.optional(part) if package.has(part) else None
+            for part in ("META-INF/manifest.xml", "styles.xml", "meta.xml")
+        )
         if manifest is not None and next(manifest.iter("{*}encryption-data"), None) is not None:
             raise DocumentError("This OpenDocument file is protected by a password. Save a copy without one.")
         content = package.root("content.xml")
-        styles, meta = package.optional("styles.xml"), package.optional("meta.xml")
     body = next((each for each in content.iter("{*}body")), None)
     root = None if body is None else next((each for each in body if local(each) in _MEDIA_TYPES), None)
     if root is None:
