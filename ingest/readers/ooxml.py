@@ -24,6 +24,7 @@ _SIGNS = {"tab": "\t", "ptab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-
 _NOTES = {"footnoteReference": "footnote", "endnoteReference": "endnote", "commentReference": "comment"}
 _DRAWINGS = {"drawing", "pict", "object"}
 _FILE_NAME = re.compile(r"\S+\.(?:png|jpe?g|gif|bmp|tiff?|emf|wmf|svg)", re.I)
+_BLANK_LINES = re.compile(r"\n\s*\n")  # end a block
 _MAX_SPAN = 1_000
 _LONG_CELL = 300  # characters: no name of a column is so long
 _PRIVATE = range(0xE000, 0xF900)  # characters that mean something in one font alone
@@ -109,7 +110,7 @@ class Walk:
         texts: list[str] = []
         beside: list[Block] = []
         self._inline(paragraph, texts, beside)
-        text = "".join(texts).strip()
+        text = _BLANK_LINES.sub("\n", "".join(texts)).strip()
         number = self._number(paragraph) if text else ""
         if text:
             yield Block(number + text, self._level(paragraph))
