@@ -127,7 +127,7 @@ image: ## build the container image on that base: make image BASE=python:3.11.13
 	$(PODMAN) build $(if $(findstring podman,$(PODMAN)),--format docker) --build-arg BASE="$(BASE)" --build-arg REVISION="$$(git rev-parse HEAD)" \
 		--tag $(IMAGE) $(IMAGE_ARGS) .
 
-COMPILE = $(BIN)/uv pip compile --quiet --python-version 3.11 --python-platform x86_64-manylinux_2_28 --generate-hashes --no-annotate \
+COMPILE = $(BIN)/uv pip compile --quiet --python-version 3.11 --python-platform x86_64-manylinux_2_34 --generate-hashes --no-annotate \
 	--custom-compile-command "make lock"
 WITH_TORCH := filelock fsspec jinja2 markupsafe mpmath networkx setuptools sympy typing-extensions
 # PyPI's torch, with what it needs of CUDA, which no other list holds.

@@ -18,18 +18,25 @@ from app.errors import DocumentError
 from ingest.readers.encodings import unmarked_utf16
 from ingest.readers.media_types import (
     CSV,
+    DOC,
     DOCX,
     EPUB,
     HTML,
     MAILBOX,
     MANUAL,
     MESSAGE,
+    ODP,
+    ODS,
+    ODT,
     OUTLOOK,
     PICTURES,
     PLAIN,
+    PPT,
     PPTX,
+    RTF,
     SUFFIXES,
     TAR,
+    XLS,
     XLSX,
     XML,
     ZIP,
@@ -39,9 +46,8 @@ from ingest.readers.media_types import (
     with_charset,
 )
 
-PDF, RTF = "application/pdf", "application/rtf"
+PDF = "application/pdf"
 _OPEN_DOCUMENT = "application/vnd.oasis.opendocument."
-_WORD, _EXCEL, _POWERPOINT = "application/msword", "application/vnd.ms-excel", "application/vnd.ms-powerpoint"
 _HEAD_BYTES = 64_000
 _PDF_WITHIN = 1_024  # bytes that may stand before its signature
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
@@ -81,26 +87,19 @@ _UNREADABLE = (
 _OLE_STREAMS = (
     ("EncryptedPackage", ""),
     ("__properties_version1.0", OUTLOOK),
-    ("WordDocument", _WORD),
-    ("PowerPoint Document", _POWERPOINT),
-    ("Workbook", _EXCEL),
-    ("Book", _EXCEL),
+    ("WordDocument", DOC),
+    ("PowerPoint Document", PPT),
+    ("Workbook", XLS),
+    ("Book", XLS),
 )
 _CONTENT_TYPES = "[Content_Types].xml"
 _OOXML = (("word", "wordprocessingml", DOCX), ("xl", "spreadsheetml", XLSX), ("ppt", "presentationml", PPTX))
 _MOST_TYPES_BYTES = 100_000
 # Formats that always begin with a signature: a file without it is something else.
 _SIGNED = {
-    *(PDF, RTF, DOCX, XLSX, PPTX, EPUB, OUTLOOK, _WORD, _EXCEL, _POWERPOINT, ZIP, *PICTURES),
-    *(_OPEN_DOCUMENT + kind for kind in ("text", "spreadsheet", "presentation")),
+    *(PDF, RTF, DOCX, XLSX, PPTX, DOC, XLS, PPT, ODT, ODS, ODP, EPUB, OUTLOOK, ZIP, *PICTURES),
 }
-_TABLES = {XLSX, _EXCEL, _OPEN_DOCUMENT + "spreadsheet"}
-_NAMES = {
-    RTF: "rich text (RTF)",
-    _WORD: "a Word document in the format of before 2007",
-    _EXCEL: "an Excel workbook in the format of before 2007",
-    _POWERPOINT: "a PowerPoint presentation in the format of before 2007",
-}
+_TABLES = {XLSX, XLS, ODS}
 # A text is taken for a message when it begins with three of these.
 _MAIL_NAMES = {
     *(b"from", b"to", b"subject", b"date", b"received", b"message-id", b"mime-version", b"return-path"),
@@ -128,6 +127,7 @@ _INTERPRETERS = (
     (b"php", "text/x-php"),
     (b"Rscript", "text/x-r"),
 )
+_FLAT = re.compile(rb'<office:document\s[^>]*?office:mimetype="([\w./-]+)"')
 _CONTROLS = re.compile(rb"[\x01-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 _MAX_CONTROL_SHARE = 0.05
 _MAX_NUL_SHARE = 0.2
@@ -185,7 +185,7 @@ def _refused(reason: str) -> DocumentError:
 
 def _readable(media_type: str) -> str:
     if media_type not in READABLE:
-        raise _refused(f"it is {_NAMES.get(media_type, media_type)}")
+        raise _refused(f"it is {media_type}")
     return media_type
 
 
@@ -213,6 +213,8 @@ def _zipped(stream: BinaryIO, expected: str) -> str:
     if "META-INF/container.xml" in names:
         return EPUB
     if types:
+        if "sheet.binary" in types:
+            return XLS  # xlsb, which the same library reads
         folders = {name.partition("/")[0] for name in names}
         for folder, word, media_type in _OOXML:
             if folder in folders and word in types:  # a presentation may hold workbooks
@@ -263,6 +265,8 @@ def _begun_like(head: bytes) -> str:
         return next((media_type for name, media_type in _INTERPRETERS if name in line), "")
     if _MACRO.search(head[:_MACRO_WITHIN]):
         return MANUAL
+    if flat := _FLAT.search(head):  # OpenDocument as one XML file
+        return _readable(flat.group(1).decode("ascii").removesuffix("-template"))
     return next((media_type for pattern, media_type in _MARKUP if pattern.match(head)), "")
 
 

@@ -33,9 +33,7 @@ _BUILT_IN = (
     SyntaxError,  # Pillow's of a broken PNG
 )
 _OF_LIBRARIES = (
-    ("docx.opc.exceptions", "OpcError"),
     ("lxml.etree", "LxmlError"),
-    ("openpyxl.utils.exceptions", "InvalidFileException"),
     ("pypdf.errors", "DependencyError"),
     ("pypdf.errors", "PyPdfError"),
 )

@@ -10,7 +10,7 @@ from lxml.html import HtmlElement
 
 from app.types.texts import ROW
 from ingest.readers.parts import Block
-from ingest.readers.tables import render_rows
+from ingest.readers.tables import record_block
 
 _MOST_SPANNED = 1_000  # rows or columns, as browsers limit them
 _MOST_CELLS = 1_000_000  # of a grid: spans can make much of a small file
@@ -62,9 +62,12 @@ def table_rows(grid: Grid, lines_of: Callable[[HtmlElement], Sequence[str]]) -> 
 
     width = max(map(len, grid.rows))
     heads = [[text_of(cell) for cell in row] for row in grid.rows[: grid.headers]]
-    names = [" ".join(dict.fromkeys(row[at] for row in heads if at < len(row) and row[at])) for at in range(width)]
-    body = ([text_of(cell) for cell in row] for row in grid.rows[grid.headers :])
-    yield from (row._replace(level=ROW) for row in render_rows([names, *body]))
+    joined = (" ".join(dict.fromkeys(row[at] for row in heads if at < len(row) and row[at])) for at in range(width))
+    names = [name or f"Column {column}" for column, name in enumerate(joined, start=1)]
+    for row in grid.rows[grid.headers :]:
+        block = record_block(zip(names, map(text_of, row), strict=False))
+        if block.text:
+            yield block._replace(level=ROW)
 
 
 def _names_columns(cells: Sequence[HtmlElement]) -> bool:

@@ -18,6 +18,30 @@ MESSAGE, MAILBOX, OUTLOOK = "message/rfc822", "application/mbox", "application/v
 PLAIN, HTML, XML, JSON, CSV = "text/plain", "text/html", "application/xml", "application/json", "text/csv"
 NOTEBOOK, MANUAL = "application/x-ipynb+json", "text/troff"
 ZIP, TAR = "application/zip", "application/x-tar"
+DOC = "application/msword"
+XLS = "application/vnd.ms-excel"
+PPT = "application/vnd.ms-powerpoint"
+RTF = "application/rtf"
+ODT = "application/vnd.oasis.opendocument.text"
+ODS = "application/vnd.oasis.opendocument.spreadsheet"
+ODP = "application/vnd.oasis.opendocument.presentation"
+# With macros, templates and shows: files of the same format.
+OFFICE_SUFFIXES = {
+    suffix: media_type
+    for media_type, suffixes in {
+        DOCX: ".docx .docm .dotx .dotm",
+        XLSX: ".xlsx .xlsm .xltx .xltm",
+        PPTX: ".pptx .pptm .ppsx .ppsm .potx .potm",
+        DOC: ".doc .dot",
+        XLS: ".xls .xlt .xlsb",
+        PPT: ".ppt .pps .pot",
+        RTF: ".rtf",
+        ODT: ".odt .ott .fodt",
+        ODS: ".ods .ots .fods",
+        ODP: ".odp .otp .fodp",
+    }.items()
+    for suffix in suffixes.split()
+}
 PICTURES = {
     "image/png": "PNG",
     "image/jpeg": "JPEG",
@@ -80,12 +104,7 @@ SUFFIXES = {
     ".tif": "image/tiff",
     ".tiff": "image/tiff",
     ".webp": "image/webp",
-    ".docx": DOCX,
-    ".docm": DOCX,
-    ".pptx": PPTX,
-    ".pptm": PPTX,
-    ".xlsx": XLSX,
-    ".xlsm": XLSX,
+    **OFFICE_SUFFIXES,
     ".csv": CSV,
     ".tsv": "text/tab-separated-values",
     ".json": JSON,
@@ -168,10 +187,12 @@ def may_be_read(path: str) -> bool:
 
 
 def missing_extra(media_type: str) -> str:
-    """What to install before this can be read here; empty where nothing is missing. Of the extras those for pictures
-    alone are checked, which every folder of photographs would need."""
-    is_missing = media_type in PICTURES and find_spec("rapidocr") is None
-    return "to read pictures by OCR, run pip install 'gircse-search[ocr]'" if is_missing else ""
+    """What to install before this can be read here; empty where nothing is missing."""
+    if media_type in PICTURES and find_spec("rapidocr") is None:
+        return "to read pictures by OCR, run pip install 'gircse-search[ocr]'"
+    if media_type in (DOC, XLS, PPT, RTF) and find_spec("office_oxide") is None:
+        return "to read Office files of before 2007 and RTF, run pip install 'gircse-search[office]'"
+    return ""
 
 
 def path_of(uri: str) -> PurePosixPath:

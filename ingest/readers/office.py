@@ -1,77 +1,123 @@
-"""Word documents: paragraphs and tables in reading order."""
+"""Word files: the body in reading order with notes and comments where they are referred to; headers once a section."""
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Iterator
-
-import docx
-from docx.document import Document as WordDocument
-from docx.styles.style import BaseStyle
-from docx.table import Table
+from itertools import chain
 
 from app.types.texts import ExtractedText
 from ingest.readers.limits import ReadLimits
 from ingest.readers.media_types import DOCX
-from ingest.readers.package import check_package, core_metadata
+from ingest.readers.numbering import Numbers, Styles
+from ingest.readers.ooxml import Walk
+from ingest.readers.opc import Element, Package, attribute, children, first, is_on, local
+from ingest.readers.package import check_package
 from ingest.readers.parts import Block
-from ingest.readers.tables import join_blocks, render_rows
+from ingest.readers.tables import join_blocks
 
-_HEADING_STYLE = re.compile(r"Heading ([1-9])")
-_LOWEST_LEVEL = 6
-_MAX_STYLES = 10  # that are based on each other
-_STATISTICS = "/docProps/app.xml"
 _PAGES = re.compile(rb"<Pages>(\d{1,6})</Pages>")
+_LABELS = {"footnote": "Footnote", "endnote": "Endnote"}
 
 
 def read_docx(data: bytes, limits: ReadLimits) -> ExtractedText:
     check_package(data, limits, kind="Word document", folder="word/")
-    document = docx.Document(io.BytesIO(data))
-    properties = document.core_properties
-    metadata = core_metadata(properties.author, properties.created, properties.modified, ignored_author="python-docx")
-    pages = _page_count(document)
-    blocks = list(_blocks(document))
+    package = Package(data)
+    title, metadata = package.properties()
+    blocks = list(_Document(package).blocks())
     text, marks, cells = join_blocks(blocks, limits)
+    pages = _page_count(package)
     return ExtractedText(
         text,
-        title=next((block.text for block in blocks if block.level), properties.title or ""),
+        title=next((block.text for block in blocks if block.level), title),
         media_type=DOCX,
-        metadata=metadata | ({"pages": pages} if pages else {}),
+        metadata=metadata | ({"pages": pages} if pages else {}) | package.notes(),
         marks=marks,
         cells=cells,
     )
 
 
-def _blocks(document: WordDocument) -> Iterator[Block]:
-    level_of_style: dict[str | None, int | None] = {}
-    for item in document.iter_inner_content():
-        if isinstance(item, Table):
-            yield from render_rows([cell.text for cell in row.cells] for row in item.rows)
-        elif item.text.strip():
-            style = item._p.style  # its id: to look up a style takes longer than all else
-            if style not in level_of_style:
-                level_of_style[style] = _heading_level(item.style)
-            yield Block(item.text, level_of_style[style])
+class _Document:
+    def __init__(self, package: Package) -> None:
+        self._package = package
+        self._part = package.main_part("word/document.xml")
+        self._root = package.root(self._part)
+        self._styles = Styles(self._first("styles"))
+        self._numbers = Numbers(self._first("numbering"), self._styles)
+        self._notes: dict[tuple[str, str], tuple[str, Element]] = {}  # with the parts in which they are
+        for kind in ("footnote", "endnote", "comment"):
+            for part in package.related(self._part, f"{kind}s"):
+                root = package.optional(part)
+                for note in () if root is None else root.iterchildren(f"{{*}}{kind}"):
+                    if attribute(note, "type") in ("", "normal"):
+                        self._notes[kind, attribute(note, "id")] = (part, note)
+        settings = self._first("settings")
+        self._has_even_pages = is_on(first(settings, "evenAndOddHeaders"))
+        self._said: set[str] = set()  # headers and footers
+
+    def blocks(self) -> Iterator[Block]:
+        walk = self._walk(self._part)
+        bodies = list(self._root.iterchildren("{*}body"))  # more than one is against the schema
+        sections = [each for each in self._root.iter("{*}sectPr") if local(each.getparent()) != "sectPrChange"]
+        ahead = iter(sections)
+        section = next(ahead, None)
+        yield from self._margins(section, "headerReference")
+        for element in chain.from_iterable(map(children, bodies)):
+            if element is not section:
+                yield from walk.block(element)
+                yield from self._referred(walk)
+            if section is not None and (element is section or section in element.iter("{*}sectPr")):
+                yield from self._margins(section, "footerReference")
+                section = next(ahead, None)
+                yield from self._margins(section, "headerReference")
+        yield from self._margins(section, "footerReference")
+        for kind, identity in list(self._notes):  # answers to comments, for example
+            yield from self._note(kind, identity)
+
+    def _walk(self, part: str) -> Walk:
+        return Walk(self._package, part, number=self._numbers.before, level=self._styles.level_of)
+
+    def _first(self, kind: str) -> Element | None:
+        return next(map(self._package.optional, self._package.related(self._part, kind)), None)
+
+    def _referred(self, walk: Walk) -> Iterator[Block]:
+        while walk.notes:
+            yield from self._note(*walk.notes.pop(0))
+
+    def _note(self, kind: str, identity: str) -> Iterator[Block]:
+        part, note = self._notes.pop((kind, identity), ("", None))
+        if note is None:
+            return
+        text = "\n".join(block.text for block in Walk(self._package, part, number=self._numbers.before).blocks(note))
+        author = " ".join(attribute(note, "author").split())
+        label = _LABELS.get(kind) or (f"Comment by {author}" if author else "Comment")
+        if text.strip():
+            yield Block(f"{label}: {text}")
+
+    def _margins(self, section: Element | None, kind: str) -> Iterator[Block]:
+        """Headers or footers, where they are not those of the section before."""
+        for reference in () if section is None else section.iterchildren(f"{{*}}{kind}"):
+            use = attribute(reference, "type")
+            if (use == "first" and not is_on(first(section, "titlePg"))) or (
+                use == "even" and not self._has_even_pages
+            ):
+                continue
+            relation = self._package.relations(self._part).get(attribute(reference, "id"))
+            root = self._package.optional(relation.target) if relation else None
+            if relation is None or root is None:
+                continue
+            text = "\n".join(block.text for block in Walk(self._package, relation.target).blocks(root))
+            if text.strip() and text not in self._said:
+                self._said.add(text)
+                yield Block(text)
 
 
-def _heading_level(style: BaseStyle | None) -> int | None:
-    """Of a style, or of those that it is based on; the title of a document is its outermost heading."""
-    for _ in range(_MAX_STYLES):
-        if style is None:
-            return None
-        if style.name == "Title":
-            return 1
-        if found := _HEADING_STYLE.fullmatch(style.name or ""):
-            return min(int(found.group(1)), _LOWEST_LEVEL)
-        style = getattr(style, "base_style", None)
-    return None
-
-
-def _page_count(document: WordDocument) -> int:
+def _page_count(package: Package) -> int:
     """As Word counted when it last saved; 0 when it is not told."""
-    for part in document.part.package.iter_parts():
-        if part.partname == _STATISTICS:
-            found = _PAGES.search(part.blob)
-            return int(found.group(1)) if found else 0
+    for part in package.related("", "extended-properties"):
+        try:
+            found = _PAGES.search(package.read(part))
+        except (KeyError, OSError, EOFError):
+            return 0
+        return int(found.group(1)) if found else 0
     return 0

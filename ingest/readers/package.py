@@ -32,7 +32,7 @@ def check_package(data: bytes, limits: ReadLimits, *, kind: str, folder: str) ->
         raise DocumentError(
             f"This {kind} is damaged or cut short ({error}). Fetch it again, or open it and save it again."
         ) from error
-    if not any(entry.filename.startswith(folder) for entry in entries):
+    if not any(entry.filename.replace("\\", "/").startswith(folder) for entry in entries):
         raise DocumentError(f"This is no {kind}: it has no folder {folder!r}. Give it the suffix of its real format.")
     expanded = sum(entry.file_size for entry in entries)
     if expanded > limits.max_expanded_bytes:
@@ -43,12 +43,9 @@ def check_package(data: bytes, limits: ReadLimits, *, kind: str, folder: str) ->
         )
 
 
-def core_metadata(
-    author: str | None, created: datetime | None, modified: datetime | None, *, ignored_author: str = ""
-) -> dict[str, MetadataValue]:
-    """`ignored_author` is the default author that a writing library sets; useless as a filter."""
+def core_metadata(author: str | None, created: datetime | None, modified: datetime | None) -> dict[str, MetadataValue]:
     metadata: dict[str, MetadataValue] = {}
-    if author and author != ignored_author:
+    if author:
         metadata["author"] = author
     if created:
         metadata["created"] = created.date().isoformat()

@@ -75,10 +75,9 @@ Item = TypeVar("Item", bound=Cell | Word)
 
 
 def moved(item: Item, by: int) -> Item:
-    here: Cell | Word = item._replace(start=item.start + by, end=item.end + by)
-    if isinstance(here, Cell):
-        here = here._replace(value=here.value + by)
-    return cast(Item, here)
+    if isinstance(item, Cell):  # of which a table has very many
+        return cast(Item, Cell(item.start + by, item.value + by, item.end + by, item.column))
+    return cast(Item, item._replace(start=item.start + by, end=item.end + by))
 
 
 class _Shared(Generic[Item]):

@@ -1,38 +1,209 @@
-"""Excel workbooks: each row of a sheet becomes a paragraph, as in tables.py."""
+"""Excel workbooks: each row of a sheet becomes a paragraph, as in grids.py; then text boxes, charts and comments."""
 
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterator
+from itertools import chain
 
-import openpyxl
+from lxml import etree
 
 from app.types.texts import ExtractedText
+from ingest.readers.cell_values import CellFormats
+from ingest.readers.grids import SPANNED, render_rows
 from ingest.readers.limits import ReadLimits
 from ingest.readers.media_types import XLSX
-from ingest.readers.package import check_package, core_metadata
+from ingest.readers.ooxml import Walk
+from ingest.readers.opc import Element, Package, attribute, first, local, refuse_entities
+from ingest.readers.package import check_package
 from ingest.readers.parts import Block
-from ingest.readers.tables import join_blocks, render_rows
+from ingest.readers.tables import join_blocks
+
+_CELL = re.compile(r"([A-Z]{1,3})(\d{1,7})")
+_MERGED = re.compile(rb"""<(?:\w+:)?mergeCell\b[^>]{0,200}?\bref\s*=\s*["']([A-Z]+\d+):([A-Z]+\d+)["']""")
+_CODES = re.compile(r'&(?:"[^"]*"|K[0-9A-F]{6}|\d+|[A-Z])', re.I)  # of headers and footers
+_THREADED = "[Threaded comment]"
+_MAX_COLUMN = 16_384
 
 
 def read_xlsx(data: bytes, limits: ReadLimits) -> ExtractedText:
     check_package(data, limits, kind="Excel workbook", folder="xl/")
-    workbook = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True, keep_links=False)
-    try:
-        text, marks, cells = join_blocks(_sheet_blocks(workbook), limits)
-    finally:
-        workbook.close()
-    properties = workbook.properties
-    metadata = core_metadata(properties.creator, properties.created, properties.modified, ignored_author="openpyxl")
+    package = Package(data)
+    title, metadata = package.properties()
+    text, marks, cells = join_blocks(_Workbook(package).blocks(), limits)
     return ExtractedText(
-        text, title=properties.title or "", media_type=XLSX, metadata=metadata, marks=marks, cells=cells
+        text, title=title, media_type=XLSX, metadata=metadata | package.notes(), marks=marks, cells=cells
     )
 
 
-def _sheet_blocks(workbook: openpyxl.Workbook) -> Iterator[Block]:
-    for sheet in workbook.worksheets:
-        sheet.reset_dimensions()  # the size a file declares may be wrong, or a million empty rows
-        for number, row in enumerate(render_rows(sheet.iter_rows(values_only=True))):
-            if number == 0:
-                yield Block(sheet.title if sheet.title.startswith("Sheet") else f"Sheet {sheet.title}", 1)
-            yield row
+def under_heading(sheet: str, blocks: Iterator[Block]) -> Iterator[Block]:
+    """Blocks of a sheet under its name; nothing when there are none."""
+    begin = next(blocks, None)
+    if begin is not None:
+        yield Block(sheet if sheet.startswith("Sheet") else f"Sheet {sheet}", 1)
+        yield begin
+        yield from blocks
+
+
+class _Workbook:
+    def __init__(self, package: Package) -> None:
+        self._package = package
+        self._part = package.main_part("xl/workbook.xml")
+        self._root = package.root(self._part)
+        strings = self._first("sharedStrings")
+        self._strings = [] if strings is None else [_text_of(each) for each in strings.iterchildren("{*}si")]
+        is_1904 = first(self._root, "workbookPr")
+        self._formats = CellFormats(
+            self._first("styles"),
+            is_1904=is_1904 is not None and attribute(is_1904, "date1904") in ("1", "true", "on"),
+        )
+        people = self._first("person")
+        persons = () if people is None else people.iter("{*}person")
+        self._people = {attribute(each, "id"): attribute(each, "displayName") for each in persons}
+
+    def blocks(self) -> Iterator[Block]:
+        relations = self._package.relations(self._part)
+        sheets = first(self._root, "sheets")
+        for sheet in () if sheets is None else sheets.iterchildren("{*}sheet"):
+            identity = next((value for key, value in sheet.attrib.items() if key.endswith("}id")), "")
+            if identity in relations:
+                yield from under_heading(attribute(sheet, "name"), self._sheet(relations[identity].target))
+
+    def _first(self, kind: str) -> Element | None:
+        return next(map(self._package.optional, self._package.related(self._part, kind)), None)
+
+    def _sheet(self, part: str) -> Iterator[Block]:
+        data = self._package.read(part)
+        margins: list[str] = []
+        yield from render_rows(self._rows(part, data, margins), has_gaps=True)
+        for drawing in self._package.related(part, "drawing"):
+            root = self._package.optional(drawing)
+            if root is not None:
+                yield from Walk(self._package, drawing).blocks(root)
+        yield from self._comments(part)
+        yield from (Block(text) for text in dict.fromkeys(margins))
+
+    def _comments(self, part: str) -> Iterator[Block]:
+        for name in chain(self._package.related(part, "comments"), self._package.related(part, "threadedComment")):
+            root = self._package.optional(name)
+            if root is None:
+                continue
+            authors = [each.text or "" for each in root.iter("{*}author")]
+            for comment in root.iter("{*}comment", "{*}threadedComment"):
+                body = first(comment, "text")
+                text = "" if body is None else _text_of(body) or (body.text or "")
+                number = attribute(comment, "authorId")
+                author = authors[int(number)] if number.isdecimal() and int(number) < len(authors) else ""
+                author = author or self._people.get(attribute(comment, "personId"), "")
+                if text.strip() and not text.startswith(_THREADED):
+                    by = f" by {author}" if author and not text.startswith(author) else ""
+                    yield Block(f"Comment on {attribute(comment, 'ref')}{by}: {text.strip()}")
+
+    def _rows(self, part: str, data: bytes, margins: list[str]) -> Iterator[list[str]]:
+        """The rows that hold something; an empty one stands for all that are missing, and around a table."""
+        regions = _Regions(data)
+        borders = set(self._borders(part))
+        unknown = before = 0
+        parser = etree.iterparse(
+            io.BytesIO(data), tag=("{*}row", "{*}headerFooter"), resolve_entities=False, no_network=True
+        )
+        for _, element in parser:
+            if local(element) == "headerFooter":
+                margins += [said for each in element if (said := " ".join(_CODES.sub(" ", each.text or "").split()))]
+                continue
+            refuse_entities(element)
+            told = element.get("r", "")
+            number = int(told) if told.isdecimal() else before + 1
+            if number != before + 1 or number in borders:
+                yield []
+            cells: list[str] = []
+            for cell in element.iterchildren("{*}c"):
+                column = _column(cell.get("r", "")) or len(cells) + 1
+                text = self._text(cell)
+                unknown += text is None
+                cells += [""] * (min(column, _MAX_COLUMN) - len(cells) - 1)
+                cells.append(text or "")
+            yield regions.fill(number, cells)
+            before = number
+            element.clear()
+            while element.getprevious() is not None:
+                del element.getparent()[0]
+        if unknown:
+            self._package.left_out.append(f"{part}: {unknown:,} formulas without a value are not read.")
+
+    def _borders(self, part: str) -> Iterator[int]:
+        """Rows at which a table begins that the workbook declares, and those after one."""
+        for name in self._package.related(part, "table"):
+            root = self._package.optional(name)
+            ends = _CELL.findall(attribute(root, "ref"))
+            if len(ends) == 2:
+                yield int(ends[0][1])
+                yield int(ends[1][1]) + 1
+
+    def _text(self, cell: Element) -> str | None:
+        """None: it shows what only a calculation would give."""
+        kind, text = cell.get("t", ""), ""
+        formula: Element | None = None
+        inline: Element | None = None
+        for child in cell:
+            name = local(child)
+            if name == "v":
+                text = child.text or ""
+            elif name == "f":
+                formula = child
+            elif name == "is":
+                inline = child
+        if kind == "s" and text.isdecimal():
+            return self._strings[int(text)] if int(text) < len(self._strings) else ""
+        if kind == "inlineStr":
+            return "" if inline is None else _text_of(inline)
+        if not text and formula is not None and kind != "str":
+            return f"={formula.text}" if formula.text else None
+        if kind == "b":
+            return "TRUE" if text == "1" else "FALSE"
+        if kind in ("str", "e", "d"):
+            return text.removesuffix("T00:00:00") if kind == "d" else text
+        return self._formats.shown(text, cell.get("s", ""))
+
+
+class _Regions:
+    """Merged cells: what stands in the first of them holds for every row, and is said once in each."""
+
+    def __init__(self, data: bytes) -> None:
+        self._starts: dict[int, list[tuple[int, int, int]]] = {}
+        for begin, end in _MERGED.findall(data):
+            (left, top), (right, bottom) = (_CELL.findall(each.decode("ascii"))[0] for each in (begin, end))
+            self._starts.setdefault(int(top), []).append((_column(left), min(_column(right), _MAX_COLUMN), int(bottom)))
+        self._open: list[tuple[int, int, int, str]] = []
+
+    def fill(self, number: int, cells: list[str]) -> list[str]:
+        self._open = [each for each in self._open if each[2] >= number]
+        for left, right, _, text in self._open:
+            _put(cells, left, right, text)
+        for left, right, bottom in self._starts.get(number, ()):
+            text = cells[left - 1] if left <= len(cells) else ""
+            if text:
+                _put(cells, left, right, text)
+                if bottom > number:
+                    self._open.append((left, right, bottom, text))
+        return cells
+
+
+def _put(cells: list[str], left: int, right: int, text: str) -> None:
+    cells += [""] * (right - len(cells))
+    cells[left - 1 : right] = [text, *[SPANNED] * (right - left)]
+
+
+def _column(reference: str) -> int:
+    """1 for A; 0 when there is none."""
+    number = 0
+    for letter in reference.rstrip("0123456789"):
+        number = number * 26 + ord(letter) - ord("A") + 1
+    return number if 0 < number <= _MAX_COLUMN else 0
+
+
+def _text_of(element: Element) -> str:
+    """Without what tells how the characters are pronounced."""
+    texts = [each.text or "" for each in element.iter("{*}t") if local(each.getparent()) != "rPh"]
+    return "".join(texts)

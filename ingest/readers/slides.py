@@ -1,94 +1,162 @@
-"""PowerPoint presentations, a page per slide: titles, text, tables and notes. Needs the extra `office`."""
+"""PowerPoint presentations, a page per slide: text, tables, charts, SmartArt, alternative texts, notes, comments."""
 
 from __future__ import annotations
 
-import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from app.errors import DocumentError
 from app.types.texts import Cell, ExtractedText, Mark
 from ingest.readers.limits import ReadLimits, check_length
 from ingest.readers.media_types import PPTX
-from ingest.readers.package import check_package, core_metadata
+from ingest.readers.numbering import list_number
+from ingest.readers.ooxml import Walk
+from ingest.readers.opc import Element, Package, attribute, first
+from ingest.readers.package import check_package
 from ingest.readers.parts import Block, moved
-from ingest.readers.tables import join_blocks, render_rows
-
-try:
-    import pptx
-    from pptx.exc import PythonPptxError
-    from pptx.shapes.autoshape import Shape
-    from pptx.shapes.base import BaseShape
-    from pptx.shapes.graphfrm import GraphicFrame
-    from pptx.shapes.group import GroupShape
-    from pptx.slide import Slide
-except ImportError:
-    pptx = None  # type: ignore[assignment]
+from ingest.readers.recognized_pages import ranges
+from ingest.readers.tables import join_blocks
 
 _SLIDE_BREAK = "\n\n"
+_TITLES = {"title", "ctrTitle"}
 
 
 def read_pptx(data: bytes, limits: ReadLimits) -> ExtractedText:
-    if pptx is None:
-        raise DocumentError(
-            "PowerPoint presentations need a library that is not installed. Run pip install 'gircse-search[office]' "
-            "on the server, then retry the job."
-        )
     check_package(data, limits, kind="PowerPoint presentation", folder="ppt/")
-    try:
-        presentation = pptx.Presentation(io.BytesIO(data))
-    except PythonPptxError as error:
-        raise DocumentError(f"This PowerPoint presentation is damaged ({error}). Open it and save it again.") from error
-    count = len(presentation.slides)
-    if count > limits.max_pages:
+    package = Package(data)
+    presentation = package.main_part("ppt/presentation.xml")
+    relations = package.relations(presentation)
+    shown = first(package.root(presentation), "sldIdLst")
+    identities = [] if shown is None else [_identity(each) for each in shown.iterchildren("{*}sldId")]
+    slides = [relations[each].target for each in identities if each in relations]
+    if len(slides) > limits.max_pages:
         raise DocumentError(
-            f"This presentation has {count:,} slides; the limit is {limits.max_pages:,}. Split it, or raise "
+            f"This presentation has {len(slides):,} slides; the limit is {limits.max_pages:,}. Split it, or raise "
             "GIRCSE_MAX_DOCUMENT_PAGES."
         )
+    title, metadata = package.properties()
+    pages = [list(_slide_blocks(package, slide)) for slide in slides]
+    _add_fixed_texts(package, slides, pages)
+    found = join_pages(pages, limits)
+    if not any(block.text for blocks in pages for block in blocks):
+        raise DocumentError("This presentation has no text: its slides hold pictures. Add a version with text.")
+    unread = [
+        number
+        for number, (part, blocks) in enumerate(zip(slides, pages, strict=True), start=1)
+        if not blocks and package.related(part, "image")
+    ]
+    own = next((block.text for blocks in pages for block in blocks if block.level), "")
+    return ExtractedText(
+        found.text,
+        title=" ".join(own.split()) or title.replace("PowerPoint Presentation", ""),
+        media_type=PPTX,
+        metadata={
+            **metadata,
+            "pages": len(slides),
+            **({"unread_pages": ranges(unread)} if unread else {}),
+            **package.notes(),
+        },
+        page_starts=found.page_starts,
+        marks=found.marks,
+        cells=found.cells,
+    )
+
+
+def join_pages(pages: list[list[Block]], limits: ReadLimits) -> ExtractedText:
     texts: list[str] = []
     starts: list[int] = []
     marks: list[Mark] = []
     cells: list[Cell] = []
     length = 0
-    for slide in presentation.slides:
+    for blocks in pages:
         starts.append(length)
-        text, own, own_cells = join_blocks(_slide_blocks(slide), limits)
+        text, own, own_cells = join_blocks(blocks, limits)
         texts.append(text)
         marks += [Mark(length + start, length + end, level) for start, end, level in own]
         cells += [moved(cell, length) for cell in own_cells]
         length += len(text) + len(_SLIDE_BREAK)
         check_length(length, limits)
-    if not any(texts):
-        raise DocumentError("This presentation has no text: its slides hold pictures. Add a version with text.")
-    first = next((slide.shapes.title for slide in presentation.slides if slide.shapes.title is not None), None)
-    properties = presentation.core_properties
-    metadata = core_metadata(properties.author, properties.created, properties.modified, ignored_author="python-pptx")
-    return ExtractedText(
-        _SLIDE_BREAK.join(texts),
-        title=(first.text_frame.text.strip() if first else "")
-        or properties.title.replace("PowerPoint Presentation", ""),
-        media_type=PPTX,
-        metadata={**metadata, "pages": count},
-        page_starts=tuple(starts),
-        marks=tuple(marks),
-        cells=tuple(cells),
-    )
+    return ExtractedText(_SLIDE_BREAK.join(texts), "", "", {}, tuple(starts), tuple(marks), tuple(cells))
 
 
-def _slide_blocks(slide: Slide) -> Iterator[Block]:
-    title = slide.shapes.title
-    yield from _shape_blocks(slide.shapes, title_id=None if title is None else title.shape_id)
-    if slide.has_notes_slide:
-        notes = slide.notes_slide.notes_text_frame
-        if notes is not None and notes.text.strip():
-            yield Block(f"Notes: {notes.text.strip()}")
+def _slide_blocks(package: Package, part: str) -> Iterator[Block]:
+    root = package.optional(part)
+    tree = first(root, "cSld", "spTree")
+    if tree is None:
+        return
+    walk = Walk(package, part, number=_Lists().before)
+    shapes = list(tree.iter("{*}sp"))
+    title = next((each for each in shapes if _placeholder(each) in _TITLES), None)
+    if title is not None:
+        yield from (Block(block.text, 1) for block in walk.blocks(title))
+        title.getparent().remove(title)
+    yield from walk.blocks(tree)
+    for notes in package.related(part, "notesSlide"):
+        root = package.optional(notes)
+        for shape in () if root is None else root.iter("{*}sp"):
+            if _placeholder(shape) in ("body", ""):
+                yield from (Block(f"Notes: {block.text}") for block in Walk(package, notes).blocks(shape))
+    for comments in package.related(part, "comments"):
+        yield from _comments(package, comments)
 
 
-def _shape_blocks(shapes: Iterable[BaseShape], *, title_id: int | None) -> Iterator[Block]:
-    for shape in shapes:
-        if isinstance(shape, GroupShape):
-            yield from _shape_blocks(shape.shapes, title_id=title_id)
-        elif isinstance(shape, GraphicFrame) and shape.has_table:
-            yield from render_rows([cell.text for cell in row.cells] for row in shape.table.rows)
-        elif isinstance(shape, Shape) and shape.text_frame.text.strip():
-            level = 1 if shape.shape_id == title_id else None
-            yield Block(shape.text_frame.text.replace("\v", "\n").strip(), level)
+def _comments(package: Package, part: str) -> Iterator[Block]:
+    root = package.optional(part)
+    for comment in () if root is None else root.iter("{*}cm", "{*}reply"):
+        text = " ".join(each.text or "" for each in comment.iterchildren("{*}text"))
+        body = first(comment, "txBody")
+        if body is not None:
+            text = "\n".join(block.text for block in Walk(package, part).block(body))
+        if text.strip():
+            yield Block(f"Comment: {text.strip()}")
+
+
+def _add_fixed_texts(package: Package, slides: list[str], pages: list[list[Block]]) -> None:
+    """What stands on layouts and masters, as the name of a company, is said on the first slide that shows it."""
+    seen: set[str] = set()
+    said: set[str] = set()
+    for slide, blocks in zip(slides, pages, strict=True):
+        layouts = package.related(slide, "slideLayout")
+        for part in [*layouts, *(master for layout in layouts for master in package.related(layout, "slideMaster"))]:
+            if part in seen:
+                continue
+            seen.add(part)
+            for shape in () if (root := package.optional(part)) is None else root.iter("{*}sp"):
+                if first(shape, "nvSpPr", "nvPr", "ph") is not None:
+                    continue
+                body = first(shape, "txBody")
+                for block in () if body is None else Walk(package, part).block(body):
+                    if block.text not in said:
+                        said.add(block.text)
+                        blocks.append(block)
+
+
+class _Lists:
+    """Automatic numbers of paragraphs: they go on until another kind of paragraph of the same depth."""
+
+    def __init__(self) -> None:
+        self._counts: dict[int, tuple[str, int]] = {}
+
+    def before(self, paragraph: Element) -> str:
+        properties = first(paragraph, "pPr")
+        depth = int(depth) if (depth := attribute(properties, "lvl")).isdecimal() else 0
+        numbered = first(properties, "buAutoNum")
+        for deeper in [each for each in self._counts if each > depth or (numbered is None and each == depth)]:
+            del self._counts[deeper]
+        if numbered is None:
+            return ""
+        form, start = attribute(numbered, "type"), attribute(numbered, "startAt")
+        known, count = self._counts.get(depth, ("", 0))
+        count = count + 1 if known == form else int(start) if start.isdecimal() else 1
+        self._counts[depth] = (form, count)
+        return list_number(form, count)
+
+
+def _placeholder(shape: Element) -> str:
+    """Its kind; empty for a shape that is none."""
+    placeholder = first(shape, "nvSpPr", "nvPr", "ph")
+    return "" if placeholder is None else attribute(placeholder, "type") or "body"
+
+
+def _identity(element: Element) -> str:
+    """The relation, whose name `id` the number of the slide has, too."""
+    return next((value for key, value in element.attrib.items() if key.endswith("}id")), "")

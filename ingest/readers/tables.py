@@ -1,56 +1,21 @@
-"""Tables: each row becomes a paragraph `Header: value; Header: value`, so that every chunk shows its headers."""
+"""Records: each becomes a paragraph `name: value; name: value`, so that every chunk shows its names; and the joining of
+blocks to a text."""
 
 from __future__ import annotations
 
-import csv
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
-from datetime import date, datetime, time
-from itertools import chain
-from typing import BinaryIO, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
-from app.errors import DocumentError
 from app.types.texts import ROW, Cell, Mark
 from embedder.sentences import sentence_spans
 from ingest.readers.limits import ReadLimits, check_length
-from ingest.readers.parts import Block, Opened, Piece, moved
-from ingest.readers.text import clean_text, decoded, lines_of
+from ingest.readers.parts import Block, Piece, moved
+from ingest.readers.text import clean_text
 
-_DELIMITERS = ",;\t|"
 # Characters. Two such paragraphs fit a chunk of the default size, so that each chunk can begin with one.
 _MAX_PARAGRAPH = 300
 _MAX_KEY = 80
-
-
-def read_csv(stream: BinaryIO, limits: ReadLimits, charset: str = "") -> Opened:
-    csv.field_size_limit(max(csv.field_size_limit(), limits.max_characters))
-    texts = decoded(stream, charset)
-    return Opened("", texts.metadata, block_pieces(_csv_rows(lines_of(texts))))
-
-
-def _csv_rows(lines: Iterator[str]) -> Iterator[Block]:
-    first_line = next((line for line in lines if line.strip()), "")
-    delimiter = max(_DELIMITERS, key=first_line.lstrip().count)
-    try:
-        yield from render_rows(csv.reader(chain([first_line], lines), delimiter=delimiter))
-    except csv.Error as error:
-        raise DocumentError(f"This table cannot be read ({error}). Export it again as CSV in UTF-8.") from error
-
-
-def render_rows(rows: Iterable[Sequence[object]]) -> Iterator[Block]:
-    """Takes the first row that is not empty as headers; a table of that row alone is given back as it is."""
-    filled = (cells for cells in ([_cell_text(value) for value in row] for row in rows) if any(cells))
-    headers = next(filled, [])
-    names = [name or f"Column {column}" for column, name in enumerate(headers, start=1)]
-    row_count = 0
-    for cells in filled:
-        row_count += 1
-        names += [f"Column {column + 1}" for column in range(len(names), len(cells))]
-        row = record_block(zip(names, cells, strict=False))
-        if row.text:
-            yield row
-    if not row_count and headers:
-        yield Block("; ".join(filter(None, headers)), ROW)
 
 
 def record_block(fields: Iterable[tuple[str, str]]) -> Block:
@@ -160,13 +125,3 @@ def _pieces(value: str) -> Iterator[str]:
         if piece := " ".join(value[start:end].split()):
             yield piece
         start = end
-
-
-def _cell_text(value: object) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, datetime) and value.time() == time():
-        value = value.date()
-    if isinstance(value, datetime | date | time):
-        return value.isoformat()
-    return " ".join(str(value).split())

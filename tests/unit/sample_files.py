@@ -19,6 +19,7 @@ from itertools import chain
 import docx
 import openpyxl
 import pptx
+from other_office_samples import other_office_samples
 from outlook_files import outlook_message
 from reportlab.lib.pdfencrypt import StandardEncryption
 from reportlab.pdfgen.canvas import Canvas
@@ -225,38 +226,42 @@ def samples() -> dict[str, bytes]:
     }
     mail = message("Paris and Köln.", attachments={"cities.csv": CSV.encode(), "b.pdf": pdf("Attached page.")})
     files = {**texts, "table.csv": CSV, "page.html": PAGE, "deep/mail.eml": mail}
-    return picture_samples() | {
-        "utf8.txt": texts["a.txt"].encode(),
-        "utf16.txt": texts["a.txt"].encode("utf-16"),
-        "latin1.txt": (texts["a.txt"] * 4).encode("latin-1"),
-        "shift_jis.txt": ("今日は良い天気ですね。公園に行きましょう。" * 4).encode("shift_jis"),
-        "a.md": texts["a.md"].encode(),
-        "a.html": PAGE.encode(),
-        "a.pdf": pdf("First page.\nWith two lines.", "Second page.", title="Of cities", author="Ada"),
-        "a.docx": word_file(title="Of cities"),
-        "a.pptx": presentation(("Of cities", "Paris\nKöln"), ("Two", ""), table=ROWS, notes="Speak slowly."),
-        "a.xlsx": workbook({"Cities": list(map(list, ROWS)), "Numbers": [["n"], [1], [2.5]]}),
-        "a.csv": CSV.encode(),
-        "a.tsv": CSV.replace(",", "\t").encode(),
-        "a.json": json.dumps({"title": "Of cities", "rows": RECORDS}).encode(),
-        "a.jsonl": "\n".join(map(json.dumps, RECORDS)).encode(),
-        "a.xml": XML.encode(),
-        "a.py": SOURCE.encode(),
-        "a.ipynb": NOTEBOOK.encode(),
-        "a.msg": outlook_message("Of cities", body="Paris and Köln.", attachments={"cities.csv": CSV.encode()}),
-        "a.1": MANUAL.encode(),
-        "a.adoc": b"= Of cities\n\n== Paris\n\nOn the Seine.\n",
-        "a.org": b"#+TITLE: Of cities\n\n* Paris\n\nOn the Seine.\n",
-        "a.rst": b"Of cities\n=========\n\nParis lies on the Seine.\n",
-        "a.srt": b"1\n00:00:01,000 --> 00:00:02,500\nParis lies on the Seine.\n",
-        "a.vtt": b"WEBVTT\n\n00:01.000 --> 00:02.500\n<v Ada>Paris lies on the Seine.\n",
-        "a.yaml": b"city:\n  name: Paris\n  rivers: [Seine]\n",
-        "a.epub": book("<h1>One</h1><p>First chapter.</p>", "<p>Second chapter.</p>"),
-        "a.eml": mail,
-        "a.mbox": mailbox(mail, message("<p>Hello <b>you</b></p>", html=True)),
-        "a.zip": zip_of(files),
-        "a.tar": tar_of(files, links={"link.txt": "/etc/passwd"}),
-        "a.tar.gz": gzip.compress(tar_of(files), mtime=0),
-        "a.tar.bz2": bz2.compress(tar_of(files)),
-        "a.tar.xz": lzma.compress(tar_of(files)),
-    }
+    return (
+        picture_samples()
+        | other_office_samples()
+        | {
+            "utf8.txt": texts["a.txt"].encode(),
+            "utf16.txt": texts["a.txt"].encode("utf-16"),
+            "latin1.txt": (texts["a.txt"] * 4).encode("latin-1"),
+            "shift_jis.txt": ("今日は良い天気ですね。公園に行きましょう。" * 4).encode("shift_jis"),
+            "a.md": texts["a.md"].encode(),
+            "a.html": PAGE.encode(),
+            "a.pdf": pdf("First page.\nWith two lines.", "Second page.", title="Of cities", author="Ada"),
+            "a.docx": word_file(title="Of cities"),
+            "a.pptx": presentation(("Of cities", "Paris\nKöln"), ("Two", ""), table=ROWS, notes="Speak slowly."),
+            "a.xlsx": workbook({"Cities": list(map(list, ROWS)), "Numbers": [["n"], [1], [2.5]]}),
+            "a.csv": CSV.encode(),
+            "a.tsv": CSV.replace(",", "\t").encode(),
+            "a.json": json.dumps({"title": "Of cities", "rows": RECORDS}).encode(),
+            "a.jsonl": "\n".join(map(json.dumps, RECORDS)).encode(),
+            "a.xml": XML.encode(),
+            "a.py": SOURCE.encode(),
+            "a.ipynb": NOTEBOOK.encode(),
+            "a.msg": outlook_message("Of cities", body="Paris and Köln.", attachments={"cities.csv": CSV.encode()}),
+            "a.1": MANUAL.encode(),
+            "a.adoc": b"= Of cities\n\n== Paris\n\nOn the Seine.\n",
+            "a.org": b"#+TITLE: Of cities\n\n* Paris\n\nOn the Seine.\n",
+            "a.rst": b"Of cities\n=========\n\nParis lies on the Seine.\n",
+            "a.srt": b"1\n00:00:01,000 --> 00:00:02,500\nParis lies on the Seine.\n",
+            "a.vtt": b"WEBVTT\n\n00:01.000 --> 00:02.500\n<v Ada>Paris lies on the Seine.\n",
+            "a.yaml": b"city:\n  name: Paris\n  rivers: [Seine]\n",
+            "a.epub": book("<h1>One</h1><p>First chapter.</p>", "<p>Second chapter.</p>"),
+            "a.eml": mail,
+            "a.mbox": mailbox(mail, message("<p>Hello <b>you</b></p>", html=True)),
+            "a.zip": zip_of(files),
+            "a.tar": tar_of(files, links={"link.txt": "/etc/passwd"}),
+            "a.tar.gz": gzip.compress(tar_of(files), mtime=0),
+            "a.tar.bz2": bz2.compress(tar_of(files)),
+            "a.tar.xz": lzma.compress(tar_of(files)),
+        }
+    )

@@ -163,11 +163,6 @@ class TestSlides:
         with pytest.raises(DocumentError, match="2 slides; the limit is 1"):
             read_document(presentation(("a", ""), ("b", "")), uri="a.pptx", limits=ReadLimits(max_pages=1))
 
-    def test_missing_library_is_named(self, monkeypatch):
-        monkeypatch.setattr("ingest.readers.slides.pptx", None)
-        with pytest.raises(DocumentError, match=r"pip install 'gircse-search\[office\]'"):
-            read_document(presentation(("a", "")), uri="a.pptx")
-
 
 class TestBooks:
     def test_chapters_in_reading_order(self):

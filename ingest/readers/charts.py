@@ -1,0 +1,69 @@
+"""Charts as a title and a table of categories and series; SmartArt as its texts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ingest.readers.cell_values import shown_number
+from ingest.readers.opc import Element, attribute, first
+from ingest.readers.parts import Block
+from ingest.readers.tables import record_block
+
+_MAX_POINTS = 100_000
+
+
+def chart_blocks(root: Element) -> Iterator[Block]:
+    series = list(root.iter("{*}ser"))
+    texts = [text for each in root.iter("{*}p") if (text := _text_of(each))]
+    heading = first(root, "chart", "title")
+    title = " ".join(() if heading is None else filter(None, map(_text_of, heading.iter("{*}p"))))
+    if title:
+        yield Block(f"Chart: {title}")
+    others = [text for text in texts if text not in title]
+    if others:  # axes and labels
+        yield Block("\n".join(dict.fromkeys(others)))
+    named = [(_name(each), _points(each, "cat", "xVal"), _points(each, "val", "yVal", "bubbleSize")) for each in series]
+    categories = max((points for _, points, _ in named), key=len, default={})
+    keys = sorted({key for _, points, values in named for key in (*points, *values)})
+    names = [name or f"Series {number}" for number, (name, _, _) in enumerate(named, start=1)]
+    for key in keys:
+        values = [(name, points.get(key, "")) for name, (_, _, points) in zip(names, named, strict=True)]
+        yield record_block([("Category", categories.get(key, "")), *values])
+    if not series:  # charts of 2016 and later have other names for all of it
+        said = [(each.text or "").strip() for each in root.iter("{*}pt", "{*}v")]
+        if any(said):
+            yield Block("; ".join(filter(None, map(shown_number, said))))
+
+
+def diagram_blocks(root: Element) -> Iterator[Block]:
+    for point in root.iter("{*}pt"):
+        if attribute(point, "type") not in ("pres", "parTrans", "sibTrans"):
+            text = "\n".join(filter(None, map(_text_of, point.iter("{*}p"))))
+            if text:
+                yield Block(text)
+
+
+def _text_of(paragraph: Element) -> str:
+    return "".join(each.text or "" for each in paragraph.iter("{*}t")).strip()
+
+
+def _name(series: Element) -> str:
+    text = first(series, "tx")
+    return "" if text is None else " ".join(shown_number(each.text or "") for each in text.iter("{*}v")).strip()
+
+
+def _points(series: Element, *names: str) -> dict[int, str]:
+    """By their index; of categories in several levels the outer stands before the inner."""
+    found = next((each for name in names if (each := first(series, name)) is not None), None)
+    points: dict[int, str] = {}
+    if found is None:
+        return points
+    levels = list(found.iter("{*}lvl")) or [found]
+    for level in levels:
+        for point in level.iter("{*}pt"):
+            index = attribute(point, "idx")
+            value = first(point, "v")
+            if index.isdecimal() and value is not None and len(points) < _MAX_POINTS:
+                text = shown_number(value.text or "")
+                points[int(index)] = f"{text} {points[int(index)]}" if int(index) in points else text
+    return points

@@ -1,0 +1,64 @@
+"""Formulas of Office Math as one line: `E=mc^2`, `(a+b)/2`, `∑_(i=1)^n x`."""
+
+from __future__ import annotations
+
+from ingest.readers.opc import Element, attribute, children, first, local
+
+_CHARACTERS = {"nary": "∫", "acc": "\u0302", "groupChr": "⏟"}  # where none is declared
+
+
+def linear_formula(element: Element) -> str:
+    return "".join(map(_said, children(element)))
+
+
+def _said(element: Element) -> str:
+    tag = local(element)
+    if tag == "t":
+        return element.text or ""
+    if tag.endswith("Pr") or tag in ("del", "moveFrom"):
+        return ""
+    base = _part(element, "e")
+    sub, sup = _part(element, "sub"), _part(element, "sup")
+    low, high = f"_{_grouped(sub)}" if sub else "", f"^{_grouped(sup)}" if sup else ""
+    sign = _sign(element, "chr", _CHARACTERS.get(tag, ""))
+    if tag == "f":
+        return f"{_grouped(_part(element, 'num'))}/{_grouped(_part(element, 'den'))}"
+    if tag in ("sSup", "sSub", "sSubSup"):
+        return f"{base}{low}{high}"
+    if tag == "sPre":
+        return f"{low}{high}{base}"
+    if tag == "rad":
+        return f"{_part(element, 'deg')}√({base})"
+    if tag == "nary":
+        return f"{sign}{low}{high} {base}"
+    if tag == "d":
+        inner = _sign(element, "sepChr", "|").join(map(linear_formula, element.iterchildren("{*}e")))
+        return f"{_sign(element, 'begChr', '(')}{inner}{_sign(element, 'endChr', ')')}"
+    if tag in ("limLow", "limUpp"):
+        return f"{base}{'_' if tag == 'limLow' else '^'}{_grouped(_part(element, 'lim'))} "
+    if tag == "func":
+        return f"{_part(element, 'fName')} {base}"
+    if tag == "acc":
+        return base + sign
+    if tag in ("m", "eqArr"):
+        rows = element.iterchildren("{*}mr" if tag == "m" else "{*}e")
+        return "; ".join(
+            ", ".join(map(linear_formula, row.iterchildren("{*}e"))) if tag == "m" else linear_formula(row)
+            for row in rows
+        )
+    return linear_formula(element)
+
+
+def _part(element: Element, name: str) -> str:
+    found = first(element, name)
+    return "" if found is None else linear_formula(found)
+
+
+def _grouped(text: str) -> str:
+    return text if len(text) < 2 or text.isalnum() else f"({text})"
+
+
+def _sign(element: Element, name: str, default: str) -> str:
+    """A character among the properties, which may be declared as none."""
+    declared = first(element, f"{local(element)}Pr", name)
+    return default if declared is None else attribute(declared, "val")

@@ -1,0 +1,293 @@
+"""Grids of cells as blocks: which rows are titles, which name the columns, and where the next table begins.
+
+A cell is a text. It knows no file format: CSV, spreadsheets, and tables of Word files, slides and pages come here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from itertools import chain, groupby, islice
+from typing import NamedTuple
+
+from app.types.texts import ROW
+from ingest.readers.parts import Block
+from ingest.readers.tables import record_block
+
+SPANNED = "\0"  # a cell that its left neighbour covers, too
+_HEAD = 30  # rows in which the names of columns are looked for
+_MAX_HEADER_ROWS = 3
+_FULL = 0.8  # of the cells of its table: a row of names has so many
+_MAX_NAME = 80
+_FEWEST_LETTERS = 3
+_NUMBER = re.compile(r"[^\w\s]{0,3}\s?\d[\d.,'\s\u00a0\u202f]*(?:e[+-]?\d+)?\s?(?:[^\w\s]{1,2}|[A-Z]{3})?", re.I)
+_DATE = re.compile(r"\d{1,4}[-./]\d{1,2}[-./]\d{1,4}(?:[ T]\d\d:\d\d.*)?|\d{1,2}:\d\d(?::\d\d)?(?:\.\d+)?")
+_YEAR = re.compile(r"(?:1[89]|20|21)\d\d")
+_NO_VALUE = {"none", "null", "nan", "unknown", "missing", "not available", "tbd"}
+
+Row = Sequence[str]
+
+
+class _Names(NamedTuple):
+    """Of the columns; `kinds` of the values below them, as far as they were seen."""
+
+    names: list[str]
+    kinds: list[str]
+
+
+def render_rows(rows: Iterable[Row], *, has_gaps: bool = False) -> Iterator[Block]:
+    """Each row as `name: value; name: value`, titles above the names as they are.
+
+    `has_gaps`: an empty row may end a table, as in a spreadsheet; otherwise empty rows mean nothing.
+    """
+    clean: Iterable[Row] = ([" ".join(cell.split()) for cell in row] for row in rows)
+    filled = clean if has_gaps else (row for row in clean if _columns(row))
+    pending: list[Row] = []  # a column of its own, which may be the title of the next table
+    before: _Names | None = None
+    for is_filled, run in groupby(filled, lambda row: bool(_columns(row))):
+        if not is_filled:
+            continue
+        head = list(islice(run, _HEAD))
+        if has_gaps and max(len(_columns(row)) for row in head) == 1 and len(head) < _HEAD:
+            pending += head
+            continue
+        yield from map(_plain, pending)
+        goes_on = has_gaps and before is not None and _goes_on(head, before)
+        if before is not None and goes_on:
+            before = yield from _records(chain(head, run), before)  # noqa: B031 (the rest of the same run)
+        else:
+            before = yield from _tables(head, run)  # noqa: B031
+        pending = []
+    if before is None:
+        yield from _single_column(pending)
+    else:
+        yield from map(_plain, pending)
+
+
+def _tables(head: list[Row], rest: Iterator[Row]) -> Generator[Block, None, _Names]:
+    """A stretch without empty rows: mostly one table, perhaps with a title above it."""
+    if _are_pairs(head):
+        for row in chain(head, rest):
+            name, *values = [row[column] for column in _columns(row)]
+            yield record_block([(name.rstrip(" :"), "; ".join(values))]) if values else _plain(row)
+        return _Names([], [])
+    first, count = _find_names(head)
+    for title in _distinct(head[:first]):
+        yield _plain(title)
+    names = _join_names(head[first : first + count])
+    data = head[first + count :]
+    if count and not data:  # names of nothing
+        for row in head[first : first + count]:
+            yield _plain(row, level=ROW)
+        return _Names(names, [])
+    found = yield from _records(chain(data, rest), _Names(names, _kinds_of(data)), header=head[first : first + count])
+    return found
+
+
+def _records(rows: Iterable[Row], named: _Names, *, header: Sequence[Row] = ()) -> Generator[Block, None, _Names]:
+    """Returns the names of the last table: within `rows` another may begin."""
+    names, source = named.names, iter(rows)
+    held: deque[Row] = deque(islice(source, 3))
+    unused = {column for row in header for column in _columns(row) if names[column]}
+    seen = 0
+    while held:
+        if seen > 1 and _begins_table(list(held), named.kinds, names):
+            head = [*held, *islice(source, _HEAD)]
+            found = yield from _tables(head, source)
+            return found
+        row = held.popleft()
+        held.extend(islice(source, 1))
+        seen += 1
+        if list(row) in [list(each) for each in header]:
+            continue  # said again, as on every page
+        unused.difference_update(_columns(row))
+        if block := _record(row, names):
+            yield block
+    if unused and (empty := [names[column] for column in sorted(unused)]):
+        yield Block(f"No values: {'; '.join(empty)}")
+    return named
+
+
+def _record(row: Row, names: list[str]) -> Block | None:
+    left = min(_columns(row))
+    fields = []
+    for column, cell in enumerate(row):
+        if cell and cell != SPANNED:
+            name = names[column] if column < len(names) else ""
+            is_unnamed = not name and names and (column > left or column >= len(names))
+            fields.append((f"Column {column + 1}" if is_unnamed else name, cell))
+    block = record_block(fields)
+    return block if block.text else None
+
+
+def _single_column(rows: list[Row]) -> Iterator[Block]:
+    """Its first row is the name of the others where it can be."""
+    texts = [row[_columns(row)[0]] for row in rows]
+    column = _columns(rows[0])[0] if rows else 0
+    is_one = all(_columns(row) == [column] for row in rows)
+    if is_one and len(texts) > 1 and len(texts[0]) <= _MAX_NAME and _kind(texts[0]) == "t":
+        yield from filter(None, (_record(row, [""] * column + [texts[0]]) for row in rows[1:]))
+    else:
+        for row in rows:
+            yield _plain(row, level=ROW)
+
+
+def _find_names(head: list[Row]) -> tuple[int, int]:
+    """Where the names of the columns begin, and how many rows they take; 0: there are none."""
+    width = max(len(_columns(row)) for row in head)
+    left = min(_columns(row)[0] for row in head)
+    for number, row in enumerate(head):
+        columns = _columns(row)
+        below = head[number + 1] if number + 1 < len(head) else ()
+        corner = columns[0] - left if len(columns) > 1 or SPANNED in row else 0
+        covered = sum(cell == SPANNED for cell in row)
+        is_full = len(columns) + corner + covered >= _FULL * width
+        is_title = len(columns) == 1 and width > 1 and columns[0] == left
+        # Names over several columns each, of which the first alone is filled.
+        is_over = (
+            len(columns) > 1
+            and columns[0] > left
+            and number + 2 < len(head)
+            and _is_second_header(*head[number : number + 3])
+        )
+        if (is_over or (is_full and not is_title)) and _can_name(row, below):
+            return number, _count_header_rows(head[number:])
+        if len(columns) > max(2, width / 2) or (len(columns) == width and width > 1):
+            break
+    first = next((number for number, row in enumerate(head) if len(_columns(row)) > 1), 0) if width > 1 else 0
+    rows = head[first : first + 2]
+    kinds = set(_kinds(rows[0]))
+    is_data = len(rows) == 2 and kinds & {"n", "d"} and ("t" not in kinds or _kinds(rows[0]) == _kinds(rows[1]))
+    return first, 0 if is_data else _count_header_rows(head[first:])
+
+
+def _count_header_rows(rows: list[Row]) -> int:
+    count = 1
+    while count < min(_MAX_HEADER_ROWS, len(rows) - 1) and _is_second_header(
+        rows[count - 1], rows[count], rows[count + 1]
+    ):
+        count += 1
+    return count
+
+
+def _is_second_header(above: Row, row: Row, below: Row) -> bool:
+    if not _can_name(row, below) or list(above) == list(row):
+        return False
+    columns = _columns(row)
+    fed = any(_kind(_at(below, column)) in "nd" for column in columns if _kind(row[column]) == "t")
+    if SPANNED in above:
+        alone = [c for c in _columns(above) if _at(above, c + 1) != SPANNED]
+        return fed or all(_at(row, column) in ("", above[column]) for column in alone)
+    left = _columns(above)[0]
+    gaps = [column for column in columns if column > left and not _at(above, column)]
+    repeats = any(_at(above, column) == row[column] for column in columns)  # merged over both rows
+    return fed and (bool(gaps) or repeats)
+
+
+def _join_names(rows: Sequence[Row]) -> list[str]:
+    width = max(map(len, rows), default=0)
+    has_spans = any(SPANNED in row for row in rows)
+    names = [""] * width
+    for number, row in enumerate(rows):
+        is_last, name = number == len(rows) - 1, ""
+        for column in range(width):
+            cell = _at(row, column)
+            if cell != SPANNED:
+                # Without spans a name over several columns stands over the first alone.
+                name = cell or ("" if is_last or has_spans or not _at(rows[number + 1], column) else name)
+            if name and name not in (names[column], names[column].rpartition(" ")[2]):
+                names[column] = f"{names[column]} {name}".strip()
+    return names
+
+
+def _begins_table(rows: Sequence[Row], kinds: list[str], before: Row) -> bool:
+    """Whether the first of these rows names columns anew, written as the names `before`, or is the title of such."""
+    title = len(_columns(rows[0])) == 1 and len(rows) > 2
+    names, below = (rows[1:3] if title else rows[:2]) if len(rows) > 1 else (rows[0], ())
+    columns = _columns(names)
+    values = [c for c, kind in enumerate(kinds) if kind in ("n", "d")]
+    if len(columns) < 2 or not below or set(_kinds(names)) & {"n", "d"}:
+        return False
+    if title:
+        return any(_kind(_at(below, column)) in "nd" for column in columns)
+    texts = [_at(names, column) for column in values]
+    are_names = all(
+        len(re.findall(r"[^\W\d_]", text)) >= _FEWEST_LETTERS
+        and text.lower() not in _NO_VALUE
+        and text[0].isupper() == _at(before, column)[:1].isupper()
+        for column, text in zip(values, texts, strict=True)
+    )
+    fed = all(_kind(_at(below, column)) in "nd" for column in values)
+    return bool(values) and are_names and fed and len(set(texts)) == len(texts)
+
+
+def _goes_on(head: list[Row], before: _Names) -> bool:
+    """Whether a stretch after an empty row has the names of the table before it."""
+    kinds = _kinds(head[0])
+    fits = all(column < len(before.names) and before.names[column] for column in _columns(head[0]))
+    if not fits or not before.names:
+        return False
+    if any(kind in ("n", "d") for kind in kinds) and not _can_name(head[0], head[1] if len(head) > 1 else ()):
+        return True
+    if len(head) > 1:
+        return False
+    return all(_at(before.kinds, c) not in ("n", "d") or kind != "t" for c, kind in enumerate(kinds))
+
+
+def _are_pairs(head: list[Row]) -> bool:
+    """A form: names with a colon on the left, values on the right."""
+    pairs = [row for row in head if len(_columns(row)) == 2]
+    ended = sum(row[_columns(row)[0]].endswith(":") for row in pairs)
+    return len(pairs) > 1 and max(len(_columns(row)) for row in head) == 2 and ended > len(head) / 2
+
+
+def _can_name(row: Row, below: Row) -> bool:
+    """Years and dates name columns, too, where other values stand below them."""
+    for column in _columns(row):
+        cell, value = row[column], _at(below, column)
+        kind = _kind(cell)
+        if kind == "n" and (not _YEAR.fullmatch(cell) or _YEAR.fullmatch(value)):
+            return False
+        if kind == "d" and _kind(value) == "d":
+            return False
+    return True
+
+
+def _kinds_of(rows: Sequence[Row]) -> list[str]:
+    """`n` numbers, `d` dates, `t` texts, empty where nothing stands, of each column: what most of its values are."""
+    kinds = [_kinds(row) for row in rows]
+    columns = [[_at(row, column) for row in kinds] for column in range(max(map(len, kinds), default=0))]
+    return [max(sorted(set(column) - {" ", ""}), key=column.count, default="") for column in columns]
+
+
+def _kinds(row: Row) -> list[str]:
+    return [_kind(cell) for cell in row]
+
+
+def _kind(cell: str) -> str:
+    if not cell or cell == SPANNED:
+        return " "
+    if not any(map(str.isdigit, cell[:20])) or len(cell) > 40:
+        return "t"
+    return "d" if _DATE.fullmatch(cell) else "n" if _NUMBER.fullmatch(cell) else "t"
+
+
+def _columns(row: Row) -> list[int]:
+    return [column for column, cell in enumerate(row) if cell and cell != SPANNED]
+
+
+def _at(row: Sequence[str], column: int) -> str:
+    return row[column] if column < len(row) else ""
+
+
+def _distinct(rows: Sequence[Row]) -> Iterator[Row]:
+    """A title that covers several rows is said once."""
+    return (row for number, row in enumerate(rows) if not number or list(rows[number - 1]) != list(row))
+
+
+def _plain(row: Row, *, level: int | None = None) -> Block:
+    cells = [row[column] for column in _columns(row)]
+    if level is None and len(cells) == 2:
+        return Block(f"{cells[0].rstrip(' :')}: {cells[1]}")
+    return Block("; ".join(cells), level)

@@ -1,0 +1,191 @@
+"""Formats of before 2007 (doc, ppt, xls), xlsb and rtf, by libraries of the extra `office`."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import date, datetime, time
+from typing import Any, Literal
+
+from app.errors import DocumentError
+from app.types.documents import MetadataValue
+from app.types.texts import ExtractedText
+from ingest.readers.grids import SPANNED, render_rows
+from ingest.readers.limits import ReadLimits
+from ingest.readers.media_types import DOC, PPT, RTF, XLS
+from ingest.readers.package import check_package, iso_date
+from ingest.readers.parts import Block
+from ingest.readers.sheets import under_heading
+from ingest.readers.slides import join_pages
+from ingest.readers.tables import join_blocks
+
+try:
+    from office_oxide import Document, OfficeOxideError
+    from python_calamine import CalamineError, CalamineSheet, CalamineWorkbook, PasswordError
+    from striprtf.striprtf import rtf_to_text
+except ImportError:
+    Document = None  # type: ignore[assignment, misc]
+
+_ZIP = b"PK\x03\x04"
+
+
+def read_doc(data: bytes, limits: ReadLimits) -> ExtractedText:
+    sections, title, metadata = _parsed(data, "doc", "Word document")
+    blocks = [block for section in sections for block in _blocks(section["elements"])]
+    text, marks, cells = join_blocks(blocks, limits)
+    title = next((block.text for block in blocks if block.level), title)
+    return ExtractedText(text, title, DOC, metadata, marks=marks, cells=cells)
+
+
+def read_ppt(data: bytes, limits: ReadLimits) -> ExtractedText:
+    sections, title, metadata = _parsed(data, "ppt", "PowerPoint presentation")
+    if len(sections) > limits.max_pages:
+        raise DocumentError(
+            f"This presentation has {len(sections):,} slides; the limit is {limits.max_pages:,}. Split it, or raise "
+            "GIRCSE_MAX_DOCUMENT_PAGES."
+        )
+    pages = [
+        [
+            *_blocks(each["elements"]),
+            *(Block(f"Notes: {note.text}") for note in _blocks(each.get("speaker_notes") or ())),
+        ]
+        for each in sections
+    ]
+    found = join_pages(pages, limits)
+    title = next((block.text for page in pages for block in page if block.level), title)
+    return ExtractedText(
+        found.text, title, PPT, {**metadata, "pages": len(pages)}, found.page_starts, found.marks, found.cells
+    )
+
+
+def read_xls(data: bytes, limits: ReadLimits) -> ExtractedText:
+    """Also xlsb, which is a zip archive."""
+    _require()
+    if data.startswith(_ZIP):
+        check_package(data, limits, kind="Excel workbook", folder="xl/")
+    try:
+        with _Panics("Excel workbook"), CalamineWorkbook.from_filelike(io.BytesIO(data)) as workbook:
+            text, marks, cells = join_blocks(_sheets(workbook), limits)
+    except PasswordError as error:
+        raise _protected("Excel workbook") from error
+    except CalamineError as error:
+        raise _damaged("Excel workbook", error) from error
+    return ExtractedText(text, "", XLS, marks=marks, cells=cells)
+
+
+def read_rtf(data: bytes, limits: ReadLimits) -> ExtractedText:
+    _require()
+    text = rtf_to_text(data.decode("latin-1"), encoding="cp1252", errors="replace")
+    lines = (" ".join(line.strip("|").replace("|", "; ").split()) for line in text.split("\n"))
+    joined = join_blocks((Block(line) for line in lines if line), limits)
+    return ExtractedText(joined.text, "", RTF)
+
+
+def _parsed(
+    data: bytes, form: Literal["doc", "ppt"], kind: str
+) -> tuple[list[Mapping[str, Any]], str, dict[str, MetadataValue]]:
+    """Its sections, title and metadata."""
+    _require()
+    try:
+        with _Panics(kind):
+            found = Document.from_bytes(data, form).to_ir()
+    except OfficeOxideError as error:
+        raise (_protected(kind) if "password" in str(error) else _damaged(kind, error)) from error
+    told = found["metadata"]
+    values = [("author", told.get("author")), ("created", iso_date(told.get("created") or ""))]
+    values.append(("modified", iso_date(told.get("modified") or "")))
+    return found["sections"], told.get("title") or "", {key: value for key, value in values if value}
+
+
+def _blocks(elements: Iterable[Mapping[str, Any]]) -> Iterator[Block]:
+    for element in elements:
+        kind = element.get("type")
+        if kind in ("heading", "paragraph"):
+            text = "".join(_inline(element.get("content") or ()))
+            if text.strip():
+                yield Block(text.strip(), min(element.get("level", 1), 6) if kind == "heading" else None)
+        elif kind == "table":
+            yield from render_rows(_row(row) for row in element.get("rows") or ())
+        elif kind == "image":
+            if (element.get("alt_text") or "").strip():
+                yield Block(f"Picture: {element['alt_text'].strip()}")
+        elif kind in ("footnote", "endnote"):
+            label = element.get("marker") or kind.capitalize()
+            yield from (Block(f"{label}: {block.text}") for block in _blocks(element.get("content") or ()))
+        else:  # lists, their items, text boxes
+            for name in ("content", "items", "nested"):
+                inner = element.get(name) or ()
+                yield from _blocks(inner if isinstance(inner, list) else [inner] if inner else ())
+
+
+def _inline(content: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    for each in content:
+        yield "\n" if each.get("type") == "line_break" else each.get("text") or ""
+
+
+def _row(row: Mapping[str, Any]) -> list[str]:
+    cells: list[str] = []
+    for cell in row.get("cells") or ():
+        cells.append("\n".join(block.text for block in _blocks(cell.get("content") or ())))
+        cells += [SPANNED] * (min(cell.get("col_span") or 1, 64) - 1)
+    return cells
+
+
+def _sheets(workbook: CalamineWorkbook) -> Iterator[Block]:
+    for name in workbook.sheet_names:
+        yield from under_heading(name, render_rows(_rows(workbook.get_sheet_by_name(name)), has_gaps=True))
+
+
+def _rows(sheet: CalamineSheet) -> Iterator[list[str]]:
+    top, left = sheet.start or (0, 0)
+    regions = [(r1 - top, c1 - left, r2 - top, c2 - left) for (r1, c1), (r2, c2) in sheet.merged_cell_ranges or ()]
+    texts: dict[tuple[int, int], str] = {}
+    for number, row in enumerate(sheet.to_python()):
+        cells = [_shown(value) for value in row]
+        for r1, c1, r2, c2 in regions:
+            if r1 <= number <= r2 and 0 <= c1 < len(cells):
+                text = texts.setdefault((r1, c1), cells[c1])
+                if text:
+                    end = min(c2 + 1, len(cells))
+                    cells[c1:end] = [text, *[SPANNED] * (end - c1 - 1)]
+        yield cells
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).upper()
+    if isinstance(value, float):
+        return f"{value:.15g}"
+    if isinstance(value, datetime) and value.time() == time():
+        value = value.date()
+    return value.isoformat() if isinstance(value, datetime | date | time) else str(value)
+
+
+def _require() -> None:
+    if Document is None:
+        raise DocumentError(
+            "Office files of before 2007 and RTF need libraries that are not installed. Run pip install "
+            "'gircse-search[office]' on the server, then retry the job; or save the file in today's format."
+        )
+
+
+def _protected(kind: str) -> DocumentError:
+    return DocumentError(f"This {kind} is protected by a password. Save a copy without one and add that.")
+
+
+def _damaged(kind: str, error: Exception) -> DocumentError:
+    return DocumentError(f"This {kind} is damaged ({error}). Open it and save it again, best in today's format.")
+
+
+class _Panics:
+    """An error that a Rust library did not expect comes as a BaseException of a class that it does not export."""
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        if kind is not None and kind.__name__ == "PanicException":
+            raise _damaged(self._kind, RuntimeError(str(error))) from error

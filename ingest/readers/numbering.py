@@ -1,0 +1,212 @@
+"""The automatic numbers of Word's lists and headings, as `2.1` or `Article III.`, and which styles are headings."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from ingest.readers.opc import Element, attribute, first, is_on, local
+
+_HEADING = re.compile(r"heading ([1-9])", re.I)
+_LOWEST_LEVEL = 6
+_MAX_STYLES = 10  # that are based on each other
+_MAX_ROMAN = 4_000
+_ROMAN = {1000: "M", 900: "CM", 500: "D", 400: "CD", 100: "C", 90: "XC", 50: "L", 40: "XL"}
+_ROMAN |= {10: "X", 9: "IX", 5: "V", 4: "IV", 1: "I"}
+_SILENT = {"bullet", "none"}
+
+
+class _Level(NamedTuple):
+    start: int
+    form: str
+    text: str  # with %1 for the number of the outermost level
+    is_legal: bool
+
+
+class Styles:
+    """Of paragraphs, by their ids."""
+
+    def __init__(self, root: Element | None) -> None:
+        self._styles = (
+            {} if root is None else {attribute(each, "styleId"): each for each in root.iterchildren("{*}style")}
+        )
+        default = next((key for key, each in self._styles.items() if _is_default(each)), "")
+        self._default = default
+        self._levels: dict[str, int | None] = {}
+
+    def level_of(self, paragraph: Element) -> int | None:
+        """Of a heading; the title of a document is its outermost heading."""
+        outline = attribute(first(paragraph, "pPr", "outlineLvl"), "val")
+        if outline:
+            return _level(outline)
+        style = self.style_of(paragraph)
+        if style not in self._levels:
+            self._levels[style] = next(filter(None, map(_heading_level, self.line(style))), None)
+        return self._levels[style]
+
+    def style_of(self, paragraph: Element) -> str:
+        return attribute(first(paragraph, "pPr", "pStyle"), "val") or self._default
+
+    def line(self, style: str) -> list[Element]:
+        """A style, and those that it is based on."""
+        found: list[Element] = []
+        while style in self._styles and len(found) < _MAX_STYLES:
+            found.append(self._styles[style])
+            style = attribute(first(self._styles[style], "basedOn"), "val")
+        return found
+
+
+class Numbers:
+    def __init__(self, root: Element | None, styles: Styles) -> None:
+        self._styles = styles
+        self._abstract: dict[str, Element] = {}
+        self._lists: dict[str, Element] = {}
+        for each in () if root is None else root.iterchildren("*"):
+            if local(each) == "abstractNum":
+                self._abstract[attribute(each, "abstractNumId")] = each
+            elif local(each) == "num":
+                self._lists[attribute(each, "numId")] = each
+        self._levels: dict[str, dict[int, _Level]] = {}
+        self._counts: dict[str, dict[int, int]] = {}
+        self._started: set[str] = set()
+
+    def before(self, paragraph: Element) -> str:
+        """What is shown before this paragraph, which counts; empty for bullets."""
+        if not self._lists:
+            return ""
+        number, depth = self._place(paragraph)
+        levels = self._levels_of(number)
+        if depth not in levels:
+            return ""
+        counts = self._counts.setdefault(self._key(number), {})
+        if number not in self._started:  # another list of the same kind may begin anew
+            self._started.add(number)
+            for restarted in self._restarts(number):
+                counts.pop(restarted, None)
+        counts[depth] = counts.get(depth, levels[depth].start - 1) + 1
+        for deeper in [each for each in counts if each > depth]:
+            del counts[deeper]
+        level = levels[depth]
+        if level.form in _SILENT:
+            return ""
+
+        def shown(found: re.Match[str]) -> str:
+            at = int(found.group(1)) - 1
+            if at not in levels:
+                return ""
+            value = counts.setdefault(at, levels[at].start)
+            return _formatted(value, "decimal" if level.is_legal else levels[at].form)
+
+        label = re.sub(r"%([1-9])", shown, level.text).strip()
+        return f"{label} " if label else ""
+
+    def _place(self, paragraph: Element) -> tuple[str, int]:
+        """The list and the depth in it, of the paragraph or its style."""
+        own = first(paragraph, "pPr", "numPr")
+        number, depth = attribute(first(own, "numId"), "val"), attribute(first(own, "ilvl"), "val")
+        style = self._styles.style_of(paragraph)
+        if not number:
+            for each in self._styles.line(style):
+                found = first(each, "pPr", "numPr")
+                number = attribute(first(found, "numId"), "val")
+                depth = depth or attribute(first(found, "ilvl"), "val")
+                if number:
+                    depth = depth or self._depth_of_style(number, attribute(each, "styleId"))
+                    break
+        return number, int(depth) if depth.isdecimal() else 0
+
+    def _depth_of_style(self, number: str, style: str) -> str:
+        for level in () if (root := self._root_of(number)) is None else root.iterchildren("{*}lvl"):
+            if attribute(first(level, "pStyle"), "val") == style:
+                return attribute(level, "ilvl")
+        return ""
+
+    def _key(self, number: str) -> str:
+        return attribute(first(self._lists.get(number), "abstractNumId"), "val")
+
+    def _root_of(self, number: str) -> Element | None:
+        root = self._abstract.get(self._key(number))
+        link = attribute(first(root, "numStyleLink"), "val")
+        if link:
+            linked = (each for each in self._abstract.values() if attribute(first(each, "styleLink"), "val") == link)
+            root = next(linked, root)
+        return root
+
+    def _restarts(self, number: str) -> list[int]:
+        overrides = self._lists[number].iterchildren("{*}lvlOverride")
+        return [int(attribute(each, "ilvl") or 0) for each in overrides if first(each, "startOverride") is not None]
+
+    def _levels_of(self, number: str) -> dict[int, _Level]:
+        if number not in self._lists:
+            return {}
+        if number not in self._levels:
+            root = self._root_of(number)
+            found = (
+                {}
+                if root is None
+                else {attribute(each, "ilvl"): _read_level(each) for each in root.iterchildren("{*}lvl")}
+            )
+            for override in self._lists[number].iterchildren("{*}lvlOverride"):
+                depth = attribute(override, "ilvl")
+                if (own := first(override, "lvl")) is not None:
+                    found[depth] = _read_level(own)
+                start = attribute(first(override, "startOverride"), "val")
+                if start.isdecimal() and depth in found:
+                    found[depth] = found[depth]._replace(start=int(start))
+            self._levels[number] = {int(depth): level for depth, level in found.items() if depth.isdecimal()}
+        return self._levels[number]
+
+
+def _read_level(element: Element) -> _Level:
+    start = attribute(first(element, "start"), "val")
+    return _Level(
+        int(start) if start.isdecimal() else 1,
+        attribute(first(element, "numFmt"), "val") or "decimal",
+        attribute(first(element, "lvlText"), "val"),
+        (legal := first(element, "isLgl")) is not None and is_on(legal),
+    )
+
+
+def _is_default(style: Element) -> bool:
+    return attribute(style, "type") == "paragraph" and attribute(style, "default") in ("1", "true", "on")
+
+
+def _heading_level(style: Element) -> int | None:
+    name = attribute(first(style, "name"), "val")
+    if name.lower() == "title":
+        return 1
+    if found := _HEADING.fullmatch(name):
+        return min(int(found.group(1)), _LOWEST_LEVEL)
+    return _level(attribute(first(style, "pPr", "outlineLvl"), "val"))
+
+
+def _level(outline: str) -> int | None:
+    """9 says that it is none."""
+    return min(int(outline) + 1, _LOWEST_LEVEL) if outline.isdecimal() and int(outline) < 9 else None
+
+
+def _formatted(value: int, form: str) -> str:
+    if form in _SILENT or value < 0:
+        return ""
+    if form == "decimalZero":
+        return f"{value:02}"
+    if form in ("lowerLetter", "upperLetter") and value:
+        letters = chr(ord("a") + (value - 1) % 26) * min((value - 1) // 26 + 1, 10)
+        return letters if form == "lowerLetter" else letters.upper()
+    if form in ("lowerRoman", "upperRoman") and value < _MAX_ROMAN:
+        letters = ""
+        for number, sign in _ROMAN.items():
+            letters += sign * (value // number)
+            value %= number
+        return letters if form == "upperRoman" else letters.lower()
+    return str(value)
+
+
+def list_number(form: str, value: int) -> str:
+    """Of a list in a slide, as `arabicPeriod` or `romanLcParenBoth`."""
+    kinds = {"roman": "Roman", "alpha": "Letter"}
+    kind = next((name for start, name in kinds.items() if form.startswith(start)), "")
+    number = _formatted(value, ("lower" if "Lc" in form else "upper") + kind) if kind else str(value)
+    if form.endswith("ParenBoth"):
+        return f"({number}) "
+    return number + (") " if form.endswith("ParenR") else ". " if form.endswith("Period") else " ")

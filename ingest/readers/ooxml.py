@@ -1,0 +1,232 @@
+"""The text of Word files, slides and drawings as blocks, in reading order: one walk over their XML.
+
+Word and PowerPoint give paragraphs, runs, tables and cells the same names in different namespaces, which are ignored.
+Styles, numbers, notes and sheets are read by office.py, slides.py and sheets.py.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+from ingest.readers.charts import chart_blocks, diagram_blocks
+from ingest.readers.formulas import linear_formula
+from ingest.readers.grids import SPANNED, render_rows
+from ingest.readers.opc import Element, Package, attribute, children, first, is_on, local
+from ingest.readers.parts import Block
+
+# Deleted or moved away, properties, and names of styles and fields.
+_SILENT = {
+    *("del", "moveFrom", "instrText", "delText", "pPr", "rPr", "tblPr", "tcPr", "trPr", "tblGrid", "sectPr", "nvPr"),
+    *("sdtPr", "sdtEndPr", "ctrlPr", "endParaRPr", "extLst", "binData"),
+}
+_SIGNS = {"tab": "\t", "ptab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}
+_NOTES = {"footnoteReference": "footnote", "endnoteReference": "endnote", "commentReference": "comment"}
+_DRAWINGS = {"drawing", "pict", "object"}
+_FILE_NAME = re.compile(r"\S+\.(?:png|jpe?g|gif|bmp|tiff?|emf|wmf|svg)", re.I)
+_BLANK_LINES = re.compile(r"\n\s*\n")  # end a block
+_MAX_SPAN = 1_000
+_LONG_CELL = 300  # characters: no name of a column is so long
+_PRIVATE = range(0xE000, 0xF900)  # characters that mean something in one font alone
+# What Word's font Symbol shows for letters.
+_SYMBOLS = str.maketrans(
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", "αβχδεφγηιϕκλμνοπθρστυϖωξψζΑΒΧΔΕΦΓΗΙϑΚΛΜΝΟΠΘΡΣΤΥςΩΞΨΖ"
+)
+
+
+def _nothing(paragraph: Element) -> str:
+    return ""
+
+
+def _no_level(paragraph: Element) -> int | None:
+    return None
+
+
+class Walk:
+    """Over one part. `number` gives the automatic number of a paragraph as it is shown, `level` that of a heading."""
+
+    def __init__(
+        self,
+        package: Package,
+        part: str,
+        *,
+        number: Callable[[Element], str] = _nothing,
+        level: Callable[[Element], int | None] = _no_level,
+    ) -> None:
+        self._package = package
+        self._part = part
+        self._number = number
+        self._level = level
+        self._fields: list[bool] = []  # open fields: whether their instruction is read, not yet their text
+        self._alt_text = ""
+        self.notes: list[tuple[str, str]] = []  # footnotes, endnotes and comments that were referred to: kind and id
+
+    def blocks(self, parent: Element) -> Iterator[Block]:
+        for child in children(parent):
+            yield from self.block(child)
+
+    def block(self, element: Element) -> Iterator[Block]:
+        tag = local(element)
+        if tag in _SILENT:
+            return
+        if tag == "p":
+            yield from self._paragraph(element)
+        elif tag == "tbl":
+            yield from self._table(element)
+        elif tag == "txBody":
+            yield from self._text_body(element)
+        elif tag in ("oMathPara", "oMath"):
+            yield Block(linear_formula(element))
+        elif tag in ("docPr", "cNvPr", "shape", "textpath"):
+            yield from self._described(element)
+            yield from self.blocks(element)
+        elif tag in ("chart", "relIds") and (identity := attribute(element, "id") or attribute(element, "dm")):
+            relation = self._package.relations(self._part).get(identity)
+            root = self._package.optional(relation.target if relation else f"{self._part}#{identity}")
+            if root is not None:
+                yield from (chart_blocks if tag == "chart" else diagram_blocks)(root)
+        elif tag in ("OLEObject", "oleObj", "altChunk", "control"):
+            kind = attribute(element, "ProgID") or attribute(element, "progId") or attribute(element, "name")
+            self._package.left_out.append(f"{self._part}: An embedded file is not read{f' ({kind})' if kind else ''}.")
+            yield from self.blocks(element)
+        else:
+            yield from self.blocks(element)
+
+    def _described(self, element: Element) -> Iterator[Block]:
+        """The text that stands for a picture, and text drawn along a line."""
+        drawn = attribute(element, "string")
+        told = " ".join((attribute(element, "descr") or attribute(element, "alt") or drawn).split())
+        if told and told != self._alt_text and not _FILE_NAME.fullmatch(told):
+            yield Block(told if drawn else f"Picture: {told}")
+        self._alt_text = told or self._alt_text
+
+    def _text_body(self, body: Element) -> Iterator[Block]:
+        """The paragraphs of a shape, which belong together."""
+        found = [block for paragraph in children(body) if local(paragraph) == "p" for block in self.block(paragraph)]
+        if found:
+            yield Block("\n".join(block.text for block in found))
+
+    def _paragraph(self, paragraph: Element) -> Iterator[Block]:
+        texts: list[str] = []
+        beside: list[Block] = []
+        self._inline(paragraph, texts, beside)
+        text = _BLANK_LINES.sub("\n", "".join(texts)).strip()
+        number = self._number(paragraph) if text else ""
+        if text:
+            yield Block(number + text, self._level(paragraph))
+        yield from (block for block in beside if block.text.strip())
+
+    def _inline(self, parent: Element, texts: list[str], beside: list[Block]) -> None:
+        """The text goes to `texts`, text boxes and pictures to `beside`."""
+        for child in children(parent):
+            tag = local(child)
+            if tag in _SILENT or (tag == "r" and is_on(first(child, "rPr", "vanish"))):
+                continue
+            if tag == "fldChar":
+                self._field(child, texts)
+            elif tag == "t":
+                texts.append("" if any(self._fields) else child.text or "")
+            elif tag in _SIGNS:
+                texts.append(_SIGNS[tag])
+            elif tag == "sym":
+                texts.append(_symbol(child))
+            elif tag in ("oMath", "oMathPara"):
+                texts.append(linear_formula(child))
+            elif tag in _NOTES:
+                self.notes.append((_NOTES[tag], attribute(child, "id")))
+            elif tag in _DRAWINGS or tag in ("p", "tbl"):
+                beside += self.blocks(child) if tag in _DRAWINGS else self.block(child)
+            elif tag == "ruby":
+                # The base stays a word; how it is pronounced comes below the paragraph.
+                said: list[str] = []
+                for name, into in (("rubyBase", texts), ("rt", said)):
+                    if (element := first(child, name)) is not None:
+                        self._inline(element, into, beside)
+                beside.append(Block("".join(said)))
+            else:
+                self._inline(child, texts, beside)
+
+    def _field(self, mark: Element, texts: list[str]) -> None:
+        kind = attribute(mark, "fldCharType")
+        if kind == "begin":
+            self._fields.append(True)
+            texts.append(_form_value(first(mark, "ffData")))
+        elif self._fields and kind == "separate":
+            self._fields[-1] = False
+        elif self._fields and kind == "end":
+            self._fields.pop()
+
+    def _table(self, table: Element) -> Iterator[Block]:
+        rows = [(row, list(_within(row, "tc"))) for row in _within(table, "tr") if first(row, "trPr", "del") is None]
+        if all(len(cells) <= 1 for _, cells in rows):  # a frame around text
+            for _, cells in rows:
+                for cell in cells:
+                    yield from self.blocks(cell)
+            return
+        found = [[list(self.blocks(cell)) for cell in cells] for _, cells in rows]
+        flat = [cell for row in found for cell in row]
+        is_layout = any(block.level for cell in flat for block in cell) or any(
+            sum(len(block.text) for block in cell) > _LONG_CELL for cell in found[0]
+        )
+        if is_layout:  # cells that hold chapters, or whose first row is no row of names
+            for cell in flat:
+                yield from cell
+            return
+        texts = [["\n".join(block.text for block in cell) for cell in row] for row in found]
+        yield from render_rows(_grid([(row, cells, text) for (row, cells), text in zip(rows, texts, strict=True)]))
+
+
+def _grid(rows: list[tuple[Element, list[Element], list[str]]]) -> Iterator[list[str]]:
+    """Cells over several columns stand in the first of them, cells over several rows in each."""
+    above: dict[int, str] = {}
+    for row, cells, texts in rows:
+        grid = [""] * _count(attribute(first(row, "trPr", "gridBefore"), "val"), 0)
+        for cell, text in zip(cells, texts, strict=True):
+            properties = first(cell, "tcPr")
+            span = _count(attribute(first(properties, "gridSpan"), "val"), 1)
+            if attribute(cell, "hMerge") or attribute(first(properties, "hMerge"), "val") == "continue":
+                grid.append(SPANNED)
+                continue
+            merge = first(properties, "vMerge")
+            if attribute(cell, "vMerge") or (merge is not None and attribute(merge, "val") != "restart"):
+                text = above.get(len(grid), "")
+            above[len(grid)] = text
+            grid += [text, *[SPANNED] * (span - 1)]
+        yield grid
+
+
+def _within(parent: Element, tag: str) -> Iterator[Element]:
+    """Rows or cells, also those in controls and in tracked changes."""
+    for child in children(parent):
+        name = local(child)
+        if name == tag:
+            yield child
+        elif name not in _SILENT and name not in ("tr", "tc"):
+            yield from _within(child, tag)
+
+
+def _count(text: str, default: int) -> int:
+    return min(int(text), _MAX_SPAN) if text.isdecimal() else default
+
+
+def _form_value(data: Element | None) -> str:
+    """What a field of a form shows that has no text of its own."""
+    if (choices := first(data, "ddList")) is not None:
+        entries = [attribute(each, "val") for each in choices.iterchildren("{*}listEntry")]
+        chosen = _count(attribute(first(choices, "result"), "val") or attribute(first(choices, "default"), "val"), 0)
+        return "".join(entries[chosen : chosen + 1])
+    if (box := first(data, "checkBox")) is not None:
+        checked = first(box, "checked")
+        return "☒" if is_on(first(box, "default") if checked is None else checked) else "☐"
+    return ""
+
+
+def _symbol(element: Element) -> str:
+    try:
+        code = int(attribute(element, "char"), 16)
+    except ValueError:
+        return ""
+    if code not in _PRIVATE:
+        return chr(code) if code < 0x110000 else ""
+    is_greek = attribute(element, "font") == "Symbol" and 0xF000 <= code < 0xF080
+    return chr(code - 0xF000).translate(_SYMBOLS) if is_greek else ""

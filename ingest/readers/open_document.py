@@ -1,0 +1,236 @@
+"""OpenDocument texts, spreadsheets and presentations (odt, ods, odp), zipped or as one flat file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from app.errors import DocumentError
+from app.types.documents import MetadataValue
+from app.types.texts import ExtractedText
+from ingest.readers.grids import SPANNED, render_rows
+from ingest.readers.limits import ReadLimits
+from ingest.readers.media_types import ODP, ODS, ODT
+from ingest.readers.opc import Element, Package, attribute, children, first, local, parse_part
+from ingest.readers.package import check_package, iso_date
+from ingest.readers.parts import Block
+from ingest.readers.sheets import under_heading
+from ingest.readers.slides import join_pages
+from ingest.readers.tables import join_blocks
+
+_MEDIA_TYPES = {"text": ODT, "spreadsheet": ODS, "presentation": ODP}
+_SILENT = {"tracked-changes", "forms", "note-citation", "creator", "date", "date-string", "settings", "sender-initials"}
+_MAX_SPAN = 1_000
+_MAX_REPEATED = 1_000  # rows alike
+_LOWEST_LEVEL = 6
+_SPACES = re.compile(r"[ \t\r\n]+")
+
+
+def read_open_document(data: bytes, limits: ReadLimits) -> ExtractedText:
+    if data.lstrip()[:5] == b"<?xml":
+        package, content = None, parse_part(data)
+        styles = meta = content
+    else:
+        check_package(data, limits, kind="OpenDocument file", folder="content.xml")
+        package = Package(data)
+        manifest, styles, meta = (
+            package.optional(part) if package.has(part) else None
+            for part in ("META-INF/manifest.xml", "styles.xml", "meta.xml")
+        )
+        if manifest is not None and next(manifest.iter("{*}encryption-data"), None) is not None:
+            raise DocumentError("This OpenDocument file is protected by a password. Save a copy without one.")
+        content = package.root("content.xml")
+    body = next((each for each in content.iter("{*}body")), None)
+    root = None if body is None else next((each for each in body if local(each) in _MEDIA_TYPES), None)
+    if root is None:
+        raise DocumentError("This is no text, spreadsheet or presentation of OpenDocument. Save it as one of these.")
+    kind = local(root)
+    title, metadata = _properties(meta)
+    walk = _Walk(package)
+    if kind == "presentation":
+        pages = [list(walk.blocks(page)) for page in root.iterchildren("{*}page")]
+        if len(pages) > limits.max_pages:
+            raise DocumentError(
+                f"This presentation has {len(pages):,} slides; the limit is {limits.max_pages:,}. Split it, or raise "
+                "GIRCSE_MAX_DOCUMENT_PAGES."
+            )
+        found = join_pages(pages, limits)
+        text, marks, cells, starts = found.text, found.marks, found.cells, found.page_starts
+        metadata["pages"] = len(pages)
+    else:
+        blocks = walk.sheets(root) if kind == "spreadsheet" else walk.text(root, styles)
+        text, marks, cells = join_blocks(blocks, limits)
+        starts = ()
+    heading = next((text[mark.start : mark.end] for mark in marks if mark.level), "") if kind != "spreadsheet" else ""
+    return ExtractedText(
+        text,
+        title=" ".join(heading.split()) or title,
+        media_type=_MEDIA_TYPES[kind],
+        metadata=metadata | (package.notes() if package else {}),
+        page_starts=starts,
+        marks=marks,
+        cells=cells,
+    )
+
+
+def _properties(root: Element | None) -> tuple[str, dict[str, MetadataValue]]:
+    meta = None if root is None else next(root.iter("{*}meta"), None)
+    found = {} if meta is None else {local(each): " ".join((each.text or "").split()) for each in meta}
+    values = (
+        ("author", found.get("initial-creator") or found.get("creator", "")),
+        ("created", iso_date(found.get("creation-date", ""))),
+        ("modified", iso_date(found.get("date", ""))),
+    )
+    return found.get("title", ""), {key: value for key, value in values if value}
+
+
+class _Walk:
+    def __init__(self, package: Package | None) -> None:
+        self._package = package
+
+    def text(self, root: Element, styles: Element | None) -> Iterator[Block]:
+        yield from self._margins(styles, "header")
+        yield from self.blocks(root)
+        yield from self._margins(styles, "footer")
+
+    def _margins(self, styles: Element | None, tag: str) -> Iterator[Block]:
+        found = [] if styles is None else styles.iter(f"{{*}}{tag}")
+        own = (each for each in found if local(each.getparent()) == "master-page")
+        yield from map(Block, dict.fromkeys(block.text for each in own for block in self.blocks(each)))
+
+    def sheets(self, root: Element) -> Iterator[Block]:
+        for table in root.iterchildren("{*}table"):
+            beside: list[Block] = []
+            rows = render_rows(self._rows(table, beside), has_gaps=True)
+            yield from under_heading(attribute(table, "name"), self._with(rows, beside))
+
+    def _with(self, rows: Iterator[Block], beside: list[Block]) -> Iterator[Block]:
+        yield from rows
+        yield from beside
+
+    def blocks(self, parent: Element) -> Iterator[Block]:
+        for child in children(parent):
+            tag = local(child)
+            if tag in _SILENT:
+                continue
+            if tag in ("p", "h"):
+                yield from self._paragraph(child)
+            elif tag == "table":
+                beside: list[Block] = []
+                yield from render_rows(self._rows(child, beside))
+                yield from beside
+            elif tag == "frame" and attribute(child, "class") == "title":
+                yield from (Block(block.text, 1) for block in self.blocks(child))
+            elif tag == "notes":
+                yield from (Block(f"Notes: {block.text}") for block in self.blocks(child))
+            elif tag in ("note", "annotation"):
+                yield from self._note(child)
+            elif tag in ("title", "desc"):
+                if child.text and child.text.strip():
+                    yield Block(f"Picture: {' '.join(child.text.split())}")
+            elif tag == "object" and self._package:
+                yield from self._object(self._package, attribute(child, "href"))
+            else:
+                yield from self.blocks(child)
+
+    def _note(self, note: Element) -> Iterator[Block]:
+        is_comment = local(note) == "annotation"
+        author = first(note, "creator")
+        by = f" by {author.text}" if author is not None and author.text else ""
+        kind = f"Comment{by}" if is_comment else "Endnote" if attribute(note, "note-class") == "endnote" else "Footnote"
+        text = "\n".join(block.text for block in self.blocks(note))
+        if text:
+            yield Block(f"{kind}: {text}")
+
+    def _object(self, package: Package, name: str) -> Iterator[Block]:
+        """A chart, which has its values in a table, or a formula."""
+        part = f"{name.removeprefix('./')}/content.xml"
+        root = package.optional(part) if name else None
+        if root is None:
+            return
+        if local(root) == "math":
+            texts = (each.text or "" for each in root.iter("{*}mi", "{*}mn", "{*}mo", "{*}mtext"))
+            yield Block(" ".join("".join(texts).split()))
+        else:
+            yield from self.blocks(root)
+
+    def _paragraph(self, paragraph: Element) -> Iterator[Block]:
+        texts: list[str] = []
+        beside: list[Block] = []
+        self._inline(paragraph, texts, beside)
+        text = "".join(texts).strip()
+        if text:
+            level = attribute(paragraph, "outline-level") if local(paragraph) == "h" else ""
+            yield Block(text, min(int(level), _LOWEST_LEVEL) if level.isdecimal() else None)
+        yield from (block for block in beside if block.text)
+
+    def _inline(self, parent: Element, texts: list[str], beside: list[Block]) -> None:
+        texts.append(_joined(parent.text))
+        for child in children(parent):
+            tag = local(child)
+            if tag == "s":
+                texts.append(" " * min(int(attribute(child, "c") or 1), _MAX_SPAN))
+            elif tag in ("tab", "line-break"):
+                texts.append("\t" if tag == "tab" else "\n")
+            elif tag in ("note", "annotation"):
+                beside += self._note(child)
+            elif tag == "ruby-text":
+                beside.append(Block(_joined(child.text)))
+            elif tag in ("frame", "custom-shape", "rect", "g", "line", "ellipse", "polygon", "path", "connector"):
+                beside += self.blocks(child)
+            elif tag not in _SILENT:
+                self._inline(child, texts, beside)
+            texts.append(_joined(child.tail))
+
+    def _rows(self, table: Element, beside: list[Block]) -> Iterator[list[str]]:
+        below: dict[int, tuple[str, int]] = {}  # of each column: a text that goes on for so many rows
+        for row in _within(table):
+            cells: list[str] = []
+            for cell in row.iterchildren("{*}table-cell", "{*}covered-table-cell"):
+                repeated = min(int(attribute(cell, "number-columns-repeated") or 1), _MAX_SPAN)
+                text = self._cell(cell, beside)
+                rows = int(attribute(cell, "number-rows-spanned") or 1)
+                columns = min(int(attribute(cell, "number-columns-spanned") or 1), _MAX_SPAN)
+                if local(cell) == "covered-table-cell":
+                    for _ in range(repeated):
+                        over, left = below.get(len(cells), (SPANNED, 0))
+                        below[len(cells)] = (over if left > 1 else SPANNED, left - 1)
+                        cells.append(over if left > 0 else SPANNED)
+                    continue
+                for column in range(len(cells), len(cells) + columns) if rows > 1 else ():
+                    below[column] = (text if column == len(cells) else SPANNED, rows - 1)
+                cells += [text] * repeated
+            while cells and not cells[-1]:
+                cells.pop()
+            times = int(attribute(row, "number-rows-repeated") or 1)
+            if cells and times > _MAX_REPEATED and self._package:
+                self._package.left_out.append(f"{attribute(table, 'name')}: {times - _MAX_REPEATED:,} equal rows.")
+            for _ in range(min(times, _MAX_REPEATED) if cells else 1):
+                yield list(cells)
+        for shape in table.iterchildren("{*}shapes"):
+            beside += self.blocks(shape)
+
+    def _cell(self, cell: Element, beside: list[Block]) -> str:
+        texts: list[str] = []
+        for child in children(cell):
+            if local(child) in ("annotation", "frame"):
+                beside += self._note(child) if local(child) == "annotation" else self.blocks(child)
+            elif local(child) == "p" or local(child) == "h":
+                texts.extend(block.text for block in self._paragraph(child))
+            elif local(child) not in _SILENT:
+                texts.extend(block.text for block in self.blocks(child))
+        text = "\n".join(texts)
+        return text or attribute(cell, "value") or attribute(cell, "formula").removeprefix("of:")
+
+
+def _within(table: Element) -> Iterator[Element]:
+    for child in children(table):
+        if local(child) == "table-row":
+            yield child
+        elif local(child) in ("table-rows", "table-header-rows", "table-row-group"):
+            yield from _within(child)
+
+
+def _joined(text: str | None) -> str:
+    """Line ends in the file are spaces."""
+    return _SPACES.sub(" ", text or "")

@@ -1,0 +1,98 @@
+"""OpenDocument files and a Word 97 document, which no library of the tests writes."""
+
+from __future__ import annotations
+
+import io
+import struct
+import zipfile
+
+_KINDS = ("office", "text", "table", "draw", "style", "meta", "svg", "xlink", "presentation", "dc", "manifest")
+NAMES = " ".join(f'xmlns:{kind}="urn:{kind}"' for kind in _KINDS)
+_SECTOR = 512
+
+
+def content(kind: str, inner: str) -> str:
+    return f"<office:document-content {NAMES}><office:body><office:{kind}>{inner}</office:{kind}></office:body></office:document-content>"
+
+
+def open_document(kind: str, inner: str, **parts: str) -> bytes:
+    files = {"mimetype": f"application/vnd.oasis.opendocument.{kind}", "content.xml": content(kind, inner)}
+    files |= {f"{name}.xml": xml for name, xml in parts.items()}
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, xml in files.items():
+            archive.writestr(zipfile.ZipInfo(name), xml)  # of 1980: the same bytes whenever it is made
+    return buffer.getvalue()
+
+
+def p(text: str) -> str:
+    return f"<text:p>{text}</text:p>"
+
+
+def row(*cells: str) -> str:
+    return f"<table:table-row>{''.join(cells)}</table:table-row>"
+
+
+def cell(text: str, attributes: str = "") -> str:
+    return f"<table:table-cell {attributes}>{p(text) if text else ''}</table:table-cell>"
+
+
+def old_word(text: str) -> bytes:
+    """A Word 97 document of one piece of text, in the smallest compound file."""
+    encoded = text.encode("utf-16-le")
+    fib = bytearray(2 * _SECTOR)
+    struct.pack_into("<HHHHHH", fib, 0, 0xA5EC, 0xC1, 0, 0x409, 0, 0x200)  # its tables are in the stream 1Table
+    struct.pack_into("<HH", fib, 32, 14, 0)
+    struct.pack_into("<H", fib, 62, 22)
+    struct.pack_into("<I", fib, 0x4C, len(text))
+    struct.pack_into("<H", fib, 0x98, 93)
+    pieces = struct.pack("<BIII", 2, 16, 0, len(text)) + struct.pack("<HIH", 0, len(fib), 0)
+    struct.pack_into("<II", fib, 0x1A2, 0, len(pieces))
+    streams = {"WordDocument": bytes(fib) + encoded, "1Table": pieces}
+    sectors, places = b"", {}
+    chain = [0xFFFFFFFD, 0xFFFFFFFE]  # the sector of this list, that of the directory
+    for name, data in streams.items():
+        data = data.ljust(4096, b"\0")  # a smaller one would be kept elsewhere
+        data = data.ljust(-(-len(data) // _SECTOR) * _SECTOR, b"\0")
+        places[name] = (len(chain), len(data))
+        first, count = len(chain), len(data) // _SECTOR
+        chain += [*range(first + 1, first + count), 0xFFFFFFFE]
+        sectors += data
+
+    def entry(name: str, kind: int, left: int, right: int, child: int, start: int, size: int) -> bytes:
+        encoded_name = name.encode("utf-16-le")
+        head = encoded_name.ljust(64, b"\0") + struct.pack(
+            "<HBBIII", len(encoded_name) + 2, kind, 1, left, right, child
+        )
+        return head + bytes(36) + struct.pack("<IQ", start, size)
+
+    none = 0xFFFFFFFF
+    directory = (
+        entry("Root Entry", 5, none, none, 1, 0xFFFFFFFE, 0)
+        + entry("1Table", 2, none, 2, none, *places["1Table"])
+        + entry("WordDocument", 2, none, none, none, *places["WordDocument"])
+        + bytes(128)
+    )
+    header = (
+        bytes.fromhex("d0cf11e0a1b11ae1")
+        + bytes(16)
+        + struct.pack("<HHHHH6xIIIIIIIIII", 0x3E, 3, 0xFFFE, 9, 6, 0, 1, 1, 0, 4096, 0xFFFFFFFE, 0, 0xFFFFFFFE, 0, 0)
+    )
+    header += b"\xff" * (_SECTOR - len(header))
+    table = b"".join(struct.pack("<I", each) for each in chain).ljust(_SECTOR, b"\xff")
+    return header + table + directory + sectors
+
+
+RICH_TEXT = rb"{\rtf1\ansi{\fonttbl{\f0 Arial;}}\f0 Paris and K\'f6ln\par Of cities\par}"
+
+
+def other_office_samples() -> dict[str, bytes]:
+    """One of each format, by its name."""
+    table = f"<table:table table:name='T'>{row(cell('City'), cell('n'))}{row(cell('Paris'), cell('1'))}</table:table>"
+    return {
+        "a.odt": open_document("text", p("Of cities") + table),
+        "a.ods": open_document("spreadsheet", table),
+        "a.odp": open_document("presentation", f"<draw:page>{p('Paris')}</draw:page><draw:page>{p('Two')}</draw:page>"),
+        "a.rtf": RICH_TEXT,
+        "a.doc": old_word("Of cities\rParis lies on the Seine.\r"),
+    }

@@ -1,0 +1,157 @@
+"""OpenDocument, RTF, and Office files of before 2007."""
+
+from __future__ import annotations
+
+import pytest
+from other_office_samples import NAMES, cell, content, old_word, open_document, p, row
+from sample_files import zip_of
+
+from app.errors import DocumentError
+from app.types.texts import ExtractedText
+from ingest.readers.document import read_document
+from ingest.readers.limits import ReadLimits
+
+
+def read(data: bytes | str, uri: str) -> ExtractedText:
+    return read_document(data.encode() if isinstance(data, str) else data, uri=uri)
+
+
+def lines(data: bytes | str, uri: str) -> list[str]:
+    return read(data, uri).text.split("\n\n")
+
+
+class TestOpenDocumentTexts:
+    def test_text_with_notes_boxes_and_changes(self):
+        inner = (
+            f"<text:tracked-changes>{p('deleted')}</text:tracked-changes><text:h text:outline-level='2'>Of cities</text:h>"
+            "<text:p>Rome<text:s text:c='2'/><text:span>lies\n here</text:span><text:note text:note-class='footnote'>"
+            f"<text:note-citation>1</text:note-citation><text:note-body>{p('On the Tiber.')}</text:note-body></text:note>."
+            f"<draw:frame><svg:desc>A map</svg:desc><draw:text-box>{p('Boxed')}</draw:text-box></draw:frame>"
+            f"<office:annotation><dc:creator>Ann</dc:creator><dc:date>2024</dc:date>{p('Sure?')}</office:annotation></text:p>"
+            f"<text:list><text:list-item>{p('An item')}</text:list-item></text:list><text:section>{p('Last')}</text:section>"
+        )
+        meta = f"<office:document-meta {NAMES}><office:meta><meta:initial-creator>Ada</meta:initial-creator><meta:creation-date>2024-05-01T10:00:00</meta:creation-date></office:meta></office:document-meta>"
+        styles = f"<office:document-styles {NAMES}><style:master-page><style:header>{p('Head')}</style:header><style:footer>{p('Foot')}</style:footer></style:master-page></office:document-styles>"
+        data = open_document("text", inner, meta=meta, styles=styles)
+        assert lines(data, "a.odt") == [
+            *("Head", "Of cities", "Rome  lies here.", "Footnote: On the Tiber.", "Picture: A map", "Boxed"),
+            *("Comment by Ann: Sure?", "An item", "Last", "Foot"),
+        ]
+        found = read(data, "a.odt")
+        assert found.metadata == {"author": "Ada", "created": "2024-05-01"}
+        assert (found.title, [mark.level for mark in found.marks]) == ("Of cities", [2])
+
+    def test_tables(self):
+        covered = "<table:covered-table-cell/>"
+        rows = (
+            row(cell("Region"), cell("Land"), cell("Units")),
+            row(cell("East", "table:number-rows-spanned='2'"), cell("A"), cell("1")),
+            row(covered, cell("B"), cell("2")),
+            row(cell("All", "table:number-columns-spanned='2'"), covered, cell("3")),
+        )
+        data = open_document("text", f"<table:table>{''.join(rows)}</table:table>")
+        assert lines(data, "a.odt") == [
+            "Region: East; Land: A; Units: 1",
+            "Region: East; Land: B; Units: 2",
+            "Region: All; Units: 3",
+        ]
+
+    def test_flat_file(self):
+        flat = content("text", p("One file.")).replace("document-content", "document")
+        assert lines(f"<?xml version='1.0'?>{flat}", "a.fodt") == ["One file."]
+
+    def test_chart_has_its_values_in_a_table(self):
+        frame = "<text:p><draw:frame><draw:object xlink:href='./Object 1'/></draw:frame></text:p>"
+        table = f"<table:table>{row(cell('Land'), cell('Units'))}{row(cell('Italy'), cell('5'))}</table:table>"
+        files = {"content.xml": content("text", frame), "Object 1/content.xml": content("chart", p("Harvest") + table)}
+        assert lines(zip_of(files), "a.odt") == ["Harvest", "Land: Italy; Units: 5"]
+
+    def test_password(self):
+        manifest = f"<manifest:manifest {NAMES}><manifest:encryption-data/></manifest:manifest>"
+        data = zip_of({"content.xml": "secret", "META-INF/manifest.xml": manifest})
+        with pytest.raises(DocumentError, match="password"):
+            read(data, "a.odt")
+
+
+class TestOpenDocumentSheets:
+    def test_sheets_gaps_repeats_and_comments(self):
+        rows = (
+            row(cell("Report")),
+            "<table:table-row table:number-rows-repeated='1048000'><table:table-cell/></table:table-row>",
+            row(cell("City"), cell("Units")),
+            row(
+                "<table:table-cell><office:annotation><dc:creator>Ann</dc:creator>"
+                + p("Sure?")
+                + f"</office:annotation>{p('Rome')}</table:table-cell>",
+                cell("5"),
+            ),
+            f"<table:table-row table:number-rows-repeated='2'>{cell('Oslo')}{cell('7')}</table:table-row>",
+            row(cell("All"), "<table:table-cell table:formula='of:=SUM([.B1])'/>"),
+        )
+        data = open_document(
+            "spreadsheet",
+            f"<table:table table:name='Towns'>{''.join(rows)}</table:table><table:table table:name='Empty'/>",
+        )
+        assert lines(data, "a.ods") == [
+            *("Sheet Towns", "Report", "City: Rome; Units: 5", "City: Oslo; Units: 7", "City: Oslo; Units: 7"),
+            *("City: All; Units: =SUM([.B1])", "Comment by Ann: Sure?"),
+        ]
+
+    def test_rows_without_end_are_told(self):
+        rows = (
+            row(cell("A"), cell("B"))
+            + f"<table:table-row table:number-rows-repeated='5000'>{cell('x')}{cell('1')}</table:table-row>"
+        )
+        found = read(open_document("spreadsheet", f"<table:table table:name='T'>{rows}</table:table>"), "a.ods")
+        assert found.text.count("A: x; B: 1") == 1_000
+        assert "4,000 equal rows" in str(found.metadata["skipped"])
+
+    def test_another_kind_is_refused(self):
+        with pytest.raises(DocumentError, match="no text, spreadsheet or presentation"):
+            read(open_document("database", p("x")), "a.ods")
+
+
+class TestOpenDocumentSlides:
+    def page(self, title: str, body: str) -> str:
+        return (
+            f"<draw:page><draw:frame presentation:class='title'><draw:text-box>{p(title)}</draw:text-box></draw:frame>"
+            f"<draw:custom-shape>{p(body)}</draw:custom-shape><presentation:notes><draw:frame><draw:text-box>{p('Slowly.')}"
+            "</draw:text-box></draw:frame></presentation:notes></draw:page>"
+        )
+
+    def test_pages(self):
+        found = read(open_document("presentation", self.page("One", "Body") + self.page("Two", "More")), "a.odp")
+        assert found.text.split("\n\n") == ["One", "Body", "Notes: Slowly.", "Two", "More", "Notes: Slowly."]
+        assert [found.text[start : start + 3] for start in found.page_starts] == ["One", "Two"]
+        assert (found.title, found.metadata) == ("One", {"pages": 2})
+        assert [mark.level for mark in found.marks] == [1, 1]
+
+    def test_too_many(self):
+        data = open_document("presentation", self.page("One", "x") * 2)
+        with pytest.raises(DocumentError, match="2 slides; the limit is 1"):
+            read_document(data, uri="a.odp", limits=ReadLimits(max_pages=1))
+
+
+def test_rich_text():
+    text = r"{\rtf1\ansi{\fonttbl{\f0 Arial;}}\f0 Caf\'e9 \u8364? 5\par Second {\b bold} line.\par}"
+    assert lines(text, "a.rtf") == ["Café € 5", "Second bold line."]
+    assert read(text, "a.rtf").title == "a"
+
+
+class TestOldWord:
+    def test_paragraphs(self):
+        assert lines(old_word("Of cities\rRome lies on the Tiber – and Köln does not.\r"), "a.doc") == [
+            "Of cities",
+            "Rome lies on the Tiber – and Köln does not.",
+        ]
+
+    @pytest.mark.parametrize("uri", ["a.doc", "a.ppt", "a.xls", "a.xlsb"])
+    @pytest.mark.parametrize("data", [b"plain text", bytes.fromhex("d0cf11e0a1b11ae1") + bytes(600), b"PK\x03\x04 no"])
+    def test_damaged_is_refused(self, uri, data):
+        with pytest.raises(DocumentError, match=r"damaged|no Excel"):
+            read(data, uri)
+
+    def test_missing_library_is_named(self, monkeypatch):
+        monkeypatch.setattr("ingest.readers.legacy_office.Document", None)
+        with pytest.raises(DocumentError, match=r"pip install 'gircse-search\[office\]'"):
+            read(old_word("x"), "a.doc")

@@ -1,0 +1,318 @@
+"""Spreadsheets and CSV: which rows are titles and names, what merged cells cover, and what stands beside the cells."""
+
+from __future__ import annotations
+
+import datetime
+import io
+import itertools
+from collections.abc import Callable
+
+import openpyxl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from office_files import CHART, NAMES, OFFICE, series
+from openpyxl.comments import Comment
+from openpyxl.worksheet.table import Table
+from openpyxl.worksheet.worksheet import Worksheet
+from sample_files import unzipped, workbook, zip_of
+
+from app.errors import DocumentError
+from ingest.readers.csv_tables import split_rows
+from ingest.readers.document import read_document
+from ingest.readers.grids import SPANNED, render_rows
+from ingest.readers.limits import ReadLimits
+
+
+def book(fill: Callable[[Worksheet], None]) -> bytes:
+    found = openpyxl.Workbook()
+    fill(found.active)
+    found.active.title = "S"
+    buffer = io.BytesIO()
+    found.save(buffer)
+    return buffer.getvalue()
+
+
+def lines(data: bytes | str, uri: str = "a.xlsx") -> list[str]:
+    found = read_document(data.encode() if isinstance(data, str) else data, uri=uri).text.split("\n\n")
+    return found[1:] if found[0] == "Sheet S" else found
+
+
+def rendered(rows: list[list[str]], *, has_gaps: bool = True) -> list[str]:
+    return [block.text for block in render_rows(rows, has_gaps=has_gaps)]
+
+
+class TestTitles:
+    def test_above_the_names(self):
+        rows: list[list[object]] = [["Report 2024"], ["as of May"], [], ["City", "Units"], ["Rome", 5]]
+        assert lines(workbook({"S": rows})) == ["Report 2024", "as of May", "City: Rome; Units: 5"]
+
+    def test_over_several_columns_and_rows(self):
+        def fill(sheet: Worksheet) -> None:
+            for row in (["Report"], [], ["City", "Units", "Year"], ["Rome", 5, 2024]):
+                sheet.append(row)
+            sheet.merge_cells("A1:C2")
+
+        assert lines(book(fill)) == ["Report", "City: Rome; Units: 5; Year: 2024"]
+
+    def test_preamble_of_pairs(self):
+        rows = [["Made by", "Ann"], ["Made on", "2024-05-01"], ["City", "Units", "Price"], ["Rome", "5", "2.5"]]
+        assert rendered(rows) == ["Made by: Ann", "Made on: 2024-05-01", "City: Rome; Units: 5; Price: 2.5"]
+
+    def test_notes_below(self):
+        rows = [["City", "Units"], ["Rome", "5"], [], ["Source: the town"]]
+        assert rendered(rows) == ["City: Rome; Units: 5", "Source: the town"]
+
+
+class TestSecondTables:
+    FIRST = (["Name", "Age"], ["Ann", "30"], ["Bob", "31"])
+
+    @pytest.mark.parametrize("between", [[[]], [["Towns"]], [[], ["Towns"]], [[], [], []], []])
+    def test_has_its_own_names(self, between):
+        rows = [*self.FIRST, *between, ["City", "People"], ["Rome", "2.8"], ["Oslo", "0.7"]]
+        found = rendered(rows)
+        assert found[:2] == ["Name: Ann; Age: 30", "Name: Bob; Age: 31"]
+        assert found[-2:] == ["City: Rome; People: 2.8", "City: Oslo; People: 0.7"]
+
+    def test_of_texts_alone(self):
+        rows = [["Name", "Role"], ["Ann", "Boss"], [], ["City", "Land"], ["Rome", "Italy"], ["Oslo", "Norway"]]
+        assert rendered(rows)[1:] == ["City: Rome; Land: Italy", "City: Oslo; Land: Norway"]
+
+    def test_rows_after_a_gap_go_on(self):
+        rows = [*self.FIRST, [], ["Cem", "32"], [], ["Total", "93"]]
+        assert rendered(rows)[2:] == ["Name: Cem; Age: 32", "Name: Total; Age: 93"]
+
+    def test_declared_by_the_workbook(self):
+        def fill(sheet: Worksheet) -> None:
+            for row in (["City", "Land"], ["Rome", "Italy"], ["Name", "Role"], ["Ann", "Boss"], ["Bob", "Cook"]):
+                sheet.append(row)
+            sheet.add_table(Table(displayName="People", ref="A3:B5"))
+
+        assert lines(book(fill)) == ["City: Rome; Land: Italy", "Name: Ann; Role: Boss", "Name: Bob; Role: Cook"]
+
+    def test_words_among_numbers_are_no_names(self):
+        rows = [["City", "People"], ["Rome", "2.8"], ["Oslo", "0.7"], ["Troy", "unknown"], ["Paris", "2.1"]]
+        assert rendered(rows)[2:] == ["City: Troy; People: unknown", "City: Paris; People: 2.1"]
+
+
+class TestNames:
+    @pytest.mark.parametrize(
+        "top",
+        [
+            ["Region", "2023", SPANNED, "2024", SPANNED],
+            ["", "2023", SPANNED, "2024", SPANNED],
+            ["", "2023", "", "2024", ""],
+            ["Region", "2023", "", "2024", ""],
+        ],
+    )
+    def test_in_two_rows(self, top):
+        below = ["Region" if top[0] and SPANNED in top else "" if top[0] else "Region", "Q1", "Q2", "Q1", "Q2"]
+        assert rendered([top, below, ["East", "1", "2", "3", "4"]]) == [
+            "Region: East; 2023 Q1: 1; 2023 Q2: 2; 2024 Q1: 3; 2024 Q2: 4"
+        ]
+
+    def test_in_two_rows_of_a_workbook(self):
+        def fill(sheet: Worksheet) -> None:
+            for row in (["Region", "Sales", None], [None, "May", "June"], ["East", 1, 2]):
+                sheet.append(row)
+            sheet.merge_cells("A1:A2")
+            sheet.merge_cells("B1:C1")
+
+        assert lines(book(fill)) == ["Region: East; Sales May: 1; Sales June: 2"]
+
+    def test_years_and_dates(self):
+        assert rendered([["Land", "2020", "2021"], ["Italy", "59", "60"]]) == ["Land: Italy; 2020: 59; 2021: 60"]
+        rows = [["Item", "2024-01-01", "2024-02-01"], ["Sales", "5", "6"]]
+        assert rendered(rows) == ["Item: Sales; 2024-01-01: 5; 2024-02-01: 6"]
+
+    def test_there_are_none(self):
+        assert rendered([["Rome", "2.8"], ["Oslo", "0.7"]]) == ["Rome; 2.8", "Oslo; 0.7"]
+
+    def test_pairs_of_a_form(self):
+        assert rendered([["Name:", "Ada"], ["Born:", "1815"], ["Died:", ""]]) == ["Name: Ada", "Born: 1815", "Died:"]
+
+
+class TestMergedCells:
+    def fill(self, sheet: Worksheet) -> None:
+        rows = (["Region", "Land", "Units"], ["East", "A", 1], [None, "B", 2], [None, "C", 3], ["All", None, 6])
+        for row in rows:
+            sheet.append(row)
+        sheet.merge_cells("A2:A4")
+        sheet.merge_cells("A5:B5")
+
+    def test_hold_for_all_their_rows_and_are_said_once_in_each(self):
+        assert lines(book(self.fill)) == [
+            "Region: East; Land: A; Units: 1",
+            "Region: East; Land: B; Units: 2",
+            "Region: East; Land: C; Units: 3",
+            "Region: All; Units: 6",
+        ]
+
+    def test_over_rows_and_columns(self):
+        def fill(sheet: Worksheet) -> None:
+            for row in (["A", "B", "C"], ["x", None, 1], [None, None, 2]):
+                sheet.append(row)
+            sheet.merge_cells("A2:B3")
+
+        assert lines(book(fill)) == ["A: x; C: 1", "A: x; C: 2", "No values: B"]
+
+    def test_a_million_covered_cells_cost_nothing(self):
+        def fill(sheet: Worksheet) -> None:
+            sheet.append(["A", "B"])
+            sheet.append(["x", 1])
+
+        files = unzipped(book(fill))
+        part = "xl/worksheets/sheet1.xml"
+        merged = b'</sheetData><mergeCells><mergeCell ref="A2:A1048576"/></mergeCells>'
+        files[part] = files[part].replace(b"</sheetData>", merged)
+        assert lines(zip_of(files)) == ["A: x; B: 1"]
+
+
+class TestBesideTheCells:
+    def test_comments_by_their_cell(self):
+        def fill(sheet: Worksheet) -> None:
+            sheet.append(["City"])
+            sheet.append(["Rome"])
+            sheet["A2"].comment = Comment("Check the spelling.", "Ann")
+
+        assert lines(book(fill)) == ["City: Rome", "Comment on A2 by Ann: Check the spelling."]
+
+    def test_text_boxes_charts_and_pictures(self):
+        files = dict(unzipped(workbook({"S": [["City"], ["Rome"]]})))
+        rels = '<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">{}</Relationships>'
+        link = '<Relationship Id="{}" Type="{}/{}" Target="../{}"/>'
+        files["xl/worksheets/_rels/sheet1.xml.rels"] = rels.format(
+            link.format("d", OFFICE, "drawing", "drawings/drawing1.xml")
+        ).encode()
+        files["xl/drawings/_rels/drawing1.xml.rels"] = rels.format(
+            link.format("c", OFFICE, "chart", "charts/chart1.xml")
+        ).encode()
+        files["xl/charts/chart1.xml"] = CHART.format(series("Apples", {"East": "5"})).encode()
+        files["xl/drawings/drawing1.xml"] = (
+            f'<x:wsDr xmlns:x="urn:x" {NAMES}><x:sp><x:txBody><a:p><a:r><a:t>Beside</a:t></a:r></a:p></x:txBody></x:sp>'
+            '<x:graphicFrame><a:graphic><c:chart r:id="c"/></a:graphic></x:graphicFrame>'
+            '<x:pic><x:nvPicPr><x:cNvPr descr="The harbour"/></x:nvPicPr></x:pic></x:wsDr>'
+        ).encode()
+        assert lines(zip_of(files)) == [
+            "City: Rome",
+            "Beside",
+            *("Chart: Harvest", "in tonnes", "Category: East; Apples: 5"),
+            "Picture: The harbour",
+        ]
+
+    def test_headers_of_printed_pages(self):
+        def fill(sheet: Worksheet) -> None:
+            sheet.append(["City"])
+            sheet.append(["Rome"])
+            sheet.oddHeader.center.text = "Internal"
+
+        assert lines(book(fill)) == ["City: Rome", "Internal"]
+
+
+class TestValues:
+    def test_formulas_without_a_value_are_shown_as_formulas(self):
+        data = workbook({"S": [["Item", "Sum"], ["all", "=SUM(A1:A9)"], ["none", '=IF(A1,"x","y")']]})
+        assert lines(data) == ["Item: all; Sum: =SUM(A1:A9)", 'Item: none; Sum: =IF(A1,"x","y")']
+
+    def test_kept_values_of_formulas_are_shown(self):
+        files = unzipped(workbook({"S": [["Item", "Sum"], ["all", "=1+1"]]}))
+        part = "xl/worksheets/sheet1.xml"
+        for empty in (b"<v />", b"<v/>", b"<v></v>"):
+            files[part] = files[part].replace(b"</f>" + empty, b"</f><v>2</v>")
+        assert lines(zip_of(files)) == ["Item: all; Sum: 2"]
+
+    def test_shared_formula_without_a_value_is_counted(self):
+        files = unzipped(workbook({"S": [["Item", "Sum"], ["all", "=1+1"]]}))
+        part = "xl/worksheets/sheet1.xml"
+        files[part] = files[part].replace(b"<f>1+1</f>", b'<f t="shared" si="0"/>')
+        found = read_document(zip_of(files), uri="a.xlsx")
+        assert "1 formulas without a value" in str(found.metadata["skipped"])
+
+    def test_formats(self):
+        def fill(sheet: Worksheet) -> None:
+            sheet.append(["What", "Value"])
+            for value, form in (
+                (0.256, "0.0%"),
+                (datetime.datetime(2024, 5, 1), "dd/mm/yyyy"),
+                (datetime.datetime(2024, 5, 1, 13, 30), "dd/mm/yyyy hh:mm"),
+                (datetime.time(9, 15), "h:mm"),
+                (datetime.timedelta(hours=30), "[h]:mm"),
+                (0.1 + 0.2, '0.00" days"'),
+                (True, "General"),
+            ):
+                sheet.append(["x", value])
+                sheet.cell(sheet.max_row, 2).number_format = form
+
+        assert [line.removeprefix("What: x; Value: ") for line in lines(book(fill))] == [
+            *("25.6%", "2024-05-01", "2024-05-01T13:30:00", "09:15:00", "30:00:00", "0.3", "TRUE"),
+        ]
+
+    @pytest.mark.parametrize("suffix", [".xlsm", ".xltx", ".xltm"])
+    def test_other_suffixes(self, suffix):
+        assert "City: Rome" in lines(workbook({"S": [["City"], ["Rome"]]}), f"a{suffix}")
+
+    def test_a_cell_far_away(self):
+        def fill(sheet: Worksheet) -> None:
+            sheet["A1"] = "near"
+            sheet["XFD1048576"] = "far"
+
+        assert lines(book(fill)) == ["near", "far"]
+
+
+class TestDelimiters:
+    @pytest.mark.parametrize(
+        ("text", "rows"),
+        [
+            ("Name (last, first);City\nDoe, John;Rome\n", ["Name (last, first): Doe, John; City: Rome"]),
+            ("item;price\ntea;1,50\nrice;2,25\n", ["item: tea; price: 1,50", "item: rice; price: 2,25"]),
+            ("a|b\n1, 2|x, y\n3, 4|z, w\n", ["a: 1, 2; b: x, y", "a: 3, 4; b: z, w"]),
+            (
+                "Text, with commas, of a title\na\tb\n1\t2\n3\t4\n",
+                ["Text, with commas, of a title", "a: 1; b: 2", "a: 3; b: 4"],
+            ),
+            ("id,note\n1,a;b;c\n2,d\n3,e;f\n", ["id: 1; note: a;b;c", "id: 2; note: d", "id: 3; note: e;f"]),
+        ],
+    )
+    def test_from_the_whole_sample(self, text, rows):
+        assert lines(text, "a.csv") == rows
+
+    def test_declared_in_the_first_line(self):
+        assert lines("sep=;\nname;n\nAda;1\n", "a.csv") == ["name: Ada; n: 1"]
+        assert lines("SEP=|\nname|n\nAda|1\n", "a.csv") == ["name: Ada; n: 1"]
+
+    def test_preamble_of_an_export(self):
+        text = "Report: sales\nMade,2024-05-01\n\nRegion,Units,Price\nEast,5,2.5\nWest,6,3\n"
+        assert lines(text, "a.csv") == [
+            "Report: sales",
+            "Made: 2024-05-01",
+            "Region: East; Units: 5; Price: 2.5",
+            "Region: West; Units: 6; Price: 3",
+        ]
+
+
+class TestOpenQuotes:
+    def test_cost_their_line_alone(self):
+        text = 'size,n\n"12 inch,5\n8 inch,6\n"6 inch",7\n'
+        assert lines(text, "a.csv") == ['size: "12 inch; n: 5', "size: 8 inch; n: 6", "size: 6 inch; n: 7"]
+
+    def test_at_the_end_and_in_the_middle(self):
+        assert lines('a,b\n1,"x\n2,y\n3,"z', "a.csv") == ['a: 1; b: "x', "a: 2; b: y", 'a: 3; b: "z']
+
+    def test_lines_within_closed_quotes_are_one_cell(self):
+        assert lines('a,b\n1,"x\ny, and ""z"""\n2,w\n', "a.csv") == ['a: 1; b: x y, and "z"', "a: 2; b: w"]
+
+    @given(st.lists(st.text(alphabet='ab",;\n', max_size=12), max_size=8))
+    @settings(deadline=None)
+    def test_no_line_is_lost(self, texts):
+        given_lines = [line + "\n" for line in "\n".join(texts).split("\n")]
+        found = list(itertools.chain.from_iterable(split_rows(iter(given_lines), ",")))
+        for letter in "ab":
+            assert "".join(found).count(letter) == "".join(given_lines).count(letter)
+
+
+def test_more_rows_than_a_table_can_be_long():
+    rows = [["n", "word"], *([str(number), f"w{number}"] for number in range(20_000))]
+    text = read_document("\n".join(map(",".join, rows)).encode(), uri="a.csv").text
+    assert text.endswith("n: 19999; word: w19999")
+    with pytest.raises(DocumentError, match="longer than"):
+        read_document("\n".join(map(",".join, rows)).encode(), uri="a.csv", limits=ReadLimits(max_characters=10_000))
