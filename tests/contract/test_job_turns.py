@@ -266,7 +266,7 @@ class TestWorkers:
                 wait_until(lambda job=job: catalog.job(job.id).state is JobState.DEAD)
         finally:
             stop.set()
-            catalog.submit("library", NewDocument("last.txt", "", "text/plain", "0" * 64, 1))  # which wakes it
+            catalog.submit("library", NewDocument("last.txt", "", "text/plain", "0" * 64, 1))  # which notifies it
             thread.join()
 
     @pytest.mark.parametrize("count", [80, pytest.param(200, marks=pytest.mark.long)])
