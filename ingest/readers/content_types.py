@@ -210,6 +210,8 @@ def _zipped(stream: BinaryIO, expected: str) -> str:
         return expected if expected in _SIGNED and expected != PDF else ZIP
     if kind.startswith((EPUB, _OPEN_DOCUMENT)):
         return _readable(kind.partition("-template")[0].strip() if kind.startswith(_OPEN_DOCUMENT) else EPUB)
+    if "content.xml" in names and expected in (ODT, ODS, ODP):  # whose first file was lost
+        return expected
     if "META-INF/container.xml" in names:
         return EPUB
     if types:

@@ -411,9 +411,8 @@ def test_both_tell_what_of_a_query_was_read() -> None:
     """Of the shipped model, which leaves out sentences that an instruction does not ask for."""
     asked, left = "My sister practises the cello every evening.", "The night train to Vienna was late again."
     instruction = "Which musical instrument is played?"
-    engine = Engine(load_encoder("gircse-small", dtype="float32"))
-    server = create_application(engine, tokenizer=lambda: tokenizer_json("gircse-small"), api_key=KEY)
     local = LocalEmbedder("gircse-small", dtype="float32")
+    server = create_application(local.engine, tokenizer=lambda: tokenizer_json("gircse-small"), api_key=KEY)
     with listening(server) as port:
         remote = RemoteEmbedder(f"http://127.0.0.1:{port}", api_key=KEY)
         for text, told in ((f"{left} {asked}", asked), (asked, "")):
@@ -422,7 +421,6 @@ def test_both_tell_what_of_a_query_was_read() -> None:
             np.testing.assert_allclose(found[0].vector, found[1].vector, atol=1e-5)
         remote.close()
     local.close()
-    engine.close()
 
 
 @pytest.fixture
