@@ -67,6 +67,7 @@ class Span:
     page: int | None = None
     headings: tuple[str, ...] = ()
     kind: ChunkKind = ChunkKind.PROSE
+    page_starts: tuple[int, ...] = ()  # characters of this text at which further pages begin
 
 
 @dataclass(frozen=True, slots=True)
