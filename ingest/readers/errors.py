@@ -36,8 +36,6 @@ _OF_LIBRARIES = (
     ("docx.opc.exceptions", "OpcError"),
     ("lxml.etree", "LxmlError"),
     ("openpyxl.utils.exceptions", "InvalidFileException"),
-    ("pypdf.errors", "DependencyError"),
-    ("pypdf.errors", "PyPdfError"),
 )
 
 
