@@ -182,6 +182,7 @@ def _table_rows(before: Sequence[T], after: Sequence[T]) -> list[list[T]]:
         abs(min(_middle(box) for box in left) - min(_middle(box) for box in right)) <= _SAME_HEIGHT * _height(left[0])
         for left, right in both
     )
-    if level < max(_FEWEST_ROWS, 2 / 3 * len(bands)):
+    folded = sum(any(len(rows(cell)) > 1 for cell in pair) for pair in both)
+    if level < max(_FEWEST_ROWS, 2 / 3 * len(bands)) or folded < len(bands) / 3:
         return []
     return [cell for pair in cells for cell in pair if cell]

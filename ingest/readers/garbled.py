@@ -16,7 +16,9 @@ _WITHIN_SHARE = 0.1
 _MOST_SCRIPTS = 0.15  # of the letters are of another script than most
 _VOWELS = frozenset("aeiouyáéíóúàèìòùâêîôûäëïöüãõåæøœąęıěůőű")
 _FEWEST_VOWELS, _MOST_VOWELS = 0.2, 0.65  # of Latin letters, in any language
+_FEWEST_LETTERS = 30  # fewer may be abbreviations
 _LEAST_LETTERS = 0.3  # of the characters, beside digits: less is no writing
+_MANY_DIGITS = 0.25  # of the characters: labels of a chart
 _LONGEST_WORD = 35
 
 
@@ -31,7 +33,7 @@ def is_garbled(words: Sequence[str]) -> bool:
     letters = [char for char in signs if char.isalpha()]
     digits = sum(map(str.isdigit, signs))
     if len(letters) < _LEAST_LETTERS * (len(signs) - digits):
-        return True
+        return digits < _MANY_DIGITS * len(signs)
     within = len(_SIGN_WITHIN.findall(text)) + len(_DIGIT_WITHIN.findall(text))
     if within > _WITHIN_SHARE * len(letters):
         return True
@@ -39,11 +41,13 @@ def is_garbled(words: Sequence[str]) -> bool:
     most, count = scripts.most_common(1)[0]
     if count < (1 - _MOST_SCRIPTS) * len(letters) or most == "ipa":
         return True
-    if most != "latin":
+    if max(map(len, words)) > _LONGEST_WORD:
+        return most != "east asian"
+    if most != "latin" or len(letters) < _FEWEST_LETTERS:
         return False
     plain = [unicodedata.normalize("NFD", char.lower())[0] for char in letters]
     vowels = sum(char in _VOWELS for char in plain)
-    return not _FEWEST_VOWELS <= vowels / len(letters) <= _MOST_VOWELS or max(map(len, words)) > _LONGEST_WORD
+    return not _FEWEST_VOWELS <= vowels / len(letters) <= _MOST_VOWELS
 
 
 def _script(char: str) -> str:

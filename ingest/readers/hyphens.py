@@ -10,6 +10,7 @@ from pathlib import Path
 
 _LAST, _FIRST = re.compile(r"([^\W\d_]+)([-\u00ad\u2010])$"), re.compile(r"[^\W\d_]+")
 _WORD = re.compile(r"[^\W\d_]+(?:[-\u2010][^\W\d_]+)*")
+_IDEOGRAPHS = re.compile(r"[\u2e80-\u9fff\uf900-\ufaff\uff01-\uff0f\uff1a-\uff20\uff5f-\uffef]")
 _MOST_WORDS = 200_000
 _LEAST_PREFIX = 4  # letters: shorter words are mostly the begin of one, as in com-pile
 _SHORT_PREFIXES = frozenset(["all", "far", "few", "low", "new", "non", "off", "old", "one", "six", "ten", "top", "two"])
@@ -28,6 +29,11 @@ def english_words() -> frozenset[str]:
     return frozenset(word for word in path.read_text("utf-8").split("\n") if len(word) > 2 and word.isalpha())
 
 
+def are_ideographs(before: str, after: str) -> bool:
+    """Two letters between which no spaces stand."""
+    return bool(_IDEOGRAPHS.match(before) and _IDEOGRAPHS.match(after))
+
+
 class Hyphens:
     """Knows the words of a document as far as it was read: they decide before any rule does."""
 
@@ -42,6 +48,8 @@ class Hyphens:
     def join(self, before: str, after: str) -> str:
         """Two lines of one paragraph as one."""
         last, first = _LAST.search(before), _FIRST.match(after)
+        if are_ideographs(before[-1:], after[:1]):
+            return before + after
         if last is None or first is None:
             is_dash = before.endswith(("-", "\u2010")) and before[-2:-1].isalnum() and after[:1].isalnum()
             return before + after if is_dash else before + " " + after

@@ -60,11 +60,12 @@ def _with_values(own: list[PageWord], drawn: list[PageWord], values: list[_Value
     before = Counter(map(_key, own))
     added = [word for word in drawn if not _taken(before, word)]
     words = list(drawn)
+    everywhere = _letters(added)
     for value in values:
         inside = [word for word in added if value.holds(word)]
         letters = _letters(value.words)
         is_drawn = letters in _letters(inside)
-        if is_drawn and len(inside) <= _TORN * len(value.words):
+        if (is_drawn and len(inside) <= _TORN * len(value.words)) or (not is_drawn and letters in everywhere):
             continue
         if is_drawn:
             torn = set(map(id, inside))

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import re
 import statistics
+import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
 from ingest.readers.columns import columns, rows
-from ingest.readers.hyphens import Hyphens
+from ingest.readers.hyphens import Hyphens, are_ideographs
 from ingest.readers.pdf_words import PageWord
 
 _GAP = 0.75  # times the height of a line: what is further apart on it are columns or cells
+_GAP_OF_LETTERS = 1.2  # between letters that are set singly
 _SPACE = 0.1  # times the height: pieces of words that are drawn out of order and are nearer belong together
+_TOUCHING = 0.04  # likewise: without a space between
 _LEVEL = 0.3  # of the height: words whose middles are nearer stand on one line
 _PARAGRAPH = 1.5  # times the usual distance of lines
 _ROOM = 0.3  # times the height: a line with less room than this and the next word ended for want of it
@@ -22,7 +25,8 @@ _FULL, _FULL_SHARE = 0.85, 0.4  # of a column's width, and of the lines of prose
 _NARROW = 10  # times the height: narrower columns are labels, names or cells
 _SAME_SIZE = 1.15
 _SINGLE = 4  # letters, each a word, that follow each other: one word with its letters apart
-_APART = 0.45  # times the height, at most, between these
+_SPACED = 0.06  # times the height, of words that are set with room between their letters
+_APART = 0.6  # times the height, at most, between these
 _CELLS = 2  # times the height, between two pieces of a row: these are no words of a sentence
 _HYPHENED = re.compile(r"\w[-\u00ad\u2010]$")
 _SENTENCE_ENDS = (".", "!", "?", ":", "。", "！", "？")
@@ -110,12 +114,23 @@ def _follows(before: _Placed, word: _Placed, *, is_skewed: bool) -> bool:
     if is_skewed:
         return max(word.left - before.right, before.left - word.right, word.top - before.bottom) < height
     middle = abs(before.top + before.bottom - word.top - word.bottom) / 2
-    return middle < _LEVEL * height and -_SPACE * height <= word.left - before.right <= _GAP * height
+    gap = word.left - before.right
+    if gap < -_SPACE * height and (_is_from_right(before.word.text) or _is_from_right(word.word.text)):
+        gap = before.left - word.right
+    widest = _GAP_OF_LETTERS if _is_single(before) and _is_single(word) else _GAP
+    return middle < _LEVEL * height and -_SPACE * height <= gap <= widest * height
+
+
+def _is_from_right(text: str) -> bool:
+    """Whether most of its letters are of Arabic, Hebrew and the like."""
+    if text.isascii():
+        return False
+    return 2 * sum(unicodedata.bidirectional(char) in ("R", "AL") for char in text) > sum(map(str.isalpha, text))
 
 
 def _line(placed: list[_Placed]) -> Line:
     return Line(
-        placed[0].left,
+        min(each.left for each in placed),
         min(each.top for each in placed),
         max(each.right for each in placed),
         max(each.bottom for each in placed),
@@ -129,13 +144,14 @@ def _spelled(placed: Sequence[_Placed]) -> str:
     text = placed[0].word.text
     run = _apart(placed)
     for number, each in enumerate(placed[1:], start=1):
-        text += each.word.text if number in run else " " + each.word.text
+        is_joined = number in run or (not each.word.after_space and are_ideographs(text[-1], each.word.text[0]))
+        text += each.word.text if is_joined else " " + each.word.text
     return text
 
 
 def _apart(placed: Sequence[_Placed]) -> set[int]:
     """Numbers of those that belong to the same word as the one before, though there is room between."""
-    found: set[int] = set()
+    found = _spaced(placed)
     start = 0
     for number in range(1, len(placed) + 1):
         single = number < len(placed) and _is_single(placed[number]) and not placed[number].word.after_space
@@ -148,6 +164,19 @@ def _apart(placed: Sequence[_Placed]) -> set[int]:
             found |= {start + at + 1 for at, gap in enumerate(gaps) if gap <= min(1.5 * usual, _APART * height)}
         start = number
     return found
+
+
+def _spaced(placed: Sequence[_Placed]) -> set[int]:
+    """In a line whose words have room between their letters, a gap that is no larger ends no word."""
+    spacings = [each.word.spacing for each in placed if len(each.word.text) > 1]
+    height = placed[0].bottom - placed[0].top
+    if not spacings or (usual := statistics.median(spacings)) < _SPACED * height:
+        return set()
+    return {
+        number
+        for number, (before, after) in enumerate(pairwise(placed), start=1)
+        if after.left - before.right <= 1.4 * usual and not after.word.after_space
+    }
 
 
 def _is_single(placed: _Placed) -> bool:
@@ -168,14 +197,16 @@ def _merged(lines: list[Line]) -> list[Line]:
             first, second = sorted((line, next_line), key=lambda each: each.left)
             gap = second.left - first.right
             if -_SPACE * height <= gap <= _SPACE * height and first.words and second.words:
-                line = _joined(first, second, gap <= 0.5 * _SPACE * height and not second.words[0].after_space)
+                if _is_from_right(first.text + second.text):
+                    first, second = second, first
+                line = _joined(first, second, abs(gap) <= _TOUCHING * height and not second.words[0].after_space)
                 taken[at], taken[other] = line, line._replace(words=())
     return [line for at in range(len(lines)) if (line := taken.get(at, lines[at])).words]
 
 
 def _joined(first: Line, second: Line, is_one_word: bool) -> Line:
     return Line(
-        first.left,
+        min(first.left, second.left),
         min(first.top, second.top),
         max(first.right, second.right),
         max(first.bottom, second.bottom),
@@ -206,6 +237,8 @@ class _Text:
             before = row
 
     def _add_row(self, row: Sequence[Line], *, goes_on: bool) -> None:
+        if len(row) > 1 and _is_from_right("".join(line.text for line in row)):
+            row = row[::-1]
         text = " ".join(line.text for line in row)
         self.lines += row
         if not self.text:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
+import statistics
 import unicodedata
 from collections.abc import Iterator
 from contextlib import closing
+from itertools import pairwise
 from typing import NamedTuple
 
 import pypdfium2 as pdfium
@@ -26,7 +29,7 @@ _STRAIGHT = math.radians(10)
 class PageWord(NamedTuple):
     """Points from the upper left corner of the page as it is shown. `turns`: quarters against the clock by which its
     line is turned; -1: it is neither level nor upright. `unsure`: letters that its font does not name.
-    `after_space`: a space is drawn before it."""
+    `after_space`: a space is drawn before it. `spacing`: points between its letters, mostly 0."""
 
     text: str
     left: float
@@ -37,6 +40,7 @@ class PageWord(NamedTuple):
     turns: int
     unsure: int
     after_space: bool
+    spacing: float = 0.0
 
 
 class _Letter(NamedTuple):
@@ -114,7 +118,14 @@ def _word(letters: list[_Letter], after_space: bool) -> PageWord:
         letters[0].turns,
         sum(letter.is_unsure for letter in letters),
         after_space,
+        _spacing(letters),
     )
+
+
+def _spacing(letters: list[_Letter]) -> float:
+    if len(letters) < 2 or letters[0].turns % 2:
+        return 0.0
+    return statistics.median(after.left - before.right for before, after in pairwise(letters))
 
 
 def _spelled(letters: list[_Letter]) -> str:
@@ -143,7 +154,7 @@ def _letters(page: pdfium.PdfPage, text: pdfium.PdfTextPage) -> Iterator[_Letter
     """None where PDFium sees the end of a word; a space where one is drawn."""
     place = _Placed(page)
     box = raw.FS_RECTF()
-    seen: dict[tuple[int, int, int], tuple[float, float]] = {}
+    drawn = _Drawn(text)
     turned: dict[int, int] = {}
     high = 0
     for at in range(text.count_chars()):
@@ -172,7 +183,7 @@ def _letters(page: pdfium.PdfPage, text: pdfium.PdfTextPage) -> Iterator[_Letter
         size = (right - left) if turns % 2 else (bottom - top)
         letter = _said(code)
         is_unsure = raw.FPDFText_HasUnicodeMapError(text, at) == 1 or letter == "\ufffd"
-        if letter and not _is_drawn_again(seen, code, left, top, size):
+        if letter and not drawn.holds(code, left, top, size, at=at):
             yield _Letter(letter, left, top, right, bottom, size, turns, is_unsure, code in (_HYPHEN, _NO_UNICODE))
 
 
@@ -191,17 +202,31 @@ def _said(code: int) -> str:
     return chr(code)
 
 
-def _is_drawn_again(
-    seen: dict[tuple[int, int, int], tuple[float, float]], code: int, left: float, top: float, size: float
-) -> bool:
-    step = max(_TWICE * size, 0.01)
-    column, row = int(left / step), int(top / step)
-    for x in (column, column - 1, column + 1):
-        for y in (row, row - 1, row + 1):
-            if (other := seen.get((code, x, y))) and abs(other[0] - left) < step and abs(other[1] - top) < step:
-                return True
-    seen[code, column, row] = left, top
-    return False
+class _Drawn:
+    """Letters of a page that were drawn so far, by what they are and where they stand."""
+
+    def __init__(self, text: pdfium.PdfTextPage) -> None:
+        self._text = text
+        self._seen: dict[tuple[int, int, int], tuple[float, float, int]] = {}
+
+    def holds(self, code: int, left: float, top: float, size: float, *, at: int) -> bool:
+        """Whether this letter, the one of number `at`, is drawn over itself; else it is noted."""
+        step = max(_TWICE * size, 0.01)
+        column, row = int(left / step), int(top / step)
+        for x in (column, column - 1, column + 1):
+            for y in (row, row - 1, row + 1):
+                other = self._seen.get((code, x, y))
+                if other and abs(other[0] - left) < step and abs(other[1] - top) < step:
+                    return not self._is_ligature(other[2], at)
+        self._seen[code, column, row] = left, top, at
+        return False
+
+    def _is_ligature(self, before: int, at: int) -> bool:
+        """Two letters of one sign, as of ff, have the same place."""
+        if at - before != 1:
+            return False
+        objects = [raw.FPDFText_GetTextObject(self._text, each) for each in (before, at)]
+        return ctypes.cast(objects[0], ctypes.c_void_p).value == ctypes.cast(objects[1], ctypes.c_void_p).value
 
 
 class _Placed:
@@ -230,7 +255,7 @@ class _Placed:
         nearest = round(quarters)
         if abs(quarters - nearest) * (math.pi / 2) > _STRAIGHT:
             return -1
-        return (nearest - self._quarters) % 4
+        return (-nearest - self._quarters) % 4
 
 
 def _shown(page: pdfium.PdfPage) -> tuple[float, float, float, float]:
