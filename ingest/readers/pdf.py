@@ -211,9 +211,9 @@ def _date(text: str) -> datetime | None:
     found = _DATE.match(text)
     if found is None:
         return None
-    year, month, day, *time = (int(part) if part else 0 for part in found.groups())
+    year, month, day, hour, minute, second = (int(part) if part else 0 for part in found.groups())
     try:
-        return datetime(year, month or 1, day or 1, *time)
+        return datetime(year, month or 1, day or 1, hour, minute, second)
     except ValueError:
         return None
 

@@ -6,6 +6,7 @@ import ctypes
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, NamedTuple
 
 import pypdfium2 as pdfium
@@ -117,7 +118,7 @@ def _annotations(page: pdfium.PdfPage) -> Iterator[raw.FPDF_ANNOTATION]:
 def _text_of(annotation: raw.FPDF_ANNOTATION, form: pdfium.PdfFormEnv | None) -> str:
     kind = raw.FPDFAnnot_GetSubtype(annotation)
     if kind == raw.FPDF_ANNOT_FREETEXT:
-        return _string(lambda buffer, size: raw.FPDFAnnot_GetStringValue(annotation, b"Contents", buffer, size))
+        return _string(partial(raw.FPDFAnnot_GetStringValue, annotation, b"Contents"))
     if kind != raw.FPDF_ANNOT_WIDGET or form is None:
         return ""
     field = raw.FPDFAnnot_GetFormFieldType(form, annotation)
@@ -127,14 +128,14 @@ def _text_of(annotation: raw.FPDF_ANNOTATION, form: pdfium.PdfFormEnv | None) ->
         return ""
     if field != raw.FPDF_FORMFIELD_TEXTFIELD and (chosen := list(_chosen(annotation, form))):
         return "\n".join(chosen)
-    return _string(lambda buffer, size: raw.FPDFAnnot_GetFormFieldValue(form, annotation, buffer, size))
+    return _string(partial(raw.FPDFAnnot_GetFormFieldValue, form, annotation))
 
 
 def _chosen(annotation: raw.FPDF_ANNOTATION, form: pdfium.PdfFormEnv) -> Iterator[str]:
     """Labels, as people see them, which may differ from the values that are sent."""
     for at in range(min(_MOST, raw.FPDFAnnot_GetOptionCount(form, annotation))):
         if raw.FPDFAnnot_IsOptionSelected(form, annotation, at):
-            yield _string(lambda buffer, size, at=at: raw.FPDFAnnot_GetOptionLabel(form, annotation, at, buffer, size))
+            yield _string(partial(raw.FPDFAnnot_GetOptionLabel, form, annotation, at))
 
 
 def _string(read: Callable[[Any, int], int]) -> str:

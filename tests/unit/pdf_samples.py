@@ -88,7 +88,8 @@ def nameless(*texts: str, named: str = "") -> bytes:
         [
             b"<</Type/Catalog/Pages 2 0 R>>",
             b"<</Type/Pages/Kids[3 0 R]/Count 1>>",
-            b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 595 842]/Contents 4 0 R/Resources<</Font<</F1 5 0 R/F2 9 0 R>>>>>>",
+            b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 595 842]/Contents 4 0 R"
+            b"/Resources<</Font<</F1 5 0 R/F2 9 0 R>>>>>>",
             stream(shown),
             b"<</Type/Font/Subtype/Type0/BaseFont/Vera/Encoding/Identity-H/DescendantFonts[6 0 R]>>",
             b"<</Type/Font/Subtype/CIDFontType2/BaseFont/Vera/CIDSystemInfo<</Registry(Adobe)/Ordering(Identity)"
@@ -154,8 +155,8 @@ def annotated(*annotations: bytes, form: bytes = b"") -> bytes:
             b"<</Type/Catalog/Pages 2 0 R/AcroForm<</Fields[%s]/DA(/F1 12 Tf 0 g)/DR<</Font<</F1 4 0 R>>>>%s>>>>"
             % (named, form),
             b"<</Type/Pages/Kids[3 0 R]/Count 1>>",
-            b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 400 400]/Contents 5 0 R/Resources<</Font<</F1 4 0 R>>>>/Annots[%s]>>"
-            % named,
+            b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 400 400]/Contents 5 0 R/Resources<</Font<</F1 4 0 R>>>>"
+            b"/Annots[%s]>>" % named,
             b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica/Encoding/WinAnsiEncoding>>",
             stream(b"BT /F1 12 Tf 40 350 Td (Name of the applicant:) Tj ET"),
             *annotations,

@@ -20,7 +20,7 @@ PAGES = (
     "Lanterns hang over the quay at night. Ropes are coiled by the",
     "sailors who wait for the tide. Gulls circle above the market and the",
     "fishing boats. Barrels of herring stand along the wall beside the",
-    "old customs house. Bells call the pilots to the tower at noon.",
+    "old customs hall. Bells call the pilots to the tower at noon.",
 )
 SENTENCES = {
     "Lanterns hang over the quay at night.": 1,

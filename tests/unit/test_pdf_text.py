@@ -72,7 +72,8 @@ def field(entries: bytes, *, bottom: int = 300) -> bytes:
             id="free text",
         ),
         pytest.param(
-            b"<</Type/Annot/Subtype/FreeText/Rect[40 200 300 230]/DA(/F1 12 Tf)/Contents<FEFF00DC00620065007200200031>>>",
+            b"<</Type/Annot/Subtype/FreeText/Rect[40 200 300 230]/DA(/F1 12 Tf)"
+            b"/Contents<FEFF00DC00620065007200200031>>>",
             "Über 1",
             id="free text in UTF-16",
         ),
@@ -188,7 +189,7 @@ def test_cells_stay_in_their_row_whenever_they_are_drawn(by_column: bool, step: 
 def test_cells_of_several_lines_are_read_row_by_row() -> None:
     cells = [
         ("Fees of the quay, which all who land their goods", "These are set anew each year by the council of"),
-        ("have to pay in advance, in coin or by a bill", "the town, and by nobody else, whoever they are"),
+        ("have to pay in advance, in coin or by a bill", "the town, and by nobody else, so the law has it"),
     ]
 
     def draw(canvas: Canvas) -> None:
