@@ -18,7 +18,7 @@ from app.ports.ledger import IngestedDocument
 from app.ports.parts import BlobBatch, BlobStore, Embedder, LensIndexing, VectorIndex
 from app.ports.texts import Reader, Splitter
 from app.search.fingerprints import require_same_model
-from app.types.chunk_text import CONTEXT_KEY, KIND_KEY, with_context
+from app.types.chunk_text import CONTEXT_KEY, KIND_KEY, PAGE_STARTS_KEY, with_context
 from app.types.documents import READ_PROGRESS, Chunk, ChunkKind, Collection, Document, Metadata
 from app.types.point_ids import PointIds
 from app.types.texts import ExtractedText, Findings, Span, TextPart
@@ -289,6 +289,7 @@ def make_chunks(document: Document, spans: Iterable[Span], *, title: str = "") -
             page=span.page,
             context=place,
             kind=span.kind,
+            page_starts=span.page_starts,
         )
 
 
@@ -305,6 +306,7 @@ def make_payload(document: Document, chunk: Chunk, title: str, metadata: Metadat
             "start": chunk.start,
             "end": chunk.end,
             "page": chunk.page,
+            **({PAGE_STARTS_KEY: list(chunk.page_starts)} if chunk.page_starts else {}),
             "text_hash": chunk.text_hash,
             **({CONTEXT_KEY: chunk.context} if chunk.context else {}),
             **({KIND_KEY: chunk.kind.value} if chunk.kind is not ChunkKind.PROSE else {}),

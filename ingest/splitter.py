@@ -222,7 +222,10 @@ def _next_word(text: str, position: int) -> int:
 
 def _span(document: ExtractedText, start: int, end: int) -> Span:
     text = document.text[start:end].rstrip()
-    return Span(text=text, start=start, end=start + len(text), page=page_of(document.page_starts, start))
+    starts = document.page_starts
+    page = page_of(starts, start)
+    further = starts[bisect_right(starts, start) : bisect_left(starts, start + len(text))]
+    return Span(text, start, start + len(text), page, page_starts=tuple(each - start for each in further))
 
 
 def page_of(page_starts: Sequence[int], start: int) -> int | None:

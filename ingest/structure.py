@@ -43,6 +43,8 @@ _NUMBERED = re.compile(
 _SENTENCE_ENDS = ".!?…:。！？"
 _CLOSERS = "\"')]}»”’*_"
 _PAGE_NUMBER = re.compile(r"\W*(?:page|seite|p\.)?\W*\d{1,4}(?:\W+(?:of|von|/)?\W*\d{1,4})?\W*", re.IGNORECASE)
+_BULLET = re.compile(r"[-–—•‣◦▪■●○►*·]\s")
+_LONGEST_SLIDE, _LONGEST_POINT = 800, 60  # characters of a page, and of most of its lines
 _WORD = re.compile(r"\S")
 _DIGITS = re.compile(r"\d+")
 
@@ -83,6 +85,7 @@ class StructureSplitter:
         rows = {mark.start for mark in document.marks if mark.level == ROW}
         menus = {mark.start for mark in document.marks if mark.level == NAVIGATION}
         is_heading = {mark.start: mark for mark in headings}
+        slides = set(_slides(document))
         references: Mark | None = None
         begin: int | None = None
         for start, end in pairwise(_cuts(document, headings)):
@@ -99,7 +102,7 @@ class StructureSplitter:
                 continue
             begin = _first_word(text, start, end) if begin in (None, start) else begin
             content = _first_word(text, heading.end if heading else start, end)
-            if start in rows or (content < end and not self._is_scrap(text, begin, end)):
+            if start in rows or start in slides or (content < end and not self._is_scrap(text, begin, end)):
                 yield _Section(begin, end, references is not None)
                 begin = None
         if begin is not None and begin < len(text):
@@ -172,7 +175,21 @@ def _complete_pages(document: ExtractedText) -> Iterator[int]:
 
     contents = [content(page) for page in pages]
     for start, before, after in zip(bounds[1:], contents, contents[1:], strict=False):
-        if before and after and _begins_anew(after) and (_ends_sentence(before[-1]) or _are_titled(before, after)):
+        if before and after and _begins_anew(after) and _is_complete(before, after):
+            yield start
+
+
+def _is_complete(before: Sequence[str], after: Sequence[str]) -> bool:
+    are_slides = _is_slide_like(before) and _is_slide_like(after)
+    return _ends_sentence(before[-1]) or _are_titled(before, after) or are_slides
+
+
+def _slides(document: ExtractedText) -> Iterator[int]:
+    """Begins of pages of a few short lines, which are passages of their own however short they are."""
+    bounds = [start for start in document.page_starts if 0 <= start < len(document.text)]
+    for start, end in pairwise([*bounds, len(document.text)]):
+        lines = _lines(document.text[start:end])
+        if len(lines) > 1 and _is_slide_like(lines):
             yield start
 
 
@@ -198,6 +215,13 @@ def _are_titled(before: Sequence[str], after: Sequence[str]) -> bool:
     return len(before[-1]) <= _LONGEST_HEADING and len(after) > 1 and _is_title_like(after[0])
 
 
+def _is_slide_like(lines: Sequence[str]) -> bool:
+    lengths = sorted(map(len, lines))
+    return sum(lengths) <= _LONGEST_SLIDE and lengths[len(lengths) // 2] <= _LONGEST_POINT
+
+
 def _begins_anew(lines: Sequence[str]) -> bool:
+    if _BULLET.match(lines[0]):
+        return True
     first = lines[0].lstrip(_CLOSERS + "(«„“‘-•–")
     return bool(first) and not first[0].islower()

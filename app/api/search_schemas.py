@@ -207,7 +207,7 @@ class HitChunkAnswer(Answer):
     text: str
     start: int
     end: int
-    page: int | None
+    page: int | None = Field(description="Of the sentence `why`; of the passage's beginning where none is known.")
     context: str = Field(description="The title and the headings above it, as they were embedded with it.")
     kind: ChunkKind = Field(description="table: of numbers. references: a bibliography. navigation: a menu.")
 

@@ -18,7 +18,7 @@ LogFormat = Literal["text", "json"]
 
 OWN_LOGGERS = ("app", "embedder", "ingest", "ui")
 # They log every oddity of a document; what matters is in our own report on it.
-CHATTY_LIBRARIES = ("pypdf",)
+CHATTY_LIBRARIES = ("pypdfium2",)
 REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 _request_id: ContextVar[str] = ContextVar("request_id", default="")

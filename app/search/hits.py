@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import cast
 
 from app.search.joined_indexes import INDEX_KEY
 from app.search.reranking import Candidate
 from app.search.retrieval import CHUNK_KEYS, is_own
-from app.types.chunk_text import CONTEXT_KEY, KIND_KEY
+from app.types.chunk_text import CONTEXT_KEY, KIND_KEY, PAGE_STARTS_KEY
 from app.types.documents import ChunkKind, Metadata, ScoredPoint
 from app.types.file_names import shown_title
 from app.types.search import Hit, HitChunk, HitDocument, NearDuplicate
@@ -72,4 +73,22 @@ def _chunk(point: ScoredPoint) -> HitChunk:
         page=cast("int | None", metadata.get("page")),
         context=str(metadata.get(CONTEXT_KEY, "")),
         kind=ChunkKind(str(metadata.get(KIND_KEY, ChunkKind.PROSE))),
+        page_starts=_page_starts(metadata),
     )
+
+
+def _page_starts(metadata: Mapping[str, object]) -> tuple[tuple[int, int], ...]:
+    """With the page on which the chunk begins; empty for a chunk on one page, and in indexes that do not know them."""
+    first = cast("int | None", metadata.get("page"))
+    further = cast("Sequence[int]", metadata.get(PAGE_STARTS_KEY, ()))
+    if first is None or not further:
+        return ()
+    return ((0, first), *((start, first + number) for number, start in enumerate(further, start=1)))
+
+
+def on_page_of_sentence(hit: Hit) -> Hit:
+    """With the page on which the sentence begins by which it was found, which may be a later one than its chunk's."""
+    if hit.why is None or not hit.chunk.page_starts:
+        return hit
+    page = max(page for start, page in hit.chunk.page_starts if start <= hit.why.start)
+    return replace(hit, chunk=replace(hit.chunk, page=page))

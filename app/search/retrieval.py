@@ -14,7 +14,7 @@ from app.errors import ConflictError, InputError
 from app.ports.parts import SearchedIndex
 from app.search.fusion import WEIGHTS, WEIGHTS_AFTER_FEEDBACK, fuse
 from app.search.steering import steer_words
-from app.types.chunk_text import CONTEXT_KEY, KIND_KEY
+from app.types.chunk_text import CONTEXT_KEY, KIND_KEY, PAGE_STARTS_KEY
 from app.types.documents import Point, ScoredPoint
 from app.types.lens_indexes import Label
 from app.types.search import Leg, SearchMode, SearchRequest
@@ -30,7 +30,7 @@ _SHORTEST = 1e-6
 
 # Keys that ingestion adds to a point's metadata; the rest is the document's own.
 KEYS_OF_EVERY_CHUNK = frozenset({"document_id", "title", "uri", "ordinal", "start", "end", "page", "text_hash"})
-CHUNK_KEYS = KEYS_OF_EVERY_CHUNK | {CONTEXT_KEY, KIND_KEY}
+CHUNK_KEYS = KEYS_OF_EVERY_CHUNK | {CONTEXT_KEY, KIND_KEY, PAGE_STARTS_KEY}
 
 
 LegWeights = Mapping[Leg, float]

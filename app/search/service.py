@@ -26,7 +26,7 @@ from app.search.gircse_reranker import GircseReranker
 from app.search.grouping import select
 from app.search.highlights import Highlighter
 from app.search.highlights_bm25 import highlight_by_bm25
-from app.search.hits import document_id_of, hits_of, own_points
+from app.search.hits import document_id_of, hits_of, on_page_of_sentence, own_points
 from app.search.joined_collections import Searched, explained, searched
 from app.search.joined_indexes import JoinedIndexes
 from app.search.query_language import unread_language
@@ -248,7 +248,7 @@ class SearchService:
                     is_plain=result.has_plain_vectors,
                     mode=result.mode,
                 )
-            hits = self._with_matches(hits, result)
+            hits = self._with_matches(tuple(map(on_page_of_sentence, hits)), result)
         total = round(result.timings_ms.get("total", 0.0) + spent_ms["explain"], 3)
         match = best_match(hit.match for hit in hits)
         return replace(result, hits=hits, match=match, timings_ms={**result.timings_ms, **spent_ms, "total": total})

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 
 # In the metadata of a point: its context where there is any, and its kind where it is not prose.
 CONTEXT_KEY, KIND_KEY = "chunk_context", "chunk_kind"
+PAGE_STARTS_KEY = (
+    "page_starts"  # of a chunk on several pages: the characters of its text at which the further ones begin
+)
 
 
 def with_context(context: str, text: str) -> str:

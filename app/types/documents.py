@@ -112,6 +112,7 @@ class Chunk:
     page: int | None = None
     context: str = ""  # where in the document it stands
     kind: ChunkKind = ChunkKind.PROSE
+    page_starts: tuple[int, ...] = ()  # characters of its text at which pages after `page` begin; not in the catalog
 
 
 # What a collection promises about its vectors; each of its physical indexes was made under one such contract.

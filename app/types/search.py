@@ -97,9 +97,10 @@ class HitChunk:
     text: str
     start: int
     end: int
-    page: int | None
+    page: int | None  # of the sentence by which it was found; of its beginning where none is known
     context: str = ""  # title and headings, as they were embedded with it
     kind: ChunkKind = ChunkKind.PROSE
+    page_starts: tuple[tuple[int, int], ...] = ()  # (character of the text, page that begins there), if on several
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,6 +73,7 @@ class Span:
     headings: tuple[str, ...] = ()
     kind: ChunkKind = ChunkKind.PROSE
     has_tokens: bool = True  # False: the model knows none of its characters, so it cannot be embedded
+    page_starts: tuple[int, ...] = ()  # characters of this text at which further pages begin
 
 
 @dataclass(frozen=True, slots=True)

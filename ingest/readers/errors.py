@@ -32,11 +32,7 @@ _BUILT_IN = (
     OSError,
     SyntaxError,  # Pillow's of a broken PNG
 )
-_OF_LIBRARIES = (
-    ("lxml.etree", "LxmlError"),
-    ("pypdf.errors", "DependencyError"),
-    ("pypdf.errors", "PyPdfError"),
-)
+_OF_LIBRARIES = (("lxml.etree", "LxmlError"),)
 
 
 def parser_errors() -> tuple[type[Exception], ...]:

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from pathlib import Path
 
+from pypdfium2 import PdfDocument
+
 from app.errors import DocumentError
-from app.types.pages import PageWords
+from app.types.pages import PageWords, PlacedWord
 from ingest.readers import pdf_pages, pictures
+from ingest.readers.hyphens import Hyphens
 from ingest.readers.limits import ReadLimits
 from ingest.readers.media_types import PICTURES
+from ingest.readers.pdf_fields import loaded
+from ingest.readers.pdf_layout import layout_of
 from ingest.readers.recognized_pages import jpeg
 
+_MOST_WORDS = 20_000
 _PDF = "application/pdf"
 
 
@@ -20,9 +27,9 @@ def page_of(path: Path, media_type: str, page: int, width: int, limits: ReadLimi
         with pdf_pages.opened(path) as document:
             count = len(document)
             _check(page, count)
+            if not width:
+                return _words(document, page, count)
             with pdf_pages.page_of(document, page) as drawn:
-                if not width:
-                    return pdf_pages.words(drawn, count)
                 return jpeg(pdf_pages.draw(drawn, width=width), width=width)
     if media_type in PICTURES:
         with pictures.opened(path) as picture:
@@ -32,6 +39,24 @@ def page_of(path: Path, media_type: str, page: int, width: int, limits: ReadLimi
             frame = pictures.frame_of(picture, page)
             return jpeg(frame, width=width) if width else PageWords(count, frame.width, frame.height)
     raise DocumentError("Documents of this kind have no pages to look at; their text is shown.")
+
+
+def _words(document: PdfDocument, number: int, count: int) -> PageWords:
+    """In the order of the text that was read."""
+    with loaded(document, number) as (page, words):
+        across, down = page.get_size()
+        layout = layout_of(words, Hyphens())
+    placed = (
+        PlacedWord(
+            word.text,
+            *(
+                min(1.0, max(0.0, at))
+                for at in (word.left / across, word.top / down, word.right / across, word.bottom / down)
+            ),
+        )
+        for word in layout.words
+    )
+    return PageWords(count, across, down, tuple(islice(placed, _MOST_WORDS)))
 
 
 def _check(page: int, count: int) -> None:

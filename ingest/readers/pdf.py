@@ -2,68 +2,66 @@
 
 from __future__ import annotations
 
-import math
-import os
 import re
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from itertools import groupby
-from typing import BinaryIO, TypeVar
+from datetime import datetime
+from typing import BinaryIO
 
 from PIL import Image
-from pypdf import PageObject, PasswordType, PdfReader
 from pypdfium2 import PdfDocument, PdfPage
 
 from app.errors import DocumentError
 from app.types.documents import MetadataValue
 from ingest.readers import pdf_pages
 from ingest.readers.errors import parser_errors
-from ingest.readers.limits import ReadLimits
+from ingest.readers.garbled import is_garbled
+from ingest.readers.hyphens import Hyphens
+from ingest.readers.limits import ReadLimits, check_length
 from ingest.readers.package import core_metadata
 from ingest.readers.parts import Opened, Piece
+from ingest.readers.pdf_fields import loaded
+from ingest.readers.pdf_layout import PageLayout, largest_text, layout_of
+from ingest.readers.pdf_prints import has_print, share_of_pictures
+from ingest.readers.pdf_words import PageWord
+from ingest.readers.reading_order import PageText
 from ingest.readers.recognized_lines import READ_SIDE, is_installed
 from ingest.readers.recognized_pages import RecognizedPages, has_ink, ranges
 from ingest.readers.text import clean_text
 
-T = TypeVar("T")
-
-_MEND = "Fetch it again, or open it in a PDF viewer and print it to a new PDF."
-_TAIL_BYTES = 4096
 _PAGE_BREAK = "\n\n"
-_HYPHENATED = re.compile(r"(?<=[^\W\d_])[-\u00ad]\n(?=[^\W\d_A-Z])")
-_FULL_LINE = 0.8  # of the page's longest line: such a line ended because there was no room
 _MAX_TITLE_LINE = 120
 _FEW_LETTERS = 50  # a page with fewer may be a scan with a stamp on it
 _LEAST_SIDE = 1_000  # pixels of what is recognised: its inches may be wrong
 _SCAN = 0.3  # of its area are pictures
-_LARGER = 1.15  # than the letters of most of the text: such are those of a title
+_MOST_GARBLED = 4  # letters of words, beside single signs, that may be left out of a page without a note
+_SIGN = 2  # letters, at most, of a sign
+_READ_AGAIN = 0.6  # of the words of a line: a line of which fewer were recognised is kept as it is
 _MAX_TITLE, _FEWEST_LETTERS = 200, 3
 _LETTERS = re.compile(r"[^\W\d_]")
 _NO_TITLES = ("", "untitled", "unspecified", "(anonymous)", "anonymous")
+# Of archives and publishers, in the margin or above the title.
+_STAMP = re.compile(
+    r"(?:arxiv|hal|doi|issn|isbn|preprint)\s*[:\-]|https?://|www\.|doi\.org|downloaded |"
+    r"(?:page|seite|p\.)\s*\d|[\W\d]+$|accepted |received |published |copyright|©|\(c\)",
+    re.IGNORECASE,
+)
+_DATE = re.compile(r"(?:D:)?(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?")
 
 
 def read_pdf(stream: BinaryIO, limits: ReadLimits) -> Opened:
-    stream.seek(max(0, stream.seek(0, os.SEEK_END) - _TAIL_BYTES))
-    if b"startxref" not in stream.read():
-        raise DocumentError(f"This PDF is cut short: its end is missing. {_MEND}")
-    try:
-        reader = PdfReader(stream)
-        if reader.is_encrypted and reader.decrypt("") is PasswordType.NOT_DECRYPTED:
-            raise DocumentError("This PDF is protected by a password. Save a copy without one and add that.")
-        page_count = len(reader.pages)
-    except parser_errors() as error:
-        if isinstance(error, DocumentError):
-            raise
-        raise DocumentError(f"This PDF is damaged ({type(error).__name__}: {error}). {_MEND}") from error
+    files = ExitStack()
+    document = files.enter_context(pdf_pages.opened(stream))
+    page_count = len(document)
     if page_count > limits.max_pages:
+        files.close()
         raise DocumentError(
             f"This PDF has {page_count:,} pages; the limit is {limits.max_pages:,}. Split it into parts, "
             "or raise GIRCSE_MAX_DOCUMENT_PAGES."
         )
-    title, metadata = _properties(reader)
+    title, metadata = _properties(document)
     metadata["pages"] = page_count
-    pages = _Pages(reader, stream, limits, metadata)
+    pages = _Pages(document, files, limits, metadata)
     return Opened("", metadata, pages.pieces(), late_title=lambda: pages.largest or title or pages.first_line)
 
 
@@ -71,65 +69,101 @@ class _Pages:
     """Their text, by the text layer or, where that is missing, by recognition; and what names the document."""
 
     def __init__(
-        self, reader: PdfReader, stream: BinaryIO, limits: ReadLimits, metadata: dict[str, MetadataValue]
+        self, document: PdfDocument, files: ExitStack, limits: ReadLimits, metadata: dict[str, MetadataValue]
     ) -> None:
-        self._reader = reader
-        self._stream = stream
+        self._document = document
+        self._files = files
+        self._limits = limits
         self._metadata = metadata
         self._recognized = RecognizedPages(limits)
-        self._drawn = ExitStack()
-        self._document: PdfDocument | None = None
+        self._hyphens = Hyphens()
         self.largest = self.first_line = ""
 
     def pieces(self) -> Iterator[Piece]:
-        has_text, count = False, len(self._reader.pages)
-        with self._drawn:
-            for number, page in enumerate(self._reader.pages, start=1):
+        has_text, count = False, len(self._document)
+        with self._files:
+            for number in range(1, count + 1):
                 if number > 1:
                     yield Piece(_PAGE_BREAK)
-                text = _page_text(page, number)
-                picture = self._picture(text, number)
+                try:
+                    with loaded(self._document, number) as (page, words):
+                        layout, picture = self._read(page, words, number)
+                except parser_errors() as error:
+                    raise _unreadable(number, error) from error
+                text = layout.text
                 if picture is None:
                     piece = Piece(text, begins_page=True)
                 else:
                     yield Piece("", share=(number - 1) / count)
-                    found = self._recognized.page(picture, number)
+                    found = _with_layer(self._recognized.page(picture, number), layout)
                     piece = Piece(found.text or text, begins_page=True, words=found.words)
                 if piece.text.strip() and not has_text:
-                    self._name(page, piece)
+                    self._name(layout, piece)
                 has_text = has_text or bool(piece.text.strip())
                 yield piece
         self._recognized.note(self._metadata)
         if not has_text:
             raise _no_text(count, self._recognized.unread)
 
-    def _name(self, page: PageObject, piece: Piece) -> None:
-        self.largest = self._recognized.title if piece.words else _largest_text(page)
+    def _read(self, page: PdfPage, words: Sequence[PageWord], number: int) -> tuple[PageLayout, Image.Image | None]:
+        """The text of its layer, and its picture where that is to be recognised, too."""
+        check_length(sum(len(word.text) for word in words), self._limits)
+        sure, left_out = _sure(words)
+        layout = layout_of(sure, self._hyphens)
+        layout = layout._replace(text=clean_text(layout.text).strip())
+        self._hyphens.note(layout.text)
+        return layout, self._picture(page, layout, number, is_garbled=left_out > _MOST_GARBLED)
+
+    def _name(self, layout: PageLayout, piece: Piece) -> None:
+        if piece.words:
+            self.largest = self._recognized.title
+        else:
+            title = " ".join(clean_text(largest_text(layout.lines)).split())
+            is_title = len(title) <= _MAX_TITLE and len(_LETTERS.findall(title)) >= _FEWEST_LETTERS
+            self.largest = title if is_title and not _STAMP.match(title) else ""
         self.first_line = _first_line(piece.text)
 
-    def _picture(self, text: str, number: int) -> Image.Image | None:
-        """Of a page that lacks text and is to be recognised."""
-        if len(_LETTERS.findall(text)) >= _FEW_LETTERS:
+    def _picture(self, page: PdfPage, layout: PageLayout, number: int, *, is_garbled: bool) -> Image.Image | None:
+        """Of a page that shows what its text layer lacks."""
+        is_scan = share_of_pictures(page) >= _SCAN
+        has_few = len(_LETTERS.findall(layout.text)) < _FEW_LETTERS
+        is_lacking = has_few and (is_scan or not layout.text)
+        if not (is_garbled or is_lacking or (is_scan and has_print(page, layout.words))):
             return None
-        try:
-            with pdf_pages.page_of(self._pdfium(), number) as page:
-                is_scan = pdf_pages.share_of_pictures(page) >= _SCAN
-                picture = pdf_pages.draw(page, width=_width(page)) if is_scan or not text else None
-        except DocumentError:  # which only the one who draws finds damaged
-            if not text:
-                self._recognized.skip(number)
-            return None
-        if picture is None or not has_ink(picture):
+        picture = pdf_pages.draw(page, width=_width(page))
+        if not has_ink(picture):
             return None
         if not is_installed() or not self._recognized.has_left:
             self._recognized.skip(number)
             return None
         return picture
 
-    def _pdfium(self) -> PdfDocument:
-        if self._document is None:
-            self._document = self._drawn.enter_context(pdf_pages.opened(self._stream))
-        return self._document
+
+def _sure(words: Sequence[PageWord]) -> tuple[list[PageWord], int]:
+    """Words of fonts that name their letters, or whose letters make sense without; and how many letters do not."""
+    unsure = [word for word in words if 2 * word.unsure >= len(word.text) and word.unsure]
+    left_out: set[int] = set()
+    if unsure and is_garbled([word.text for word in unsure]):
+        left_out = {id(word) for word in unsure}
+    sure = [
+        word._replace(text=text)
+        for word in words
+        if id(word) not in left_out and (text := word.text.replace("\ufffd", ""))
+    ]
+    return sure, sum(len(word.text) for word in unsure if id(word) in left_out and len(word.text) > _SIGN)
+
+
+def _with_layer(found: PageText, layout: PageLayout) -> PageText:
+    """Lines of the text layer that were not recognised, as a faint stamp, follow what was."""
+    if not found.text:
+        return found
+    recognized = set(re.findall(r"\w+", found.text.casefold()))
+    lost = []
+    for line in layout.text.split("\n"):
+        words = re.findall(r"\w+", line.casefold())
+        if words and sum(word in recognized for word in words) < _READ_AGAIN * len(words):
+            lost.append(line)
+    return found._replace(text="\n".join([found.text, *lost]))
 
 
 def _width(page: PdfPage) -> int:
@@ -155,73 +189,36 @@ def _no_text(page_count: int, unread: Sequence[int]) -> DocumentError:
     )
 
 
-def _page_text(page: PageObject, number: int) -> str:
-    try:
-        text = page.extract_text()
-    except parser_errors() as error:
-        raise DocumentError(
-            f"Page {number} of this PDF cannot be read ({type(error).__name__}: {error}). {_MEND}"
-        ) from error
-    return _unwrap(clean_text(text))
+def _unreadable(number: int, error: Exception) -> DocumentError:
+    if isinstance(error, DocumentError):
+        return error
+    return DocumentError(
+        f"Page {number} of this PDF cannot be read ({type(error).__name__}: {error}). {pdf_pages.MEND}"
+    )
 
 
-def _unwrap(page: str) -> str:
-    """Joins the lines of a paragraph, so that sentences do not end where the paper did."""
-    page = _HYPHENATED.sub("", page)
-    lines = [line.strip() for line in page.split("\n")]
-    full = _FULL_LINE * max(map(len, lines))
-    joined: list[str] = []
-    goes_on = False
-    for line in lines:
-        if goes_on and line:
-            joined[-1] += " " + line
-        else:
-            joined.append(line)
-        goes_on = len(line) >= full and not line.endswith((".", "!", "?", ":", "。", "！", "？"))
-    return "\n".join(joined).strip()
-
-
-def _properties(reader: PdfReader) -> tuple[str, dict[str, MetadataValue]]:
-    information = _courtesy(lambda: reader.metadata)
-    if information is None:
-        return "", {}
-    author = (_courtesy(lambda: information.author) or "").strip()
-    created = _courtesy(lambda: information.creation_date)
-    modified = _courtesy(lambda: information.modification_date)
-    title = (_courtesy(lambda: information.title) or "").strip()
-    if title.lower() in _NO_TITLES or title.startswith("Microsoft Word - "):
+def _properties(document: PdfDocument) -> tuple[str, dict[str, MetadataValue]]:
+    found = {key: clean_text(value).strip() for key, value in document.get_metadata_dict(skip_empty=True).items()}
+    title, author = found.get("Title", ""), found.get("Author", "")
+    if title.lower() in _NO_TITLES or title.startswith("Microsoft Word - ") or _STAMP.match(title):
         title = ""
-    return title, core_metadata("" if author.lower() in _NO_TITLES else author, created, modified)
+    author = "" if author.lower() in _NO_TITLES else author
+    return title, core_metadata(author, _date(found.get("CreationDate", "")), _date(found.get("ModDate", "")))
 
 
-def _courtesy(get: Callable[[], T]) -> T | None:
-    """A malformed property, such as a date, must not cost the text."""
+def _date(text: str) -> datetime | None:
+    """None for a malformed one, which must not cost the text."""
+    found = _DATE.match(text)
+    if found is None:
+        return None
+    year, month, day, hour, minute, second = (int(part) if part else 0 for part in found.groups())
     try:
-        return get()
-    except parser_errors():
+        return datetime(year, month or 1, day or 1, hour, minute, second)
+    except ValueError:
         return None
 
 
-def _largest_text(page: PageObject) -> str:
-    """What is set in the largest letters, where these are larger than most: the title, whatever its properties say."""
-    pieces: list[tuple[float, str]] = []  # size of the letters, text
-
-    def collect(text: str, transform: list[float], matrix: list[float], _: object, size: float) -> None:
-        if text.strip():
-            scale = math.hypot(matrix[1], matrix[3]) * math.hypot(transform[1], transform[3])
-            pieces.append((round(size * scale, 1), text))
-
-    _courtesy(lambda: page.extract_text(visitor_text=collect))
-    sizes = Counter[float]()
-    for size, text in pieces:
-        sizes[size] += len(text)
-    if not sizes or max(sizes) < _LARGER * sizes.most_common(1)[0][0]:
-        return ""
-    runs = (list(run) for is_largest, run in groupby(pieces, lambda piece: piece[0] == max(sizes)) if is_largest)
-    title = " ".join(clean_text("".join(text for _, text in next(runs))).split())
-    return title if len(title) <= _MAX_TITLE and len(_LETTERS.findall(title)) >= _FEWEST_LETTERS else ""
-
-
 def _first_line(page: str) -> str:
-    line = next(line.strip() for line in page.split("\n") if line.strip())
+    lines = (line.strip() for line in page.split("\n"))
+    line = next((line for line in lines if line and not _STAMP.match(line)), "")
     return line if len(line) <= _MAX_TITLE_LINE else ""

@@ -1,11 +1,11 @@
-"""Pages of a PDF as they are seen: pictures, and where the words stand, by PDFium."""
+"""PDFs as PDFium opens and draws them."""
 
 from __future__ import annotations
 
-import ctypes
+import os
 import re
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
@@ -14,24 +14,72 @@ import pypdfium2.raw as raw
 from PIL import Image
 
 from app.errors import DocumentError
-from app.types.pages import PageWords, PlacedWord
 
+MEND = "Fetch it again, or open it in a PDF viewer and print it to a new PDF."
+_HEADER_BYTES, _TAIL_BYTES = 1_024, 4_096  # in which PDFium looks for the header and for the end
+_MOST_JUNK = 1_000_000  # before the header
+_BLOCK_BYTES, _LONGEST_END = 1_000_000, 4_096
+_END = re.compile(rb"startxref\s+(\d{1,12})\s*(?:%%EOF)?")
+_OBJECT = re.compile(rb"\d+\s+\d+\s+obj\b")
 _MOST_PIXELS = 20_000_000  # of a rendered page: a long receipt is drawn smaller than it was asked for
-_MOST_WORDS = 20_000
-_WORD = re.compile(r"\S+")
-_NO_UNICODE = 0xFFFE  # PDFium's sign of a hyphen at the end of a line
 
 
 @contextmanager
 def opened(source: Path | BinaryIO) -> Iterator[pdfium.PdfDocument]:
-    try:
-        document = pdfium.PdfDocument(source)
-    except pdfium.PdfiumError as error:
-        raise DocumentError(
-            f"This PDF cannot be drawn ({error}). Open it in a PDF viewer and save it again."
-        ) from error
-    with closing(document):
-        yield document
+    """With its form, if it has one. What stands before the header or behind the end of the file counts for nothing."""
+    with ExitStack() as files:
+        stream = files.enter_context(source.open("rb")) if isinstance(source, Path) else source
+        try:
+            document = pdfium.PdfDocument(_whole(stream))
+        except pdfium.PdfiumError as error:
+            if error.err_code == raw.FPDF_ERR_PASSWORD:
+                raise DocumentError(
+                    "This PDF is protected by a password. Save a copy without one and add that."
+                ) from error
+            raise DocumentError(f"This PDF is damaged ({error}). {MEND}") from error
+        with closing(document):
+            if document.get_formtype() != raw.FORMTYPE_NONE:
+                document.init_forms()
+            yield document
+
+
+def _whole(stream: BinaryIO) -> BinaryIO | bytes:
+    """The file from its header to its end. PDFium mends what is cut short without a word."""
+    begin, end = _begin(stream), _end(stream)
+    size = stream.seek(0, os.SEEK_END)
+    if begin <= _HEADER_BYTES and end + _TAIL_BYTES >= size:
+        stream.seek(0)
+        return stream
+    stream.seek(begin)
+    return stream.read(end - begin)
+
+
+def _begin(stream: BinaryIO) -> int:
+    """Of the header; 0 where there is none."""
+    stream.seek(0)
+    return max(0, stream.read(_MOST_JUNK).find(b"%PDF-"))
+
+
+def _end(stream: BinaryIO) -> int:
+    """Behind the last reference to a table of objects, which ends each PDF that is whole."""
+    held, at = b"", stream.seek(0, os.SEEK_END)
+    while at > 0:
+        step = min(at, _BLOCK_BYTES)
+        at -= step
+        stream.seek(at)
+        held = stream.read(step) + held[:_LONGEST_END]
+        found = list(_END.finditer(held))
+        if found:
+            last = found[-1]
+            if _OBJECT.search(held, last.end()) or (int(last[1]) == 0 and _is_linearized(stream)):
+                break  # an update that was cut, or the first part of a file made for the web
+            return at + last.end()
+    raise DocumentError(f"This PDF is cut short: its end is missing. {MEND}")
+
+
+def _is_linearized(stream: BinaryIO) -> bool:
+    stream.seek(0)
+    return b"/Linearized" in stream.read(_TAIL_BYTES)
 
 
 @contextmanager
@@ -49,59 +97,6 @@ def draw(page: pdfium.PdfPage, *, width: int) -> Image.Image:
     across, down = page.get_size()
     scale = width / max(across, 1.0)
     scale = min(scale, (_MOST_PIXELS / max(across * down, 1.0)) ** 0.5)
-    bitmap = page.render(scale=scale, rev_byteorder=True, may_draw_forms=False)
+    bitmap = page.render(scale=scale, rev_byteorder=True, may_draw_forms=True)
     with closing(bitmap):
         return bitmap.to_pil().convert("RGB")
-
-
-def share_of_pictures(page: pdfium.PdfPage) -> float:
-    """Of the page's area; pictures that overlap count each."""
-    across, down = page.get_size()
-    covered = 0.0
-    for item in page.get_objects(filter=[raw.FPDF_PAGEOBJ_IMAGE], max_depth=3):
-        left, bottom, right, top = item.get_bounds()
-        covered += max(0.0, min(right, across) - max(left, 0.0)) * max(0.0, min(top, down) - max(bottom, 0.0))
-    return covered / max(across * down, 1.0)
-
-
-def words(page: pdfium.PdfPage, count: int) -> PageWords:
-    """In the order of PDFium's text."""
-    across, down = page.get_size()
-    with closing(page.get_textpage()) as text:
-        letters = [chr(_letter(text, at)) for at in range(min(text.count_chars(), 6 * _MOST_WORDS))]
-        found = []
-        for word in _WORD.finditer("".join(letters)):
-            placed = _placed(page, text, word)
-            if placed is not None:
-                found.append(placed)
-    return PageWords(count, across, down, tuple(found[:_MOST_WORDS]))
-
-
-def _letter(text: pdfium.PdfTextPage, at: int) -> int:
-    code = raw.FPDFText_GetUnicode(text, at)
-    if code == _NO_UNICODE or code == 2:
-        return ord("-")
-    return code if 32 <= code < 0xD800 or 0xE000 <= code < 0x110000 else 32
-
-
-def _placed(page: pdfium.PdfPage, text: pdfium.PdfTextPage, word: re.Match[str]) -> PlacedWord | None:
-    """None for one without a place, as PDFium makes up some."""
-    boxes = [text.get_charbox(at, loose=True) for at in range(word.start(), word.end())]
-    boxes = [box for box in boxes if box[2] > box[0] and box[3] > box[1]]
-    if not boxes:
-        return None
-    left, bottom = min(box[0] for box in boxes), min(box[1] for box in boxes)
-    right, top = max(box[2] for box in boxes), max(box[3] for box in boxes)
-    (x0, y0), (x1, y1) = _on_picture(page, left, top), _on_picture(page, right, bottom)
-    (x0, x1), (y0, y1) = sorted((x0, x1)), sorted((y0, y1))
-    return PlacedWord(word.group(), x0, y0, x1, y1)
-
-
-_STEPS = 100_000
-
-
-def _on_picture(page: pdfium.PdfPage, x: float, y: float) -> tuple[float, float]:
-    """Shares of width and height, as the page is drawn: turned and cropped."""
-    across, down = ctypes.c_int(), ctypes.c_int()
-    raw.FPDF_PageToDevice(page, 0, 0, _STEPS, _STEPS, 0, x, y, across, down)
-    return min(1.0, max(0.0, across.value / _STEPS)), min(1.0, max(0.0, down.value / _STEPS))

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
 from app.types.texts import POSITIONS, Word
+from ingest.readers.columns import columns, rows
 from ingest.readers.recognized_lines import RecognizedLine, RecognizedLines
 from ingest.readers.text import clean_text
 
 _LONG = 5  # times its height: by such lines the slope of a page is told
-_FEWEST_LINES = 3  # of a column
-_LEAST_COLUMN = 0.2  # of the width of both: narrower ones are cells of a table, and are read row by row
-_MOST_CROSSING = 0.3  # of the lines, which may run over both columns, as titles do
-_SAME_ROW = 0.5  # of their height: lines whose middles are nearer stand side by side
 _PARAGRAPH = 1.5  # times the usual distance of lines
 _FULL_LINE = 0.85  # of its column: such a line ended because there was no room
 _LARGER = 1.3  # than most lines: such are those of a title
@@ -56,7 +53,7 @@ class _Box(NamedTuple):
 def page_text(found: RecognizedLines) -> PageText:
     boxes = _straightened(found.lines)
     builder = _Builder(found)
-    for column in _columns(boxes):
+    for column in columns(boxes):
         builder.add_column(column)
     return builder.page(_title(boxes))
 
@@ -77,70 +74,6 @@ def _straightened(lines: Sequence[RecognizedLine]) -> list[_Box]:
     return boxes
 
 
-def _columns(boxes: Sequence[_Box]) -> Iterator[list[_Box]]:
-    """Stretches to be read one after the other, each from its top to its bottom."""
-    gutter = _gutter(boxes)
-    if gutter is None:
-        if boxes:
-            yield list(boxes)
-        return
-    crossing = sorted((box for box in boxes if box.left < gutter < box.right), key=lambda box: box.middle)
-    rest = [box for box in boxes if not box.left < gutter < box.right]
-    edges = [*(box.middle for box in crossing), math.inf]
-    above = -math.inf
-    for number, edge in enumerate(edges):
-        between = [box for box in rest if above < box.middle <= edge]
-        for side in (True, False):
-            yield from _columns([box for box in between if (box.right <= gutter) is side])
-        if number < len(crossing):
-            yield [crossing[number]]
-        above = edge
-
-
-def _gutter(boxes: Sequence[_Box]) -> float | None:
-    """Where a page of columns is empty from top to bottom, but for lines over both."""
-    if len(boxes) < 2 * _FEWEST_LINES:
-        return None
-    left, right = min(box.left for box in boxes), max(box.right for box in boxes)
-    width = right - left
-    best: tuple[int, float] | None = None
-    for at in sorted({box.left - 1 for box in boxes} | {box.right + 1 for box in boxes}):
-        if not left + _LEAST_COLUMN * width < at < right - _LEAST_COLUMN * width:
-            continue
-        crossing = sum(box.left < at < box.right for box in boxes)
-        before, after = ([box for box in boxes if side(box, at)] for side in (_is_before, _is_after))
-        if min(len(before), len(after)) < _FEWEST_LINES or crossing > _MOST_CROSSING * len(boxes):
-            continue
-        if min(_usual_width(before), _usual_width(after)) < _LEAST_COLUMN * width:
-            continue
-        if best is None or crossing < best[0]:
-            best = crossing, at
-    return best[1] if best else None
-
-
-def _is_before(box: _Box, at: float) -> bool:
-    return box.right <= at
-
-
-def _is_after(box: _Box, at: float) -> bool:
-    return box.left >= at
-
-
-def _usual_width(boxes: Sequence[_Box]) -> float:
-    return statistics.median(box.right - box.left for box in boxes)
-
-
-def _rows(column: Sequence[_Box]) -> list[list[_Box]]:
-    """Boxes that stand side by side make one line."""
-    rows: list[list[_Box]] = []
-    for box in sorted(column, key=lambda box: box.middle):
-        if rows and abs(box.middle - rows[-1][0].middle) < _SAME_ROW * min(box.height, rows[-1][0].height):
-            rows[-1].append(box)
-        else:
-            rows.append([box])
-    return [sorted(row, key=lambda box: box.left) for row in rows]
-
-
 def _title(boxes: Sequence[_Box]) -> str:
     """The first of the largest lines, where these are larger than most."""
     if len(boxes) < 2:
@@ -150,8 +83,8 @@ def _title(boxes: Sequence[_Box]) -> str:
     if not large:
         return ""
     most = max(box.height for box in large)
-    rows = _rows([box for box in large if box.height >= 0.8 * most])
-    words = (word.text for row in rows[:3] for box in row for word in box.line.words)
+    lines = rows([box for box in large if box.height >= 0.8 * most])
+    words = (word.text for row in lines[:3] for box in row for word in box.line.words)
     title = " ".join(words)
     return title if len(title) <= _MAX_TITLE else ""
 
@@ -167,12 +100,12 @@ class _Builder:
         self._weights: list[tuple[float, int]] = []
 
     def add_column(self, column: Sequence[_Box]) -> None:
-        rows = _rows(column)
+        found = rows(column)
         left, right = min(box.left for box in column), max(box.right for box in column)
-        middles = [row[0].middle for row in rows]
+        middles = [row[0].middle for row in found]
         steps = [after - before for before, after in pairwise(middles)]
         usual = statistics.median(steps) if steps else 0.0
-        for number, row in enumerate(rows):
+        for number, row in enumerate(found):
             if number and steps[number - 1] > _PARAGRAPH * usual:
                 self._end_paragraph()
             self._add_row(row)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -12,7 +11,7 @@ import pytest
 from api_application import api_of
 from fastapi.testclient import TestClient
 from patience import wait_until
-from pypdf import PdfWriter
+from sample_files import pdf
 
 from app.api.reading import file_name
 from app.collections.background_reindex import Reindexing
@@ -92,13 +91,10 @@ def test_a_document_without_text_says_why(client: TestClient, toy_services: Any)
 
 
 def test_a_pdf_opens_in_the_browser_and_is_sent_in_parts(client: TestClient, toy_services: Any) -> None:
-    pdf = PdfWriter()
-    pdf.add_blank_page(100, 100)
-    data = io.BytesIO()
-    pdf.write(data)
-    document_id = uploaded(client, toy_services, "a.pdf", data.getvalue(), "application/pdf")
+    data = pdf("A page.")
+    document_id = uploaded(client, toy_services, "a.pdf", data, "application/pdf")
     answer = client.get(f"/api/v1/documents/{document_id}/content")
-    assert answer.content == data.getvalue()
+    assert answer.content == data
     assert answer.headers["content-type"] == "application/pdf"
     assert answer.headers["content-disposition"] == 'inline; filename="a.pdf"'
     assert answer.headers["content-security-policy"] == "sandbox"

@@ -1,0 +1,161 @@
+"""What annotations of a page show: values of form fields, and text that was written onto the page."""
+
+from __future__ import annotations
+
+import ctypes
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, NamedTuple
+
+import pypdfium2 as pdfium
+import pypdfium2.raw as raw
+
+from ingest.readers.pdf_pages import page_of
+from ingest.readers.pdf_words import PageWord, rectangle_of, words_of
+
+_SHOWN = (raw.FPDF_ANNOT_WIDGET, raw.FPDF_ANNOT_FREETEXT, raw.FPDF_ANNOT_STAMP)
+_VALUED = (raw.FPDF_FORMFIELD_TEXTFIELD, raw.FPDF_FORMFIELD_COMBOBOX, raw.FPDF_FORMFIELD_LISTBOX)
+_CHECKED = (raw.FPDF_FORMFIELD_CHECKBOX, raw.FPDF_FORMFIELD_RADIOBUTTON)
+_PASSWORD = 1 << 13  # flags of fields and annotations
+_HIDDEN = raw.FPDF_ANNOT_FLAG_HIDDEN | raw.FPDF_ANNOT_FLAG_NOVIEW
+_MOST = 5_000  # annotations of a page
+_LONGEST = 100_000  # characters of a value
+_CHECK = "✓"
+_TORN = 1.5  # times the words of a value: its letters are drawn into boxes
+_LINE = 12.0  # points: the height of a line of a value that is not drawn
+
+
+@contextmanager
+def loaded(document: pdfium.PdfDocument, number: int) -> Iterator[tuple[pdfium.PdfPage, list[PageWord]]]:
+    """A page, counted from 1, that holds what its annotations show, and its words with theirs."""
+    with page_of(document, number) as page:
+        own = words_of(page)
+        if not any(raw.FPDFAnnot_GetSubtype(annotation) in _SHOWN for annotation in _annotations(page)):
+            yield page, own
+            return
+        values = list(_values(page, document.formenv))
+        raw.FPDFPage_Flatten(page, raw.FLAT_NORMALDISPLAY)
+    with page_of(document, number) as page:
+        yield page, _with_values(own, words_of(page), values)
+
+
+class _Value(NamedTuple):
+    """The words of an annotation, and its rectangle."""
+
+    words: tuple[PageWord, ...]
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+    def holds(self, word: PageWord) -> bool:
+        across, down = (word.left + word.right) / 2, (word.top + word.bottom) / 2
+        return self.left - 1 <= across <= self.right + 1 and self.top - 1 <= down <= self.bottom + 1
+
+
+def _with_values(own: list[PageWord], drawn: list[PageWord], values: list[_Value]) -> list[PageWord]:
+    """The words as they are drawn; values whose look the file does not bring along, or whose letters stand apart, as
+    in boxes for a letter each, as they are written."""
+    before = Counter(map(_key, own))
+    added = [word for word in drawn if not _taken(before, word)]
+    words = list(drawn)
+    everywhere = _letters(added)
+    for value in values:
+        inside = [word for word in added if value.holds(word)]
+        letters = _letters(value.words)
+        is_drawn = letters in _letters(inside)
+        if (is_drawn and len(inside) <= _TORN * len(value.words)) or (not is_drawn and letters in everywhere):
+            continue
+        if is_drawn:
+            torn = set(map(id, inside))
+            words = [word for word in words if id(word) not in torn]
+        words += value.words
+    return words
+
+
+def _key(word: PageWord) -> tuple[str, int, int]:
+    return word.text, round(word.left), round(word.top)
+
+
+def _taken(before: Counter[tuple[str, int, int]], word: PageWord) -> bool:
+    key = _key(word)
+    before[key] -= 1
+    return before[key] >= 0
+
+
+def _letters(words: Sequence[PageWord]) -> str:
+    return "".join(char for word in words for char in word.text if char.isalnum() or char == _CHECK).casefold()
+
+
+def _values(page: pdfium.PdfPage, form: pdfium.PdfFormEnv | None) -> Iterator[_Value]:
+    box = raw.FS_RECTF()
+    for annotation in _annotations(page):
+        text = _text_of(annotation, form)
+        if text.strip() and raw.FPDFAnnot_GetRect(annotation, box):
+            place = rectangle_of(page, box.left, box.top, box.right, box.bottom)
+            yield _Value(tuple(_placed(text, *place)), *place)
+
+
+@contextmanager
+def _opened(page: pdfium.PdfPage, at: int) -> Iterator[raw.FPDF_ANNOTATION | None]:
+    annotation = raw.FPDFPage_GetAnnot(page, at)
+    try:
+        yield annotation or None
+    finally:
+        if annotation:
+            raw.FPDFPage_CloseAnnot(annotation)
+
+
+def _annotations(page: pdfium.PdfPage) -> Iterator[raw.FPDF_ANNOTATION]:
+    for at in range(min(_MOST, raw.FPDFPage_GetAnnotCount(page))):
+        with _opened(page, at) as annotation:
+            if annotation is not None and not raw.FPDFAnnot_GetFlags(annotation) & _HIDDEN:
+                yield annotation
+
+
+def _text_of(annotation: raw.FPDF_ANNOTATION, form: pdfium.PdfFormEnv | None) -> str:
+    kind = raw.FPDFAnnot_GetSubtype(annotation)
+    if kind == raw.FPDF_ANNOT_FREETEXT:
+        return _string(partial(raw.FPDFAnnot_GetStringValue, annotation, b"Contents"))
+    if kind != raw.FPDF_ANNOT_WIDGET or form is None:
+        return ""
+    field = raw.FPDFAnnot_GetFormFieldType(form, annotation)
+    if field in _CHECKED:
+        return _CHECK if raw.FPDFAnnot_IsChecked(form, annotation) else ""
+    if field not in _VALUED or raw.FPDFAnnot_GetFormFieldFlags(form, annotation) & _PASSWORD:
+        return ""
+    if field != raw.FPDF_FORMFIELD_TEXTFIELD and (chosen := list(_chosen(annotation, form))):
+        return "\n".join(chosen)
+    return _string(partial(raw.FPDFAnnot_GetFormFieldValue, form, annotation))
+
+
+def _chosen(annotation: raw.FPDF_ANNOTATION, form: pdfium.PdfFormEnv) -> Iterator[str]:
+    """Labels, as people see them, which may differ from the values that are sent."""
+    for at in range(min(_MOST, raw.FPDFAnnot_GetOptionCount(form, annotation))):
+        if raw.FPDFAnnot_IsOptionSelected(form, annotation, at):
+            yield _string(partial(raw.FPDFAnnot_GetOptionLabel, form, annotation, at))
+
+
+def _string(read: Callable[[Any, int], int]) -> str:
+    size = read(None, 0)
+    if not 2 < size <= 2 * _LONGEST:
+        return ""
+    buffer = (ctypes.c_ushort * (size // 2 + 1))()
+    read(buffer, size)
+    return bytes(buffer)[: size - 2].decode("utf-16-le", "replace").replace("\r", "\n")
+
+
+def _placed(text: str, left: float, top: float, right: float, bottom: float) -> Iterator[PageWord]:
+    """In the rectangle, a line below the other, words as wide as they are long."""
+    lines = [line for line in text.split("\n") if line.strip()]
+    height = min(_LINE, (bottom - top) / len(lines))
+    for number, line in enumerate(lines):
+        step = min((right - left) / len(line), height)
+        at = 0
+        for word in line.split():
+            at = line.index(word, at)
+            place = left + at * step, top + number * height, left + (at + len(word)) * step, top + (number + 1) * height
+            yield PageWord(word, *place, height, 0, 0, True)
+            at += len(word)

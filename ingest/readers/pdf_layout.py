@@ -1,0 +1,296 @@
+"""The text of a page from its words: pieces of lines, put into the order of reading, and joined to paragraphs."""
+
+from __future__ import annotations
+
+import re
+import statistics
+import unicodedata
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from ingest.readers.columns import columns, rows
+from ingest.readers.hyphens import Hyphens, are_ideographs
+from ingest.readers.pdf_words import PageWord
+
+_GAP = 0.75  # times the height of a line: what is further apart on it are columns or cells
+_GAP_OF_LETTERS = 1.2  # between letters that are set singly
+_SPACE = 0.1  # times the height: pieces of words that are drawn out of order and are nearer belong together
+_TOUCHING = 0.04  # likewise: without a space between
+_LEVEL = 0.3  # of the height: words whose middles are nearer stand on one line
+_PARAGRAPH = 1.5  # times the usual distance of lines
+_ROOM = 0.3  # times the height: a line with less room than this and the next word ended for want of it
+_FULL, _FULL_SHARE = 0.85, 0.4  # of a column's width, and of the lines of prose
+_NARROW = 10  # times the height: narrower columns are labels, names or cells
+_SAME_SIZE = 1.15
+_SINGLE = 4  # letters, each a word, that follow each other: one word with its letters apart
+_SPACED = 0.06  # times the height, of words that are set with room between their letters
+_APART = 0.6  # times the height, at most, between these
+_CELLS = 2  # times the height, between two pieces of a row: these are no words of a sentence
+_HYPHENED = re.compile(r"\w[-\u00ad\u2010]$")
+_SENTENCE_ENDS = (".", "!", "?", ":", "。", "！", "？")
+_POINT = re.compile(r"[-–—•‣◦▪▫■□●○►➢✓*·]|\(?[\da-zA-Z]{1,3}[.)]")
+
+
+class Line(NamedTuple):
+    """A piece of a line, of words that follow each other, where it would stand if the page were turned so that its
+    lines are level."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+    words: tuple[PageWord, ...]
+    text: str
+
+    @property
+    def height(self) -> float:
+        return self.bottom - self.top
+
+
+class PageLayout(NamedTuple):
+    """`words` are those of `text`, in its order; `title` is what stands in the largest letters, if few do."""
+
+    text: str
+    words: list[PageWord]
+    lines: list[Line]
+
+
+def layout_of(words: Sequence[PageWord], hyphens: Hyphens) -> PageLayout:
+    groups: dict[int, list[PageWord]] = defaultdict(list)
+    for word in words:
+        groups[word.turns].append(word)
+    texts, placed, lines = [], [], []
+    for turns in sorted(groups, key=lambda turns: (-_letters(groups[turns]), turns)):
+        text = _Text(hyphens)
+        pieces = _merged(list(_lines(groups[turns], turns)))
+        for column in columns(pieces) if turns >= 0 else ([piece] for piece in pieces):
+            text.add_column(column)
+        texts.append(text.text)
+        placed += [word for line in text.lines for word in line.words]
+        lines += text.lines
+    return PageLayout("\n\n".join(filter(None, texts)), placed, lines)
+
+
+def _letters(words: Sequence[PageWord]) -> int:
+    return sum(len(word.text) for word in words)
+
+
+def _level(word: PageWord, turns: int) -> tuple[float, float, float, float]:
+    """Its place if the page were turned so that it is level."""
+    if turns == 1:
+        return -word.bottom, word.left, -word.top, word.right
+    if turns == 2:
+        return -word.right, -word.bottom, -word.left, -word.top
+    if turns == 3:
+        return word.top, -word.right, word.bottom, -word.left
+    return word.left, word.top, word.right, word.bottom
+
+
+class _Placed(NamedTuple):
+    left: float
+    top: float
+    right: float
+    bottom: float
+    word: PageWord
+
+
+def _lines(words: Sequence[PageWord], turns: int) -> Iterator[Line]:
+    """Of words that are drawn one after the other."""
+    held: list[_Placed] = []
+    for word in words:
+        placed = _Placed(*_level(word, turns), word)
+        if held and not _follows(held[-1], placed, is_skewed=turns < 0):
+            yield _line(held)
+            held = []
+        held.append(placed)
+    if held:
+        yield _line(held)
+
+
+def _follows(before: _Placed, word: _Placed, *, is_skewed: bool) -> bool:
+    height = max(before.bottom - before.top, word.bottom - word.top)
+    if is_skewed:
+        return max(word.left - before.right, before.left - word.right, word.top - before.bottom) < height
+    middle = abs(before.top + before.bottom - word.top - word.bottom) / 2
+    gap = word.left - before.right
+    if gap < -_SPACE * height and (_is_from_right(before.word.text) or _is_from_right(word.word.text)):
+        gap = before.left - word.right
+    widest = _GAP_OF_LETTERS if _is_single(before) and _is_single(word) else _GAP
+    return middle < _LEVEL * height and -_SPACE * height <= gap <= widest * height
+
+
+def _is_from_right(text: str) -> bool:
+    """Whether most of its letters are of Arabic, Hebrew and the like."""
+    if text.isascii():
+        return False
+    return 2 * sum(unicodedata.bidirectional(char) in ("R", "AL") for char in text) > sum(map(str.isalpha, text))
+
+
+def _line(placed: list[_Placed]) -> Line:
+    return Line(
+        min(each.left for each in placed),
+        min(each.top for each in placed),
+        max(each.right for each in placed),
+        max(each.bottom for each in placed),
+        tuple(each.word for each in placed),
+        _spelled(placed),
+    )
+
+
+def _spelled(placed: Sequence[_Placed]) -> str:
+    """With a space between words; letters that stand apart one by one are a word."""
+    text = placed[0].word.text
+    run = _apart(placed)
+    for number, each in enumerate(placed[1:], start=1):
+        is_joined = number in run or (not each.word.after_space and are_ideographs(text[-1], each.word.text[0]))
+        text += each.word.text if is_joined else " " + each.word.text
+    return text
+
+
+def _apart(placed: Sequence[_Placed]) -> set[int]:
+    """Numbers of those that belong to the same word as the one before, though there is room between."""
+    found = _spaced(placed)
+    start = 0
+    for number in range(1, len(placed) + 1):
+        single = number < len(placed) and _is_single(placed[number]) and not placed[number].word.after_space
+        if single and _is_single(placed[number - 1]):
+            continue
+        if number - start >= _SINGLE:
+            gaps = [after.left - before.right for before, after in pairwise(placed[start:number])]
+            height = placed[start].bottom - placed[start].top
+            usual = statistics.median_low(gaps)
+            found |= {start + at + 1 for at, gap in enumerate(gaps) if gap <= min(1.5 * usual, _APART * height)}
+        start = number
+    return found
+
+
+def _spaced(placed: Sequence[_Placed]) -> set[int]:
+    """In a line whose words have room between their letters, a gap that is no larger ends no word."""
+    spacings = [each.word.spacing for each in placed if len(each.word.text) > 1]
+    height = placed[0].bottom - placed[0].top
+    if not spacings or (usual := statistics.median(spacings)) < _SPACED * height:
+        return set()
+    return {
+        number
+        for number, (before, after) in enumerate(pairwise(placed), start=1)
+        if after.left - before.right <= 1.4 * usual and not after.word.after_space
+    }
+
+
+def _is_single(placed: _Placed) -> bool:
+    return len(placed.word.text) == 1 and placed.word.text.isalpha()
+
+
+def _merged(lines: list[Line]) -> list[Line]:
+    """Pieces of one line that are drawn at different times; the order of the others stays."""
+    taken: dict[int, Line] = {}
+    order = sorted(range(len(lines)), key=lambda at: (lines[at].top + lines[at].bottom) / 2)
+    for position, at in enumerate(order):
+        line = taken.get(at, lines[at])
+        for other in order[position + 1 :]:
+            next_line = taken.get(other, lines[other])
+            height = min(line.height, next_line.height)
+            if (next_line.top + next_line.bottom - line.top - line.bottom) / 2 > _LEVEL * height:
+                break
+            first, second = sorted((line, next_line), key=lambda each: each.left)
+            gap = second.left - first.right
+            if -_SPACE * height <= gap <= _SPACE * height and first.words and second.words:
+                if _is_from_right(first.text + second.text):
+                    first, second = second, first
+                line = _joined(first, second, abs(gap) <= _TOUCHING * height and not second.words[0].after_space)
+                taken[at], taken[other] = line, line._replace(words=())
+    return [line for at in range(len(lines)) if (line := taken.get(at, lines[at])).words]
+
+
+def _joined(first: Line, second: Line, is_one_word: bool) -> Line:
+    return Line(
+        min(first.left, second.left),
+        min(first.top, second.top),
+        max(first.right, second.right),
+        max(first.bottom, second.bottom),
+        first.words + second.words,
+        first.text + ("" if is_one_word else " ") + second.text,
+    )
+
+
+class _Text:
+    """Lines as they are joined."""
+
+    def __init__(self, hyphens: Hyphens) -> None:
+        self._hyphens = hyphens
+        self.text = ""
+        self.lines: list[Line] = []
+
+    def add_column(self, column: Sequence[Line]) -> None:
+        found = rows(column)
+        left, right = min(row[0].left for row in found), max(each.right for row in found for each in row)
+        full = sum(row[-1].right >= left + _FULL * (right - left) for row in found)
+        is_prose = len(found) > 1 and full >= _FULL_SHARE * len(found)
+        steps = [after[0].bottom - before[0].bottom for before, after in pairwise(found)]
+        usual = statistics.median(steps) if steps else 0.0
+        before: list[Line] = []
+        for number, row in enumerate(found):
+            is_near = bool(number) and steps[number - 1] <= _PARAGRAPH * usual
+            self._add_row(row, goes_on=is_near and _goes_on(before, row, left, right, is_prose=is_prose))
+            before = row
+
+    def _add_row(self, row: Sequence[Line], *, goes_on: bool) -> None:
+        if len(row) > 1 and _is_from_right("".join(line.text for line in row)):
+            row = row[::-1]
+        text = " ".join(line.text for line in row)
+        self.lines += row
+        if not self.text:
+            self.text = text
+        elif goes_on:
+            self.text = self._hyphens.join(self.text, text)
+        else:
+            self.text += "\n" + text
+
+
+def _goes_on(before: Sequence[Line], row: Sequence[Line], left: float, right: float, *, is_prose: bool) -> bool:
+    """Whether a row ended for want of room alone."""
+    if _has_cells(before) or _has_cells(row):
+        return False
+    last, first = before[-1], row[0]
+    if _HYPHENED.search(last.text) and (first.text[:1].islower() or first.text[:1].isdigit()):
+        return True
+    if last.text.endswith(_SENTENCE_ENDS) or _POINT.match(first.text):
+        return False
+    if max(last.height, first.height) > _SAME_SIZE * min(last.height, first.height):
+        return False
+    if right - left < _NARROW * last.height:
+        return False
+    word = first.words[0]
+    width = min(first.right - first.left, max(word.right - word.left, word.bottom - word.top))
+    has_room = last.right + _ROOM * last.height + width <= right
+    if is_prose and first.text[:1].islower() and last.right >= left + _FULL * (right - left):
+        return True
+    return not has_room and (is_prose or first.text[:1].islower())
+
+
+def _has_cells(row: Sequence[Line]) -> bool:
+    return any(after.left - before.right > _CELLS * before.height for before, after in pairwise(row))
+
+
+def largest_text(lines: Sequence[Line]) -> str:
+    """What is set level in the largest letters, where these are larger than most; empty where there is no such."""
+    sizes: Counter[float] = Counter()
+    level = [line for line in lines if all(word.turns == 0 for word in line.words)]
+    for line in level:
+        for word in line.words:
+            sizes[round(word.size, 1)] += len(word.text)
+    if not sizes:
+        return ""
+    usual = sizes.most_common(1)[0][0]
+    largest = max(sizes)
+    if largest < _SAME_SIZE * usual:
+        return ""
+    run: list[str] = []
+    for line in level:
+        if max(round(word.size, 1) for word in line.words) >= 0.98 * largest:
+            run.append(line.text)
+        elif run:
+            break
+    return " ".join(run)

@@ -1,0 +1,266 @@
+"""Words of a page of a PDF as PDFium finds them, with where they stand on the page as it is shown."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import statistics
+import unicodedata
+from collections.abc import Iterator
+from contextlib import closing
+from itertools import pairwise
+from typing import NamedTuple
+
+import pypdfium2 as pdfium
+import pypdfium2.raw as raw
+
+_HYPHEN, _NO_UNICODE = 0x02, 0xFFFE  # PDFium's signs of a hyphen at the end of a line, which it joins with the next
+_SOFT_HYPHEN = 0xAD
+_BULLETS = {0xF0B7: "•", 0xF0A7: "▪", 0xF0A8: "□", 0xF0FC: "✓"}  # of fonts of signs, which have no letters
+_LIGATURES = range(0xFB00, 0xFB07)
+_ACCENTS = dict(
+    zip("`´ˆ˜¨ˇ˚¸˝˘˙", map(chr, (*range(0x300, 0x304), 0x308, 0x30C, 0x30A, 0x327, 0x30B, 0x306, 0x307)), strict=True)
+)
+_TWICE = 0.12  # times its size: a letter nearer to the same one is drawn twice, to look bold
+_FAR = 0.9  # times its size: a letter further from the one before is of another word
+_STRAIGHT = math.radians(10)
+
+
+class PageWord(NamedTuple):
+    """Points from the upper left corner of the page as it is shown. `turns`: quarters against the clock by which its
+    line is turned; -1: it is neither level nor upright. `unsure`: letters that its font does not name.
+    `after_space`: a space is drawn before it. `spacing`: points between its letters, mostly 0."""
+
+    text: str
+    left: float
+    top: float
+    right: float
+    bottom: float
+    size: float
+    turns: int
+    unsure: int
+    after_space: bool
+    spacing: float = 0.0
+
+
+class _Letter(NamedTuple):
+    text: str
+    left: float
+    top: float
+    right: float
+    bottom: float
+    size: float
+    turns: int
+    is_unsure: bool
+    ends_line: bool
+
+
+def words_of(page: pdfium.PdfPage) -> list[PageWord]:
+    """In the order in which they are drawn, without those that are off the page. Letters that are drawn twice, to look
+    bold, count once."""
+    with closing(page.get_textpage()) as text:
+        across, down = page.get_size()
+        words = _words(_letters(page, text))
+        return [word for word in words if word.right > 0 and word.bottom > 0 and word.left < across and word.top < down]
+
+
+def rectangle_of(
+    page: pdfium.PdfPage, left: float, top: float, right: float, bottom: float
+) -> tuple[float, float, float, float]:
+    """Of the page's own coordinates, as it is shown: left, top, right, bottom, in points from its upper left corner."""
+    return _Placed(page).rectangle(left, top, right, bottom)
+
+
+def count_letters(page: pdfium.PdfPage) -> int:
+    with closing(page.get_textpage()) as text:
+        return text.count_chars()
+
+
+def _words(letters: Iterator[_Letter | None]) -> Iterator[PageWord]:
+    word: list[_Letter] = []
+    after_space = True
+    for letter in letters:
+        if letter is None or letter.text == " ":
+            if word:
+                yield _word(word, after_space)
+                word, after_space = [], False
+            after_space = after_space or letter is not None
+            continue
+        if word and (word[-1].ends_line or _are_apart(word[-1], letter)):
+            yield _word(word, after_space)
+            word, after_space = [], False
+        word.append(letter)
+    if word:
+        yield _word(word, after_space)
+
+
+def _are_apart(before: _Letter, letter: _Letter) -> bool:
+    if before.turns != letter.turns:
+        return True
+    if letter.turns < 0:
+        return False
+    far = _FAR * max(before.size, letter.size)
+    across = max(letter.left - before.right, before.left - letter.right)
+    down = max(letter.top - before.bottom, before.top - letter.bottom)
+    if letter.turns % 2:
+        across, down = down, across
+    return across > far or down > 0
+
+
+def _word(letters: list[_Letter], after_space: bool) -> PageWord:
+    return PageWord(
+        _spelled(letters),
+        min(letter.left for letter in letters),
+        min(letter.top for letter in letters),
+        max(letter.right for letter in letters),
+        max(letter.bottom for letter in letters),
+        max(letter.size for letter in letters),
+        letters[0].turns,
+        sum(letter.is_unsure for letter in letters),
+        after_space,
+        _spacing(letters),
+    )
+
+
+def _spacing(letters: list[_Letter]) -> float:
+    if len(letters) < 2 or letters[0].turns % 2:
+        return 0.0
+    return statistics.median(after.left - before.right for before, after in pairwise(letters))
+
+
+def _spelled(letters: list[_Letter]) -> str:
+    """An accent that is drawn as a sign of its own, over a letter, goes with that."""
+    texts: list[str] = []
+    accent: _Letter | None = None
+    for letter in letters:
+        if accent is not None:
+            texts.append(_under(accent, letter))
+        elif letter.text not in _ACCENTS:
+            texts.append(letter.text)
+        accent = letter if accent is None and letter.text in _ACCENTS else None
+    if accent is not None:
+        texts.append(accent.text)
+    return unicodedata.normalize("NFC", "".join(texts))
+
+
+def _under(accent: _Letter, letter: _Letter) -> str:
+    middle = (accent.left + accent.right) / 2
+    if letter.text.isalpha() and letter.left <= middle <= letter.right:
+        return {"ı": "i", "ȷ": "j"}.get(letter.text, letter.text) + _ACCENTS[accent.text]
+    return accent.text + letter.text
+
+
+def _letters(page: pdfium.PdfPage, text: pdfium.PdfTextPage) -> Iterator[_Letter | None]:
+    """None where PDFium sees the end of a word; a space where one is drawn."""
+    place = _Placed(page)
+    box = raw.FS_RECTF()
+    drawn = _Drawn(text)
+    turned: dict[int, int] = {}
+    high = 0
+    for at in range(text.count_chars()):
+        code = raw.FPDFText_GetUnicode(text, at)
+        if 0xD800 <= code < 0xDC00:
+            high = code
+            continue
+        if 0xDC00 <= code < 0xE000:
+            code, high = 0x10000 + ((high & 0x3FF) << 10) + (code & 0x3FF) if high else 0xFFFD, 0
+        if code in (0x0A, 0x0D) and raw.FPDFText_IsGenerated(text, at) == 1:
+            yield None
+            continue
+        if code in (0x20, 0xA0, 0x09, 0x3000):
+            is_drawn = raw.FPDFText_IsGenerated(text, at) != 1
+            yield _Letter(" ", 0, 0, 0, 0, 0, 0, False, False) if is_drawn else None
+            continue
+        if not raw.FPDFText_GetLooseCharBox(text, at, box):
+            continue
+        left, top, right, bottom = place.rectangle(box.left, box.top, box.right, box.bottom)
+        if right - left + bottom - top <= 0:
+            continue
+        angle = raw.FPDFText_GetCharAngle(text, at)
+        turns = turned.get(key := round(angle * 100))
+        if turns is None:
+            turns = turned[key] = place.turns(angle)
+        size = (right - left) if turns % 2 else (bottom - top)
+        letter = _said(code)
+        is_unsure = raw.FPDFText_HasUnicodeMapError(text, at) == 1 or letter == "\ufffd"
+        if letter and not drawn.holds(code, left, top, size, at=at):
+            yield _Letter(letter, left, top, right, bottom, size, turns, is_unsure, code in (_HYPHEN, _NO_UNICODE))
+
+
+def _said(code: int) -> str:
+    """What is not to be read becomes a sign for that."""
+    if code in (_HYPHEN, _NO_UNICODE):
+        return "-"
+    if code in _LIGATURES:
+        return unicodedata.normalize("NFKC", chr(code))
+    if code in _BULLETS:
+        return _BULLETS[code]
+    if code in (0, 0xFEFF, 0x200B):
+        return ""
+    if code < 32 or 0x7F <= code < 0xA0 or 0xE000 <= code < 0xF900 or code & 0xFFFF >= 0xFFFF:
+        return "\ufffd"
+    return chr(code)
+
+
+class _Drawn:
+    """Letters of a page that were drawn so far, by what they are and where they stand."""
+
+    def __init__(self, text: pdfium.PdfTextPage) -> None:
+        self._text = text
+        self._seen: dict[tuple[int, int, int], tuple[float, float, int]] = {}
+
+    def holds(self, code: int, left: float, top: float, size: float, *, at: int) -> bool:
+        """Whether this letter, the one of number `at`, is drawn over itself; else it is noted."""
+        step = max(_TWICE * size, 0.01)
+        column, row = int(left / step), int(top / step)
+        for x in (column, column - 1, column + 1):
+            for y in (row, row - 1, row + 1):
+                other = self._seen.get((code, x, y))
+                if other and abs(other[0] - left) < step and abs(other[1] - top) < step:
+                    return not self._is_ligature(other[2], at)
+        self._seen[code, column, row] = left, top, at
+        return False
+
+    def _is_ligature(self, before: int, at: int) -> bool:
+        """Two letters of one sign, as of ff, have the same place."""
+        if at - before != 1:
+            return False
+        objects = [raw.FPDFText_GetTextObject(self._text, each) for each in (before, at)]
+        return ctypes.cast(objects[0], ctypes.c_void_p).value == ctypes.cast(objects[1], ctypes.c_void_p).value
+
+
+class _Placed:
+    """From the page's own coordinates to points of the page as it is shown: cropped, and turned."""
+
+    def __init__(self, page: pdfium.PdfPage) -> None:
+        self._quarters = page.get_rotation() // 90 % 4
+        self._left, self._bottom, self._right, self._top = _shown(page)
+
+    def rectangle(self, left: float, top: float, right: float, bottom: float) -> tuple[float, float, float, float]:
+        corners = [self._point(left, top), self._point(right, bottom)]
+        (x0, y0), (x1, y1) = corners
+        return min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1)
+
+    def _point(self, x: float, y: float) -> tuple[float, float]:
+        if self._quarters == 0:
+            return x - self._left, self._top - y
+        if self._quarters == 1:
+            return y - self._bottom, x - self._left
+        if self._quarters == 2:
+            return self._right - x, y - self._bottom
+        return self._top - y, self._right - x
+
+    def turns(self, angle: float) -> int:
+        quarters = angle / (math.pi / 2)
+        nearest = round(quarters)
+        if abs(quarters - nearest) * (math.pi / 2) > _STRAIGHT:
+            return -1
+        return (-nearest - self._quarters) % 4
+
+
+def _shown(page: pdfium.PdfPage) -> tuple[float, float, float, float]:
+    """The part of the page that is shown: left, bottom, right, top."""
+    box = raw.FS_RECTF()
+    if raw.FPDF_GetPageBoundingBox(page, box):
+        return box.left, box.bottom, box.right, box.top
+    return page.get_mediabox()
