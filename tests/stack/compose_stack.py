@@ -78,7 +78,9 @@ class ComposeStack:
         subprocess.run([str(ROOT / "scripts/make_secrets.sh"), str(self._secrets)], check=True, capture_output=True)
 
     def _environment(self) -> dict[str, str]:
-        cluster = {"GIRCSE_QDRANT_SHARDS": "3", "GIRCSE_QDRANT_REPLICAS": "2"} if "cluster" in self.profiles else {}
+        # The embedded engine, where it stands in, refuses shards and replicas.
+        is_replicated = "cluster" in self.profiles and "qdrant" not in self.images.stand_ins
+        cluster = {"GIRCSE_QDRANT_SHARDS": "3", "GIRCSE_QDRANT_REPLICAS": "2"} if is_replicated else {}
         return {
             **{name: os.environ[name] for name in _INHERITED if name in os.environ},
             **cluster,
