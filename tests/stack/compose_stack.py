@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import time
@@ -19,7 +20,8 @@ ROOT = Path(__file__).parents[2]
 HEALTHY_S = 600
 SEARCHES_AT_ONCE = 4
 _PAUSE_TRIES = 10
-# Everything else of the environment could name another stack or other limits.
+_LIMIT = re.compile(r"GIRCSE_[A-Z]+_(CPUS|MEMORY)")
+# Everything else of the environment could name another stack.
 _INHERITED = ("PATH", "HOME", "DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "DOCKER_CERT_PATH", "DOCKER_TLS_VERIFY")
 
 
@@ -82,7 +84,7 @@ class ComposeStack:
         is_replicated = "cluster" in self.profiles and "qdrant" not in self.images.stand_ins
         cluster = {"GIRCSE_QDRANT_SHARDS": "3", "GIRCSE_QDRANT_REPLICAS": "2"} if is_replicated else {}
         return {
-            **{name: os.environ[name] for name in _INHERITED if name in os.environ},
+            **{name: value for name, value in os.environ.items() if name in _INHERITED or _LIMIT.fullmatch(name)},
             **cluster,
             "COMPOSE_PROJECT_NAME": self.project,
             # So that admission refuses nothing while searches end in time, on few cores, too.
