@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import time
@@ -19,7 +20,8 @@ ROOT = Path(__file__).parents[2]
 HEALTHY_S = 600
 SEARCHES_AT_ONCE = 4
 _PAUSE_TRIES = 10
-# Everything else of the environment could name another stack or other limits.
+_LIMIT = re.compile(r"GIRCSE_[A-Z]+_(CPUS|MEMORY)")
+# Everything else of the environment could name another stack.
 _INHERITED = ("PATH", "HOME", "DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "DOCKER_CERT_PATH", "DOCKER_TLS_VERIFY")
 
 
@@ -79,7 +81,7 @@ class ComposeStack:
 
     def _environment(self) -> dict[str, str]:
         return {
-            **{name: os.environ[name] for name in _INHERITED if name in os.environ},
+            **{name: value for name, value in os.environ.items() if name in _INHERITED or _LIMIT.fullmatch(name)},
             "COMPOSE_PROJECT_NAME": self.project,
             # So that admission refuses nothing while searches end in time, on few cores, too.
             "GIRCSE_SEARCHES_AT_ONCE": str(SEARCHES_AT_ONCE),

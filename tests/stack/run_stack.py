@@ -27,6 +27,7 @@ from stack_steps import Row, Steps
 
 SINGLE = "cpu,single"
 CLUSTER = "cpu,cluster"
+TABLE_MARK = "<!-- table -->"
 HEADINGS = (
     "profiles", "step", "s", "searches", "failed", "later than 5 s", "slowest, s", "documents: accepted, refused",
     "result", "seen",
@@ -56,6 +57,8 @@ def main() -> int:
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text(text, "utf-8")
     print(f"\n{text}\nWritten to {options.out}")
+    if options.into is not None:
+        write_into(options.into, text)
     return 1 if any(row.failures for row in rows) else 0
 
 
@@ -115,6 +118,14 @@ def table(rows: list[Row], images: Images) -> str:
     return "\n".join([conditions(images), "", *("| " + " | ".join(line) + " |" for line in lines), ""])
 
 
+def write_into(page: Path, text: str) -> None:
+    """Replaces what stands below the mark of the page."""
+    above, mark, _ = page.read_text("utf-8").partition(TABLE_MARK)
+    if not mark:
+        raise StackError(f"{page} has no line {TABLE_MARK}")
+    page.write_text(f"{above}{mark}\n{text}", "utf-8")
+
+
 def conditions(images: Images) -> str:
     """What ran, and what stood in for what."""
     version = docker("version", "--format", "{{.Server.Version}}").strip()
@@ -148,6 +159,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--only", choices=["start", "memory"], default="", help="start: up, sample, searches.")
     parser.add_argument("--chunks", type=int, default=100_000, help="Of --only memory.")
     parser.add_argument("--out", type=Path, default=Path("build/stack-test.md"))
+    parser.add_argument("--into", type=Path, help=f"A page that gets the table below its line {TABLE_MARK}.")
     options = parser.parse_args()
     options.profiles = options.profiles or [SINGLE, CLUSTER]
     return options

@@ -14,7 +14,7 @@ from stack_steps import COLLECTION, ROWS
 
 LOAD_S = 120
 QUERIES = [row["title"] for row in ROWS]
-_CONVERGED_S = 20
+_QUIET_S = 20
 _UNITS = {"B": 1e-6, "KiB": 1024e-6, "MiB": 1.048576, "GiB": 1073.741824}
 
 
@@ -51,7 +51,7 @@ def most_memory(containers: Mapping[str, str]) -> Iterator[dict[str, float]]:
 def measure(stack: ComposeStack, chunks: int) -> str:
     """A table in Markdown. Leaves the stack up."""
     stack.up()
-    time.sleep(_CONVERGED_S)
+    time.sleep(_QUIET_S)
     containers = {stack.container(service): service for service in stack.services()}
     columns = {"empty": memory_of(containers)}
     stack.compose("stop", "worker")
@@ -62,7 +62,7 @@ def measure(stack: ComposeStack, chunks: int) -> str:
     columns["at most while they came in"] = filling
     stack.compose("restart")
     stack.up()
-    time.sleep(_CONVERGED_S)
+    time.sleep(_QUIET_S)
     columns["after a restart"] = memory_of(containers)
     with most_memory(containers) as most, load(stack.client, QUERIES, collection=COLLECTION, label="memory") as asked:
         time.sleep(LOAD_S)

@@ -155,7 +155,8 @@ class Steps:
                 time.sleep(_AFTER_S)
             self._judge(row, asked, may_fail=may_fail, must_answer=must_answer)
             ended = "start" if kind == "killed" else "return"
-            row.said = f"last failed search {asked.failing_s:.1f} s after its {ended}" if asked.failed else ""
+            if asked.failing_s > 0:
+                row.said = f"last failed search {asked.failing_s:.1f} s after its {ended}"
 
     def rolling_restart(self) -> None:
         for service in self.stack.services():

@@ -17,8 +17,8 @@ from served import in_thread
 
 sys.path.append(str(Path(__file__).parents[1] / "stack"))
 
-from compose_stack import Images, StackError, reason_to_skip
-from run_stack import conditions, main, table
+from compose_stack import ROOT, Images, StackError, reason_to_skip
+from run_stack import TABLE_MARK, conditions, main, table, write_into
 from stack_load import LIMIT_S, Load, Outcome, load
 from stack_steps import Row, Steps
 
@@ -186,6 +186,17 @@ def test_table_says_what_stood_in_for_what(monkeypatch: pytest.MonkeyPatch) -> N
     assert "nothing is replicated" in text
     assert "Debian's PostgreSQL stood in" in text
     assert "| cpu,cluster | a step | 0 |" in text
+
+
+def test_table_of_a_page_is_replaced(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# Page\n\n<!-- table -->\nold\n")
+    write_into(page, "new\n")
+    assert page.read_text() == "# Page\n\n<!-- table -->\nnew\n"
+    page.write_text("# Page\n")
+    with pytest.raises(StackError, match="has no line <!-- table -->"):
+        write_into(page, "new\n")
+    assert TABLE_MARK in (ROOT / "docs/stack.md").read_text("utf-8")
 
 
 def test_without_docker_it_is_skipped_with_the_reason(
