@@ -1,5 +1,5 @@
 """How much of what a person sees in documents is in the text that was read of them: other programs show the documents,
-and their words are looked for in ours. Needs poppler-utils, for Office formats LibreOffice, and Playwright's Chromium
+and their words are looked for in ours. Needs poppler-utils, for Office formats LibreOffice, and Chromium
 for HTML and mail.
 
     python -m benchmarks.reading --files FOLDER --out after.json
@@ -16,6 +16,7 @@ import csv
 import email.policy
 import json
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -31,6 +32,7 @@ from statistics import mean
 from typing import Any, NamedTuple
 
 LIST = Path(__file__).with_name("reading_files.tsv")
+CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium") or shutil.which("chromium-browser")
 _FEWEST_WORDS = 20
 _MOST_PAGES = 20
 _OFFICE = frozenset(("doc", "docx", "docm", "odt", "rtf", "ppt", "pptx", "odp", "xls", "xlsx", "ods"))
@@ -120,7 +122,7 @@ class Shown:
             from playwright.sync_api import sync_playwright
 
             program = self._files.enter_context(sync_playwright())
-            browser = program.chromium.launch()
+            browser = program.chromium.launch(executable_path=CHROMIUM)
             self._page = browser.new_context(java_script_enabled=False, offline=True).new_page()
         self._page.goto(address, wait_until="domcontentloaded", timeout=1000 * _TIMEOUT_S)
         title = self._page.title()
@@ -151,9 +153,10 @@ def read(path: Path) -> tuple[str, str]:
     """Our text, of as many pages as are compared, and what was told of it."""
     from app.errors import DocumentError
     from ingest.readers.document import read_document
+    from ingest.readers.limits import ReadLimits
 
-    try:
-        found = read_document(path.read_bytes(), uri=path.name)
+    try:  # pdftotext recognises nothing either
+        found = read_document(path.read_bytes(), uri=path.name, limits=ReadLimits(max_recognized_pages=0))
     except DocumentError as error:
         return "", str(error)
     starts = found.page_starts

@@ -34,8 +34,9 @@ _MAX_TITLE_LINE = 120
 _FEW_LETTERS = 50  # a page with fewer may be a scan with a stamp on it
 _LEAST_SIDE = 1_000  # pixels of what is recognised: its inches may be wrong
 _SCAN = 0.3  # of its area are pictures
+_LONGEST_STAMP, _STAMPED_SCAN = 400, 0.5  # letters, and share of the page: more text is that of a page with figures
 _MOST_GARBLED = 4  # letters of words, beside single signs, that may be left out of a page without a note
-_SIGN = 2  # letters, at most, of a sign
+_SIGN = 2  # letters that differ, at most, of a sign, or of a line of dots
 _READ_AGAIN = 0.6  # of the words of a line: a line of which fewer were recognised is kept as it is
 _MAX_TITLE, _FEWEST_LETTERS = 200, 3
 _LETTERS = re.compile(r"[^\W\d_]")
@@ -125,10 +126,10 @@ class _Pages:
 
     def _picture(self, page: PdfPage, layout: PageLayout, number: int, *, is_garbled: bool) -> Image.Image | None:
         """Of a page that shows what its text layer lacks."""
-        is_scan = share_of_pictures(page) >= _SCAN
-        has_few = len(_LETTERS.findall(layout.text)) < _FEW_LETTERS
-        is_lacking = has_few and (is_scan or not layout.text)
-        if not (is_garbled or is_lacking or (is_scan and has_print(page, layout.words))):
+        share, letters = share_of_pictures(page), len(_LETTERS.findall(layout.text))
+        is_lacking = letters < _FEW_LETTERS and (share >= _SCAN or not layout.text)
+        may_be_stamped = letters < _LONGEST_STAMP and share >= _STAMPED_SCAN
+        if not (is_garbled or is_lacking or (may_be_stamped and has_print(page, layout.words))):
             return None
         picture = pdf_pages.draw(page, width=_width(page))
         if not has_ink(picture):
@@ -150,7 +151,7 @@ def _sure(words: Sequence[PageWord]) -> tuple[list[PageWord], int]:
         for word in words
         if id(word) not in left_out and (text := word.text.replace("\ufffd", ""))
     ]
-    return sure, sum(len(word.text) for word in unsure if id(word) in left_out and len(word.text) > _SIGN)
+    return sure, sum(len(word.text) for word in unsure if id(word) in left_out and len(set(word.text)) > _SIGN)
 
 
 def _with_layer(found: PageText, layout: PageLayout) -> PageText:

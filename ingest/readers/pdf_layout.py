@@ -24,7 +24,7 @@ _ROOM = 0.3  # times the height: a line with less room than this and the next wo
 _FULL, _FULL_SHARE = 0.85, 0.4  # of a column's width, and of the lines of prose
 _NARROW = 10  # times the height: narrower columns are labels, names or cells
 _SAME_SIZE = 1.15
-_SINGLE = 4  # letters, each a word, that follow each other: one word with its letters apart
+_SINGLE = 4  # letters that differ, each a word, that follow each other: one word with its letters apart
 _SPACED = 0.06  # times the height, of words that are set with room between their letters
 _APART = 0.6  # times the height, at most, between these
 _CELLS = 2  # times the height, between two pieces of a row: these are no words of a sentence
@@ -157,7 +157,7 @@ def _apart(placed: Sequence[_Placed]) -> set[int]:
         single = number < len(placed) and _is_single(placed[number]) and not placed[number].word.after_space
         if single and _is_single(placed[number - 1]):
             continue
-        if number - start >= _SINGLE:
+        if len({each.word.text for each in placed[start:number]}) >= _SINGLE:
             gaps = [after.left - before.right for before, after in pairwise(placed[start:number])]
             height = placed[start].bottom - placed[start].top
             usual = statistics.median_low(gaps)

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import io
 import re
 import time
+from pathlib import Path
 
 import pytest
 from pdf_samples import annotated, drawn, letter_by_letter, lines, nameless, raw_pdf, scan, stream, table, two_columns
+from PIL import Image
 from reportlab.pdfgen.canvas import Canvas
 from sample_files import pdf
 
 from app.errors import DocumentError
+from app.types.pages import PageWords
 from app.types.texts import ExtractedText
 from ingest.readers import recognized_lines
-from ingest.readers.document import read_document
+from ingest.readers.document import page_of, read_document
 from ingest.readers.hyphens import Hyphens
+from ingest.readers.limits import DEFAULT_LIMITS
 
 PROSE = (
     "The harbour office keeps a record of every vessel that",
@@ -333,6 +338,32 @@ def test_stamps_name_no_document(stamp: str, size: int, turned: bool) -> None:
     assert found.title == "Dense Passages for Everybody"
     assert flat(found.text).count("2004" if "2004" in stamp else stamp.split()[0]) == 1
     assert stamp not in read(drawn(lambda canvas: draw(canvas, with_title=False))).title
+
+
+def test_the_page_view_has_the_words_of_the_text_in_its_order(tmp_path: Path) -> None:
+    path = tmp_path / "a.pdf"
+    left, right = ([line[:42] for line in side] for side in (PROSE, OTHER))
+    path.write_bytes(drawn(two_columns(left, right, row_by_row=True), lines("Not this page")))
+    found = page_of(path, "application/pdf", 1, 0, DEFAULT_LIMITS)
+    assert isinstance(found, PageWords)
+    assert [word.text for word in found.words] == " ".join([*left, *right]).split()
+    assert all(0 <= word.left < word.right <= 1 and 0 <= word.top < word.bottom <= 1 for word in found.words)
+    first, last = found.words[0], found.words[-1]
+    assert first.left < 0.1 < 0.5 < last.left
+    assert first.top < last.top
+
+
+def test_the_picture_of_a_page_shows_values_of_fields(tmp_path: Path) -> None:
+    def ink(data: bytes) -> int:
+        path = tmp_path / "a.pdf"
+        path.write_bytes(data)
+        image = page_of(path, "application/pdf", 1, 640, DEFAULT_LIMITS)
+        assert isinstance(image, bytes)
+        field = Image.open(io.BytesIO(image)).convert("L").crop((64, 128, 480, 160))
+        return sum(value < 100 for value in field.tobytes())
+
+    empty, filled = (annotated(field(b"/FT/Tx/T(n)%s" % value)) for value in (b"", b"/V(Ada Lovelace)"))
+    assert ink(filled) > ink(empty) + 50
 
 
 def test_a_page_of_very_many_pieces_takes_no_square_of_time() -> None:
