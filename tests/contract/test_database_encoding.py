@@ -67,8 +67,8 @@ def test_the_encoding_that_the_environment_asks_for_changes_no_text(latin_client
 @pytest.mark.parametrize(
     "command",
     [
-        ["serve"],
-        ["up"],
+        ["serve", "--port", "0"],
+        ["up", "--port", "0"],
         ["worker"],
         ["ingest", __file__],
         ["search", "a question"],

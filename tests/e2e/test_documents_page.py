@@ -459,8 +459,8 @@ def test_untrusted_names_and_reasons_stay_text(
 ) -> None:
     name = service.make_collection()
     service.add(name, f"{HOSTILE}</div></dialog><script>window.attacked=1</script>", f"upload://{HOSTILE}.txt")
-    bad = tmp_path / f"{HOSTILE.replace('/', '')}.nothing"
-    bad.write_bytes(b"\x00\x01")
+    bad = tmp_path / f"{HOSTILE.replace('/', '')}.pdf"
+    bad.write_bytes(b"%PDF-1.7 and then nothing")
     shown = shown_factory(name)
     shown.send(bad)
     expect(shown.page.locator("table.documents tbody tr")).to_have_count(2)

@@ -146,7 +146,8 @@ def test_of_gradio_is_served_what_the_pages_use(application: AccessApplication) 
         if answer.status_code != 404:
             answered.add(path.rstrip("/") or "/")
     pages = {"/compare", "/documents", "/saved", "/evaluate", "/about", "/"}
-    own = {"/config", "/theme.css", "/favicon.ico", "/gradio_api/cancel", "/gradio_api/reset", "/gradio_api/queue/join"}
+    own = {"/config", "/theme.css", "/favicon.ico"}
+    own |= {f"/gradio_api/{each}" for each in ("app_id", "cancel", "reset", "queue/join")}
     of_api = {"/login", "/openapi.json", "/metrics"}
     assert {
         path for path in answered if not path.startswith(("/static/", "/assets/", "/svelte/"))
