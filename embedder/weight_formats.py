@@ -70,7 +70,7 @@ def fastest_format(product: Product) -> Product:
     if not isinstance(product, Linear):
         return product
     weight = product.weight
-    if weight.device.type != "cpu" or not has_blocks():
+    if weight.device.type != "cpu" or not has_blocks(weight.dtype):
         return product
     return BlockedLinear(torch.ops.mkldnn._reorder_linear_weight(weight, _ROWS), product.bias, product.has_gelu)
 
@@ -85,21 +85,20 @@ def in_int8(product: Product) -> Product:
     return Int8Linear(codes, scales.to(weight.dtype), product.bias, product.has_gelu)
 
 
-def has_blocks() -> bool:
-    """Whether this build of torch has oneDNN's products; they are what torch's own compiler uses."""
-    return torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
-
-
-def multiplies_bfloat16() -> bool:
-    """Whether this CPU multiplies bfloat16 itself (AVX-512 BF16, AMX); elsewhere float32 is faster.
-
-    oneDNN is tried, too: ONEDNN_MAX_CPU_ISA keeps it from what the processor could do.
+def has_blocks(dtype: torch.dtype = torch.float32) -> bool:
+    """Whether oneDNN's products, which torch's own compiler uses, take weights of this type here. A build of torch may
+    lack oneDNN, and a CPU without AVX-512 takes no bfloat16. ONEDNN_MAX_CPU_ISA keeps it from what the CPU could do.
     """
-    checks = (getattr(torch.cpu, name, None) for name in ("_is_avx512_bf16_supported", "_is_amx_tile_supported"))
-    if not has_blocks() or not any(check() for check in checks if check is not None):
+    if not torch.backends.mkldnn.is_available() or not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
         return False
     try:
-        torch.ops.mkldnn._reorder_linear_weight(torch.zeros(16, 16, dtype=torch.bfloat16), _ROWS)
+        torch.ops.mkldnn._reorder_linear_weight(torch.zeros(16, 16, dtype=dtype), _ROWS)
     except RuntimeError:
         return False
     return True
+
+
+def multiplies_bfloat16() -> bool:
+    """Whether this CPU multiplies bfloat16 itself (AVX-512 BF16, AMX); elsewhere float32 is faster."""
+    checks = (getattr(torch.cpu, name, None) for name in ("_is_avx512_bf16_supported", "_is_amx_tile_supported"))
+    return any(check() for check in checks if check is not None) and has_blocks(torch.bfloat16)
