@@ -10,7 +10,7 @@ from collections.abc import Sequence
 _FEWEST = 12  # letters: fewer say too little
 _NOT_READ = "\ufffd"
 _NOT_READ_SHARE = 0.02
-_SIGN_WITHIN = re.compile(r"[^\W\d_][^\w\s.'’‑-]+(?=[^\W\d_])")  # as in 5(&20
+_SIGN_WITHIN = re.compile(r"[^\W\d_][^\w\s.'’‑()\[\]/=-]+(?=[^\W\d_])")  # as in 5(&20
 _DIGIT_WITHIN = re.compile(r"[^\W\d_]\d+(?=[^\W\d_])")
 _WITHIN_SHARE = 0.1
 _MOST_SCRIPTS = 0.15  # of the letters are of another script than most

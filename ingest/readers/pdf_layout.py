@@ -64,7 +64,7 @@ def layout_of(words: Sequence[PageWord], hyphens: Hyphens) -> PageLayout:
     texts, placed, lines = [], [], []
     for turns in sorted(groups, key=lambda turns: (-_letters(groups[turns]), turns)):
         text = _Text(hyphens)
-        pieces = _merged(list(_lines(groups[turns], turns)))
+        pieces = _merged(list(_lines(groups[turns], _direction(groups[turns], turns))))
         for column in columns(pieces) if turns >= 0 else ([piece] for piece in pieces):
             text.add_column(column)
         texts.append(text.text)
@@ -75,6 +75,18 @@ def layout_of(words: Sequence[PageWord], hyphens: Hyphens) -> PageLayout:
 
 def _letters(words: Sequence[PageWord]) -> int:
     return sum(len(word.text) for word in words)
+
+
+def _direction(words: Sequence[PageWord], turns: int) -> int:
+    """Quarters by which the lines are turned; text that is mirrored twice is told apart by where its words go."""
+    if turns < 0:
+        return turns
+    ahead = 0
+    for before, word in pairwise(words):
+        first, second = _level(before, turns), _level(word, turns)
+        if abs(first[3] - second[3]) < _LEVEL * (first[3] - first[1]) and not _is_from_right(word.text):
+            ahead += 1 if second[0] > first[0] else -1
+    return turns if ahead >= 0 else (turns + 2) % 4
 
 
 def _level(word: PageWord, turns: int) -> tuple[float, float, float, float]:

@@ -14,6 +14,9 @@ from typing import NamedTuple
 import pypdfium2 as pdfium
 import pypdfium2.raw as raw
 
+from ingest.readers.garbled import is_garbled
+from ingest.readers.glyph_names import GlyphNames
+
 _HYPHEN, _NO_UNICODE = 0x02, 0xFFFE  # PDFium's signs of a hyphen at the end of a line, which it joins with the next
 _SOFT_HYPHEN = 0xAD
 _BULLETS = {0xF0B7: "•", 0xF0A7: "▪", 0xF0A8: "□", 0xF0FC: "✓"}  # of fonts of signs, which have no letters
@@ -57,11 +60,28 @@ class _Letter(NamedTuple):
 
 def words_of(page: pdfium.PdfPage) -> list[PageWord]:
     """In the order in which they are drawn, without those that are off the page. Letters that are drawn twice, to look
-    bold, count once."""
+    bold, count once. Where letters make no sense, those that embedded fonts name are tried."""
+    across, down = page.get_size()
+
+    def shown(names: GlyphNames | None) -> list[PageWord]:
+        return [
+            word
+            for word in _words(_letters(page, text, names))
+            if word.right > 0 and word.bottom > 0 and word.left < across and word.top < down
+        ]
+
     with closing(page.get_textpage()) as text:
-        across, down = page.get_size()
-        words = _words(_letters(page, text))
-        return [word for word in words if word.right > 0 and word.bottom > 0 and word.left < across and word.top < down]
+        words = shown(None)
+        if _is_garbled(words):
+            named = shown(GlyphNames(text))
+            if not _is_garbled(named):
+                return named
+        return words
+
+
+def _is_garbled(words: list[PageWord]) -> bool:
+    unsure = [word.text for word in words if word.unsure]
+    return bool(unsure) and is_garbled(unsure)
 
 
 def rectangle_of(
@@ -69,11 +89,6 @@ def rectangle_of(
 ) -> tuple[float, float, float, float]:
     """Of the page's own coordinates, as it is shown: left, top, right, bottom, in points from its upper left corner."""
     return _Placed(page).rectangle(left, top, right, bottom)
-
-
-def count_letters(page: pdfium.PdfPage) -> int:
-    with closing(page.get_textpage()) as text:
-        return text.count_chars()
 
 
 def _words(letters: Iterator[_Letter | None]) -> Iterator[PageWord]:
@@ -150,7 +165,7 @@ def _under(accent: _Letter, letter: _Letter) -> str:
     return accent.text + letter.text
 
 
-def _letters(page: pdfium.PdfPage, text: pdfium.PdfTextPage) -> Iterator[_Letter | None]:
+def _letters(page: pdfium.PdfPage, text: pdfium.PdfTextPage, names: GlyphNames | None) -> Iterator[_Letter | None]:
     """None where PDFium sees the end of a word; a space where one is drawn."""
     place = _Placed(page)
     box = raw.FS_RECTF()
@@ -183,6 +198,11 @@ def _letters(page: pdfium.PdfPage, text: pdfium.PdfTextPage) -> Iterator[_Letter
         size = (right - left) if turns % 2 else (bottom - top)
         letter = _said(code)
         is_unsure = raw.FPDFText_HasUnicodeMapError(text, at) == 1 or letter == "\ufffd"
+        if is_unsure and names is not None and (named := names.letter(at, code)):
+            letter = named
+            if letter.isspace():
+                yield _Letter(" ", 0, 0, 0, 0, 0, 0, False, False)
+                continue
         if letter and not drawn.holds(code, left, top, size, at=at):
             yield _Letter(letter, left, top, right, bottom, size, turns, is_unsure, code in (_HYPHEN, _NO_UNICODE))
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import io
 import zlib
 from collections.abc import Callable, Sequence
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
+from fontTools.ttLib import TTFont
 from PIL import Image
 from reportlab.lib.utils import ImageReader
 from reportlab.pdfbase.pdfmetrics import stringWidth
@@ -73,11 +75,13 @@ def two_columns(left: Sequence[str], right: Sequence[str], *, row_by_row: bool) 
     return draw
 
 
-def nameless(*texts: str, named: str = "") -> bytes:
+def nameless(*texts: str, named: str = "", has_glyph_names: bool = False) -> bytes:
     """A font whose signs are numbers of glyphs, and which says nothing of the letters that these are: they are there to
-    be seen alone. `named` is a line of a font that says it."""
+    be seen alone. `named` is a line of a font that says it. With `has_glyph_names` the embedded file knows its letters.
+    """
     path = _font()
     face = TTFontFile(str(path))
+    program = path.read_bytes() if has_glyph_names else _without_names(path)
     glyphs = {char: face.charToGlyph[ord(char)] for text in texts for char in text}
     widths = b" ".join(b"%d[%d]" % (glyph, face.charWidths[ord(char)]) for char, glyph in glyphs.items())
     shown = b"BT /F1 16 Tf 24 TL 60 750 Td "
@@ -96,10 +100,20 @@ def nameless(*texts: str, named: str = "") -> bytes:
             b"/Supplement 0>>/CIDToGIDMap/Identity/FontDescriptor 7 0 R/W[%s]>>" % widths,
             b"<</Type/FontDescriptor/FontName/Vera/Flags 4/FontBBox[-183 -236 1287 928]/ItalicAngle 0/Ascent 928"
             b"/Descent -236/CapHeight 928/StemV 80/FontFile2 8 0 R>>",
-            stream(path.read_bytes(), b"/Length1 %d" % path.stat().st_size),
+            stream(program, b"/Length1 %d" % len(program)),
             b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica/Encoding/WinAnsiEncoding>>",
         ]
     )
+
+
+@cache
+def _without_names(path: Path) -> bytes:
+    font = TTFont(path)
+    font["cmap"].tables = []
+    font["post"].formatType = 3.0
+    written = io.BytesIO()
+    font.save(written)
+    return written.getvalue()
 
 
 def _font() -> Path:

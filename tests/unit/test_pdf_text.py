@@ -271,6 +271,12 @@ class TestSeenOnly:
 
     NAMELESS = ("The harbour office keeps a record", "of every vessel that enters the port")
 
+    def test_letters_that_the_embedded_font_knows_need_no_recognition(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(recognized_lines, "find_spec", lambda name: None)
+        found = read(nameless(*self.NAMELESS, has_glyph_names=True))
+        assert flat(found.text) == " ".join(self.NAMELESS)
+        assert "unread_pages" not in found.metadata
+
     @pytest.mark.xdist_group("recognition")
     def test_letters_without_names_are_recognised(self) -> None:
         found = read(nameless(*self.NAMELESS))

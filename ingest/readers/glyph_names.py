@@ -1,0 +1,70 @@
+"""Letters by the glyphs of embedded fonts, for text whose codes are numbers of glyphs and say no more."""
+
+from __future__ import annotations
+
+import ctypes
+import io
+import struct
+from collections.abc import Mapping
+
+import pypdfium2 as pdfium
+import pypdfium2.raw as raw
+from fontTools import agl
+from fontTools.ttLib import TTFont, TTLibError
+
+_LARGEST = 30_000_000  # bytes of a font
+
+
+class GlyphNames:
+    """Of the fonts of one page."""
+
+    def __init__(self, text: pdfium.PdfTextPage) -> None:
+        self._text = text
+        self._fonts: dict[int, Mapping[int, str]] = {}
+
+    def letter(self, at: int, code: int) -> str:
+        """Of the letter of this number, whose font names none; empty where its glyph has no name either."""
+        item = raw.FPDFText_GetTextObject(self._text, at)
+        font = raw.FPDFTextObj_GetFont(item) if item else None
+        key = ctypes.cast(font, ctypes.c_void_p).value if font else None
+        if key is None:
+            return ""
+        letters = self._fonts.get(key)
+        if letters is None:
+            letters = self._fonts[key] = _letters_of(_data(font))
+        return letters.get(code, "")
+
+
+def _data(font: raw.FPDF_FONT) -> bytes:
+    size = ctypes.c_size_t()
+    if not raw.FPDFFont_GetIsEmbedded(font) or not raw.FPDFFont_GetFontData(font, None, 0, size):
+        return b""
+    if not 0 < size.value <= _LARGEST:
+        return b""
+    buffer = (ctypes.c_uint8 * size.value)()
+    return bytes(buffer) if raw.FPDFFont_GetFontData(font, buffer, size.value, size) else b""
+
+
+def _letters_of(data: bytes) -> Mapping[int, str]:
+    """By numbers of glyphs; empty for fonts that are damaged, or of a kind that has no table of characters."""
+    if not data:
+        return {}
+    try:
+        with TTFont(io.BytesIO(data), lazy=True) as font:
+            letters = {
+                font.getGlyphID(name): chr(code) for code, name in sorted((font.getBestCmap() or {}).items())[::-1]
+            }
+            if not letters:
+                letters = {at: agl.toUnicode(name) for at, name in enumerate(font.getGlyphOrder())}
+            return letters
+    except (
+        TTLibError,
+        LookupError,
+        ValueError,
+        TypeError,
+        AttributeError,
+        AssertionError,
+        OverflowError,
+        struct.error,
+    ):
+        return {}
