@@ -108,10 +108,10 @@ def test_a_pdf_opens_in_the_browser_and_is_sent_in_parts(client: TestClient, toy
     [
         ("a.html", "text/html", "text/plain; charset=utf-8"),
         ("a.xml", "application/xml", "application/octet-stream"),
-        ("a.svg", "image/svg+xml", "application/octet-stream"),
+        ("a.svg", "image/svg+xml", "text/plain; charset=utf-8"),
         ("a.txt", "text/plain", "text/plain; charset=utf-8"),
         ("a.pdf", "text/html; charset=utf-8", "text/plain; charset=utf-8"),
-        ("a.xhtml", "application/xhtml+xml", "application/octet-stream"),
+        ("a.xhtml", "application/xhtml+xml", "text/plain; charset=utf-8"),
     ],
 )
 def test_nothing_but_a_pdf_is_shown_as_a_page_of_this_server(
