@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from app.collections.garbage import delete_points_of, remove_unneeded
+from app.collections.garbage import delete_points_of, discard_file, remove_unneeded
 from app.errors import GircseError, LeaseLostError
 from app.ports.ledger import Completion, IngestedDocument, Ledger
 from app.types.documents import READ_PROGRESS, Collection, Document, Job, JobKind
@@ -51,6 +51,8 @@ class IngestPipeline(DocumentIndexer):
         with self.index_documents(list(found.values()), collection, heartbeat=beat) as indexed:
             done = {by_document[document_id]: each for document_id, each in indexed.documents.items()}
             completed = self._record(collection, done) if done else set()
+        completed_ids = {job.document_id for job in jobs if job.id in completed}
+        self._remove_superseded(collection, [each for each in found.values() if each.id not in completed_ids])
         if any(found[job.document_id].revision > 1 for job in done):  # the files of the versions before
             self._remove_unneeded()
         return {
@@ -59,6 +61,14 @@ class IngestPipeline(DocumentIndexer):
             else indexed.left.get(job.document_id) or LeaseLostError(f"Job {job.id} was cancelled or taken over.")
             for job in jobs
         }
+
+    def _remove_superseded(self, collection: Collection, documents: Sequence[Document]) -> None:
+        """What was written after the last look at a job, when its document was deleted or replaced meanwhile."""
+        there = self.catalog.unqueued_documents([each.id for each in documents]) if documents else {}
+        for document in documents:
+            if document.id not in there:
+                delete_points_of(self.index, collection.active_index, document.id)
+            discard_file(self.blobs, document.content_hash, catalog=self.catalog)
 
     def _delete(self, job: Job, heartbeat: Heartbeat) -> IngestReport:
         count = 0

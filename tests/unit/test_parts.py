@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from app.errors import DocumentError
 from app.types.texts import ExtractedText, TextPart
 from ingest.points import PresentPoints
-from ingest.readers import ReadLimits, text
+from ingest.readers import ReadLimits, encodings
 from ingest.readers.document import read_document
 from ingest.readers.parts import CONTEXT, Piece, cut_parts, pieces_of
 from ingest.readers.text import clean_text, decode_text, decoded, lines_of
@@ -134,7 +134,7 @@ class TestBlockByBlock:
         data = whole.replace("\n", "\r\n").encode(encoding, "replace")
         with pytest.MonkeyPatch.context() as patch:
             expected = outcome(lambda: clean_text(decode_text(data).text))
-            patch.setattr(text, "_BLOCK_BYTES", block_bytes + 4)  # a byte order mark is seen whole
+            patch.setattr(encodings, "BLOCK_BYTES", block_bytes + 4)  # a byte order mark is seen whole
             assert outcome(lambda: "".join(decoded(io.BytesIO(data)))) == expected
 
     @settings(max_examples=30, deadline=None)
@@ -142,7 +142,7 @@ class TestBlockByBlock:
     def test_any_bytes(self, data: bytes) -> None:
         with pytest.MonkeyPatch.context() as patch:
             expected = outcome(lambda: clean_text(decode_text(b"word " * 40 + data).text))
-            patch.setattr(text, "_BLOCK_BYTES", 11)
+            patch.setattr(encodings, "BLOCK_BYTES", 11)
             assert outcome(lambda: "".join(decoded(io.BytesIO(b"word " * 40 + data)))) == expected
 
     @given(texts, st.integers(1, 9))
@@ -151,14 +151,14 @@ class TestBlockByBlock:
         assert list(lines_of(pieces)) == list(io.StringIO(whole, newline="\n"))
 
     def test_unknown_encoding_is_told_from_where_it_shows(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(text, "_SAMPLE_BYTES", 4_000)
-        monkeypatch.setattr(text, "_BLOCK_BYTES", 1_000)
+        monkeypatch.setattr(encodings, "_SAMPLE_BYTES", 4_000)
+        monkeypatch.setattr(encodings, "BLOCK_BYTES", 1_000)
         whole = "Nothing but ASCII for long.\n" * 400 + "Grüße aus Köln, schöne Bäume über Flüssen.\n" * 40
         assert "".join(decoded(io.BytesIO(whole.encode("cp1252")))) == whole
 
     def test_bytes_that_are_wrong_far_behind_the_sample_are_replaced(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(text, "_SAMPLE_BYTES", 4_000)
-        monkeypatch.setattr(text, "_BLOCK_BYTES", 1_000)
+        monkeypatch.setattr(encodings, "_SAMPLE_BYTES", 4_000)
+        monkeypatch.setattr(encodings, "BLOCK_BYTES", 1_000)
         whole = "日本語のテキストです。\n" * 400
         found = "".join(decoded(io.BytesIO(whole.encode("shift_jis") + b"\x81\xff\n" + whole.encode("shift_jis"))))
         assert found.startswith(whole)
@@ -166,7 +166,7 @@ class TestBlockByBlock:
         assert found.endswith(whole[-100:])
 
     def test_what_is_no_text_is_refused_at_its_end(self) -> None:
-        with pytest.raises(DocumentError, match="control characters"):
+        with pytest.raises(DocumentError, match="holds no text"):
             read_document(b"text " * 10 + b"\x01" * 3_000_000, uri="a.txt", limits=ReadLimits())
 
 

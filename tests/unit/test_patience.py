@@ -30,6 +30,7 @@ MEASURING: Mapping[str, str] = {
     "stack/stack_load.py": "its subject is the deadline of a search",
     "stack/stack_steps.py": "reports how long each step took",
     "unit/reader_fuzz.py": "reports how long it took",
+    "unit/test_pdf_text.py": "compares the processor time of a page with that of one ten times as long",
     "unit/test_watchdog.py": "its subject is a deadline",
     "unit/test_batch_duration.py": "puts a clock of its own in place",
 }

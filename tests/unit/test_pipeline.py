@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from ingest_parts import INDEX, IngestParts
 
+from app.collections.garbage import remove_unneeded
 from app.errors import DocumentError, FingerprintMismatchError, LeaseLostError
 from app.testing import InMemoryVectorIndex, ToyEmbedder
 from app.types.documents import DocumentState, Job, ScoredPoint
@@ -234,6 +235,38 @@ def test_another_model_is_refused_with_what_to_do(run: Callable[..., IngestRepor
     with pytest.raises(FingerprintMismatchError, match=r"toy-1.*toy-2.*gircse up --model.*gircse reindex library"):
         run(FIVE, pipeline=parts.pipeline(other))
     assert (other.embedded_texts, parts.index.count(INDEX)) == ([], 0)
+
+
+def test_a_document_deleted_while_it_is_read_leaves_nothing(parts: IngestParts, embedder: ToyEmbedder) -> None:
+    parts.submit(FIVE, uri="a.txt")
+    job = parts.catalog.claim("test", lease=timedelta())  # runs out, as of a worker that stood still
+    assert job is not None
+
+    def delete() -> None:
+        """By another worker, after the last look at the job."""
+        parts.catalog.submit_delete(job.document_id)
+        deletion = parts.catalog.claim("another", lease=LEASE)
+        assert deletion is not None
+        parts.pipeline(embedder).run(deletion, heartbeat=lambda _: None)
+
+    with pytest.raises(LeaseLostError):
+        parts.pipeline(embedder, batch_size=5, before_embedding=delete).run(job, heartbeat=lambda _: None)
+    assert parts.catalog.documents() == []
+    assert (list(parts.blobs.hashes()), parts.index.count(INDEX)) == ([], 0)
+
+
+def test_the_text_of_a_version_replaced_while_it_is_read_is_not_kept(parts: IngestParts, embedder: ToyEmbedder) -> None:
+    parts.submit(FIVE, uri="a.txt")
+    job = parts.catalog.claim("test", lease=LEASE)
+    assert job is not None
+
+    def replace() -> None:
+        parts.submit("Another version.", uri="a.txt")
+        remove_unneeded(catalog=parts.catalog, index=parts.index, blobs=parts.blobs)
+
+    with pytest.raises(LeaseLostError):
+        parts.pipeline(embedder, batch_size=5, before_embedding=replace).run(job, heartbeat=lambda _: None)
+    assert list(parts.blobs.hashes()) == [parts.catalog.documents()[0].content_hash]
 
 
 def test_deleting_needs_no_model(run: Callable[..., IngestReport], parts: IngestParts) -> None:
