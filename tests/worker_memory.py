@@ -4,6 +4,7 @@ back when its tests are over. With `--most-memory-mb` a run fails in which one p
 
 from __future__ import annotations
 
+import gc
 import os
 import resource
 import shutil
@@ -11,6 +12,7 @@ import sys
 import threading
 from collections.abc import Generator
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,8 @@ _GROWN_MB = 100  # within a module, memory is given back each time when the proc
 _LOOK_S = 15.0
 # What a process of the product keeps as long as it lives: the model that `gircse doctor` asks, and that of OCR.
 _LARGE = (("app.commands.checks", "_embedder"), ("ingest.readers.recognition", "_engine"))
+# FastAPI's caches of what it found out of functions hold these, and with them the last hundreds of applications.
+_OF_CALLABLES = "fastapi.dependencies.models"
 _MAX_RSS_UNIT = 1 if sys.platform == "darwin" else 1024  # bytes
 _STATUS = Path("/proc/self/status")
 _OUTPUT = "worker_memory"  # key of what a process of pytest-xdist hands over
@@ -53,9 +57,7 @@ class WorkerMemory:
         done = yield
         is_module_over = nextitem is None or nextitem.path != item.path
         if is_module_over or self._resident_mb() > self._released_mb + _GROWN_MB:
-            for module, cached in _LARGE:
-                if module in sys.modules:
-                    getattr(sys.modules[module], cached).cache_clear()
+            clear_caches()
             release_memory()
             self._released_mb = self._resident_mb()
         if (mb := _peak_mb()) > self.peak.mb:
@@ -101,6 +103,26 @@ class WorkerMemory:
 
     def _resident_mb(self) -> int:
         return int(self._process.memory_info().rss >> 20)
+
+
+def clear_caches() -> None:
+    for module, cached in _LARGE:
+        if module in sys.modules:
+            getattr(sys.modules[module], cached).cache_clear()
+    if _OF_CALLABLES in sys.modules:
+        for each in vars(sys.modules[_OF_CALLABLES]).values():
+            if hasattr(each, "cache_clear"):
+                each.cache_clear()
+    if gc.get_freeze_count() > _frozen_at_first():  # a server that a test started has frozen what was there
+        gc.unfreeze()
+        gc.collect()
+        gc.freeze()
+        _frozen_at_first.cache_clear()
+
+
+@cache
+def _frozen_at_first() -> int:
+    return gc.get_freeze_count()
 
 
 def _peak_mb() -> int:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
+import weakref
 from pathlib import Path
 
 import pytest
+from fastapi import FastAPI
+from worker_memory import clear_caches
 
 TESTS = Path(__file__).parents[1]
 
@@ -80,3 +84,38 @@ def test_those_of_failed_tests_stay(suite: Path) -> None:
     (suite / "test_second.py").write_text(NEXT.replace("{left!r}", "['own', 'file']"))
     done = run_suite(suite)
     assert "1 failed, 2 passed" in done.stdout, done.stdout
+
+
+def test_applications_of_a_module_are_given_back() -> None:
+    def made() -> weakref.ref[FastAPI]:
+        application = FastAPI()
+
+        @application.get("/")
+        def index() -> str:
+            return application.title
+
+        return weakref.ref(application)
+
+    application = made()
+    gc.collect()
+    assert application() is not None  # its functions are in FastAPI's caches
+    clear_caches()
+    gc.collect()
+    assert application() is None
+
+
+def test_what_a_server_froze_is_looked_through_again() -> None:
+    clear_caches()
+
+    class Held:
+        pass
+
+    held = Held()
+    held.itself = held  # type: ignore[attr-defined]
+    reference = weakref.ref(held)
+    gc.freeze()
+    del held
+    gc.collect()
+    assert reference() is not None
+    clear_caches()
+    assert reference() is None
