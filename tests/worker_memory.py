@@ -113,15 +113,16 @@ def clear_caches() -> None:
         for each in vars(sys.modules[_OF_CALLABLES]).values():
             if hasattr(each, "cache_clear"):
                 each.cache_clear()
-    if gc.get_freeze_count() > _frozen_at_first():  # a server that a test started has frozen what was there
+    if gc.get_freeze_count() > _frozen_before():  # a server that a test started has frozen what was there
         gc.unfreeze()
         gc.collect()
         gc.freeze()
-        _frozen_at_first.cache_clear()
+        _frozen_before.cache_clear()
+        _frozen_before()  # now, and not when a further server may have frozen more
 
 
 @cache
-def _frozen_at_first() -> int:
+def _frozen_before() -> int:
     return gc.get_freeze_count()
 
 
