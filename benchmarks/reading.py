@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import csv
 import email.policy
+import hashlib
 import json
 import re
 import shutil
@@ -41,6 +42,15 @@ _WORD = re.compile(r"[\u2e80-\u9fff\uf900-\ufaff]|[^\W\d_\u2e80-\u9fff\uf900-\uf
 _JOINED = re.compile(r"(?<=\w)[-\u2010\u00ad][ \t]*\n\s*(?=\w)")
 _WITHIN = re.compile(r"(?<=\w)[-\u2010\u2011\u00ad'’](?=\w)")
 _TIMEOUT_S = 120
+# innerText has what only browsers without scripts show, all choices of a list, and no values of fields.
+_SEEN = """() => {
+    document.querySelectorAll("noscript, option:not(:checked)").forEach(each => each.remove());
+    document.querySelectorAll("details").forEach(each => { each.open = true; });
+    document.querySelectorAll("input:not([type=hidden], [type=password], [type=checkbox], [type=radio]), textarea").forEach(each => {
+        if (each.checkVisibility()) each.replaceWith(" " + (each.value || each.placeholder) + " ");
+    });
+    return document.body.innerText;
+}"""
 _NEARLY_ALL = 0.99
 
 
@@ -59,7 +69,8 @@ class Listed(NamedTuple):
 
 class Score(NamedTuple):
     """Shares: of the words that are shown, `found` are in the text, `in_order` beside the same word as where they are
-    shown; of the words of the text, `extra` are not shown."""
+    shown; of the words of the text, `extra` are shown nowhere, and `again` stand there more often than they are shown,
+    as the names of columns in every row."""
 
     file: str
     format: str
@@ -67,6 +78,7 @@ class Score(NamedTuple):
     found: float
     in_order: float
     extra: float
+    again: float
     seconds: float
     note: str = ""
 
@@ -77,7 +89,7 @@ def words_of(text: str) -> list[str]:
     return _WORD.findall(_WITHIN.sub("", _JOINED.sub("", plain)))
 
 
-def score(shown: Sequence[str], own: Sequence[str]) -> tuple[float, float, float]:
+def score(shown: Sequence[str], own: Sequence[str]) -> tuple[float, float, float, float]:
     left, found = Counter(own), 0
     for word in shown:
         if left[word] > 0:
@@ -89,17 +101,35 @@ def score(shown: Sequence[str], own: Sequence[str]) -> tuple[float, float, float
         if pairs[pair] > 0:
             pairs[pair] -= 1
             is_beside[at] = is_beside[at + 1] = True
-    return found / len(shown), sum(is_beside) / len(shown), sum(left.values()) / max(1, len(own))
+    extra = sum((Counter(own) - Counter(dict.fromkeys(shown, len(own)))).values())
+    return (
+        found / len(shown),
+        sum(is_beside) / len(shown),
+        extra / max(1, len(own)),
+        (sum(left.values()) - extra) / max(1, len(own)),
+    )
 
 
 class Shown:
-    """The text of documents as other programs show them."""
+    """The text of documents as other programs show them, which takes longer than reading them: `kept` is the folder of
+    those that were shown before."""
 
-    def __init__(self, files: ExitStack) -> None:
+    def __init__(self, files: ExitStack, kept: Path | None = None) -> None:
         self._files = files
+        self._kept = kept
         self._page: Any = None
+        self._profile: Path | None = None
 
     def text(self, path: Path, format: str) -> str:
+        if self._kept is None:
+            return self._shown(path, format)
+        kept = self._kept / f"{hashlib.sha256(path.read_bytes()).hexdigest()}.{format}.txt"
+        if not kept.is_file():
+            self._kept.mkdir(parents=True, exist_ok=True)
+            kept.write_text(self._shown(path, format), "utf-8")
+        return kept.read_text("utf-8")
+
+    def _shown(self, path: Path, format: str) -> str:
         if format == "pdf":
             return self._pdf(path)
         if format in _OFFICE:
@@ -112,8 +142,10 @@ class Shown:
         return _run("pdftotext", "-enc", "UTF-8", "-l", str(_MOST_PAGES), str(path), "-")
 
     def _office(self, path: Path) -> str:
+        if self._profile is None:
+            self._profile = Path(self._files.enter_context(tempfile.TemporaryDirectory()))
         with tempfile.TemporaryDirectory() as folder:
-            profile = f"-env:UserInstallation={Path(folder, 'profile').as_uri()}"
+            profile = f"-env:UserInstallation={self._profile.as_uri()}"
             _run("soffice", profile, "--headless", "--convert-to", "pdf", "--outdir", folder, str(path))
             return "\n".join(_run("pdftotext", "-enc", "UTF-8", str(made), "-") for made in Path(folder).glob("*.pdf"))
 
@@ -125,8 +157,7 @@ class Shown:
             browser = program.chromium.launch(executable_path=CHROMIUM)
             self._page = browser.new_context(java_script_enabled=False, offline=True).new_page()
         self._page.goto(address, wait_until="domcontentloaded", timeout=1000 * _TIMEOUT_S)
-        title = self._page.title()
-        return f"{title}\n{self._page.evaluate('document.body.innerText')}"
+        return str(self._page.evaluate(_SEEN))
 
     def _mail(self, path: Path) -> str:
         message = BytesParser(policy=email.policy.default).parsebytes(path.read_bytes())
@@ -164,9 +195,9 @@ def read(path: Path) -> tuple[str, str]:
     return text, " ".join(f"{key} {value}" for key, value in found.metadata.items() if key.startswith("unread"))
 
 
-def measure(listed: Iterable[Listed], folder: Path) -> Iterator[Score]:
+def measure(listed: Iterable[Listed], folder: Path, kept: Path | None = None) -> Iterator[Score]:
     with ExitStack() as files:
-        shown = Shown(files)
+        shown = Shown(files, kept)
         for each in listed:
             path = each.below(folder)
             if not path.is_file():
@@ -209,8 +240,8 @@ def listed_files(path: Path = LIST) -> list[Listed]:
 def table(before: Sequence[Score], after: Sequence[Score]) -> str:
     """A row for each format, of the files that both runs have, and the worst ten."""
     lines = [
-        "| format | files | found: mean | in order: mean | files with 99 % found | extra: mean |",
-        "|---|---|---|---|---|---|",
+        "| format | files | found: mean | in order: mean | files with 99 % found | extra: mean | again: mean |",
+        "|---|---|---|---|---|---|---|",
     ]
     old = {each.file: each for each in before}
     pairs = [(old[each.file], each) for each in after if each.file in old]
@@ -218,7 +249,7 @@ def table(before: Sequence[Score], after: Sequence[Score]) -> str:
         own = [pair for pair in pairs if pair[1].format == format]
         cells = [
             " → ".join(f"{100 * value([pair[side] for pair in own]):.1f} %" for side in (0, 1))
-            for value in (_mean("found"), _mean("in_order"), _share_of_good, _mean("extra"))
+            for value in (_mean("found"), _mean("in_order"), _share_of_good, _mean("extra"), _mean("again"))
         ]
         lines.append(f"| {format} | {len(own)} | {' | '.join(cells)} |")
     worst = sorted((each for _, each in pairs), key=lambda each: each.found)[:10]
@@ -246,6 +277,7 @@ def main() -> None:
     parser.add_argument("--files", type=Path, help="the folder of the files")
     parser.add_argument("--fetch", action="store_true", help="put the listed files there first")
     parser.add_argument("--formats", nargs="+", help="of these alone: pdf html docx …")
+    parser.add_argument("--shown", type=Path, help="a folder that keeps what other programs show, for further runs")
     parser.add_argument("--out", type=Path, help="where the figures go")
     parser.add_argument("--compare", type=Path, nargs=2, metavar=("BEFORE", "AFTER"), help="print a table of two runs")
     options = parser.parse_args()
@@ -256,7 +288,7 @@ def main() -> None:
     if options.fetch:
         fetch(listed, options.files)
     scores = []
-    for each in measure(listed, options.files):
+    for each in measure(listed, options.files, options.shown):
         scores.append(each)
         print(f"{each.found:.3f} {each.in_order:.3f} {each.extra:.3f} {each.words:6} {each.file} {each.note}")
         if options.out:

@@ -198,7 +198,7 @@ def _join_names(rows: Sequence[Row]) -> list[str]:
                 name = cell or ("" if is_last or has_spans or not _at(rows[number + 1], column) else name)
             if name and name not in (names[column], names[column].rpartition(" ")[2]):
                 names[column] = f"{names[column]} {name}".strip()
-    return names
+    return [name.rstrip(" :") for name in names]
 
 
 def _begins_table(rows: Sequence[Row], kinds: list[str], before: Row) -> bool:

@@ -95,7 +95,7 @@ class Numbers:
             if at not in levels:
                 return ""
             value = counts.setdefault(at, levels[at].start)
-            return _formatted(value, "decimal" if level.is_legal else levels[at].form)
+            return formatted(value, "decimal" if level.is_legal else levels[at].form)
 
         label = re.sub(r"%([1-9])", shown, level.text).strip()
         return f"{label} " if label else ""
@@ -185,7 +185,8 @@ def _level(outline: str) -> int | None:
     return min(int(outline) + 1, _LOWEST_LEVEL) if outline.isdecimal() and int(outline) < 9 else None
 
 
-def _formatted(value: int, form: str) -> str:
+def formatted(value: int, form: str) -> str:
+    """A number as Word's formats have it, as `lowerRoman`."""
     if form in _SILENT or value < 0:
         return ""
     if form == "decimalZero":
@@ -206,7 +207,7 @@ def list_number(form: str, value: int) -> str:
     """Of a list in a slide, as `arabicPeriod` or `romanLcParenBoth`."""
     kinds = {"roman": "Roman", "alpha": "Letter"}
     kind = next((name for start, name in kinds.items() if form.startswith(start)), "")
-    number = _formatted(value, ("lower" if "Lc" in form else "upper") + kind) if kind else str(value)
+    number = formatted(value, ("lower" if "Lc" in form else "upper") + kind) if kind else str(value)
     if form.endswith("ParenBoth"):
         return f"({number}) "
     return number + (") " if form.endswith("ParenR") else ". " if form.endswith("Period") else " ")

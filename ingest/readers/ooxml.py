@@ -111,7 +111,7 @@ class Walk:
         beside: list[Block] = []
         self._inline(paragraph, texts, beside)
         text = _BLANK_LINES.sub("\n", "".join(texts)).strip()
-        number = self._number(paragraph) if text else ""
+        number = self._number(paragraph)  # an empty paragraph of a list counts, too
         if text:
             yield Block(number + text, self._level(paragraph))
         yield from (block for block in beside if block.text.strip())

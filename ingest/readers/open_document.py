@@ -12,6 +12,7 @@ from ingest.readers.grids import SPANNED, render_rows
 from ingest.readers.limits import ReadLimits
 from ingest.readers.media_types import ODP, ODS, ODT
 from ingest.readers.opc import Element, Package, attribute, children, first, local, parse_part
+from ingest.readers.open_document_lists import ListNumbers
 from ingest.readers.package import check_package, iso_date
 from ingest.readers.parts import Block
 from ingest.readers.sheets import under_heading
@@ -20,6 +21,8 @@ from ingest.readers.tables import join_blocks
 
 _MEDIA_TYPES = {"text": ODT, "spreadsheet": ODS, "presentation": ODP}
 _SILENT = {"tracked-changes", "forms", "note-citation", "creator", "date", "date-string", "settings", "sender-initials"}
+# What a list shows as its number, for programs that cannot count.
+_SILENT |= {"number"}
 _MAX_SPAN = 1_000
 _MAX_REPEATED = 1_000  # rows alike
 _LOWEST_LEVEL = 6
@@ -46,7 +49,7 @@ def read_open_document(data: bytes, limits: ReadLimits) -> ExtractedText:
         raise DocumentError("This is no text, spreadsheet or presentation of OpenDocument. Save it as one of these.")
     kind = local(root)
     title, metadata = _properties(meta)
-    walk = _Walk(package)
+    walk = _Walk(package, ListNumbers(styles, content if content is not styles else None))
     if kind == "presentation":
         pages = [list(walk.blocks(page)) for page in root.iterchildren("{*}page")]
         if len(pages) > limits.max_pages:
@@ -85,8 +88,9 @@ def _properties(root: Element | None) -> tuple[str, dict[str, MetadataValue]]:
 
 
 class _Walk:
-    def __init__(self, package: Package | None) -> None:
+    def __init__(self, package: Package | None, numbers: ListNumbers) -> None:
         self._package = package
+        self._numbers = numbers
 
     def text(self, root: Element, styles: Element | None) -> Iterator[Block]:
         yield from self._margins(styles, "header")
@@ -115,6 +119,8 @@ class _Walk:
                 continue
             if tag in ("p", "h"):
                 yield from self._paragraph(child)
+            elif tag == "list":
+                yield from self._list(child)
             elif tag == "table":
                 beside: list[Block] = []
                 yield from render_rows(self._rows(child, beside))
@@ -132,6 +138,13 @@ class _Walk:
                 yield from self._object(self._package, attribute(child, "href"))
             else:
                 yield from self.blocks(child)
+
+    def _list(self, element: Element) -> Iterator[Block]:
+        self._numbers.enter_list(element)
+        for item in children(element):
+            self._numbers.enter_item(item)
+            yield from self.blocks(item)
+        self._numbers.leave_list()
 
     def _note(self, note: Element) -> Iterator[Block]:
         is_comment = local(note) == "annotation"
@@ -159,9 +172,10 @@ class _Walk:
         beside: list[Block] = []
         self._inline(paragraph, texts, beside)
         text = "".join(texts).strip()
+        number = self._numbers.before(paragraph)
         if text:
             level = attribute(paragraph, "outline-level") if local(paragraph) == "h" else ""
-            yield Block(text, min(int(level), _LOWEST_LEVEL) if level.isdecimal() else None)
+            yield Block(number + text, min(int(level), _LOWEST_LEVEL) if level.isdecimal() else None)
         yield from (block for block in beside if block.text)
 
     def _inline(self, parent: Element, texts: list[str], beside: list[Block]) -> None:

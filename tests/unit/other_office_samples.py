@@ -6,7 +6,7 @@ import io
 import struct
 import zipfile
 
-_KINDS = ("office", "text", "table", "draw", "style", "meta", "svg", "xlink", "presentation", "dc", "manifest")
+_KINDS = ("office", "text", "table", "draw", "style", "meta", "svg", "xlink", "presentation", "dc", "manifest", "loext")
 NAMES = " ".join(f'xmlns:{kind}="urn:{kind}"' for kind in _KINDS)
 _SECTOR = 512
 

@@ -41,6 +41,65 @@ class TestOpenDocumentTexts:
         assert found.metadata == {"author": "Ada", "created": "2024-05-01"}
         assert (found.title, [mark.level for mark in found.marks]) == ("Of cities", [2])
 
+    def test_lists_and_headings_have_their_numbers(self):
+        def level(depth: int, form: str, more: str = "", kind: str = "list-level-style-number") -> str:
+            return f"<text:{kind} text:level='{depth}' style:num-format='{form}' {more}/>"
+
+        def item(*inner: str, start: str = "") -> str:
+            return f"<text:list-item{start and f' text:start-value={start!r}'}>{''.join(inner)}</text:list-item>"
+
+        def listed(*items: str, more: str = "text:style-name='L1'") -> str:
+            return f"<text:list {more}>{''.join(items)}</text:list>"
+
+        def heading(depth: int, text: str, more: str = "") -> str:
+            return f"<text:h text:outline-level='{depth}' {more}>{text}</text:h>"
+
+        end, dots = "style:num-suffix=')'", level(1, "").replace("-number", "-bullet")
+        numbered = (
+            level(1, "1", "style:num-suffix='.'"),
+            level(2, "a", f"style:num-prefix='(' {end} text:start-value='3'"),
+            level(3, "i", "text:display-levels='3'"),
+            level(4, "I", "loext:num-list-format='%1%/%4%'"),
+        )
+        outline = (
+            level(1, "1", kind="outline-level-style"),
+            level(2, "1", "text:display-levels='2'", kind="outline-level-style"),
+        )
+        styles = (
+            f"<office:document-styles {NAMES}><text:list-style style:name='L1'>{''.join(numbered)}</text:list-style>"
+            f"<text:list-style style:name='L2'>{dots}</text:list-style>"
+            f"<text:outline-style>{''.join(outline)}</text:outline-style></office:document-styles>"
+        )
+        inner = (
+            heading(1, "Cities"),
+            heading(2, "Of Italy"),
+            heading(2, "Left out", "text:is-list-header='true'"),
+            heading(2, "Of Spain"),
+            heading(1, "Rivers"),
+            heading(2, "All", "text:restart-numbering='true' text:start-value='7'"),
+            listed(
+                item(p("Rome"), p("On the Tiber.")),
+                item(p("Turin"), listed(item(p("Po")), item(p("Dora"), listed(item(p("Deep")), more="")), more="")),
+                item(p("")),
+                item(listed(item(listed(item(listed(item(p("Deeper")), more="")), more="")), more="")),
+            ),
+            listed(
+                item(p("Milan"), start="9"), more="text:style-name='L1' text:continue-numbering='true' xml:id='first'"
+            ),
+            listed(item(p("Anew"))),
+            listed(item(p("On")), more="text:style-name='L1' text:continue-list='first'"),
+            listed(item(p("Dot")), more="text:style-name='L2'"),
+            listed(
+                "<text:list-header>" + p("Head") + "</text:list-header>",
+                item("<text:p><text:number>1.</text:number>Last</text:p>"),
+            ),
+        )
+        assert lines(open_document("text", "".join(inner), styles=styles), "a.odt") == [
+            *("1 Cities", "1.1 Of Italy", "Left out", "1.2 Of Spain", "2 Rivers", "2.7 All"),
+            *("1. Rome", "On the Tiber.", "2. Turin", "(c) Po", "(d) Dora", "2.d.i Deep", "3/I Deeper"),
+            *("9. Milan", "1. Anew", "10. On", "Dot", "Head", "1. Last"),
+        ]
+
     def test_tables(self):
         covered = "<table:covered-table-cell/>"
         rows = (

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+from pathlib import Path
+
 import pytest
 
-from benchmarks.reading import Score, listed_files, score, table, words_of
+from benchmarks.reading import CHROMIUM, Score, Shown, listed_files, score, table, words_of
 
 
 @pytest.mark.parametrize(
@@ -21,18 +24,41 @@ def test_words(text: str, words: list[str]) -> None:
 
 def test_words_that_are_lost_torn_apart_and_added() -> None:
     shown = ["one", "two", "three", "four", "five", "six"]
-    assert score(shown, shown) == (1, 1, 0)
-    assert score(shown, ["four", "five", "six", "one", "two", "three"]) == (1, 1, 0)  # blocks in another order
-    assert score(shown, ["one", "four", "two", "five", "three", "six"]) == (1, 0, 0)  # lines of two columns mixed
-    assert score(shown, ["one", "two", "three", "more"]) == (0.5, 0.5, 0.25)
-    assert score(["no"] * 4, ["no", "no"]) == (0.5, 0.5, 0)
+    assert score(shown, shown) == (1, 1, 0, 0)
+    assert score(shown, ["four", "five", "six", "one", "two", "three"]) == (1, 1, 0, 0)  # blocks in another order
+    assert score(shown, ["one", "four", "two", "five", "three", "six"]) == (1, 0, 0, 0)  # lines of two columns mixed
+    assert score(shown, ["one", "two", "three", "more"]) == (0.5, 0.5, 0.25, 0)
+    assert score(shown, ["one", "two", "two", "two"]) == (1 / 3, 1 / 3, 0, 0.5)
+    assert score(["no"] * 4, ["no", "no"]) == (0.5, 0.5, 0, 0)
 
 
 def test_the_table_is_of_files_that_both_runs_have() -> None:
-    before = [Score("a/b/1.pdf", "pdf", 100, 0.5, 0.25, 0.0, 1.0), Score("a/b/2.pdf", "pdf", 100, 1, 1, 0.0, 1.0)]
-    after = [Score("a/b/1.pdf", "pdf", 100, 1.0, 0.75, 0.1, 1.0), Score("a/b/3.pdf", "pdf", 100, 0, 0, 0.0, 1.0)]
+    before = [
+        Score("a/b/1.pdf", "pdf", 100, 0.5, 0.25, 0.0, 0.0, 1.0),
+        Score("a/b/2.pdf", "pdf", 100, 1, 1, 0.0, 0.0, 1.0),
+    ]
+    after = [
+        Score("a/b/1.pdf", "pdf", 100, 1.0, 0.75, 0.1, 0.2, 1.0),
+        Score("a/b/3.pdf", "pdf", 100, 0, 0, 0.0, 0.0, 1.0),
+    ]
     found = table(before, after).split("\n")
-    assert found[2] == "| pdf | 1 | 50.0 % → 100.0 % | 25.0 % → 75.0 % | 0.0 % → 100.0 % | 0.0 % → 10.0 % |"
+    figures = ["50.0 % → 100.0 %", "25.0 % → 75.0 %", "0.0 % → 100.0 %", "0.0 % → 10.0 %", "0.0 % → 20.0 %"]
+    assert found[2] == f"| pdf | 1 | {' | '.join(figures)} |"
+
+
+def test_a_page_is_what_a_person_sees_of_it(tmp_path: Path) -> None:
+    if CHROMIUM is None:
+        pytest.skip("No chromium is installed.")
+    path = tmp_path / "page.html"
+    path.write_text(
+        "<title>Tab</title><body>One<noscript>no scripts</noscript><select><option>Two<option selected>Three</select>"
+        "<input value=Four><input type=hidden value=no><input placeholder=Five style='display: none'>"
+        "<details><summary>Six</summary>Seven</details>",
+        "utf-8",
+    )
+    with ExitStack() as files:
+        assert Shown(files, tmp_path / "kept").text(path, "html").split() == ["One", "Three", "Four", "Six", "Seven"]
+    assert Shown(ExitStack(), tmp_path / "kept").text(path, "html").split()[0] == "One"  # without a browser
 
 
 def test_the_list_names_files_of_public_repositories() -> None:
