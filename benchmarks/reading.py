@@ -36,6 +36,7 @@ LIST = Path(__file__).with_name("reading_files.tsv")
 CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium") or shutil.which("chromium-browser")
 _FEWEST_WORDS = 20
 _MOST_PAGES = 20
+_MARGIN_LINES = 6  # at the top of a page, and at its bottom
 _OFFICE = frozenset(("doc", "docx", "docm", "odt", "rtf", "ppt", "pptx", "odp", "xls", "xlsx", "ods"))
 _HTML = frozenset(("html", "htm", "xhtml"))
 _WORD = re.compile(r"[\u2e80-\u9fff\uf900-\ufaff]|[^\W\d_\u2e80-\u9fff\uf900-\ufaff]+|\d+")
@@ -46,7 +47,8 @@ _TIMEOUT_S = 120
 _SEEN = """() => {
     document.querySelectorAll("noscript, option:not(:checked)").forEach(each => each.remove());
     document.querySelectorAll("details").forEach(each => { each.open = true; });
-    document.querySelectorAll("input:not([type=hidden], [type=password], [type=checkbox], [type=radio]), textarea").forEach(each => {
+    const unseen = "[type=hidden], [type=password], [type=checkbox], [type=radio]";
+    document.querySelectorAll(`input:not(${unseen}), textarea`).forEach(each => {
         if (each.checkVisibility()) each.replaceWith(" " + (each.value || each.placeholder) + " ");
     });
     return document.body.innerText;
@@ -110,6 +112,22 @@ def score(shown: Sequence[str], own: Sequence[str]) -> tuple[float, float, float
     )
 
 
+def without_margins(text: str) -> str:
+    """Pages, of which what stands at the top or the bottom of several is there once: so it is in an Office file."""
+    seen: set[str] = set()
+    kept: list[str] = []
+    for page in text.split("\f"):
+        lines = [line for line in page.split("\n") if line.strip()]
+        for number, line in enumerate(lines):
+            is_margin = min(number, len(lines) - 1 - number) < _MARGIN_LINES
+            plain = re.sub(r"\d+", "#", " ".join(line.split()))
+            if not is_margin or plain not in seen:
+                kept.append(line)
+            if is_margin:
+                seen.add(plain)
+    return "\n".join(kept)
+
+
 class Shown:
     """The text of documents as other programs show them, which takes longer than reading them: `kept` is the folder of
     those that were shown before."""
@@ -121,6 +139,10 @@ class Shown:
         self._profile: Path | None = None
 
     def text(self, path: Path, format: str) -> str:
+        shown = self._shown_or_kept(path, format)
+        return without_margins(shown) if format in _OFFICE else shown
+
+    def _shown_or_kept(self, path: Path, format: str) -> str:
         if self._kept is None:
             return self._shown(path, format)
         kept = self._kept / f"{hashlib.sha256(path.read_bytes()).hexdigest()}.{format}.txt"
@@ -147,7 +169,7 @@ class Shown:
         with tempfile.TemporaryDirectory() as folder:
             profile = f"-env:UserInstallation={self._profile.as_uri()}"
             _run("soffice", profile, "--headless", "--convert-to", "pdf", "--outdir", folder, str(path))
-            return "\n".join(_run("pdftotext", "-enc", "UTF-8", str(made), "-") for made in Path(folder).glob("*.pdf"))
+            return "".join(_run("pdftotext", "-enc", "UTF-8", str(each), "-") for each in Path(folder).glob("*.pdf"))
 
     def _html(self, address: str) -> str:
         if self._page is None:

@@ -1,4 +1,4 @@
-"""Formats of before 2007 (doc, ppt, xls), xlsb and rtf, by libraries of the extra `office`."""
+"""Formats of before 2007 (doc, ppt, xls) and xlsb, by libraries of the extra `office`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from app.types.documents import MetadataValue
 from app.types.texts import ExtractedText
 from ingest.readers.grids import SPANNED, render_rows
 from ingest.readers.limits import ReadLimits
-from ingest.readers.media_types import DOC, PPT, RTF, XLS
+from ingest.readers.media_types import DOC, PPT, XLS
 from ingest.readers.package import check_package, iso_date
 from ingest.readers.parts import Block
 from ingest.readers.sheets import under_heading
@@ -22,7 +22,6 @@ from ingest.readers.tables import join_blocks
 try:
     from office_oxide import Document, OfficeOxideError
     from python_calamine import CalamineError, CalamineSheet, CalamineWorkbook, PasswordError
-    from striprtf.striprtf import rtf_to_text
 except ImportError:
     Document = None  # type: ignore[assignment, misc]
 
@@ -71,14 +70,6 @@ def read_xls(data: bytes, limits: ReadLimits) -> ExtractedText:
     except CalamineError as error:
         raise _damaged("Excel workbook", error) from error
     return ExtractedText(text, "", XLS, marks=marks, cells=cells)
-
-
-def read_rtf(data: bytes, limits: ReadLimits) -> ExtractedText:
-    _require()
-    text = rtf_to_text(data.decode("latin-1"), encoding="cp1252", errors="replace")
-    lines = (" ".join(line.strip("|").replace("|", "; ").split()) for line in text.split("\n"))
-    joined = join_blocks((Block(line) for line in lines if line), limits)
-    return ExtractedText(joined.text, "", RTF)
 
 
 def _parsed(
@@ -164,7 +155,7 @@ def _shown(value: object) -> str:
 def _require() -> None:
     if Document is None:
         raise DocumentError(
-            "Office files of before 2007 and RTF need libraries that are not installed. Run pip install "
+            "Office files of before 2007 need libraries that are not installed. Run pip install "
             "'gircse-search[office]' on the server, then retry the job; or save the file in today's format."
         )
 

@@ -190,8 +190,8 @@ def missing_extra(media_type: str) -> str:
     """What to install before this can be read here; empty where nothing is missing."""
     if media_type in PICTURES and find_spec("rapidocr") is None:
         return "to read pictures by OCR, run pip install 'gircse-search[ocr]'"
-    if media_type in (DOC, XLS, PPT, RTF) and find_spec("office_oxide") is None:
-        return "to read Office files of before 2007 and RTF, run pip install 'gircse-search[office]'"
+    if media_type in (DOC, XLS, PPT) and find_spec("office_oxide") is None:
+        return "to read Office files of before 2007, run pip install 'gircse-search[office]'"
     return ""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import struct
 from collections.abc import Iterator
 from email.utils import format_datetime
 
@@ -14,8 +15,18 @@ from ingest.readers.limits import ReadLimits
 from ingest.readers.mail import Attachment, message_text
 from ingest.readers.media_types import OUTLOOK
 from ingest.readers.members import ReadMember
+from ingest.readers.rtf import read_rtf
 
 _RICH_TEXT = 0x1009  # PidTagRtfCompressed
+# Of [MS-OXRTFCP] 2.1.3: both signatures, and the text with which the window of 4,096 bytes begins.
+_PACKED, _PLAIN = b"LZFu", b"MELA"
+_WINDOW = 4_096
+_BEGIN = (
+    rb"{\rtf1\ansi\mac\deff0\deftab720{\fonttbl;}{\f0\fnil \froman \fswiss \fmodern \fscript \fdecor MS Sans Serif"
+    rb"SymbolArialTimes New RomanCourier{\colortbl\red0\green0\blue0"
+    b"\r\n"
+    rb"\par \pard\plain\f0\fs20\b\i\u\tab\tx"
+)
 
 
 def read_outlook(data: bytes, limits: ReadLimits, read_member: ReadMember) -> ExtractedText:
@@ -40,9 +51,46 @@ def _parts(message: Message, limits: ReadLimits) -> Iterator[str | Attachment]:
         yield body
     elif html := (message.html_body or "").strip():
         yield read_html(html.encode("utf-8", "replace"), limits, "utf-8").text
-    elif message.properties.binary_prop_value(_RICH_TEXT):
-        yield Attachment("the text of the message (compressed RTF)", "", b"")
+    elif packed := message.properties.binary_prop_value(_RICH_TEXT):
+        try:
+            yield read_rtf(unpack_rich_text(packed), limits).text
+        except ValueError:
+            yield Attachment("the text of the message (damaged RTF)", "", b"")
     for number, attachment in enumerate(message.attachments, start=1):
         # Without bytes: a message within the message, or a link. That it is empty is reported then.
         name = attachment.file_name or f"attachment {number}"
         yield Attachment(name, attachment.mime_type or "", attachment.file_bytes or b"")
+
+
+def unpack_rich_text(packed: bytes) -> bytes:
+    """By [MS-OXRTFCP] 3.1.4. Raises ValueError for what is not packed so; what is cut short ends there."""
+    if len(packed) < 16:
+        raise ValueError("The header is cut short.")
+    size, kind = struct.unpack_from("<I", packed, 4)[0], packed[8:12]
+    if kind == _PLAIN:
+        return packed[16 : 16 + size]
+    if kind != _PACKED:
+        raise ValueError(f"{kind!r} names no way to pack RTF.")
+    window = bytearray(_BEGIN.ljust(_WINDOW, b" "))
+    found, at, end = bytearray(), 16, len(packed)
+    to = len(_BEGIN)
+    while at < end and len(found) < size:
+        control, at = packed[at], at + 1
+        for bit in range(8):
+            is_reference = control >> bit & 1
+            if at + is_reference >= end:
+                return bytes(found)
+            if is_reference:
+                reference = packed[at] << 8 | packed[at + 1]
+                begin, length = reference >> 4, (reference & 15) + 2
+                if begin == to:
+                    return bytes(found)
+            else:
+                begin, length = -1, 1
+            for step in range(length):
+                value = packed[at] if begin < 0 else window[(begin + step) % _WINDOW]
+                found.append(value)
+                window[to] = value
+                to = (to + 1) % _WINDOW
+            at += 1 + is_reference
+    return bytes(found)

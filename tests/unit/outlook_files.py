@@ -18,6 +18,7 @@ def outlook_message(
     *,
     body: str = "",
     html: bytes = b"",
+    rich_text: bytes = b"",
     sender: str = "ada@example.org",
     attachments: Mapping[str, bytes] | None = None,
 ) -> bytes:
@@ -26,6 +27,8 @@ def outlook_message(
         properties[0x1000] = body
     if html:
         properties[0x1013] = html
+    if rich_text:
+        properties[0x1009] = rich_text
     tree: dict[str, bytes | Tree] = dict(_storage(properties, header=32))
     tree["__recip_version1.0_#00000000"] = _storage({0x3001: "Bob", 0x39FE: "bob@example.org"}, header=8)
     for number, (name, data) in enumerate((attachments or {}).items()):

@@ -1,4 +1,4 @@
-"""OpenDocument, RTF, and Office files of before 2007."""
+"""OpenDocument, and Office files of before 2007."""
 
 from __future__ import annotations
 
@@ -189,12 +189,6 @@ class TestOpenDocumentSlides:
         data = open_document("presentation", self.page("One", "x") * 2)
         with pytest.raises(DocumentError, match="2 slides; the limit is 1"):
             read_document(data, uri="a.odp", limits=ReadLimits(max_pages=1))
-
-
-def test_rich_text():
-    text = r"{\rtf1\ansi{\fonttbl{\f0 Arial;}}\f0 Caf\'e9 \u8364? 5\par Second {\b bold} line.\par}"
-    assert lines(text, "a.rtf") == ["Café € 5", "Second bold line."]
-    assert read(text, "a.rtf").title == "a"
 
 
 class TestOldWord:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.reading import CHROMIUM, Score, Shown, listed_files, score, table, words_of
+from benchmarks.reading import CHROMIUM, Score, Shown, listed_files, score, table, without_margins, words_of
 
 
 @pytest.mark.parametrize(
@@ -59,6 +59,13 @@ def test_a_page_is_what_a_person_sees_of_it(tmp_path: Path) -> None:
     with ExitStack() as files:
         assert Shown(files, tmp_path / "kept").text(path, "html").split() == ["One", "Three", "Four", "Six", "Seven"]
     assert Shown(ExitStack(), tmp_path / "kept").text(path, "html").split()[0] == "One"  # without a browser
+
+
+def test_headers_and_footers_of_pages_count_once() -> None:
+    body = "\n".join(f"line {number}" for number in "abcdefgh")
+    pages = "\f".join(f"Report\n{body}\nPage {number} of 2\n" for number in (1, 2))
+    assert without_margins(pages).count("Report") == without_margins(pages).count("Page") == 1
+    assert without_margins("Report\n\fReport 2\n").split() == ["Report", "Report", "2"]
 
 
 def test_the_list_names_files_of_public_repositories() -> None:

@@ -1,0 +1,410 @@
+"""Rich Text Format 1.9.1: paragraphs, headings, tables, notes, comments, text boxes, headers and footers.
+
+The numbers of lists stand in the file as text. What a program shows instead of a field is read, and its code is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from app.types.documents import MetadataValue
+from app.types.texts import ExtractedText
+from ingest.readers.grids import SPANNED, render_rows
+from ingest.readers.limits import ReadLimits
+from ingest.readers.media_types import RTF
+from ingest.readers.package import iso_date
+from ingest.readers.parts import Block
+from ingest.readers.rtf_tokens import Token, code_page, code_page_of_font, tokens
+from ingest.readers.tables import join_blocks
+
+_TEXTS = {"tab": "\t", "line": "\n", "lbr": "\n", "emdash": "—", "endash": "–", "lquote": "‘", "rquote": "’"}
+_TEXTS |= {"ldblquote": "“", "rdblquote": "”", "bullet": "•", "emspace": " ", "enspace": " ", "qmspace": " "}
+_SIGNS = {"~": " ", "_": "-", "\n": "\n", "\r": "\n"}  # a soft hyphen is no text
+_PARAGRAPH_ENDS = {"par", "sect", "page", "column"}
+_MARGINS = {f"{name}{side}": name for name in ("header", "footer") for side in ("", "l", "r", "f")}
+_NOTES = {"footnote": "Footnote", "annotation": "Comment"}
+_BOXES = {"shptxt", "dptxbxtext"}
+_NUMBERS = {"listtext", "pntext"}  # of lists, or their bullets
+_INFO = {"title", "author", "creatim", "revtim"}
+_PROPERTY = {"sn", "sv"}  # the name and the value of one, of a shape or a picture
+_ALTERNATIVE_TEXT = "wzDescription"
+# Destinations that no one sees as text; those that begin with \* and are not read belong to them.
+_UNSEEN = {"colortbl", "filetbl", "stylesheet", "pict", "objdata", "objclass", "objname", "nonshppict", "shprslt"}
+_UNSEEN |= {"fldinst", "xe", "tc", "rxe", "bkmkstart", "bkmkend", "pntxta", "pntxtb", "listtable", "info"}
+_UNSEEN |= {
+    "sp",
+    "sn",
+    "sv",
+    "listoverridetable",
+    "revtbl",
+    "rsidtbl",
+    "generator",
+    "themedata",
+    "datafield",
+    "mmathPict",
+    "private",
+}
+_SEEN_STARRED = {"shpinst", "annotation", "atnauthor", "ud", "moMath", "moMathPara", "oMath", "oMathPara", "do"}
+_SEEN_STARRED |= {"footnote", "nesttableprops", "shptxt"}
+_READ = {"atnauthor", "fonttbl", "stylesheet", *_INFO, *_PROPERTY}  # though it is no text of the document
+_LOWEST_LEVEL = 6
+_MAX_DEPTH = 8  # of tables in cells
+_SAME_EDGE = 60  # twips
+
+
+@dataclass(slots=True)
+class _State:
+    """What a group inherits and gives back."""
+
+    page: str
+    flow: _Flow
+    destination: str = ""
+    is_silent: bool = False
+    is_hidden: bool = False
+    skipped_after_unicode: int = 1
+
+
+@dataclass(slots=True)
+class _Row:
+    cells: list[str] = field(default_factory=list)
+    edges: list[int] = field(default_factory=list)  # right ones, in twips
+    merges: list[str] = field(default_factory=list)  # of each cell: "left", "above" or nothing
+
+
+@dataclass(slots=True)
+class _Flow:
+    """A text of its own: the body, a note, a header, a text box."""
+
+    blocks: list[Block] = field(default_factory=list)
+    beside: list[Block] = field(default_factory=list)  # what hangs on the paragraph
+    texts: list[str] = field(default_factory=list)
+    level: int | None = None
+    depth: int = 0  # of the table that the paragraph is in
+    tables: dict[int, list[_Row]] = field(default_factory=dict)
+    rows: dict[int, _Row] = field(default_factory=dict)
+    cell: dict[int, list[str]] = field(default_factory=dict)  # paragraphs of the cell that is being read
+
+    def end_paragraph(self) -> None:
+        text = "".join(self.texts).strip()
+        self.texts.clear()
+        self._close_tables(self.depth)
+        if self.depth:
+            self.cell.setdefault(self.depth, []).append(text)
+        else:
+            if text:
+                self.blocks.append(Block(text, self.level))
+            self.blocks += self.beside
+            self.beside = []
+
+    def end_cell(self, depth: int) -> None:
+        self.depth = depth
+        self.end_paragraph()
+        row = self.rows.setdefault(depth, _Row())
+        row.cells.append("\n".join(filter(None, self.cell.pop(depth, []))))
+
+    def end_row(self, depth: int) -> None:
+        row = self.rows.pop(depth, None)
+        if row is None or not row.cells:
+            return
+        self.tables.setdefault(depth, []).append(row)
+        self.rows[depth] = _Row(edges=row.edges, merges=row.merges)  # the definition holds until the next
+
+    def end(self) -> list[Block]:
+        self.end_paragraph()
+        for depth in sorted(self.rows, reverse=True):  # cut short
+            self.end_row(depth)
+        self.depth = 0
+        self.end_paragraph()
+        return self.blocks
+
+    def _close_tables(self, depth: int) -> None:
+        """Those deeper than the paragraph that ends here."""
+        for inner in sorted((each for each in self.tables if each > depth), reverse=True):
+            rendered = list(render_rows(_grid(self.tables.pop(inner))))
+            if inner > 1:
+                self.cell.setdefault(inner - 1, []).extend(block.text for block in rendered)
+            else:
+                self.blocks += rendered
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self.body, self.margins = _Flow(), {"header": list[Block](), "footer": list[Block]()}
+        self.metadata: dict[str, MetadataValue] = {}
+        self.title = ""
+        self._levels: dict[int, int] = {}  # of the styles that are headings
+        self._fonts: dict[int, str] = {}
+        self._default_font = 0
+        self._state = _State("cp1252", self.body)
+        self._outer: list[_State] = []
+        self._page = "cp1252"  # of the document
+        self._pending = b""  # bytes of a text whose letters may take two
+        self._to_skip = 0
+        self._author = self._property = ""
+        self._names: list[str] = []
+        self._numbers: dict[str, int] = {}  # of a font, a style, or a date
+        self._is_new = self._is_starred = False
+
+    def read(self, data: bytes) -> None:
+        for token in tokens(data):
+            if token.kind == "bytes":
+                self._take(token)
+                continue
+            self._write()
+            if token.kind == "{":
+                self._outer.append(replace(self._state))
+                self._is_new, self._is_starred, self._to_skip = True, False, 0
+            elif token.kind == "}":
+                self._leave()
+            elif token.kind == "sign":
+                self._sign(token.word)
+            else:
+                self._word(token.word, token.number)
+        self._write()
+        while self._outer:  # cut short
+            self._leave()
+        self.body.end()
+
+    def _take(self, token: Token) -> None:
+        data = token.data
+        if self._to_skip:
+            skipped = min(self._to_skip, len(data))
+            self._to_skip -= skipped
+            data = data[skipped:]
+        self._is_new = False
+        if not self._state.is_silent or self._state.destination in _READ:
+            self._pending += data
+
+    def _write(self) -> None:
+        if self._pending:
+            text, self._pending = self._pending.decode(self._state.page, "replace"), b""
+            self._add(text)
+
+    def _add(self, text: str) -> None:
+        state = self._state
+        if state.destination not in _READ and not state.is_silent and not state.is_hidden:
+            state.flow.texts.append(text)
+        elif state.destination == "sn":
+            self._property = text.strip()
+        elif state.destination == "sv" and self._property == _ALTERNATIVE_TEXT:
+            state.flow.beside.append(Block(f"Picture: {text.strip()}"))
+        elif state.destination == "atnauthor":
+            self._author = text.strip()
+        elif state.destination == "stylesheet":
+            self._name_style(text)
+        elif state.destination == "title":
+            self.title += text
+        elif state.destination == "author":
+            self._names.append(text)
+
+    def _leave(self) -> None:
+        if not self._outer:
+            return
+        state, self._state = self._state, self._outer.pop()
+        self._is_new, self._to_skip = False, 0
+        if state.destination == "author" != self._state.destination:
+            self.metadata.setdefault("author", "".join(self._names))
+        elif state.destination in ("creatim", "revtim") and self._state.destination != state.destination:
+            year, month, day = (self._numbers.get(name, 1) for name in ("yr", "mo", "dy"))
+            if date := iso_date(f"{year:04}-{month:02}-{day:02}"):
+                self.metadata["created" if state.destination == "creatim" else "modified"] = date
+        if state.flow is not self._state.flow:
+            self._end_flow(state.destination, state.flow.end())
+
+    def _end_flow(self, destination: str, blocks: list[Block]) -> None:
+        if destination in _MARGINS:
+            self.margins[_MARGINS[destination]] += blocks
+        elif destination in _BOXES:
+            self._state.flow.beside += blocks
+        elif not (text := "\n".join(block.text for block in blocks)):
+            return
+        elif destination in _NUMBERS:
+            self._state.flow.texts += [text, " "] if any(map(str.isalnum, text)) else []
+        else:
+            kind = _NOTES.get(destination, "Endnote")
+            by = f" by {self._author}" if kind == "Comment" and self._author else ""
+            self._state.flow.beside.append(Block(f"{kind}{by}: {text}"))
+
+    def _sign(self, sign: str) -> None:
+        if sign == "*":
+            self._is_starred = self._is_new
+            return
+        self._is_new = False
+        if self._to_skip:
+            self._to_skip -= 1
+        elif sign in "\r\n":
+            self._word("par", None)
+        elif sign in "\\{}":
+            self._add(sign)
+        else:
+            self._add(_SIGNS.get(sign, ""))
+
+    def _word(self, word: str, number: int | None) -> None:
+        is_first, self._is_new = self._is_new, False
+        if self._to_skip:
+            self._to_skip -= 1
+            return
+        state = self._state
+        if is_first and self._enter(word):
+            return
+        if word == "u":
+            code = (number or 0) % 65_536
+            self._unicode(code)
+            self._to_skip = state.skipped_after_unicode
+        elif word == "uc":
+            state.skipped_after_unicode = max(number or 0, 0)
+        elif word in ("ansi", "mac", "pc", "pca", "ansicpg"):
+            self._page = state.page = code_page(word, number)
+        elif state.destination == "fonttbl":
+            self._font_table(word, number)
+        elif word in ("deff", "f", "af"):
+            self._font(word, number)
+        elif word == "plain":
+            state.is_hidden = False
+            state.page = self._fonts.get(self._default_font, self._page)
+        elif word in ("v", "deleted"):
+            state.is_hidden = number != 0
+        elif word == "ftnalt":
+            state.destination = "endnote"
+        elif state.destination == "stylesheet" and word in ("s", "cs", "ds"):
+            self._numbers["style"] = number or 0 if word == "s" else -1
+        elif word in ("yr", "mo", "dy"):
+            self._numbers[word] = number or 0
+        elif not state.is_silent:
+            self._layout(word, number)
+
+    def _enter(self, word: str) -> bool:
+        """Whether this first word of a group names what it holds, and nothing else has to be done."""
+        state, is_starred = self._state, self._is_starred
+        self._is_starred = False
+        if word in _PROPERTY:
+            state.destination, state.is_silent = word, True
+        elif word == "ud" and state.destination == "upr":  # the same once more, in Unicode
+            before = self._outer[-2]
+            state.destination, state.is_silent = before.destination, before.is_silent
+        elif word == "upr":
+            state.destination, state.is_silent = word, True
+        elif word in ("stylesheet", "fonttbl") or (word in _INFO and state.destination == "info"):
+            state.destination, state.is_silent = word, word != "fonttbl"
+        elif word == "info":
+            state.destination, state.is_silent = word, True
+        elif state.is_silent:
+            return False
+        elif word in _UNSEEN or (is_starred and word not in _SEEN_STARRED):
+            state.destination, state.is_silent = word, True
+        elif word in _MARGINS or word in _NOTES or word in _BOXES or word in _NUMBERS:
+            state.destination, state.flow, state.is_hidden = word, _Flow(), False
+        elif word == "atnauthor":
+            state.destination = word
+        else:
+            return False
+        return True
+
+    def _font_table(self, word: str, number: int | None) -> None:
+        if word == "f":
+            self._numbers["font"] = number or 0
+        elif word == "fcharset" and (page := code_page_of_font(number or 0)):
+            self._fonts[self._numbers.get("font", 0)] = page
+        elif word == "cpg":
+            self._fonts[self._numbers.get("font", 0)] = code_page("ansicpg", number)
+
+    def _font(self, word: str, number: int | None) -> None:
+        if word == "deff":
+            self._default_font = number or 0
+        elif word == "f":
+            self._state.page = self._fonts.get(number or 0, self._page)
+
+    def _name_style(self, text: str) -> None:
+        name = text.partition(";")[0].strip().lower()
+        kind, _, level = name.rpartition(" ")
+        style = self._numbers.get("style", 0)
+        if kind == "heading" and level.isdecimal():
+            self._levels[style] = min(max(int(level), 1), _LOWEST_LEVEL)
+        elif name == "title":
+            self._levels[style] = 1
+
+    def _unicode(self, code: int) -> None:
+        """Halves of a pair are joined when the text is."""
+        self._add(chr(code - 0xF000 if 0xF020 <= code <= 0xF0FF else code))
+
+    def _layout(self, word: str, number: int | None) -> None:
+        flow = self._state.flow
+        if word in _TEXTS:
+            self._add(_TEXTS[word])
+        elif word in _PARAGRAPH_ENDS:
+            flow.end_paragraph()
+        elif word == "pard":
+            flow.level, flow.depth = None, 0
+        elif word == "s":
+            flow.level = self._levels.get(number or 0)
+        elif word == "outlinelevel":
+            flow.level = min((number or 0) + 1, _LOWEST_LEVEL) if (number or 0) < 9 else None
+        elif word == "intbl":
+            flow.depth = max(flow.depth, 1)
+        elif word == "itap":
+            flow.depth = min(max(number or 0, 0), _MAX_DEPTH)
+        elif word == "cell":
+            flow.end_cell(1)
+        elif word == "nestcell":
+            flow.end_cell(max(flow.depth, 2))
+        elif word in ("row", "nestrow"):
+            flow.end_row(1 if word == "row" else max(flow.depth, 2))
+        else:
+            self._row(word, number)
+
+    def _row(self, word: str, number: int | None) -> None:
+        flow = self._state.flow
+        depth = 1 if flow.depth < 2 else flow.depth
+        if word == "trowd":
+            row = flow.rows.setdefault(depth, _Row())
+            row.edges, row.merges = [], [""]
+        elif word in ("clmrg", "clvmrg", "cellx") and depth in flow.rows:
+            row = flow.rows[depth]
+            if word == "cellx":
+                row.edges.append(number or 0)
+                row.merges.append("")
+            elif row.merges:
+                row.merges[-1] = "left" if word == "clmrg" else "above"
+
+
+def read_rtf(data: bytes, limits: ReadLimits) -> ExtractedText:
+    reader = _Reader()
+    reader.read(data)
+    blocks = list(_said_once(reader.margins["header"]))
+    blocks += [*reader.body.blocks, *_said_once(reader.margins["footer"])]
+    whole = [Block(_joined(block.text), block.level, block.cells) for block in blocks]
+    text, marks, cells = join_blocks(whole, limits)
+    title = next((block.text for block in whole if block.level), "") or " ".join(_joined(reader.title).split())
+    metadata = {key: " ".join(str(value).split()) for key, value in reader.metadata.items() if value}
+    return ExtractedText(text, title, RTF, metadata, marks=marks, cells=cells)
+
+
+def _said_once(blocks: list[Block]) -> Iterator[Block]:
+    """Headers and footers of sections are mostly the same."""
+    return map(Block, dict.fromkeys(block.text for block in blocks if block.text))
+
+
+def _joined(text: str) -> str:
+    """With letters beyond the first 65,536, which the file has in two halves."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def _grid(rows: list[_Row]) -> list[list[str]]:
+    """The cells of a table in columns: a cell may be as wide as several of another row."""
+    edges = sorted({edge for row in rows for edge in row.edges[: len(row.cells)]})
+    columns = [edge for at, edge in enumerate(edges) if not at or edge - edges[at - 1] > _SAME_EDGE]
+    has_spans = len({len(row.cells) for row in rows}) > 1
+    grid: list[list[str]] = []
+    for row in rows:
+        cells: list[str] = []
+        for number, text in enumerate(row.cells):
+            merge = row.merges[number] if number < len(row.merges) else ""
+            if merge == "above" and grid and len(cells) < len(grid[-1]):
+                text = text or grid[-1][len(cells)]
+            cells.append(SPANNED if merge == "left" and cells and not text else text)
+            if has_spans and number < len(row.edges):
+                end = sum(edge <= row.edges[number] + _SAME_EDGE for edge in columns)
+                cells += [SPANNED] * (end - len(cells))
+        grid.append(cells)
+    return grid

@@ -1,0 +1,69 @@
+"""The tokens of RTF 1.9.1: control words, groups, and text in the encoding of its font."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+_TOKEN = re.compile(
+    rb"\\(?P<word>[a-zA-Z]{1,32})(?P<number>-?[0-9]{1,10})? ?"
+    rb"|\\'(?P<hex>[0-9a-fA-F]{2})"
+    rb"|\\(?P<sign>[^a-zA-Z])"
+    rb"|(?P<brace>[{}])"
+    rb"|(?P<text>[^\\{}\r\n]+)",
+    re.DOTALL,
+)
+# \fcharset as code pages; that of symbols has no letters.
+_CODE_PAGES = {77: "mac_roman", 128: "cp932", 129: "cp949", 130: "cp1361", 134: "cp936", 136: "cp950", 161: "cp1253"}
+_CODE_PAGES |= {162: "cp1254", 163: "cp1258", 177: "cp1255", 178: "cp1256", 186: "cp1257", 204: "cp1251"}
+_CODE_PAGES |= {222: "cp874", 238: "cp1250", 254: "cp437", 255: "cp437"}
+_CHARACTER_SETS = {"ansi": "cp1252", "mac": "mac_roman", "pc": "cp437", "pca": "cp850"}
+_DEFAULT = "cp1252"
+
+
+class Token(NamedTuple):
+    kind: str  # "{", "}", "word", "sign" or "bytes"
+    word: str = ""
+    number: int | None = None
+    data: bytes = b""
+
+
+def tokens(data: bytes) -> Iterator[Token]:
+    at, end = 0, len(data)
+    while at < end:
+        found = _TOKEN.match(data, at)
+        if found is None:  # a line end, or a last backslash
+            at += 1
+            continue
+        at = found.end()
+        kind = found.lastgroup
+        if kind in ("word", "number"):
+            word, number = found["word"].decode("ascii"), found["number"]
+            value = None if number is None else int(number)
+            if word == "bin":
+                at += max(value or 0, 0)
+                continue
+            yield Token("word", word, value)
+        elif kind == "brace":
+            yield Token(found["brace"].decode("ascii"))
+        elif kind == "hex":
+            yield Token("bytes", data=bytes.fromhex(found["hex"].decode("ascii")))
+        elif kind == "sign":
+            yield Token("sign", found["sign"].decode("latin-1"))
+        else:
+            yield Token("bytes", "plain", data=found["text"])
+
+
+def code_page_of_font(number: int) -> str | None:
+    return _CODE_PAGES.get(number)
+
+
+def code_page(word: str, number: int | None) -> str:
+    """Of the whole document: \\ansi, \\mac, \\pc, \\pca, or \\ansicpgN. Windows-1252 where it is not known."""
+    name = _CHARACTER_SETS.get(word) or f"cp{number or 1252}"
+    try:
+        return codecs.lookup("utf-8" if name == "cp65001" else name).name
+    except LookupError:
+        return _DEFAULT
