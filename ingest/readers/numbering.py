@@ -21,6 +21,10 @@ class _Level(NamedTuple):
     form: str
     text: str  # with %1 for the number of the outermost level
     is_legal: bool
+    restart: int | None  # the level, from 1, after which it begins anew; 0: after none; None: after each above it
+
+    def begins_after(self, depth: int) -> bool:
+        return self.restart is None or depth < self.restart
 
 
 class Styles:
@@ -84,7 +88,9 @@ class Numbers:
             for restarted in self._restarts(number):
                 counts.pop(restarted, None)
         counts[depth] = counts.get(depth, levels[depth].start - 1) + 1
-        for deeper in [each for each in counts if each > depth]:
+        for deeper in [
+            each for each in counts if each > depth and (each not in levels or levels[each].begins_after(depth))
+        ]:
             del counts[deeper]
         level = levels[depth]
         if level.form in _SILENT:
@@ -160,10 +166,11 @@ class Numbers:
 def _read_level(element: Element) -> _Level:
     start = attribute(first(element, "start"), "val")
     return _Level(
-        int(start) if start.isdecimal() else 1,
+        int(start) if start.isdecimal() else 0,
         attribute(first(element, "numFmt"), "val") or "decimal",
         attribute(first(element, "lvlText"), "val"),
         (legal := first(element, "isLgl")) is not None and is_on(legal),
+        int(restart) if (restart := attribute(first(element, "lvlRestart"), "val")).isdecimal() else None,
     )
 
 
@@ -191,6 +198,9 @@ def formatted(value: int, form: str) -> str:
         return ""
     if form == "decimalZero":
         return f"{value:02}"
+    if form == "ordinal":
+        last = 0 if 10 < value % 100 < 14 else value % 10
+        return f"{value}{('th', 'st', 'nd', 'rd')[last] if last < 4 else 'th'}"
     if form in ("lowerLetter", "upperLetter") and value:
         letters = chr(ord("a") + (value - 1) % 26) * min((value - 1) // 26 + 1, 10)
         return letters if form == "lowerLetter" else letters.upper()

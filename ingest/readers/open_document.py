@@ -114,30 +114,33 @@ class _Walk:
 
     def blocks(self, parent: Element) -> Iterator[Block]:
         for child in children(parent):
-            tag = local(child)
-            if tag in _SILENT:
-                continue
-            if tag in ("p", "h"):
-                yield from self._paragraph(child)
-            elif tag == "list":
-                yield from self._list(child)
-            elif tag == "table":
-                beside: list[Block] = []
-                yield from render_rows(self._rows(child, beside))
-                yield from beside
-            elif tag == "frame" and attribute(child, "class") == "title":
-                yield from (Block(block.text, 1) for block in self.blocks(child))
-            elif tag == "notes":
-                yield from (Block(f"Notes: {block.text}") for block in self.blocks(child))
-            elif tag in ("note", "annotation"):
-                yield from self._note(child)
-            elif tag in ("title", "desc"):
-                if child.text and child.text.strip():
-                    yield Block(f"Picture: {' '.join(child.text.split())}")
-            elif tag == "object" and self._package:
-                yield from self._object(self._package, attribute(child, "href"))
-            else:
-                yield from self.blocks(child)
+            yield from self._block(child)
+
+    def _block(self, element: Element) -> Iterator[Block]:
+        tag = local(element)
+        if tag in _SILENT:
+            return
+        if tag in ("p", "h"):
+            yield from self._paragraph(element)
+        elif tag == "list":
+            yield from self._list(element)
+        elif tag == "table":
+            beside: list[Block] = []
+            yield from render_rows(self._rows(element, beside))
+            yield from beside
+        elif tag == "frame" and attribute(element, "class") == "title":
+            yield from (Block(block.text, 1) for block in self.blocks(element))
+        elif tag == "notes":
+            yield from (Block(f"Notes: {block.text}") for block in self.blocks(element))
+        elif tag in ("note", "annotation"):
+            yield from self._note(element)
+        elif tag in ("title", "desc"):
+            if element.text and element.text.strip():
+                yield Block(f"Picture: {' '.join(element.text.split())}")
+        elif tag == "object" and self._package:
+            yield from self._object(self._package, attribute(element, "href"))
+        else:
+            yield from self.blocks(element)
 
     def _list(self, element: Element) -> Iterator[Block]:
         self._numbers.enter_list(element)
@@ -162,7 +165,7 @@ class _Walk:
         if root is None:
             return
         if local(root) == "math":
-            texts = (each.text or "" for each in root.iter("{*}mi", "{*}mn", "{*}mo", "{*}mtext"))
+            texts = (_of_formula(each) for each in root.iter("{*}mi", "{*}mn", "{*}mo", "{*}mtext"))
             yield Block(" ".join("".join(texts).split()))
         else:
             yield from self.blocks(root)
@@ -229,10 +232,8 @@ class _Walk:
         for child in children(cell):
             if local(child) in ("annotation", "frame"):
                 beside += self._note(child) if local(child) == "annotation" else self.blocks(child)
-            elif local(child) == "p" or local(child) == "h":
-                texts.extend(block.text for block in self._paragraph(child))
-            elif local(child) not in _SILENT:
-                texts.extend(block.text for block in self.blocks(child))
+            else:
+                texts.extend(block.text for block in self._block(child))
         text = "\n".join(texts)
         return text or attribute(cell, "value") or attribute(cell, "formula").removeprefix("of:")
 
@@ -243,6 +244,12 @@ def _within(table: Element) -> Iterator[Element]:
             yield child
         elif local(child) in ("table-rows", "table-header-rows", "table-row-group"):
             yield from _within(child)
+
+
+def _of_formula(element: Element) -> str:
+    """Names of one letter stand beside each other, words do not."""
+    text = element.text or ""
+    return f" {text} " if local(element) == "mtext" or (len(text) > 1 and text.isalpha()) else text
 
 
 def _joined(text: str | None) -> str:

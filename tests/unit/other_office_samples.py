@@ -33,8 +33,8 @@ def row(*cells: str) -> str:
     return f"<table:table-row>{''.join(cells)}</table:table-row>"
 
 
-def cell(text: str, attributes: str = "") -> str:
-    return f"<table:table-cell {attributes}>{p(text) if text else ''}</table:table-cell>"
+def cell(text: str, attributes: str = "", more: str = "") -> str:
+    return f"<table:table-cell {attributes}>{p(text) if text else ''}{more}</table:table-cell>"
 
 
 def old_word(text: str) -> bytes:

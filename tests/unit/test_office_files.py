@@ -289,6 +289,28 @@ class TestNumbers:
             *("Article 7. j", "Article 8. k"),
         ]
 
+    def test_starts_restarts_and_ordinals(self):
+        def level(depth: int, form: str, text: str, more: str = "") -> str:
+            shown = f'<w:numFmt w:val="{form}"/>{more}<w:lvlText w:val="{text}"/>'
+            return f'<w:lvl w:ilvl="{depth}">{shown}</w:lvl>'
+
+        start = '<w:start w:val="1"/>'
+        levels = (
+            level(0, "ordinal", "%1", '<w:start w:val="10"/>'),
+            level(1, "decimal", "%2.", start),
+            level(2, "decimal", "%3)", '<w:start w:val="1"/><w:lvlRestart w:val="0"/>'),
+            level(3, "decimal", "(%4)", '<w:start w:val="1"/><w:lvlRestart w:val="1"/>'),
+            level(4, "decimal", "[%5]"),  # without a start it is 0
+        )
+        abstract = f'<w:abstractNum w:abstractNumId="0">{"".join(levels)}</w:abstractNum>'
+        one = '<w:num w:numId="1"><w:abstractNumId w:val="0"/></w:num>'
+        part = "numbering", f"<w:numbering {NAMES}>{abstract}{one}</w:numbering>"
+        depths = [0, 1, 2, 3, 4, 4, 1, 2, 3, 0, 1, 2, 3, *[0] * 12]
+        body = "".join(self.item("" if at == 14 else "x", depth, 1) for at, depth in enumerate(depths))
+        shown = [line.partition(" ")[0] for line in lines(word(body, {"n": part}))]
+        assert shown[:13] == ["10th", "1.", "1)", "(1)", "[0]", "[1]", "2.", "2)", "(2)", "11th", "1.", "3)", "(1)"]
+        assert shown[13:] == ["12th", *(f"{n}th" for n in range(14, 21)), "21st", "22nd", "23rd"]  # an empty 13th
+
     def test_of_headings_by_their_style(self):
         styles = (
             f'<w:styles {NAMES}><w:style w:type="paragraph" w:styleId="H"><w:name w:val="heading 1"/><w:pPr><w:numPr>'

@@ -100,6 +100,19 @@ class TestOpenDocumentTexts:
             *("9. Milan", "1. Anew", "10. On", "Dot", "Head", "1. Last"),
         ]
 
+    def test_numbers_in_a_cell(self):
+        style = "<text:list-style style:name='L'><text:list-level-style-number text:level='1' style:num-format='1'/>"
+        styles = f"<office:document-styles {NAMES}>{style}</text:list-style></office:document-styles>"
+        listed = f"<text:list text:style-name='L'><text:list-item>{p('Rome')}</text:list-item></text:list>"
+        tables = f"<table:table>{row(cell('Land'), cell('Cities'))}{row(cell('Italy'), cell('So:', more=listed))}</table:table>"
+        assert lines(open_document("text", tables, styles=styles), "a.odt") == ["Land: Italy; Cities: So: 1 Rome"]
+
+    def test_formula(self):
+        inner = "<math><mtext>where</mtext><mi>a</mi><mo>=</mo><mi>sin</mi><mn>2</mn><mtext>holds</mtext></math>"
+        frame = "<text:p><draw:frame><draw:object xlink:href='./Object 1'/></draw:frame></text:p>"
+        files = {"content.xml": content("text", frame), "Object 1/content.xml": inner}
+        assert lines(zip_of(files), "a.odt") == ["where a= sin 2 holds"]
+
     def test_tables(self):
         covered = "<table:covered-table-cell/>"
         rows = (
