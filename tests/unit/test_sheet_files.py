@@ -11,6 +11,7 @@ import openpyxl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lxml.etree import Element, SubElement
 from office_files import CHART, NAMES, OFFICE, series
 from openpyxl.comments import Comment
 from openpyxl.worksheet.table import Table
@@ -18,6 +19,7 @@ from openpyxl.worksheet.worksheet import Worksheet
 from sample_files import unzipped, workbook, zip_of
 
 from app.errors import DocumentError
+from ingest.readers.cell_values import CellFormats
 from ingest.readers.csv_tables import split_rows
 from ingest.readers.document import read_document
 from ingest.readers.grids import SPANNED, render_rows
@@ -244,8 +246,56 @@ class TestValues:
                 sheet.cell(sheet.max_row, 2).number_format = form
 
         assert [line.removeprefix("What: x; Value: ") for line in lines(book(fill))] == [
-            *("25.6%", "2024-05-01", "2024-05-01T13:30:00", "09:15:00", "30:00:00", "0.3", "TRUE"),
+            *("25.6%", "2024-05-01", "2024-05-01T13:30:00", "09:15:00", "30:00:00", "0.30 days", "TRUE"),
         ]
+
+    @pytest.mark.parametrize(
+        ("value", "form", "shown"),
+        [
+            (1599.99, "#,##0.00", "1,599.99"),
+            (-1599.99, '"$"#,##0.00_);[Red]\\("$"#,##0.00\\)', "($1,599.99)"),
+            (1234567.5, "#,##0.00\\ [$€-407]", "1,234,567.50 €"),
+            (100, '_-* #,##0.00\\ "€"_-', "100.00 €"),
+            (0.025, "0%", "3%"),
+            (5.25, '0.0" kg"', "5.3 kg"),
+            (19.99, '0" dollars and ".00" cents"', "19 dollars and .99 cents"),
+            (123456789, "000\\-00\\-0000", "123-45-6789"),
+            (5, "00000", "00005"),
+            (2.5, "0.##", "2.5"),
+            (0, '0;-0;"none"', "none"),
+            (-3, "0", "-3"),
+            (-0.001, "0.00", "0.00"),
+            (12, '"No. "0', "No. 12"),
+            (33, 'General" pcs"', "33 pcs"),
+            (42, "[Red]General", "42"),
+            (0.1 + 0.2, "General", "0.3"),
+            # Whole, since digits would be lost.
+            (2.5, "# ?/?", "2.5"),
+            (198356388, "0.00E+00", "198356388"),
+            (1500000, '0.0,,"M"', "1500000"),
+            (9, '[=1]"yes";"no"', "9"),
+        ],
+    )
+    def test_numbers_have_their_units_and_currencies(self, value, form, shown):
+        def fill(sheet: Worksheet) -> None:
+            sheet.append(["What", "Value"])
+            sheet.append(["x", value])
+            sheet.cell(2, 2).number_format = form
+
+        assert lines(book(fill)) == [f"What: x; Value: {shown}"]
+
+    @given(
+        st.floats(allow_nan=False).map(repr) | st.text(max_size=5),
+        st.lists(
+            st.sampled_from(['"', "\\", "[", "]", "[$€-407]", "0", "#,##0", ".00", "%", ";", "E+", "General", "é", ">"])
+        ),
+    )
+    def test_no_format_stops_the_reader(self, value, form):
+        code = "".join(form)
+        styles = Element("styleSheet")
+        SubElement(SubElement(styles, "numFmts"), "numFmt", numFmtId="200", formatCode=code)
+        SubElement(SubElement(styles, "cellXfs"), "xf", numFmtId="200")
+        assert isinstance(CellFormats(styles, is_1904=False).shown(value, "0"), str)
 
     @pytest.mark.parametrize("suffix", [".xlsm", ".xltx", ".xltm"])
     def test_other_suffixes(self, suffix):
