@@ -20,6 +20,7 @@ _HEAD = 30  # rows in which the names of columns are looked for
 _MAX_HEADER_ROWS = 3
 _FULL = 0.8  # of the cells of its table: a row of names has so many
 _MAX_NAME = 80
+_MAX_GROUP = 60  # of a name over several columns; a longer one is the title of their table
 _FEWEST_LETTERS = 3
 _NUMBER = re.compile(r"[^\w\s]{0,3}\s?\d[\d.,'\s\u00a0\u202f]*(?:e[+-]?\d+)?\s?(?:[^\w\s]{1,2}|[A-Z]{3})?", re.I)
 _DATE = re.compile(r"\d{1,4}[-./]\d{1,2}[-./]\d{1,4}(?:[ T]\d\d:\d\d.*)?|\d{1,2}:\d\d(?::\d\d)?(?:\.\d+)?")
@@ -75,7 +76,9 @@ def _tables(head: list[Row], rest: Iterator[Row]) -> Generator[Block, None, _Nam
     first, count = _find_names(head)
     for title in _distinct(head[:first]):
         yield _plain(title)
-    names = _join_names(head[first : first + count])
+    over, header = _without_titles(head[first : first + count])
+    yield from over
+    names = _join_names(header)
     data = head[first + count :]
     if count and not data:  # names of nothing
         for row in head[first : first + count]:
@@ -183,6 +186,21 @@ def _is_second_header(above: Row, row: Row, below: Row) -> bool:
     gaps = [column for column in columns if column > left and not _at(above, column)]
     repeats = any(_at(above, column) == row[column] for column in columns)  # merged over both rows
     return fed and (bool(gaps) or repeats)
+
+
+def _without_titles(rows: Sequence[Row]) -> tuple[list[Block], list[Row]]:
+    """The rows of names without what stands over several columns and is too long to be said with every value."""
+    over: list[Block] = []
+    header: list[Row] = []
+    for row in rows[:-1]:
+        cells, is_title = list(row), False
+        for column, cell in enumerate(row):
+            is_title = len(cell) > _MAX_GROUP or (is_title and cell == SPANNED)
+            if is_title:
+                over += [Block(cell)] if cell != SPANNED and cell not in (each.text for each in over) else []
+                cells[column] = ""
+        header += [cells] if _columns(cells) else []
+    return over, [*header, *rows[-1:]]
 
 
 def _join_names(rows: Sequence[Row]) -> list[str]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, time
 from typing import Any, Literal
 
@@ -26,18 +27,22 @@ except ImportError:
     Document = None  # type: ignore[assignment, misc]
 
 _ZIP = b"PK\x03\x04"
+_WORD = re.compile(r"[^\W\d_]{2}")
+_SIGN = re.compile(r"\w")
+_OBJECT = re.compile(r"Embedded (?:OLE object|sound|video|Microsoft .{1,60})")  # as office-oxide calls them
 
 
 def read_doc(data: bytes, limits: ReadLimits) -> ExtractedText:
-    sections, title, metadata = _parsed(data, "doc", "Word document")
+    sections, title, metadata, shown = _parsed(data, "doc", "Word document")
     blocks = [block for section in sections for block in _blocks(section["elements"])]
+    blocks += _missing(shown, blocks)
     text, marks, cells = join_blocks(blocks, limits)
     title = next((block.text for block in blocks if block.level), title)
     return ExtractedText(text, title, DOC, metadata, marks=marks, cells=cells)
 
 
 def read_ppt(data: bytes, limits: ReadLimits) -> ExtractedText:
-    sections, title, metadata = _parsed(data, "ppt", "PowerPoint presentation")
+    sections, title, metadata, _ = _parsed(data, "ppt", "PowerPoint presentation")
     if len(sections) > limits.max_pages:
         raise DocumentError(
             f"This presentation has {len(sections):,} slides; the limit is {limits.max_pages:,}. Split it, or raise "
@@ -64,28 +69,74 @@ def read_xls(data: bytes, limits: ReadLimits) -> ExtractedText:
         check_package(data, limits, kind="Excel workbook", folder="xl/")
     try:
         with _Panics("Excel workbook"), CalamineWorkbook.from_filelike(io.BytesIO(data)) as workbook:
-            text, marks, cells = join_blocks(_sheets(workbook), limits)
+            blocks = list(_sheets(workbook))
     except PasswordError as error:
         raise _protected("Excel workbook") from error
     except CalamineError as error:
-        raise _damaged("Excel workbook", error) from error
+        blocks = list(_of_excel_4(data, error))
+    else:
+        if not data.startswith(_ZIP):
+            blocks += _missing(_plain_text(data), blocks, _WORD)  # numbers are shown otherwise
+    text, marks, cells = join_blocks(blocks, limits)
     return ExtractedText(text, "", XLS, marks=marks, cells=cells)
 
 
 def _parsed(
     data: bytes, form: Literal["doc", "ppt"], kind: str
-) -> tuple[list[Mapping[str, Any]], str, dict[str, MetadataValue]]:
-    """Its sections, title and metadata."""
+) -> tuple[list[Mapping[str, Any]], str, dict[str, MetadataValue], str]:
+    """Its sections, title, metadata, and its text without structure, which has more."""
     _require()
     try:
         with _Panics(kind):
-            found = Document.from_bytes(data, form).to_ir()
+            document = Document.from_bytes(data, form)
+            found, shown = document.to_ir(), document.plain_text()
     except OfficeOxideError as error:
         raise (_protected(kind) if "password" in str(error) else _damaged(kind, error)) from error
     told = found["metadata"]
     values = [("author", told.get("author")), ("created", iso_date(told.get("created") or ""))]
     values.append(("modified", iso_date(told.get("modified") or "")))
-    return found["sections"], told.get("title") or "", {key: value for key, value in values if value}
+    metadata: dict[str, MetadataValue] = {key: value for key, value in values if value}
+    if embedded := sum(map(_embedded, found["sections"])):
+        metadata |= {"skipped_parts": embedded, "skipped": f"{embedded} embedded objects are not read."}
+    return found["sections"], told.get("title") or "", metadata, shown
+
+
+def _embedded(part: Any) -> int:
+    """How many objects of other programs it holds."""
+    if isinstance(part, list):
+        return sum(map(_embedded, part))
+    if not isinstance(part, dict):
+        return 0
+    if part.get("type") == "image":
+        return bool(_OBJECT.fullmatch(part.get("alt_text") or ""))
+    return sum(_embedded(value) for value in part.values() if isinstance(value, list | dict))
+
+
+def _missing(shown: str, blocks: Sequence[Block], sought: re.Pattern[str] = _SIGN) -> list[Block]:
+    """What the text of a document has and its structure has not: headers and footers, notes, the words of charts."""
+    own = {"".join(line.split()) for block in blocks for line in re.split(r"[\n;]|(?<=\w): ", block.text)}
+    whole = "".join("".join(block.text.split()) for block in blocks)
+    missing: dict[str, None] = {}
+    for line in re.split(r"[\n\t]", shown):
+        packed = "".join(line.split())
+        if sought.search(packed) and packed not in own and packed not in whole:
+            missing[" ".join(line.split())] = None
+    return list(map(Block, missing))
+
+
+def _plain_text(data: bytes) -> str:
+    try:
+        with _Panics("Excel workbook"):
+            return str(Document.from_bytes(data, "xls").plain_text())
+    except (OfficeOxideError, DocumentError):  # the other library has read the cells
+        return ""
+
+
+def _of_excel_4(data: bytes, error: CalamineError) -> Iterator[Block]:
+    """A workbook of before 1993, as rows; what no library reads is damaged."""
+    if not (shown := _plain_text(data)).strip():
+        raise _damaged("Excel workbook", error) from error
+    yield from render_rows((line.split("\t") for line in shown.split("\n")), has_gaps=True)
 
 
 def _blocks(elements: Iterable[Mapping[str, Any]]) -> Iterator[Block]:
@@ -98,8 +149,9 @@ def _blocks(elements: Iterable[Mapping[str, Any]]) -> Iterator[Block]:
         elif kind == "table":
             yield from render_rows(_row(row) for row in element.get("rows") or ())
         elif kind == "image":
-            if (element.get("alt_text") or "").strip():
-                yield Block(f"Picture: {element['alt_text'].strip()}")
+            told = (element.get("alt_text") or "").strip()
+            if told and not _OBJECT.fullmatch(told):
+                yield Block(f"Picture: {told}")
         elif kind in ("footnote", "endnote"):
             label = element.get("marker") or kind.capitalize()
             yield from (Block(f"{label}: {block.text}") for block in _blocks(element.get("content") or ()))

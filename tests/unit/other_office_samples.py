@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import struct
 import zipfile
+from collections.abc import Sequence
 
 _KINDS = ("office", "text", "table", "draw", "style", "meta", "svg", "xlink", "presentation", "dc", "manifest", "loext")
 NAMES = " ".join(f'xmlns:{kind}="urn:{kind}"' for kind in _KINDS)
@@ -35,6 +36,23 @@ def row(*cells: str) -> str:
 
 def cell(text: str, attributes: str = "", more: str = "") -> str:
     return f"<table:table-cell {attributes}>{p(text) if text else ''}{more}</table:table-cell>"
+
+
+def excel_4(rows: Sequence[Sequence[str | float]]) -> bytes:
+    """One sheet of BIFF4, which is no compound file."""
+
+    def record(kind: int, data: bytes) -> bytes:
+        return struct.pack("<HH", kind, len(data)) + data
+
+    found = record(0x0409, struct.pack("<HHH", 0, 0x10, 0)) + record(0x0042, struct.pack("<H", 1252))
+    for number, row in enumerate(rows):
+        for column, value in enumerate(row):
+            at = struct.pack("<HHH", number, column, 0)
+            if isinstance(value, str):
+                found += record(0x0204, at + struct.pack("<H", len(value)) + value.encode("cp1252"))
+            else:
+                found += record(0x0203, at + struct.pack("<d", value))
+    return found + record(0x000A, b"")
 
 
 def old_word(text: str) -> bytes:

@@ -182,7 +182,9 @@ def test_counts_of_a_collection_are_kept_for_seconds(zoo: Any) -> None:
         return values._counted(collection.active_index, field, request.filters)
 
     before = counted()
-    [first, *_] = list(services.index.point_ids(collection.active_index))
+    ids = list(services.index.point_ids(collection.active_index))
+    payloads = services.index.payloads(collection.active_index, ids)
+    first = next(each for each, payload in payloads.items() if payload[field]["value"] == 0)  # type: ignore[index, call-overload]
     services.index.set_labels(collection.active_index, field, {first: {"value": 2, "p": ""}})  # as if it were edited
     assert counted() == before
     now = COUNTS_AGE_S

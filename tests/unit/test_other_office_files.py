@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from other_office_samples import NAMES, cell, content, old_word, open_document, p, row
+from other_office_samples import NAMES, cell, content, excel_4, old_word, open_document, p, row
 from sample_files import zip_of
 
 from app.errors import DocumentError
 from app.types.texts import ExtractedText
 from ingest.readers.document import read_document
+from ingest.readers.legacy_office import _blocks, _embedded, _missing
 from ingest.readers.limits import ReadLimits
+from ingest.readers.parts import Block
 
 
 def read(data: bytes | str, uri: str) -> ExtractedText:
@@ -204,7 +206,33 @@ class TestOpenDocumentSlides:
             read_document(data, uri="a.odp", limits=ReadLimits(max_pages=1))
 
 
+def test_workbook_of_1992():
+    assert lines(excel_4([["City", "Units"], ["Köln", 5.0]]), "a.xls") == ["Sheet1", "City: Köln; Units: 5"]
+
+
 class TestOldWord:
+    @pytest.mark.parametrize(
+        ("shown", "missing"),
+        [
+            ("Head\nRome  lies here.\n\nFoot 1\nFoot 1\n", ["Head", "Foot 1"]),
+            ("City\tUnits\nRome\t5\n\nlies", []),
+            ("***\n1\n", ["1"]),
+        ],
+    )
+    def test_what_the_structure_lacks_of_the_text_is_added(self, shown, missing):
+        blocks = [Block("Rome lies here."), Block("City: Rome; Units: 5")]
+        assert [block.text for block in _missing(shown, blocks)] == missing
+
+    def test_embedded_objects_are_told(self):
+        picture = {"type": "image", "alt_text": "Embedded Microsoft Excel chart"}
+        elements = [
+            picture,
+            {"type": "list", "items": [{"content": [picture]}]},
+            {"type": "image", "alt_text": "A map"},
+        ]
+        assert [block.text for block in _blocks(elements)] == ["Picture: A map"]
+        assert _embedded([{"elements": elements}]) == 2
+
     def test_paragraphs(self):
         assert lines(old_word("Of cities\rRome lies on the Tiber – and Köln does not.\r"), "a.doc") == [
             "Of cities",

@@ -45,6 +45,16 @@ def rendered(rows: list[list[str]], *, has_gaps: bool = True) -> list[str]:
 
 
 class TestTitles:
+    def test_of_tables_side_by_side_are_said_once(self):
+        left = "What the mines of the country gave in each of the years after the war"
+        right = "What was sold abroad and at home in each of the years after the war"
+        rows = [
+            [left, SPANNED, "", right, SPANNED],
+            ["Land", "Units", "", "Land", "Units"],
+            ["Italy", "5", "", "Spain", "7"],
+        ]
+        assert rendered(rows) == [left, right, "Land: Italy; Units: 5; Land: Spain; Units: 7"]
+
     def test_above_the_names(self):
         rows: list[list[object]] = [["Report 2024"], ["as of May"], [], ["City", "Units"], ["Rome", 5]]
         assert lines(workbook({"S": rows})) == ["Report 2024", "as of May", "City: Rome; Units: 5"]
