@@ -36,8 +36,9 @@ LIST = Path(__file__).with_name("reading_files.tsv")
 CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium") or shutil.which("chromium-browser")
 _FEWEST_WORDS = 20
 _MOST_PAGES = 20
-_MARGIN_LINES = 6  # at the top of a page, and at its bottom
+_MARGIN_LINES, _ANYWHERE = 6, 1_000  # at the top of a page, and at its bottom; a footer of slides may be anywhere
 _OFFICE = frozenset(("doc", "docx", "docm", "odt", "rtf", "ppt", "pptx", "odp", "xls", "xlsx", "ods"))
+_SLIDES = frozenset(("ppt", "pptx", "odp"))
 _HTML = frozenset(("html", "htm", "xhtml"))
 _WORD = re.compile(r"[\u2e80-\u9fff\uf900-\ufaff]|[^\W\d_\u2e80-\u9fff\uf900-\ufaff]+|\d+")
 _JOINED = re.compile(r"(?<=\w)[-\u2010\u00ad][ \t]*\n\s*(?=\w)")
@@ -112,14 +113,14 @@ def score(shown: Sequence[str], own: Sequence[str]) -> tuple[float, float, float
     )
 
 
-def without_margins(text: str) -> str:
+def without_margins(text: str, margin_lines: int = _MARGIN_LINES) -> str:
     """Pages, of which what stands at the top or the bottom of several is there once: so it is in an Office file."""
     seen: set[str] = set()
     kept: list[str] = []
     for page in text.split("\f"):
         lines = [line for line in page.split("\n") if line.strip()]
         for number, line in enumerate(lines):
-            is_margin = min(number, len(lines) - 1 - number) < _MARGIN_LINES
+            is_margin = min(number, len(lines) - 1 - number) < margin_lines
             plain = re.sub(r"\d+", "#", " ".join(line.split()))
             if not is_margin or plain not in seen:
                 kept.append(line)
@@ -140,7 +141,9 @@ class Shown:
 
     def text(self, path: Path, format: str) -> str:
         shown = self._shown_or_kept(path, format)
-        return without_margins(shown) if format in _OFFICE else shown
+        if format in _OFFICE:
+            return without_margins(shown, *([_ANYWHERE] if format in _SLIDES else []))
+        return shown
 
     def _shown_or_kept(self, path: Path, format: str) -> str:
         if self._kept is None:

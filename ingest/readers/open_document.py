@@ -23,6 +23,7 @@ _MEDIA_TYPES = {"text": ODT, "spreadsheet": ODS, "presentation": ODP}
 _SILENT = {"tracked-changes", "forms", "note-citation", "creator", "date", "date-string", "settings", "sender-initials"}
 # What a list shows as its number, for programs that cannot count.
 _SILENT |= {"number"}
+_ON_SLIDES = ("header", "footer", "date-time")
 _MAX_SPAN = 1_000
 _MAX_REPEATED = 1_000  # rows alike
 _LOWEST_LEVEL = 6
@@ -51,7 +52,7 @@ def read_open_document(data: bytes, limits: ReadLimits) -> ExtractedText:
     title, metadata = _properties(meta)
     walk = _Walk(package, ListNumbers(styles, content if content is not styles else None))
     if kind == "presentation":
-        pages = [list(walk.blocks(page)) for page in root.iterchildren("{*}page")]
+        pages = list(walk.slides(root, styles))
         if len(pages) > limits.max_pages:
             raise DocumentError(
                 f"This presentation has {len(pages):,} slides; the limit is {limits.max_pages:,}. Split it, or raise "
@@ -101,6 +102,28 @@ class _Walk:
         found = [] if styles is None else styles.iter(f"{{*}}{tag}")
         own = (each for each in found if local(each.getparent()) == "master-page")
         yield from map(Block, dict.fromkeys(block.text for each in own for block in self.blocks(each)))
+
+    def slides(self, root: Element, styles: Element | None) -> Iterator[list[Block]]:
+        """Each with what stands on all of its kind, where that is shown first: texts of its master, and its footer."""
+        found = [] if styles is None else styles.iter("{*}master-page")
+        masters = {attribute(each, "name"): each for each in found}
+        declared = {
+            (local(each), attribute(each, "name")): " ".join((each.text or "").split())
+            for each in root.iterchildren(*(f"{{*}}{kind}-decl" for kind in _ON_SLIDES))
+        }
+        said: set[str] = set()
+        for page in root.iterchildren("{*}page"):
+            blocks = list(self.blocks(page))
+            used = ((f"{kind}-decl", attribute(page, f"use-{kind}-name")) for kind in _ON_SLIDES)
+            beside = [declared.get(each, "") for each in used]
+            if (master := masters.pop(attribute(page, "master-page-name"), None)) is not None:
+                shapes = (
+                    shape for shape in children(master) if not attribute(shape, "class") and local(shape) != "notes"
+                )
+                beside += [block.text for shape in shapes for block in self._block(shape)]
+            blocks += [Block(text) for text in dict.fromkeys(beside) if text and text not in said]
+            said.update(beside)
+            yield blocks
 
     def sheets(self, root: Element) -> Iterator[Block]:
         for table in root.iterchildren("{*}table"):

@@ -200,6 +200,18 @@ class TestOpenDocumentSlides:
         assert (found.title, found.metadata) == ("One", {"pages": 2})
         assert [mark.level for mark in found.marks] == [1, 1]
 
+    def test_what_stands_on_all_slides_is_said_where_it_is_shown_first(self):
+        master = (
+            f"<style:master-page style:name='M'><draw:frame presentation:class='title'>{p('number')}</draw:frame>"
+            f"<draw:frame><draw:text-box>{p('ACME Ltd')}</draw:text-box></draw:frame>"
+            f"<presentation:notes>{p('no')}</presentation:notes></style:master-page>"
+        )
+        styles = f"<office:document-styles {NAMES}>{master}</office:document-styles>"
+        declared = "<presentation:footer-decl presentation:name='f'>Internal\n use</presentation:footer-decl>"
+        page = "<draw:page draw:master-page-name='M' presentation:use-footer-name='f'>{}</draw:page>"
+        data = open_document("presentation", declared + page.format(p("One")) + page.format(p("Two")), styles=styles)
+        assert lines(data, "a.odp") == ["One", "Internal use", "ACME Ltd", "Two"]
+
     def test_too_many(self):
         data = open_document("presentation", self.page("One", "x") * 2)
         with pytest.raises(DocumentError, match="2 slides; the limit is 1"):
