@@ -1,6 +1,6 @@
 """How much of what a person sees in documents is in the text that was read of them: other programs show the documents,
-and their words are looked for in ours. Needs poppler-utils, for Office formats LibreOffice, and Chromium
-for HTML and mail.
+and their words are looked for in ours. Needs poppler-utils and mupdf-tools, for Office formats LibreOffice, and
+Chromium for HTML and mail.
 
     python -m benchmarks.reading --files FOLDER --out after.json
     PYTHONPATH=OLD_CHECKOUT OLD_CHECKOUT/.venv/bin/python benchmarks/reading.py --files FOLDER --out before.json
@@ -55,6 +55,7 @@ _SEEN = """() => {
     return document.body.innerText;
 }"""
 _NEARLY_ALL = 0.99
+_OTHER = "\0"  # between what two programs show
 
 
 class Listed(NamedTuple):
@@ -92,7 +93,20 @@ def words_of(text: str) -> list[str]:
     return _WORD.findall(_WITHIN.sub("", _JOINED.sub("", plain)))
 
 
-def score(shown: Sequence[str], own: Sequence[str]) -> tuple[float, float, float, float]:
+def agreed_words(text: str) -> tuple[list[str], list[str]]:
+    """Those that all programs show, in the order of the first, and those that only one shows."""
+    first, *others = (words_of(each) for each in text.split(_OTHER))
+    if not others:
+        return first, []
+    left = Counter(others[0])
+    agreed, alone = list[str](), list[str]()
+    for word in first:
+        (agreed if left[word] > 0 else alone).append(word)
+        left[word] -= 1
+    return agreed, [*alone, *left.elements()]
+
+
+def score(shown: Sequence[str], own: Sequence[str], doubtful: Sequence[str] = ()) -> tuple[float, float, float, float]:
     left, found = Counter(own), 0
     for word in shown:
         if left[word] > 0:
@@ -104,7 +118,7 @@ def score(shown: Sequence[str], own: Sequence[str]) -> tuple[float, float, float
         if pairs[pair] > 0:
             pairs[pair] -= 1
             is_beside[at] = is_beside[at + 1] = True
-    extra = sum((Counter(own) - Counter(dict.fromkeys(shown, len(own)))).values())
+    extra = sum((Counter(own) - Counter(dict.fromkeys([*shown, *doubtful], len(own)))).values())
     return (
         found / len(shown),
         sum(is_beside) / len(shown),
@@ -141,9 +155,9 @@ class Shown:
 
     def text(self, path: Path, format: str) -> str:
         shown = self._shown_or_kept(path, format)
-        if format in _OFFICE:
-            return without_margins(shown, *([_ANYWHERE] if format in _SLIDES else []))
-        return shown
+        if format in _SLIDES:
+            return without_margins("\f".join(shown.split("\f")[:_MOST_PAGES]), _ANYWHERE)
+        return without_margins(shown) if format in _OFFICE else shown
 
     def _shown_or_kept(self, path: Path, format: str) -> str:
         if self._kept is None:
@@ -164,7 +178,9 @@ class Shown:
         return self._mail(path)
 
     def _pdf(self, path: Path) -> str:
-        return _run("pdftotext", "-enc", "UTF-8", "-l", str(_MOST_PAGES), str(path), "-")
+        """As two programs show it: each of them takes letters apart, or for others, that the page shows whole."""
+        shown = _run("pdftotext", "-enc", "UTF-8", "-l", str(_MOST_PAGES), str(path), "-")
+        return shown + _OTHER + _run("mutool", "draw", "-q", "-F", "txt", str(path), f"1-{_MOST_PAGES}")
 
     def _office(self, path: Path) -> str:
         if self._profile is None:
@@ -186,7 +202,7 @@ class Shown:
 
     def _mail(self, path: Path) -> str:
         message = BytesParser(policy=email.policy.default).parsebytes(path.read_bytes())
-        texts = [str(message.get(name, "")) for name in ("Subject", "From", "To")]
+        texts = [str(message.get(name, "")) for name in ("Subject", "From", "To", "Cc", "Date")]
         body = message.get_body(("plain", "html"))
         parts = [body, *(part for part in message.iter_attachments() if part.get_content_maintype() == "text")]
         for part in filter(None, parts):
@@ -228,7 +244,7 @@ def measure(listed: Iterable[Listed], folder: Path, kept: Path | None = None) ->
             if not path.is_file():
                 continue
             try:
-                words = words_of(shown.text(path, each.format))
+                words, doubtful = agreed_words(shown.text(path, each.format))
             except (subprocess.TimeoutExpired, OSError, LookupError, ValueError, AttributeError) as error:
                 print(f"{each.path}: not shown ({type(error).__name__})", file=sys.stderr)
                 continue
@@ -238,7 +254,12 @@ def measure(listed: Iterable[Listed], folder: Path, kept: Path | None = None) ->
             text, note = read(path)
             spent = time.perf_counter() - started
             yield Score(
-                f"{each.repository}/{each.path}", each.format, len(words), *score(words, words_of(text)), spent, note
+                f"{each.repository}/{each.path}",
+                each.format,
+                len(words),
+                *score(words, words_of(text), doubtful),
+                spent,
+                note,
             )
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import date, datetime, time
+from datetime import date, datetime, time, timedelta
+from itertools import zip_longest
 from typing import Any, Literal
 
 from app.errors import DocumentError
@@ -28,8 +29,11 @@ except ImportError:
 
 _ZIP = b"PK\x03\x04"
 _WORD = re.compile(r"[^\W\d_]{2}")
+_POWER = re.compile(r"\dE[+-]\d", re.IGNORECASE)  # digits would be lost
 _SIGN = re.compile(r"\w")
-_OBJECT = re.compile(r"Embedded (?:OLE object|sound|video|Microsoft .{1,60})")  # as office-oxide calls them
+_OBJECT = re.compile(
+    r"\[?Embedded (?:OLE object|sound|video|Microsoft .{1,60})\]?", re.IGNORECASE
+)  # as office-oxide calls them
 
 
 def read_doc(data: bytes, limits: ReadLimits) -> ExtractedText:
@@ -69,14 +73,14 @@ def read_xls(data: bytes, limits: ReadLimits) -> ExtractedText:
         check_package(data, limits, kind="Excel workbook", folder="xl/")
     try:
         with _Panics("Excel workbook"), CalamineWorkbook.from_filelike(io.BytesIO(data)) as workbook:
-            blocks = list(_sheets(workbook))
+            shown = "" if data.startswith(_ZIP) else _plain_text(data)
+            blocks = list(_sheets(workbook, shown.split("\n")))
     except PasswordError as error:
         raise _protected("Excel workbook") from error
     except CalamineError as error:
         blocks = list(_of_excel_4(data, error))
     else:
-        if not data.startswith(_ZIP):
-            blocks += _missing(_plain_text(data), blocks, _WORD)  # numbers are shown otherwise
+        blocks += _missing(shown, blocks, _WORD)  # numbers may be shown otherwise
     text, marks, cells = join_blocks(blocks, limits)
     return ExtractedText(text, "", XLS, marks=marks, cells=cells)
 
@@ -119,7 +123,7 @@ def _missing(shown: str, blocks: Sequence[Block], sought: re.Pattern[str] = _SIG
     missing: dict[str, None] = {}
     for line in re.split(r"[\n\t]", shown):
         packed = "".join(line.split())
-        if sought.search(packed) and packed not in own and packed not in whole:
+        if sought.search(packed) and not _OBJECT.fullmatch(line.strip()) and packed not in own and packed not in whole:
             missing[" ".join(line.split())] = None
     return list(map(Block, missing))
 
@@ -174,17 +178,28 @@ def _row(row: Mapping[str, Any]) -> list[str]:
     return cells
 
 
-def _sheets(workbook: CalamineWorkbook) -> Iterator[Block]:
+def _sheets(workbook: CalamineWorkbook, shown: list[str]) -> Iterator[Block]:
+    """`shown` are the rows as a program shows them, those of a sheet below its name."""
+    at = 0
     for name in workbook.sheet_names:
-        yield from under_heading(name, render_rows(_rows(workbook.get_sheet_by_name(name)), has_gaps=True))
+        at = shown.index(name, at) + 1 if name in shown[at:] else at
+        rows = _rows(workbook.get_sheet_by_name(name), shown[at:])
+        yield from under_heading(name, render_rows(rows, has_gaps=True))
 
 
-def _rows(sheet: CalamineSheet) -> Iterator[list[str]]:
+def _rows(sheet: CalamineSheet, shown: list[str]) -> Iterator[list[str]]:
     top, left = sheet.start or (0, 0)
     regions = [(r1 - top, c1 - left, r2 - top, c2 - left) for (r1, c1), (r2, c2) in sheet.merged_cell_ranges or ()]
     texts: dict[tuple[int, int], str] = {}
     for number, row in enumerate(sheet.to_python()):
-        cells = [_shown(value) for value in row]
+        formatted = shown[number + top].split("\t")[left:] if number + top < len(shown) else []
+        if _is_other_row(row, formatted):
+            shown = []  # a cell of several lines has moved those below
+            formatted = []
+        cells = [
+            told if told and isinstance(value, float) and not _POWER.search(told) else _shown(value)
+            for value, told in zip_longest(row, formatted[: len(row)], fillvalue="")
+        ]
         for r1, c1, r2, c2 in regions:
             if r1 <= number <= r2 and 0 <= c1 < len(cells):
                 text = texts.setdefault((r1, c1), cells[c1])
@@ -194,13 +209,19 @@ def _rows(sheet: CalamineSheet) -> Iterator[list[str]]:
         yield cells
 
 
+def _is_other_row(row: Sequence[object], formatted: Sequence[str]) -> bool:
+    texts = [(column, value) for column, value in enumerate(row) if isinstance(value, str) and value.strip()]
+    return any(column >= len(formatted) or formatted[column].strip() != value.strip() for column, value in texts)
+
+
 def _shown(value: object) -> str:
     if isinstance(value, bool):
         return str(value).upper()
     if isinstance(value, float):
         return f"{value:.15g}"
-    if isinstance(value, datetime) and value.time() == time():
-        value = value.date()
+    if isinstance(value, datetime):
+        value = (value + timedelta(microseconds=500_000)).replace(microsecond=0)
+        value = value.date() if value.time() == time() else value
     return value.isoformat() if isinstance(value, datetime | date | time) else str(value)
 
 

@@ -7,6 +7,8 @@ import struct
 import zipfile
 from collections.abc import Sequence
 
+from outlook_files import compound_file
+
 _KINDS = ("office", "text", "table", "draw", "style", "meta", "svg", "xlink", "presentation", "dc", "manifest", "loext")
 NAMES = " ".join(f'xmlns:{kind}="urn:{kind}"' for kind in _KINDS)
 _SECTOR = 512
@@ -38,12 +40,34 @@ def cell(text: str, attributes: str = "", more: str = "") -> str:
     return f"<table:table-cell {attributes}>{p(text) if text else ''}{more}</table:table-cell>"
 
 
+def record(kind: int, data: bytes) -> bytes:
+    return struct.pack("<HH", kind, len(data)) + data
+
+
+def excel_97(rows: Sequence[Sequence[str | float]], formats: Sequence[str]) -> bytes:
+    """One sheet S of BIFF8, with a format for each column."""
+    begin = struct.pack("<HHHHII", 0x0600, 0x0005, 0, 0, 0, 0x0600)
+    head = record(0x0809, begin) + record(0x0042, struct.pack("<H", 1200))
+    for number, code in enumerate(formats):
+        head += record(0x041E, struct.pack("<HHB", 164 + number, len(code), 0) + code.encode("latin-1"))
+    for number in range(len(formats)):
+        head += record(0x00E0, struct.pack("<HHH", 0, 164 + number, 0) + bytes(14))
+    name = struct.pack("<HBB", 0, 1, 0) + b"S"
+    size = len(head) + len(record(0x0085, bytes(4) + name)) + 4
+    head += record(0x0085, struct.pack("<I", size) + name) + record(0x000A, b"")
+    sheet = record(0x0809, struct.pack("<HHHHII", 0x0600, 0x0010, 0, 0, 0, 0x0600))
+    for number, row in enumerate(rows):
+        for column, value in enumerate(row):
+            at = struct.pack("<HHH", number, column, min(column, len(formats) - 1))
+            if isinstance(value, str):
+                sheet += record(0x0204, at + struct.pack("<HB", len(value), 0) + value.encode("latin-1"))
+            else:
+                sheet += record(0x0203, at + struct.pack("<d", value))
+    return compound_file({"Workbook": head + sheet + record(0x000A, b"")})
+
+
 def excel_4(rows: Sequence[Sequence[str | float]]) -> bytes:
     """One sheet of BIFF4, which is no compound file."""
-
-    def record(kind: int, data: bytes) -> bytes:
-        return struct.pack("<HH", kind, len(data)) + data
-
     found = record(0x0409, struct.pack("<HHH", 0, 0x10, 0)) + record(0x0042, struct.pack("<H", 1252))
     for number, row in enumerate(rows):
         for column, value in enumerate(row):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from other_office_samples import NAMES, cell, content, excel_4, old_word, open_document, p, row
+from other_office_samples import NAMES, cell, content, excel_4, excel_97, old_word, open_document, p, row
 from sample_files import zip_of
 
 from app.errors import DocumentError
@@ -216,6 +216,16 @@ class TestOpenDocumentSlides:
         data = open_document("presentation", self.page("One", "x") * 2)
         with pytest.raises(DocumentError, match="2 slides; the limit is 1"):
             read_document(data, uri="a.odp", limits=ReadLimits(max_pages=1))
+
+
+def test_workbook_of_1997_shows_numbers_as_their_formats_do():
+    rows = [["Item", "Price", "Share", "Day"], ["Tea", 1599.9, 0.025, 45413.5], ["two\nlines", 2.0, 0.5, 45414.0]]
+    data = excel_97(rows, ["General", '"$"#,##0.00', "0.0%", "d/m/yyyy"])
+    assert lines(data, "a.xls") == [
+        "Sheet S",
+        "Item: Tea; Price: $1,599.90; Share: 2.5%; Day: 2024-05-01T12:00:00",
+        "Item: two lines; Price: 2; Share: 0.5; Day: 2024-05-02",  # not below a cell of several lines
+    ]
 
 
 def test_workbook_of_1992():

@@ -7,7 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.reading import CHROMIUM, Score, Shown, listed_files, score, table, without_margins, words_of
+from benchmarks.reading import (
+    CHROMIUM,
+    Score,
+    Shown,
+    agreed_words,
+    listed_files,
+    score,
+    table,
+    without_margins,
+    words_of,
+)
 
 
 @pytest.mark.parametrize(
@@ -30,6 +40,13 @@ def test_words_that_are_lost_torn_apart_and_added() -> None:
     assert score(shown, ["one", "two", "three", "more"]) == (0.5, 0.5, 0.25, 0)
     assert score(shown, ["one", "two", "two", "two"]) == (1 / 3, 1 / 3, 0, 0.5)
     assert score(["no"] * 4, ["no", "no"]) == (0.5, 0.5, 0, 0)
+
+
+def test_programs_that_show_other_words_are_not_believed() -> None:
+    assert agreed_words("one two") == (["one", "two"], [])
+    agreed, doubtful = agreed_words("t es t one two two\0test one two")
+    assert (agreed, sorted(doubtful)) == (["one", "two"], ["es", "t", "t", "test", "two"])
+    assert score(agreed, ["test", "one", "two", "more"], doubtful) == (1, 1, 0.25, 0.25)
 
 
 def test_the_table_is_of_files_that_both_runs_have() -> None:
