@@ -125,7 +125,11 @@ def old_word(text: str) -> bytes:
     return header + table + directory + sectors
 
 
-RICH_TEXT = rb"{\rtf1\ansi{\fonttbl{\f0 Arial;}}\f0 Paris and K\'f6ln\par Of cities\par}"
+RICH_TEXT = (
+    rb"{\rtf1\ansi{\fonttbl{\f0 Arial;}{\f1\fcharset128 Mincho;}}{\info{\author Ada}}{\header Head\par}\f0 Paris and K\'f6ln"
+    rb"{\footnote On the {\f1\'93\'fa} Rhine.}\par Of cities \u8364?{\shp{\*\shpinst{\sp{\sn wzDescription}{\sv A map}}}}\par"
+    rb"\trowd\cellx900\cellx1800\intbl City\cell n\cell\row\intbl Paris\cell 1\cell\row\pard End\par}"
+)
 
 
 def other_office_samples() -> dict[str, bytes]:
@@ -137,4 +141,6 @@ def other_office_samples() -> dict[str, bytes]:
         "a.odp": open_document("presentation", f"<draw:page>{p('Paris')}</draw:page><draw:page>{p('Two')}</draw:page>"),
         "a.rtf": RICH_TEXT,
         "a.doc": old_word("Of cities\rParis lies on the Seine.\r"),
+        "a.xls": excel_97([["City", "n"], ["Paris", 1.5]], ["General", '0.0" m"']),
+        "b.xls": excel_4([["City", "n"], ["Paris", 1.5]]),
     }

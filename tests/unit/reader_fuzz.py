@@ -73,8 +73,10 @@ class Outcome:
     child_mb: list[int] = field(default_factory=list)  # of the reader's processes, every so often
 
 
-def damaged_files(count: int, seed: int, kinds: Sequence[str] = ()) -> Iterator[tuple[str, bytes]]:
-    files = samples()
+def damaged_files(
+    count: int, seed: int, kinds: Sequence[str] = (), others: Sequence[Path] = ()
+) -> Iterator[tuple[str, bytes]]:
+    files = samples() | {f"{number}.{path.name}": path.read_bytes() for number, path in enumerate(others)}
     names = sorted(name for name in files if not kinds or name.endswith(tuple(kinds)))
     for number in range(count):
         rng = random.Random(f"{seed}-{number}")
@@ -83,14 +85,14 @@ def damaged_files(count: int, seed: int, kinds: Sequence[str] = ()) -> Iterator[
         yield name, _damage(name, files[name], other, rng)
 
 
-def fuzz(count: int, seed: int, kinds: Sequence[str] = ()) -> Outcome:
+def fuzz(count: int, seed: int, kinds: Sequence[str] = (), others: Sequence[Path] = ()) -> Outcome:
     outcome = Outcome()
     with (
         BytesReader(process_limits=PROCESS_LIMITS) as reader,
         closing(ProcessPageRenderer(process_limits=PROCESS_LIMITS, max_children=1)) as renderer,
         tempfile.NamedTemporaryFile() as file,
     ):
-        for number, (name, data) in enumerate(damaged_files(count, seed, kinds)):
+        for number, (name, data) in enumerate(damaged_files(count, seed, kinds, others)):
             started = time.monotonic()
             label = f"file {number} of seed {seed} ({name})"
             _read_one(reader, name, data, label, outcome)
@@ -107,7 +109,7 @@ def fuzz(count: int, seed: int, kinds: Sequence[str] = ()) -> Outcome:
 
 
 def _read_one(reader: BytesReader, name: str, data: bytes, label: str, outcome: Outcome) -> None:
-    kind = name.partition(".")[2]
+    kind = name.rpartition(".")[2]
     children = reader.child_ids
     try:
         found = reader.read(data, uri=name)
@@ -208,10 +210,13 @@ def main() -> int:
     parser.add_argument("--files", type=int, default=2_000)
     parser.add_argument("--seed", type=int, default=random.randrange(10**6))
     parser.add_argument("--kinds", nargs="+", default=[], help="how the names of the files end")
+    parser.add_argument(
+        "--others", nargs="+", type=Path, default=[], help="further files, as of formats without sample"
+    )
     options = parser.parse_args()
     print(f"seed {options.seed}")
     started = time.monotonic()
-    outcome = fuzz(options.files, options.seed, options.kinds)
+    outcome = fuzz(options.files, options.seed, options.kinds, options.others)
     for kind in sorted(outcome.read | outcome.refused):
         print(f"{kind:10} {outcome.read[kind]:5} read {outcome.refused[kind]:5} refused with a reason")
     print(f"{'all':10} {outcome.read.total():5} read {outcome.refused.total():5} refused with a reason")
