@@ -18,6 +18,7 @@ from app.errors import InputError
 from app.ports.answers import LanguageModel
 from app.ports.parts import Embedder
 from app.ports.services import Search
+from app.search.hits import on_page_of
 from app.types.answers import (
     MAX_QUESTION_CHARACTERS,
     NO_ANSWER,
@@ -68,6 +69,7 @@ class AnswerService:
         notes = (*head.notes, *(generated.notes if generated else ()), *(() if sentences else (NO_ANSWER,)))
         yield replace(
             head,
+            passages=on_pages_of(head.passages, sentences),
             sentences=tuple(sentences),
             notes=notes,
             is_complete=generated is None or generated.is_complete,
@@ -121,6 +123,15 @@ def _head_of(request: AnswerRequest, result: SearchResult, model: LanguageModel 
         sent=sent,
         model=None if model is None else model.name,
         timings_ms=result.timings_ms,
+    )
+
+
+def on_pages_of(passages: Sequence[Passage], sentences: Sequence[AnswerSentence]) -> tuple[Passage, ...]:
+    """Each with the page on which the first sentence begins that is quoted from it."""
+    starts = {number: each.start for each in reversed(sentences) for number in each.citations if each.start is not None}
+    return tuple(
+        replace(each, chunk=on_page_of(each.chunk, starts[each.number])) if each.number in starts else each
+        for each in passages
     )
 
 

@@ -88,7 +88,11 @@ def _page_starts(metadata: Mapping[str, object]) -> tuple[tuple[int, int], ...]:
 
 def on_page_of_sentence(hit: Hit) -> Hit:
     """With the page on which the sentence begins by which it was found, which may be a later one than its chunk's."""
-    if hit.why is None or not hit.chunk.page_starts:
-        return hit
-    page = max(page for start, page in hit.chunk.page_starts if start <= hit.why.start)
-    return replace(hit, chunk=replace(hit.chunk, page=page))
+    return hit if hit.why is None else replace(hit, chunk=on_page_of(hit.chunk, hit.why.start))
+
+
+def on_page_of(chunk: HitChunk, start: int) -> HitChunk:
+    """With the page of the character `start` of its text."""
+    if not chunk.page_starts:
+        return chunk
+    return replace(chunk, page=max(page for begin, page in chunk.page_starts if begin <= start))

@@ -11,8 +11,10 @@ from api_application import api_of
 from fastapi.testclient import TestClient
 from sample_files import pdf
 
+from app.answers.service import on_pages_of
 from app.search.export import search_csv
 from app.testing import text_source
+from app.types.answers import AnswerRequest, AnswerSentence, Passage
 from app.types.search import SearchMode, SearchRequest
 
 # A sentence runs over each end of a page, so that no page is complete.
@@ -61,3 +63,17 @@ def test_rest_says_that_page_and_keeps_its_own_keys_to_itself(services: Any) -> 
     assert hit["chunk"]["page"] == 4
     assert "page_starts" not in hit["chunk"]
     assert "page_starts" not in hit["document"]["metadata"]
+
+
+def test_an_answer_says_the_page_of_the_sentence_that_it_quotes(services: Any) -> None:
+    hit = services.search.search(SearchRequest(query="Lanterns hang over the quay", collection="library")).hits[0]
+    passages = (Passage(1, hit.document, hit.chunk), Passage(2, hit.document, hit.chunk))
+    start = hit.chunk.text.index("Barrels")
+    sentences = [AnswerSentence("Barrels …", (1,), start=start), AnswerSentence("Lanterns …", (1,), start=0)]
+    found = on_pages_of(passages, [*sentences, AnswerSentence("In its own words.", (2,))])
+    assert [each.chunk.page for each in found] == [3, 1]
+    answer = services.answers.answer(AnswerRequest("Where do Bells call the pilots to the tower at noon?", "library"))
+    for sentence in answer.sentences:
+        page = answer.passages[sentence.citations[0] - 1].chunk.page
+        assert sentence.text not in SENTENCES or page == SENTENCES[sentence.text]
+    assert answer.is_answered
