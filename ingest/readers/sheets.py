@@ -23,6 +23,8 @@ from ingest.readers.tables import join_blocks
 _CELL = re.compile(r"([A-Z]{1,3})(\d{1,7})")
 _MERGED = re.compile(rb"""<(?:\w+:)?mergeCell\b[^>]{0,200}?\bref\s*=\s*["']([A-Z]+\d+):([A-Z]+\d+)["']""")
 _CODES = re.compile(r'&(?:"[^"]*"|K[0-9A-F]{6}|\d+|[A-Z])', re.I)  # of headers and footers
+_LINE_END = re.compile(rb"<br\s*/?>", re.IGNORECASE)
+_RECOVERING = etree.XMLParser(recover=True, resolve_entities=False, no_network=True, remove_pis=True)
 _THREADED = "[Threaded comment]"
 _MAX_COLUMN = 16_384
 
@@ -81,8 +83,21 @@ class _Workbook:
             root = self._package.optional(drawing)
             if root is not None:
                 yield from Walk(self._package, drawing).blocks(root)
+        for drawing in self._package.related(part, "vmlDrawing"):
+            yield from self._labels(drawing)
         yield from self._comments(part)
         yield from (Block(text) for text in dict.fromkeys(margins))
+
+    def _labels(self, part: str) -> Iterator[Block]:
+        """Of buttons, boxes and text boxes of forms; those of notes are read as comments. Often no well-formed XML."""
+        data = _LINE_END.sub(b"\n", self._package.read(part)) if self._package.has(part) else b""
+        root = etree.fromstring(data, _RECOVERING) if data else None
+        for shape in () if root is None else root.iter("{*}shape"):
+            kind = attribute(first(shape, "ClientData"), "ObjectType")
+            box = first(shape, "textbox")
+            text = "" if box is None or kind == "Note" else " ".join("".join(box.itertext()).split())
+            if text:
+                yield Block(text)
 
     def _comments(self, part: str) -> Iterator[Block]:
         for name in chain(self._package.related(part, "comments"), self._package.related(part, "threadedComment")):

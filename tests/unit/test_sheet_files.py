@@ -189,6 +189,18 @@ class TestBesideTheCells:
 
         assert lines(book(fill)) == ["City: Rome", "Comment on A2 by Ann: Check the spelling."]
 
+    def test_labels_of_forms(self):
+        files = dict(unzipped(workbook({"S": [["City"], ["Rome"]]})))
+        relation = f'<Relationship Id="v" Type="{OFFICE}/vmlDrawing" Target="../drawings/vmlDrawing1.vml"/>'
+        rels = "http://schemas.openxmlformats.org/package/2006/relationships"
+        files["xl/worksheets/_rels/sheet1.xml.rels"] = (
+            f'<Relationships xmlns="{rels}">{relation}</Relationships>'.encode()
+        )
+        shape = '<v:shape><v:textbox><div>{}</div></v:textbox><x:ClientData ObjectType="{}"/></v:shape>'
+        shapes = shape.format("I agree<br>to all", "Checkbox") + shape.format("in a comment", "Note")
+        files["xl/drawings/vmlDrawing1.vml"] = f'<xml xmlns:v="urn:v" xmlns:x="urn:x">{shapes}</xml>'.encode()
+        assert lines(zip_of(files)) == ["City: Rome", "I agree to all"]
+
     def test_text_boxes_charts_and_pictures(self):
         files = dict(unzipped(workbook({"S": [["City"], ["Rome"]]})))
         rels = '<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">{}</Relationships>'
