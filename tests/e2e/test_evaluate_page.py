@@ -7,7 +7,7 @@ import csv
 import io
 import json
 import re
-import time
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from browser import DESKTOP, PHONE, OpenPage, opened_page
+from patience import PATIENCE_S
 from playwright.sync_api import BrowserContext, Page, expect
 from served import served
 
@@ -34,12 +35,22 @@ DISHES = ("tart", "jam", "cake", "juice")
 
 
 class PatientEmbedder(ToyEmbedder):
-    """Waits before every query while it is told to, so that a test can look at a running evaluation."""
+    """After so many queries it waits until it may go on, so that a test can look at a running evaluation."""
 
-    wait_s = 0.0
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.may_go_on = threading.Event()
+        self.may_go_on.set()
+        self._before = 0
+
+    def wait_after(self, queries: int) -> None:
+        self._before = queries
+        self.may_go_on.clear()
 
     def embed_query(self, text: str, **options: Any) -> Refinement:
-        time.sleep(self.wait_s)
+        self._before -= 1
+        if self._before < 0:
+            self.may_go_on.wait(PATIENCE_S)
         return super().embed_query(text, **options)
 
 
@@ -107,7 +118,7 @@ def opened(
         opened.go("/evaluate")
         expect(opened.page.locator("#evaluate-sources")).not_to_be_empty()
         yield opened
-        embedder.wait_s = 0.0
+        embedder.may_go_on.set()
         assert opened.page.evaluate("window.attacked") is None
         assert opened.overflows() == []
 
@@ -182,7 +193,7 @@ def test_a_measurement_goes_on_when_the_page_is_left_and_can_be_stopped(
     opened: OpenPage, embedder: PatientEmbedder
 ) -> None:
     page = opened.page
-    embedder.wait_s = 0.5
+    embedder.wait_after(30)
     measure(page)
     expect(page.locator(".progress")).to_contain_text("of 72 searches")
     opened.go("/")
@@ -196,6 +207,7 @@ def test_a_measurement_goes_on_when_the_page_is_left_and_can_be_stopped(
     expect(page.get_by_role("alert").filter(has_text="running already")).to_be_visible()
     opened.go("/evaluate")
     page.get_by_role("button", name="Stop").click()
+    embedder.may_go_on.set()
     expect(page.locator("#evaluate-progress")).to_contain_text(re.compile("Stopped after .* of 24 queries"))
 
 

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import TypeVar
 
 import numpy as np
 
 from app.commands.working import own_worker
+from app.errors import UnavailableError
 from app.settings import Settings
 from app.testing import text_source
 from app.types.documents import JobState
@@ -24,7 +27,10 @@ COLLECTION = "sample"
 CHUNKS = 10  # of a document
 WORDS_OF_CHUNK = 120
 VOCABULARY = 20_000
+TRIES = 60
 HANDED_IN = 500  # documents that wait at once
+
+T = TypeVar("T")
 
 
 class DrawnVectors(RemoteEmbedder):
@@ -41,6 +47,15 @@ def text_of(number: int) -> str:
     return "\n\n".join(f"Part {part} of {number}. {words}" for part, words in enumerate(parts))
 
 
+def patiently(ask: Callable[[], T]) -> T:
+    """A database on a machine that does much else may be asked in vain."""
+    for _ in range(TRIES):
+        with suppress(UnavailableError):
+            return ask()
+        time.sleep(1)
+    return ask()
+
+
 def main() -> None:
     wanted = int(sys.argv[1])
     settings = Settings()
@@ -50,10 +65,11 @@ def main() -> None:
     ):
 
         def chunks() -> int:
-            return services.catalog.chunk_count(services.catalog.collection(COLLECTION).active_index)
+            return patiently(lambda: services.catalog.chunk_count(services.catalog.collection(COLLECTION).active_index))
 
         def waiting() -> int:
-            return sum(services.catalog.job_counts()[state] for state in (JobState.QUEUED, JobState.RUNNING))
+            counts = patiently(services.catalog.job_counts)
+            return sum(counts[state] for state in (JobState.QUEUED, JobState.RUNNING))
 
         services.library.ensure_collection(COLLECTION)
         number = 0

@@ -159,7 +159,7 @@ def test_watch_from_outside_sees_memory_where_the_system_does_not_limit_it(reade
 
 
 def test_document_whose_child_was_killed_is_read_again(reader_factory):
-    reader = reader_factory()
+    reader = reader_factory(wall_s=PATIENCE_S, cpu_s=int(PATIENCE_S))
     reader.read(b"warm", uri="a.txt")
     (child_id,) = reader.child_ids
     threading.Timer(0.1, os.kill, (child_id, signal.SIGTERM)).start()
