@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import zipfile
 from collections.abc import Iterator
 from itertools import chain
 
@@ -90,8 +91,11 @@ class _Workbook:
 
     def _labels(self, part: str) -> Iterator[Block]:
         """Of buttons, boxes and text boxes of forms; those of notes are read as comments. Often no well-formed XML."""
-        data = _LINE_END.sub(b"\n", self._package.read(part)) if self._package.has(part) else b""
-        root = etree.fromstring(data, _RECOVERING) if data else None
+        try:
+            root = etree.fromstring(_LINE_END.sub(b"\n", self._package.read(part)), _RECOVERING)
+        except (KeyError, etree.LxmlError, zipfile.BadZipFile, OSError, EOFError, ValueError) as error:
+            self._package.left_out.append(f"{part}: It is missing or damaged ({type(error).__name__}).")
+            return
         for shape in () if root is None else root.iter("{*}shape"):
             kind = attribute(first(shape, "ClientData"), "ObjectType")
             box = first(shape, "textbox")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from xml.etree.ElementTree import ParseError
@@ -73,7 +74,7 @@ def _entries(data: bytes) -> Iterator[str]:
         import feedparser
     except ModuleNotFoundError:
         raise InputError("Feeds need the package feedparser: pip install 'gircse-search[sources]'") from None
-    found = feedparser.parse(data)
+    found = feedparser.parse(io.BytesIO(data))  # bytes it would take for a path or an address first
     if not found.version:
         raise DocumentError("This is no RSS or Atom feed.")
     for entry in found.entries:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -125,6 +126,21 @@ def test_a_page_is_fetched_again_only_if_it_changed(
     assert document.revision == 2
     del site.pages["/a"]
     assert again(toy_services, page).removed == 1
+    assert uris(toy_services) == []
+
+
+@pytest.mark.parametrize("name", ["path", "address"])
+def test_what_a_feed_says_is_never_taken_for_a_path_or_an_address(
+    toy_services: Any, site: Site, source: Callable[..., RecurringSource], tmp_path: Path, name: str
+) -> None:
+    site.feed("/a")
+    local = tmp_path / "secret.xml"
+    local.write_text(site.pages["/feed"], "utf-8")
+    site.pages["/feed"], site.pages["/inner"] = str(local), site.pages["/feed"]
+    if name == "address":
+        site.pages["/feed"] = site.url("/inner")
+    found = again(toy_services, source(SourceKind.FEED, site.url("/feed")))
+    assert "no RSS or Atom feed" in str(found)
     assert uris(toy_services) == []
 
 

@@ -200,6 +200,9 @@ class TestBesideTheCells:
         shapes = shape.format("I agree<br>to all", "Checkbox") + shape.format("in a comment", "Note")
         files["xl/drawings/vmlDrawing1.vml"] = f'<xml xmlns:v="urn:v" xmlns:x="urn:x">{shapes}</xml>'.encode()
         assert lines(zip_of(files)) == ["City: Rome", "I agree to all"]
+        for damaged in (b"", b"no XML", b"<xml"):
+            files["xl/drawings/vmlDrawing1.vml"] = damaged
+            assert lines(zip_of(files)) == ["City: Rome"]
 
     def test_text_boxes_charts_and_pictures(self):
         files = dict(unzipped(workbook({"S": [["City"], ["Rome"]]})))
