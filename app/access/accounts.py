@@ -12,7 +12,7 @@ from datetime import datetime
 from app.access.hashing import KEYS, PASSWORDS, digest, is_same
 from app.errors import ConflictError, ForbiddenError, InputError, LoginRequiredError, UnknownUserError
 from app.ports.access import AccessLedger
-from app.types.access import EVERYTHING, ApiKey, Identity, Principal, Role, Scope, User
+from app.types.access import EVERYTHING, ApiKey, Identity, Principal, Role, Scope, User, UserChange, is_of_operator
 from app.types.documents import utc_now
 from app.types.quotas import Quotas
 from embedder.lru import LRUCache
@@ -70,6 +70,8 @@ class Accounts:
             raise InputError(f"{name[:80]!r} cannot name a user: use 1 to 63 of a-z, 0-9 and . _ @ -.")
         if name == ADMIN:
             raise ConflictError("The user admin is there from the start; its password is the admin secret.")
+        if is_of_operator(name):
+            raise InputError(f"{name!r} is the name of this server itself; choose another one.")
         user = User(name, role, self._clock(), check_collections(collections), _hashed(password))
         self._ledger.add_user(user, identity=identity)
         return user
@@ -93,21 +95,19 @@ class Accounts:
         is_disabled: bool | None = None,
         password: str | None = None,
         quotas: Quotas | None = None,
+        only_enabled: bool = False,
     ) -> User:
-        """What is None stays. A new password, or being disabled, ends every session. Raises InputError."""
-        user = self._changeable(name)
-        if role is not None:
-            user = replace(user, role=role)
-        if collections is not None:
-            user = replace(user, collections=check_collections(collections))
-        if is_disabled is not None:
-            user = replace(user, disabled_at=self._clock() if is_disabled else None)
-        if password is not None:
-            user = replace(user, password_hash=_hashed(password))
-        if quotas is not None:
-            user = replace(user, quotas=quotas)
-        self._ledger.change_user(user)
-        return user
+        """What is None stays. A new password, or being disabled, ends every session. Raises InputError; with
+        `only_enabled` UnknownUserError for who has been disabled meanwhile."""
+        self._changeable(name)
+        change = UserChange(
+            role,
+            None if collections is None else check_collections(collections),
+            _hashed(password),
+            is_disabled,
+            quotas,
+        )
+        return self._ledger.change_user(name, change, only_enabled=only_enabled)
 
     def remove_user(self, name: str) -> None:
         """With all keys and sessions."""
@@ -207,7 +207,7 @@ class Accounts:
             user = self._ledger.user(name)
         except UnknownUserError:
             raise LoginRequiredError(_NO_SUCH_KEY) from None
-        if user.disabled_at is not None:
+        if user.disabled_at is not None or is_of_operator(name):  # which earlier versions let a user be called
             raise LoginRequiredError(_NO_SUCH_KEY)
         return Principal(user.name, user.role, user.collections, quotas=user.quotas)
 

@@ -109,7 +109,7 @@ class AuthorizedAccounts:
         if principal.key_id is not None or not self._accounts.check_password(principal.name, current):
             self._authorizer.note("password.refused", principal.name)
             raise ForbiddenError("The present password is wrong, or a key asks. Only its owner changes a password.")
-        self._accounts.change_user(principal.name, password=new)
+        self._accounts.change_user(principal.name, password=new, only_enabled=True)
         self._authorizer.note("password.changed", principal.name)
 
     def remove_user(self, name: str) -> None:

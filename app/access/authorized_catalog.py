@@ -201,7 +201,7 @@ class AuthorizedCatalog:
     def _own(self, judgement: Judgement) -> Judgement:
         """In the name of the caller, who must be allowed to judge the document."""
         with self._authorizer.require_access(EDITOR, self.document(judgement.document_id).collection) as principal:
-            is_local = judgement.judged_by == LOCAL_PERSON and principal.name != "operator"
+            is_local = judgement.judged_by == LOCAL_PERSON and not principal.is_operator
             return replace(judgement, judged_by=principal.name) if is_local else judgement
 
     def _one_or_all(self, collection: str | None) -> tuple[str, ...]:

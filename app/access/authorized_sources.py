@@ -10,7 +10,7 @@ from app.access.quotas import UserQuotas
 from app.errors import ForbiddenError, NotFoundError, UnknownUserError
 from app.ports.ledger import Ledger
 from app.ports.sources import SourceCredentials
-from app.types.access import OPERATOR, Principal, Role
+from app.types.access import Principal, Role, is_of_operator
 from app.types.quotas import Allowance
 from app.types.source_addresses import check_source, is_local
 from app.types.sources import RecurringSource, SourceKind, SourceOptions
@@ -40,7 +40,7 @@ class AuthorizedSources:
     ) -> RecurringSource:
         with self._authorizer.require_access(Role.EDITOR, collection) as principal:
             address = check_source(kind, address, every=every, options=options)
-            if is_local(address) and principal.name != OPERATOR.name:
+            if is_local(address) and not principal.is_operator:
                 raise ForbiddenError("Only the operator may bring in repositories of this machine's own disks.")
             if options.credentials:
                 self._credentials.find(options.credentials, user=principal.name, address=address)
@@ -76,7 +76,7 @@ def allowance_by_owner(catalog: Ledger, quotas: UserQuotas) -> Callable[[Recurri
         try:
             user = catalog.user(source.owner)
         except UnknownUserError:
-            if source.owner == OPERATOR.name:
+            if is_of_operator(source.owner):
                 return None
             raise ForbiddenError(f"{source.owner}, who added this source, is no user any more.") from None
         principal = Principal(user.name, user.role, user.collections, quotas=user.quotas)

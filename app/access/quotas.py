@@ -11,7 +11,7 @@ from app.access.throttle import WINDOW
 from app.errors import QuotaExceededError, RequestQuotaError
 from app.ports.access import AccessLedger
 from app.settings import Settings
-from app.types.access import OPERATOR, Principal
+from app.types.access import Principal
 from app.types.documents import utc_now
 from app.types.quotas import UNLIMITED, Allowance, QuotaName, QuotaUse, in_bytes
 
@@ -33,7 +33,7 @@ class UserQuotas:
 
     def allowance(self, principal: Principal) -> Allowance | None:
         """None: what is stored is on nobody's account."""
-        if principal.name == OPERATOR.name:
+        if principal.is_operator:
             return None
         limits = (self._limit(principal, "bytes"), self._limit(principal, "documents"))
         return Allowance(principal.name, *limits, contact=self._contact)
@@ -80,7 +80,7 @@ class UserQuotas:
             )
 
     def _limit(self, principal: Principal, name: QuotaName) -> int | None:
-        if principal.name in (ADMIN, OPERATOR.name):
+        if principal.is_operator or principal.name == ADMIN:
             return None
         own: int | None = getattr(principal.quotas, name)
         if own is None:

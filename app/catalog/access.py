@@ -16,7 +16,7 @@ from app.catalog.quotas import StoredAmounts
 from app.catalog.searches import delete_searches_of
 from app.catalog.sessions import add_unless_taken, insert_into
 from app.errors import ConflictError, NotFoundError, UnknownUserError
-from app.types.access import ApiKey, AttemptCount, AuditEntry, Identity, User, WebSession
+from app.types.access import ApiKey, AttemptCount, AuditEntry, Identity, User, UserChange, WebSession
 
 
 class AccessLedger(StoredAmounts):
@@ -38,12 +38,19 @@ class AccessLedger(StoredAmounts):
         except IntegrityError:
             raise ConflictError(f"There is a user {user.name!r} already; choose another name.") from None
 
-    def change_user(self, user: User) -> None:
+    def change_user(self, name: str, change: UserChange, *, only_enabled: bool = False) -> User:
+        values = _changed(change)
+        if change.is_disabled is not None:
+            values["disabled_at"] = self._clock() if change.is_disabled else None
         with self._session(self._writer) as session:
-            row = _user_row(session, user.name)
-            for name, value in _values(user).items():
-                if name not in ("name", "created_at"):
-                    setattr(row, name, value)
+            if values:
+                found = update(UserRow).where(UserRow.name == name)
+                found = found.where(UserRow.disabled_at.is_(None)) if only_enabled else found
+                if session.execute(found.values(**values).returning(UserRow.name)).first() is None:
+                    raise UnknownUserError.of(name)
+            if change.is_disabled:
+                session.execute(delete(WebSessionRow).where(WebSessionRow.user == name))
+            return _user_row(session, name).as_user()
 
     def delete_user(self, name: str) -> None:
         with self._session(self._writer) as session:
@@ -196,6 +203,19 @@ def _user_row(session: Session, name: str) -> UserRow:
     if row is None:
         raise UnknownUserError.of(name)
     return row
+
+
+def _changed(change: UserChange) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    if change.role is not None:
+        values["role"] = change.role.label
+    if change.collections is not None:
+        values["collections"] = list(change.collections)
+    if change.password_hash is not None:
+        values["password_hash"] = change.password_hash
+    if change.quotas is not None:
+        values |= {f"quota_{name}": limit for name, limit in asdict(change.quotas).items()}
+    return values
 
 
 def _values(kept: User | ApiKey) -> dict[str, Any]:

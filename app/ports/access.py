@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Protocol
 
-from app.types.access import ApiKey, AttemptCount, AuditEntry, Identity, User, WebSession
+from app.types.access import ApiKey, AttemptCount, AuditEntry, Identity, User, UserChange, WebSession
 from app.types.claims import Claims
 from app.types.quotas import StoredAmount
 
@@ -42,8 +42,8 @@ class AccessLedger(Protocol):
         is another user's."""
         ...
 
-    def change_user(self, user: User) -> None:
-        """Replaces all but the name and the time of creation. Raises UnknownUserError."""
+    def change_user(self, name: str, change: UserChange, *, only_enabled: bool = False) -> User:
+        """As the user is afterwards. Raises UnknownUserError; with `only_enabled` also for one who is disabled."""
         ...
 
     def delete_user(self, name: str) -> None:

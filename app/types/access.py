@@ -57,6 +57,7 @@ class Principal:
     scopes: tuple[Scope, ...] = ()  # of the key
     session_id: str | None = None
     quotas: Quotas = AS_SET
+    is_operator: bool = False  # never a user, whatever a user is called
 
     @property
     def sees_everything(self) -> bool:
@@ -86,6 +87,18 @@ class User:
     password_hash: str | None = None
     disabled_at: datetime | None = None
     quotas: Quotas = AS_SET
+
+
+@dataclass(frozen=True, slots=True)
+class UserChange:
+    """What is None stays as it is at that moment. Only columns that are named are written, in one statement, so that of
+    two changes at the same time neither is lost."""
+
+    role: Role | None = None
+    collections: tuple[str, ...] | None = None
+    password_hash: str | None = None
+    is_disabled: bool | None = None  # ends all sessions
+    quotas: Quotas | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,15 +167,20 @@ class AuditEntry:
     detail: Mapping[str, str] = field(default_factory=dict)
 
 
-OPERATOR = Principal("operator", Role.ADMIN)
-"""The user of the command line, and every client where access control is off."""
+OPERATOR = Principal("operator", Role.ADMIN, is_operator=True)
+"""The user of the command line, and every client where access control is off. No user can have the name."""
+
+
+def is_of_operator(owner: str) -> bool:
+    """Of what is kept with the name of its owner."""
+    return owner == OPERATOR.name
 
 
 def may_see(users: Mapping[str, User], name: str, collection: str) -> bool:
     """Whether this person, who is not here to be asked, may read the collection at this moment."""
     user = users.get(name)
     if user is None:
-        return name == OPERATOR.name
+        return is_of_operator(name)
     return user.disabled_at is None and matches(collection, user.collections)
 
 

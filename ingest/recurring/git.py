@@ -13,7 +13,7 @@ from urllib.parse import SplitResult, quote, urlsplit
 
 from app.errors import DocumentError, InputError, VanishedError
 from app.ports.sources import OpenedSource, SourceCredentials
-from app.types.access import OPERATOR
+from app.types.access import is_of_operator
 from app.types.credentials import Credentials
 from app.types.documents import Source
 from app.types.sources import MAX_LISTED_ITEMS, Fetched, Listing, Mark, RecurringSource
@@ -57,7 +57,7 @@ class GitSourceReader:
         address = urlsplit(source.address)
         addresses: list[str] = []
         if address.scheme == "file":
-            if source.owner != OPERATOR.name:
+            if not is_of_operator(source.owner):
                 raise InputError("Only the operator may bring in repositories of this machine's own disks.")
         else:
             addresses = self._guard.addresses(address.hostname or "", address.port or _PORTS[address.scheme])

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
 from catalog_samples import LIBRARY, Clock, new_document
+from patience import PATIENCE_S
 
 from app.catalog import SqlCatalog
 from app.errors import ConflictError, NotFoundError, QuotaExceededError, UnknownUserError
-from app.types.access import ApiKey, AttemptCount, AuditEntry, Identity, Role, Scope, User, WebSession
-from app.types.quotas import Allowance, StoredAmount
+from app.types.access import ApiKey, AttemptCount, AuditEntry, Identity, Role, Scope, User, UserChange, WebSession
+from app.types.quotas import Allowance, Quotas, StoredAmount
 
 
 @pytest.fixture
@@ -39,16 +42,49 @@ def test_users_come_back_as_they_were_kept(catalog: SqlCatalog, anna: User, cloc
     bert = User("bert", Role.ADMIN, clock())
     catalog.add_user(bert)
     assert catalog.users() == [anna, bert]
-    disabled = replace(anna, role=Role.READER, disabled_at=clock(), collections=())
-    catalog.change_user(disabled)
-    assert catalog.user("anna") == disabled
+    change = UserChange(Role.READER, collections=(), is_disabled=True, quotas=Quotas(documents=3))
+    disabled = catalog.change_user("anna", change)
+    assert (
+        disabled
+        == replace(anna, role=Role.READER, disabled_at=clock(), collections=(), quotas=Quotas(documents=3))
+        == catalog.user("anna")
+    )
+    assert catalog.change_user("anna", UserChange()) == disabled
+    enabled = catalog.change_user("anna", UserChange(password_hash="new", is_disabled=False))
+    assert enabled == replace(disabled, password_hash="new", disabled_at=None)
     with pytest.raises(ConflictError, match="anna"):
         catalog.add_user(anna)
     for ask in (catalog.user, catalog.delete_user):
         with pytest.raises(UnknownUserError, match="'clara'"):
             ask("clara")
     with pytest.raises(UnknownUserError):
-        catalog.change_user(replace(anna, name="clara"))
+        catalog.change_user("clara", UserChange(Role.READER))
+
+
+def test_of_two_changes_at_the_same_time_neither_is_lost(catalog: SqlCatalog, anna: User, clock: Clock) -> None:
+    """An admin disables and demotes while the user sets a password: both saw the user as it was."""
+    catalog.add_session(session_of("anna", "t" * 64, clock))
+    changes = [
+        UserChange(Role.READER, is_disabled=True),
+        *(UserChange(password_hash=f"hash {number}") for number in range(8)),
+        UserChange(collections=("letters",)),
+    ]
+    begin = threading.Barrier(len(changes))
+
+    def change(wanted: UserChange) -> None:
+        begin.wait(PATIENCE_S)
+        with suppress(UnknownUserError):
+            catalog.change_user("anna", wanted, only_enabled=wanted.password_hash is not None)
+
+    with ThreadPoolExecutor(len(changes)) as pool:
+        list(pool.map(change, changes))
+    found = catalog.user("anna")
+    assert (found.role, found.collections) == (Role.READER, ("letters",))
+    assert found.disabled_at is not None
+    assert catalog.web_sessions("anna") == []  # in the same transaction
+    with pytest.raises(UnknownUserError):
+        catalog.change_user("anna", UserChange(password_hash="later"), only_enabled=True)
+    assert catalog.user("anna") == found
 
 
 def test_keys_and_sessions_go_with_their_user(catalog: SqlCatalog, anna: User, clock: Clock) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import stat
 import threading
 from collections import Counter
@@ -34,7 +35,7 @@ from app.errors import (
     UnknownUserError,
 )
 from app.settings import Settings
-from app.types.access import OPERATOR, Principal, Role, acting_as, current_principal, matches
+from app.types.access import OPERATOR, Principal, Role, User, acting_as, current_principal, matches
 
 SECRET = "gs_a-secret-that-nobody-guesses"
 PASSWORD = "correct horse battery"
@@ -69,6 +70,31 @@ def logins(accounts: Accounts, toy_services: Any, clock: Clock) -> Logins:
 def refused(accounts: Accounts, shown: str) -> None:
     with pytest.raises(LoginRequiredError):
         accounts.principal_of_key(shown)
+
+
+# Who is it?
+
+
+def test_no_user_can_be_taken_for_the_operator(accounts: Accounts, toy_services: Any, clock: Clock) -> None:
+    with pytest.raises(InputError, match="name of this server"):
+        accounts.add_user("operator", role=Role.READER, password=PASSWORD)
+    toy_services.services.catalog.add_user(User("operator", Role.READER, clock()))  # as earlier versions called one
+    with pytest.raises(LoginRequiredError):
+        accounts.principal_of_user("operator")
+    assert not Principal("operator", Role.ADMIN).is_operator
+
+
+def test_no_decision_compares_with_the_name_of_the_operator() -> None:
+    compared = re.compile(r"""[!=]= *(?:OPERATOR\.name|["']operator["'])|\bin \([^)]*OPERATOR\.name""")
+    root = Path(__file__).parents[2]
+    found = [
+        f"{path.relative_to(root)}: {line.strip()}"
+        for folder in ("app", "ingest", "ui")
+        for path in sorted((root / folder).rglob("*.py"))
+        for line in path.read_text("utf-8").splitlines()
+        if compared.search(line)
+    ]
+    assert found == ["app/types/access.py: return owner == OPERATOR.name"]  # of what is kept with its owner's name
 
 
 # Keys
