@@ -14,6 +14,7 @@ import uvicorn
 
 from app.api.access import AsOperator
 from app.runtime.service_socket import ServiceSocket
+from embedder.server.http_guard import BoundedProtocol
 
 
 class AnnouncingServer(uvicorn.Server):
@@ -47,6 +48,7 @@ class AnnouncingServer(uvicorn.Server):
     async def _listen_to_commands(self, service_socket: ServiceSocket) -> None:
         config = uvicorn.Config(
             AsOperator(self.config.app),  # type: ignore[arg-type]
+            http=BoundedProtocol,
             log_config=None,
             access_log=False,
             proxy_headers=False,

@@ -12,6 +12,7 @@ from app.commands.serve import GRACE_S, Host, Model, Port, exit_on_sigterm, list
 from app.errors import InputError
 from app.settings import load_settings
 from app.types.access import Principal, Role
+from embedder.server.http_guard import BoundedProtocol
 
 ABILITIES = ("search", "answer", "refine", "fetch", "news")
 
@@ -52,7 +53,13 @@ def mcp(
             listener.getsockname()[1],
         )
         typer.echo(f"Listening: http://127.0.0.1:{port_taken}/mcp   (Ctrl-C stops)")
-        config = uvicorn.Config(served, log_level="warning", timeout_graceful_shutdown=GRACE_S, server_header=False)
+        config = uvicorn.Config(
+            served,
+            http=BoundedProtocol,
+            log_level="warning",
+            timeout_graceful_shutdown=GRACE_S,
+            server_header=False,
+        )
         uvicorn.Server(config).run(sockets=[listener])
 
 

@@ -31,6 +31,7 @@ from app.runtime.service_socket import open_service_socket
 from app.runtime.worker_lock import WorkerLock
 from app.services import Services
 from app.settings import Settings, load_settings
+from embedder.server.http_guard import BoundedProtocol
 
 log = logging.getLogger(__name__)
 
@@ -189,6 +190,7 @@ def _serve(listener: socket.socket, services: Services, *, open_page: bool, is_p
             web = opened.enter_context(open_web(services))
         config = uvicorn.Config(
             web,
+            http=BoundedProtocol,
             log_config=None,
             log_level="warning",
             access_log=False,

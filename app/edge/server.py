@@ -45,6 +45,7 @@ from app.edge.connection import (
 from app.edge.errors import RefusedError, unsupported
 from app.edge.optimizing import Optimizer
 from app.edge.shards import Shards
+from embedder.server.http_guard import BoundedProtocol
 
 log = logging.getLogger(__name__)
 
@@ -245,6 +246,7 @@ def serve(data_dir: Path) -> None:
         connection = EdgeConnection(port=listener.getsockname()[1], token=secrets.token_urlsafe(32), pid=os.getpid())
         config = uvicorn.Config(
             create_app(shards, connection, data_dir),
+            http=BoundedProtocol,
             log_level=logging.WARNING,
             access_log=False,
             timeout_graceful_shutdown=_SHUTDOWN_TIMEOUT_S,

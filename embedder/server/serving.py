@@ -17,6 +17,7 @@ from embedder.engine.limits import Limits
 from embedder.errors import EmbedderError
 from embedder.model_thread import on_model_thread
 from embedder.server.application import create_application
+from embedder.server.http_guard import BoundedProtocol
 from embedder.server.protocol import InputType
 
 DEFAULT_PORT = 7861
@@ -117,6 +118,7 @@ class _Server(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 application,
+                http=BoundedProtocol,
                 log_level="warning",
                 server_header=False,
                 timeout_keep_alive=KEEP_ALIVE_S,

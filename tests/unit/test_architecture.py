@@ -77,10 +77,10 @@ FORBIDDEN = {
 }
 # Of the embedder, all may import these, which know no torch: frozen dataclasses, so that a refinement is one value
 # everywhere, how texts of the caller's own are read as values, so that they are read alike everywhere, and where their
-# sentences end.
+# sentences end, and how much of a request every server reads before it knows whose it is.
 FREE_OF_EMBEDDER = {
     *("embedder.refinement", "embedder.refinement_steps", "embedder.model_info"),
-    *("embedder.mentions", "embedder.relevance", "embedder.lru", "embedder.sentences"),
+    *("embedder.mentions", "embedder.relevance", "embedder.lru", "embedder.sentences", "embedder.server.http_guard"),
 }
 # Packages that may break a direction, and why.
 ENTRY_POINTS = {"app.wiring": "joins the real parts to the ports"}

@@ -1,0 +1,119 @@
+"""The head of a request is bounded by every server that is started: its size, and how long it may take."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvicorn
+from patience import PATIENCE_S, wait_until
+
+from embedder.server import http_guard
+from embedder.server.http_guard import MAX_HEAD_BYTES, BoundedH11Protocol, BoundedProtocol
+
+PROTOCOLS = list(dict.fromkeys((BoundedProtocol, BoundedH11Protocol)))
+ROOT = Path(__file__).parents[2]
+
+
+async def application(scope: Any, receive: Any, send: Any) -> None:
+    body = b""
+    while (message := await receive())["type"] == "http.request":
+        body += message["body"]
+        if not message["more_body"]:
+            break
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"7")]})
+    await send({"type": "http.response.body", "body": b"%07d" % len(body)})
+
+
+@contextmanager
+def served(protocol: type) -> Iterator[int]:
+    server = uvicorn.Server(uvicorn.Config(application, http=protocol, lifespan="off", log_level="critical"))
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        thread = threading.Thread(target=server.run, args=([listener],))
+        thread.start()
+        try:
+            wait_until(lambda: server.started)
+            yield listener.getsockname()[1]
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+@pytest.fixture(params=PROTOCOLS, ids=lambda each: each.__name__)
+def ask(request: pytest.FixtureRequest) -> Iterator[Callable[..., bytes]]:
+    with served(request.param) as port:
+
+        def answer(*pieces: bytes | float) -> bytes:
+            """All that comes until the server closes the connection. A number waits so many seconds."""
+            with socket.create_connection(("127.0.0.1", port), PATIENCE_S) as connection:
+                found = b""
+                try:
+                    for piece in pieces:
+                        if isinstance(piece, bytes):
+                            connection.sendall(piece)
+                        else:
+                            time.sleep(piece)
+                    while more := connection.recv(65_536):
+                        found += more
+                except (ConnectionResetError, BrokenPipeError):
+                    pass
+                return found
+
+        yield answer
+
+
+def test_a_usual_request_is_answered(ask: Callable[..., bytes]) -> None:
+    head = (
+        b"POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 200000\r\nX: " + b"x" * 8_000 + b"\r\n\r\n"
+    )
+    assert ask(head, b"y" * 200_000).endswith(b"0200000")
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        [b"GET / HTTP/1.1\r\nHost: a\r\nX: ", *[b"x" * 8_000] * 20],
+        [b"GET / HTTP/1.1\r\nHost: a\r\n", *[b"".join(b"X-%d: y\r\n" % number for number in range(1_000))] * 20],
+        [b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nX: " + b"x" * 2 * MAX_HEAD_BYTES + b"\r\n\r\n"],
+        [b"GET /" + b"a" * 2 * MAX_HEAD_BYTES + b" HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"],
+    ],
+    ids=["endless", "many", "long", "address"],
+)
+def test_a_large_head_is_refused(ask: Callable[..., bytes], pieces: list[bytes]) -> None:
+    status = ask(*pieces)[:12]  # empty where the server had closed before all was sent
+    assert status in (b"HTTP/1.1 431", b"HTTP/1.1 400", b"")
+
+
+@pytest.mark.parametrize("begin", [b"", b"GET / HTTP/1.1\r\nHost: a\r\nX: x"], ids=["nothing", "half"])
+def test_a_head_that_does_not_come_is_not_waited_for(
+    ask: Callable[..., bytes], begin: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_guard, "HEAD_DEADLINE_S", 0.2)
+    assert ask(begin).startswith(b"HTTP/1.1 408")
+
+
+def test_a_body_may_take_longer(ask: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_guard, "HEAD_DEADLINE_S", 0.2)
+    head = b"POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 2\r\n\r\n"
+
+    assert ask(head, 0.6, b"ab").endswith(b"0000002")
+
+
+def test_every_server_is_started_with_it() -> None:
+    started = {
+        str(path.relative_to(ROOT)): path.read_text("utf-8").count("uvicorn.Config(")
+        for folder in ("app", "embedder")
+        for path in (ROOT / folder).rglob("*.py")
+        if "uvicorn.Config(" in path.read_text("utf-8")
+    }
+    assert started
+    for name, count in started.items():
+        assert (ROOT / name).read_text("utf-8").count("http=BoundedProtocol") == count, name
