@@ -28,6 +28,7 @@ CHUNKS = 10  # of a document
 WORDS_OF_CHUNK = 120
 VOCABULARY = 20_000
 TRIES = 60
+TURN = 100  # documents between two looks at how many chunks there are
 HANDED_IN = 500  # documents that wait at once
 
 T = TypeVar("T")
@@ -74,7 +75,7 @@ def main() -> None:
         services.library.ensure_collection(COLLECTION)
         number = 0
         while chunks() < wanted:
-            while waiting() < HANDED_IN:
+            for _ in range(min(TURN, HANDED_IN - waiting())):
                 services.library.add_document(COLLECTION, text_source(f"text://{number}", text_of(number)))
                 number += 1
             ensure_working()
