@@ -95,10 +95,8 @@ class Accounts:
         is_disabled: bool | None = None,
         password: str | None = None,
         quotas: Quotas | None = None,
-        only_enabled: bool = False,
     ) -> User:
-        """What is None stays. A new password, or being disabled, ends every session. Raises InputError; with
-        `only_enabled` UnknownUserError for who has been disabled meanwhile."""
+        """What is None stays. A new password, or being disabled, ends every session. Raises InputError."""
         self._changeable(name)
         change = UserChange(
             role,
@@ -107,7 +105,16 @@ class Accounts:
             is_disabled,
             quotas,
         )
-        return self._ledger.change_user(name, change, only_enabled=only_enabled)
+        return self._ledger.change_user(name, change)
+
+    def change_own_password(self, name: str, current: str, new: str) -> bool:
+        """Whether the current one was right. Raises InputError, and UnknownUserError for a user who was disabled, or
+        given another password, meanwhile."""
+        user = self._changeable(name)
+        if user.password_hash is None or not PASSWORDS.matches(current, user.password_hash) or user.disabled_at:
+            return False
+        self._ledger.change_user(name, UserChange(password_hash=_hashed(new)), only_password=user.password_hash)
+        return True
 
     def remove_user(self, name: str) -> None:
         """With all keys and sessions."""

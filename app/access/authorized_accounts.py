@@ -106,10 +106,9 @@ class AuthorizedAccounts:
     def change_own_password(self, current: str, new: str) -> None:
         """Raises ForbiddenError when the current one is wrong, or a key asks."""
         principal = self._authorizer.require_role()
-        if principal.key_id is not None or not self._accounts.check_password(principal.name, current):
+        if principal.key_id is not None or not self._accounts.change_own_password(principal.name, current, new):
             self._authorizer.note("password.refused", principal.name)
             raise ForbiddenError("The present password is wrong, or a key asks. Only its owner changes a password.")
-        self._accounts.change_user(principal.name, password=new, only_enabled=True)
         self._authorizer.note("password.changed", principal.name)
 
     def remove_user(self, name: str) -> None:

@@ -38,14 +38,15 @@ class AccessLedger(StoredAmounts):
         except IntegrityError:
             raise ConflictError(f"There is a user {user.name!r} already; choose another name.") from None
 
-    def change_user(self, name: str, change: UserChange, *, only_enabled: bool = False) -> User:
+    def change_user(self, name: str, change: UserChange, *, only_password: str | None = None) -> User:
         values = _changed(change)
         if change.is_disabled is not None:
             values["disabled_at"] = self._clock() if change.is_disabled else None
         with self._session(self._writer) as session:
             if values:
                 found = update(UserRow).where(UserRow.name == name)
-                found = found.where(UserRow.disabled_at.is_(None)) if only_enabled else found
+                if only_password is not None:
+                    found = found.where(UserRow.disabled_at.is_(None), UserRow.password_hash == only_password)
                 if session.execute(found.values(**values).returning(UserRow.name)).first() is None:
                     raise UnknownUserError.of(name)
             if change.is_disabled:

@@ -42,8 +42,9 @@ class AccessLedger(Protocol):
         is another user's."""
         ...
 
-    def change_user(self, name: str, change: UserChange, *, only_enabled: bool = False) -> User:
-        """As the user is afterwards. Raises UnknownUserError; with `only_enabled` also for one who is disabled."""
+    def change_user(self, name: str, change: UserChange, *, only_password: str | None = None) -> User:
+        """As the user is afterwards. `only_password`: the hash that this enabled user must still have. Raises
+        UnknownUserError."""
         ...
 
     def delete_user(self, name: str) -> None:

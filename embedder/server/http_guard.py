@@ -1,6 +1,7 @@
-"""The HTTP of uvicorn with bounds on the head of a request: its size, and how long it may take to come.
+"""The HTTP of uvicorn with bounds on the head of a request: its size, and how long a connection may wait for one.
 
-httptools keeps what it is sent without end, and waits without end; h11 bounds the size alone.
+httptools keeps what it is sent without end (a head, or the fields behind a body), and waits without end; h11 bounds the
+size alone.
 """
 
 from __future__ import annotations
@@ -21,82 +22,76 @@ _TOO_LARGE = b"431 Request Header Fields Too Large"
 _TOO_LATE = b"408 Request Timeout"
 
 
-class _Deadline:
-    """Ends a connection that has begun no request, or has not ended the head of one, in time."""
+class _Waiting:
+    """For a head, while no response is under way. Where nothing came since the last one, uvicorn's own time to keep a
+    connection alive holds."""
 
-    def __init__(self, transport: asyncio.Transport, waited_s: float) -> None:
-        self._transport = transport
-        self._waited_s = waited_s
-        self._timer: asyncio.TimerHandle | None = None
-        self.begin()
+    cycle: Any
+    transport: asyncio.Transport
+    _deadline: asyncio.TimerHandle | None = None
 
-    def begin(self) -> None:
-        self.end()
-        self._timer = asyncio.get_running_loop().call_later(self._waited_s, self._refuse)
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        super().connection_made(transport)  # type: ignore[misc]
+        self._wait()
 
-    def end(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._wait_no_more()
+        super().connection_lost(exc)  # type: ignore[misc]
 
-    def _refuse(self) -> None:
-        refuse(self._transport, _TOO_LATE)
+    def data_received(self, data: bytes) -> None:
+        if self.transport.is_closing():
+            return
+        super().data_received(data)  # type: ignore[misc]
+        if self._is_answering() or self.transport.get_protocol() is not self:  # a web socket has taken over
+            self._wait_no_more()
+        else:
+            self._wait()
+
+    def refuse(self, status: bytes) -> None:
+        """Where a response is under way the connection only ends: its bytes would be taken for the response's."""
+        if self.transport.is_closing():
+            return
+        if not self._is_answering():
+            self.transport.write(b"HTTP/1.1 " + status + b"\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+        self.transport.close()
+
+    def _is_answering(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def _wait(self) -> None:
+        if self._deadline is None:
+            self._deadline = asyncio.get_running_loop().call_later(HEAD_DEADLINE_S, self.refuse, _TOO_LATE)
+
+    def _wait_no_more(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
 
 
-def refuse(transport: asyncio.Transport, status: bytes) -> None:
-    if not transport.is_closing():
-        transport.write(b"HTTP/1.1 " + status + b"\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
-        transport.close()
-
-
-class BoundedH11Protocol(H11Protocol):
+class BoundedH11Protocol(_Waiting, H11Protocol):  # type: ignore[misc]
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.conn._max_incomplete_event_size = MAX_HEAD_BYTES
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self._deadline = _Deadline(transport, HEAD_DEADLINE_S)
-
-    def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        if self.scope is not None:
-            self._deadline.end()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._deadline.end()
-        super().connection_lost(exc)
 
 
 if HttpToolsProtocol is None:
     BoundedProtocol: type[asyncio.Protocol] = BoundedH11Protocol
 else:
 
-    class BoundedHttpToolsProtocol(HttpToolsProtocol):
-        _is_in_head = False
-        _received = _named = 0  # bytes of the head that came so far, and of the fields that are known
-
-        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-            super().connection_made(transport)
-            self._deadline = _Deadline(transport, HEAD_DEADLINE_S)
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            self._deadline.end()
-            super().connection_lost(exc)
+    class BoundedHttpToolsProtocol(_Waiting, HttpToolsProtocol):  # type: ignore[misc]
+        _silent = 0  # bytes since the parser told of anything but fields
+        _named = 0  # bytes of the fields of one head
+        _has_told = False
 
         def data_received(self, data: bytes) -> None:
-            if self.transport.is_closing():
-                return
+            self._has_told = False
             super().data_received(data)
-            if self._is_in_head:
-                self._received += len(data)
-                if self._received > MAX_HEAD_BYTES:
-                    refuse(self.transport, _TOO_LARGE)
+            self._silent = 0 if self._has_told else self._silent + len(data)
+            if self._silent > MAX_HEAD_BYTES:
+                self.refuse(_TOO_LARGE)
 
         def on_message_begin(self) -> None:
-            self._is_in_head = True
-            self._received = self._named = 0
-            self._deadline.begin()
+            self._named = 0
             super().on_message_begin()
 
         def on_url(self, url: bytes) -> None:
@@ -108,13 +103,22 @@ else:
             super().on_header(name, value)
 
         def on_headers_complete(self) -> None:
-            self._is_in_head = False
-            self._deadline.end()
+            self._has_told = True
             super().on_headers_complete()
+
+        def on_body(self, body: bytes) -> None:
+            self._has_told = True
+            super().on_body(body)
+
+        def on_message_complete(self) -> None:
+            self._has_told = True
+            super().on_message_complete()
 
         def send_400_response(self, msg: str) -> None:
             if self._named > MAX_HEAD_BYTES:
-                refuse(self.transport, _TOO_LARGE)
+                self.refuse(_TOO_LARGE)
+            elif self._is_answering():
+                self.transport.close()
             else:
                 super().send_400_response(msg)
 

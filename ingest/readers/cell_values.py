@@ -29,6 +29,7 @@ _CONDITION = re.compile(r"\[[<>=]")
 _OTHERWISE_SHOWN = set("eE/@,")  # powers of ten, fractions, texts, thousands
 _GENERAL = "0.###############"
 _MAX_DIGITS = 30
+_LONGEST = 255  # characters of a form, by Excel's own limit
 _DAY = timedelta(days=1)
 _DAYS = range(-693_593, 2_958_466)  # of the years 1 to 9999
 _DIGITS = 15  # that a spreadsheet keeps of a number
@@ -39,7 +40,7 @@ class CellFormats:
         codes = dict(_BUILT_IN)
         for each in () if styles is None else styles.iter("{*}numFmt"):
             if attribute(each, "numFmtId").isdecimal():
-                codes[int(attribute(each, "numFmtId"))] = attribute(each, "formatCode")
+                codes[int(attribute(each, "numFmtId"))] = attribute(each, "formatCode")[:_LONGEST]
         formats = first(styles, "cellXfs")
         numbers = [] if formats is None else [attribute(each, "numFmtId") for each in formats.iterchildren("{*}xf")]
         self._codes = [codes.get(int(each), "") if each.isdecimal() else "" for each in numbers]
@@ -65,7 +66,10 @@ class CellFormats:
             return f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}"
         if 0 < value < 60 and self._epoch.year == 1899:
             value += 1  # Excel counts a 29 February 1900
-        moment = self._epoch + timedelta(seconds=round(value * _DAY.total_seconds()))
+        try:
+            moment = self._epoch + timedelta(seconds=round(value * _DAY.total_seconds()))
+        except OverflowError:  # behind the year 9999
+            return shown_number(repr(value))
         if not set(code) & set("yd"):
             return moment.time().isoformat()
         return moment.date().isoformat() if moment.time() == datetime.min.time() else moment.isoformat()
@@ -106,10 +110,16 @@ def _number(text: str, code: str) -> str:
 @lru_cache(1024)
 def _forms(code: str) -> tuple[_Form | None, ...]:
     """For positive numbers, negative ones and nought; None for one that would lose digits, or has a condition."""
-    forms = [found[1] for found in _SECTION_END.finditer(code)][:-1] or [""]
+    forms, at = list[str](), 0
+    while at < len(code):
+        found = _SECTION_END.match(code, at)
+        if found is None:  # a quote that is never closed
+            return (None,)
+        forms.append(found[1])
+        at = found.end()
     if any(map(_CONDITION.search, forms)):
         return (None,)
-    return tuple(_form(form) for form in forms)
+    return tuple(_form(form) for form in forms or [""])
 
 
 def _form(form: str) -> _Form | None:
@@ -124,7 +134,8 @@ def _form(form: str) -> _Form | None:
         else:
             texts[-1] += text
     digits = [each for each in places if each != ","]
-    if digits and any(each.endswith(",") for each in places):
+    has_point = ["." in each for each in digits]
+    if digits and (any(each.endswith(",") for each in places) or any(has_point[:-1])):
         return None
     return _Form(texts, digits)
 

@@ -30,6 +30,8 @@ except ImportError:
 _ZIP = b"PK\x03\x04"
 _WORD = re.compile(r"[^\W\d_]{2}")
 _POWER = re.compile(r"\dE[+-]\d", re.IGNORECASE)  # digits would be lost
+_MOST_SOUGHT = 10**9  # characters
+_BETWEEN = re.compile(r"\n|[;:.!?]")
 _SIGN = re.compile(r"\w")
 _OBJECT = re.compile(
     r"\[?Embedded (?:OLE object|sound|video|Microsoft .{1,60})\]?", re.IGNORECASE
@@ -118,14 +120,25 @@ def _embedded(part: Any) -> int:
 
 def _missing(shown: str, blocks: Sequence[Block], sought: re.Pattern[str] = _SIGN) -> list[Block]:
     """What the text of a document has and its structure has not: headers and footers, notes, the words of charts."""
-    own = {"".join(line.split()) for block in blocks for line in re.split(r"[\n;]|(?<=\w): ", block.text)}
-    whole = "".join("".join(block.text.split()) for block in blocks)
+    own = {part for block in blocks for part in _packed_parts(block.text)}
+    whole = "".join("".join(filter(str.isalnum, block.text)) for block in blocks)
+    left = _MOST_SOUGHT
     missing: dict[str, None] = {}
     for line in re.split(r"[\n\t]", shown):
-        packed = "".join(line.split())
-        if sought.search(packed) and not _OBJECT.fullmatch(line.strip()) and packed not in own and packed not in whole:
+        if not sought.search(line) or _OBJECT.fullmatch(line.strip()):
+            continue
+        unknown = [part for part in _packed_parts(line) if part not in own]
+        if unknown and (left := left - len(whole)) < 0:
+            break  # in a document of so many parts that are cut otherwise the structure has all
+        if any(part not in whole for part in unknown):
             missing[" ".join(line.split())] = None
     return list(map(Block, missing))
+
+
+def _packed_parts(text: str) -> Iterator[str]:
+    """Of sentences and values, which a long cell is cut into, and which names and signs stand between."""
+    parts = ("".join(filter(str.isalnum, part)) for part in _BETWEEN.split(text))
+    return filter(None, parts)
 
 
 def _plain_text(data: bytes) -> str:

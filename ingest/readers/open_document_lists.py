@@ -14,7 +14,7 @@ _FORMS = {"1": "decimal", "a": "lowerLetter", "A": "upperLetter", "i": "lowerRom
 _LEVELS = {"list-level-style-number", "outline-level-style"}
 _HEADINGS = ""  # the name of the style that numbers them
 _MAX_DEPTH = 10
-_PLACES = re.compile(r"%([0-9]{1,2})%")
+_PLACES = re.compile(r"%([0-9]{1,2})%(\.(?=%))?")  # a level without a number leaves out its point, too
 
 
 class _Level(NamedTuple):
@@ -94,7 +94,9 @@ class ListNumbers:
 
         def shown(found: re.Match[str]) -> str:
             at = int(found[1])
-            return formatted(counts.setdefault(at, levels[at].start), levels[at].form) if at in levels else ""
+            if at not in levels or not levels[at].form:
+                return ""
+            return formatted(counts.setdefault(at, levels[at].start), levels[at].form) + (found[2] or "")
 
         label = _PLACES.sub(shown, levels[depth].text).strip() if levels[depth].form else ""
         return f"{label} " if label else ""

@@ -9,6 +9,7 @@ from email.utils import format_datetime
 
 from oxmsg import Message
 
+from app.errors import DocumentError
 from app.types.texts import ExtractedText
 from ingest.readers.html import read_html
 from ingest.readers.limits import ReadLimits
@@ -53,7 +54,9 @@ def _parts(message: Message, limits: ReadLimits) -> Iterator[str | Attachment]:
         yield read_html(html.encode("utf-8", "replace"), limits, "utf-8").text
     elif packed := message.properties.binary_prop_value(_RICH_TEXT):
         try:
-            yield read_rtf(unpack_rich_text(packed), limits).text
+            yield read_rtf(unpack_rich_text(packed, limits.max_expanded_bytes), limits).text
+        except DocumentError:
+            raise
         except ValueError:
             yield Attachment("the text of the message (damaged RTF)", "", b"")
     for number, attachment in enumerate(message.attachments, start=1):
@@ -62,11 +65,12 @@ def _parts(message: Message, limits: ReadLimits) -> Iterator[str | Attachment]:
         yield Attachment(name, attachment.mime_type or "", attachment.file_bytes or b"")
 
 
-def unpack_rich_text(packed: bytes) -> bytes:
-    """By [MS-OXRTFCP] 3.1.4. Raises ValueError for what is not packed so; what is cut short ends there."""
+def unpack_rich_text(packed: bytes, most: int = 10**8) -> bytes:
+    """By [MS-OXRTFCP] 3.1.4. Raises ValueError for what is not packed so; what is cut short ends there, and what would
+    be more than `most` bytes."""
     if len(packed) < 16:
         raise ValueError("The header is cut short.")
-    size, kind = struct.unpack_from("<I", packed, 4)[0], packed[8:12]
+    size, kind = min(struct.unpack_from("<I", packed, 4)[0], most), packed[8:12]
     if kind == _PLAIN:
         return packed[16 : 16 + size]
     if kind != _PACKED:

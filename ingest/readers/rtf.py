@@ -5,6 +5,7 @@ The numbers of lists stand in the file as text. What a program shows instead of 
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
@@ -51,6 +52,7 @@ _READ = {"atnauthor", "fonttbl", "stylesheet", *_INFO, *_PROPERTY}  # though it 
 _LOWEST_LEVEL = 6
 _MAX_DEPTH = 8  # of tables in cells
 _SAME_EDGE = 60  # twips
+_MAX_COLUMNS = 1_000
 
 
 @dataclass(slots=True)
@@ -63,6 +65,8 @@ class _State:
     is_silent: bool = False
     is_hidden: bool = False
     skipped_after_unicode: int = 1
+    level: int | None = None  # of a heading
+    depth: int = 0  # of the table that the paragraph is in
 
 
 @dataclass(slots=True)
@@ -79,27 +83,24 @@ class _Flow:
     blocks: list[Block] = field(default_factory=list)
     beside: list[Block] = field(default_factory=list)  # what hangs on the paragraph
     texts: list[str] = field(default_factory=list)
-    level: int | None = None
-    depth: int = 0  # of the table that the paragraph is in
     tables: dict[int, list[_Row]] = field(default_factory=dict)
     rows: dict[int, _Row] = field(default_factory=dict)
     cell: dict[int, list[str]] = field(default_factory=dict)  # paragraphs of the cell that is being read
 
-    def end_paragraph(self) -> None:
+    def end_paragraph(self, depth: int = 0, level: int | None = None) -> None:
         text = "".join(self.texts).strip()
         self.texts.clear()
-        self._close_tables(self.depth)
-        if self.depth:
-            self.cell.setdefault(self.depth, []).append(text)
+        self._close_tables(depth)
+        if depth:
+            self.cell.setdefault(depth, []).append(text)
         else:
             if text:
-                self.blocks.append(Block(text, self.level))
+                self.blocks.append(Block(text, level))
             self.blocks += self.beside
             self.beside = []
 
     def end_cell(self, depth: int) -> None:
-        self.depth = depth
-        self.end_paragraph()
+        self.end_paragraph(depth)
         row = self.rows.setdefault(depth, _Row())
         row.cells.append("\n".join(filter(None, self.cell.pop(depth, []))))
 
@@ -110,18 +111,21 @@ class _Flow:
         self.tables.setdefault(depth, []).append(row)
         self.rows[depth] = _Row(edges=row.edges, merges=row.merges)  # the definition holds until the next
 
-    def end(self) -> list[Block]:
-        self.end_paragraph()
-        for depth in sorted(self.rows, reverse=True):  # cut short
-            self.end_row(depth)
-        self.depth = 0
+    def end(self, depth: int = 0, level: int | None = None) -> list[Block]:
+        self.end_paragraph(depth, level)
         self.end_paragraph()
         return self.blocks
 
     def _close_tables(self, depth: int) -> None:
-        """Those deeper than the paragraph that ends here."""
-        for inner in sorted((each for each in self.tables if each > depth), reverse=True):
-            rendered = list(render_rows(_grid(self.tables.pop(inner))))
+        """Those deeper than the paragraph that ends here, with cells and rows that nothing has ended."""
+        for inner in sorted({each for each in (*self.tables, *self.rows, *self.cell) if each > depth}, reverse=True):
+            if any(self.cell.get(inner, ())):
+                row = self.rows.setdefault(inner, _Row())
+                row.cells.append("\n".join(filter(None, self.cell[inner])))
+            self.cell.pop(inner, None)
+            self.end_row(inner)
+            self.rows.pop(inner, None)
+            rendered = list(render_rows(_grid(self.tables.pop(inner, []))))
             if inner > 1:
                 self.cell.setdefault(inner - 1, []).extend(block.text for block in rendered)
             else:
@@ -139,10 +143,10 @@ class _Reader:
         self._state = _State("cp1252", self.body)
         self._outer: list[_State] = []
         self._page = "cp1252"  # of the document
-        self._pending = b""  # bytes of a text whose letters may take two
+        self._pending: list[bytes] = []  # bytes of a text whose letters may take two
         self._to_skip = 0
         self._author = self._property = ""
-        self._names: list[str] = []
+        self._told: list[str] = []  # of a destination that is read, though it is no text of the document
         self._numbers: dict[str, int] = {}  # of a font, a style, or a date
         self._is_new = self._is_starred = False
 
@@ -164,7 +168,7 @@ class _Reader:
         self._write()
         while self._outer:  # cut short
             self._leave()
-        self.body.end()
+        self.body.end(self._state.depth, self._state.level)
 
     def _take(self, token: Token) -> None:
         data = token.data
@@ -174,43 +178,52 @@ class _Reader:
             data = data[skipped:]
         self._is_new = False
         if not self._state.is_silent or self._state.destination in _READ:
-            self._pending += data
+            self._pending.append(data)
 
     def _write(self) -> None:
         if self._pending:
-            text, self._pending = self._pending.decode(self._state.page, "replace"), b""
+            text = b"".join(self._pending).decode(self._state.page, "replace")
+            self._pending.clear()
             self._add(text)
 
     def _add(self, text: str) -> None:
         state = self._state
         if state.destination not in _READ and not state.is_silent and not state.is_hidden:
             state.flow.texts.append(text)
-        elif state.destination == "sn":
-            self._property = text.strip()
-        elif state.destination == "sv" and self._property == _ALTERNATIVE_TEXT:
-            state.flow.beside.append(Block(f"Picture: {text.strip()}"))
-        elif state.destination == "atnauthor":
-            self._author = text.strip()
-        elif state.destination == "stylesheet":
-            self._name_style(text)
-        elif state.destination == "title":
-            self.title += text
-        elif state.destination == "author":
-            self._names.append(text)
+        elif state.destination in _READ:
+            self._told.append(text)
+            if state.destination == "stylesheet" and ";" in text:
+                self._name_style("".join(self._told))
+                self._told.clear()
 
     def _leave(self) -> None:
         if not self._outer:
             return
         state, self._state = self._state, self._outer.pop()
         self._is_new, self._to_skip = False, 0
-        if state.destination == "author" != self._state.destination:
-            self.metadata.setdefault("author", "".join(self._names))
-        elif state.destination in ("creatim", "revtim") and self._state.destination != state.destination:
+        if state.destination in _READ and self._state.destination != state.destination:
+            self._take_told(state, " ".join(_joined("".join(self._told)).split()))
+            self._told.clear()
+        if state.destination in ("creatim", "revtim") and self._state.destination != state.destination:
             year, month, day = (self._numbers.get(name, 1) for name in ("yr", "mo", "dy"))
             if date := iso_date(f"{year:04}-{month:02}-{day:02}"):
                 self.metadata["created" if state.destination == "creatim" else "modified"] = date
         if state.flow is not self._state.flow:
-            self._end_flow(state.destination, state.flow.end())
+            self._end_flow(state.destination, state.flow.end(state.depth, state.level))
+
+    def _take_told(self, state: _State, text: str) -> None:
+        if state.destination == "sn":
+            self._property = text
+        elif state.destination == "sv" and self._property == _ALTERNATIVE_TEXT and text:
+            state.flow.beside.append(Block(f"Picture: {text}"))
+        elif state.destination == "atnauthor":
+            self._author = text
+        elif state.destination == "title":
+            self.title = self.title or text
+        elif state.destination == "author" and text:
+            self.metadata.setdefault("author", text)
+        elif state.destination == "fonttbl":  # what comes before the first font is named is in the default one
+            self._state.page = self._fonts.get(self._default_font, self._page)
 
     def _end_flow(self, destination: str, blocks: list[Block]) -> None:
         if destination in _MARGINS:
@@ -287,14 +300,15 @@ class _Reader:
             state.destination, state.is_silent = word, True
         elif word in ("stylesheet", "fonttbl") or (word in _INFO and state.destination == "info"):
             state.destination, state.is_silent = word, word != "fonttbl"
-        elif word == "info":
+        elif word in _UNSEEN:
             state.destination, state.is_silent = word, True
         elif state.is_silent:
             return False
-        elif word in _UNSEEN or (is_starred and word not in _SEEN_STARRED):
+        elif is_starred and word not in _SEEN_STARRED:
             state.destination, state.is_silent = word, True
         elif word in _MARGINS or word in _NOTES or word in _BOXES or word in _NUMBERS:
             state.destination, state.flow, state.is_hidden = word, _Flow(), False
+            state.depth, state.level = 0, None
         elif word == "atnauthor":
             state.destination = word
         else:
@@ -329,33 +343,33 @@ class _Reader:
         self._add(chr(code - 0xF000 if 0xF020 <= code <= 0xF0FF else code))
 
     def _layout(self, word: str, number: int | None) -> None:
-        flow = self._state.flow
+        state, flow = self._state, self._state.flow
         if word in _TEXTS:
             self._add(_TEXTS[word])
         elif word in _PARAGRAPH_ENDS:
-            flow.end_paragraph()
+            flow.end_paragraph(state.depth, state.level)
         elif word == "pard":
-            flow.level, flow.depth = None, 0
+            state.level, state.depth = None, 0
         elif word == "s":
-            flow.level = self._levels.get(number or 0)
+            state.level = self._levels.get(number or 0)
         elif word == "outlinelevel":
-            flow.level = min((number or 0) + 1, _LOWEST_LEVEL) if (number or 0) < 9 else None
+            state.level = min((number or 0) + 1, _LOWEST_LEVEL) if (number or 0) < 9 else None
         elif word == "intbl":
-            flow.depth = max(flow.depth, 1)
+            state.depth = max(state.depth, 1)
         elif word == "itap":
-            flow.depth = min(max(number or 0, 0), _MAX_DEPTH)
+            state.depth = min(max(number or 0, 0), _MAX_DEPTH)
         elif word == "cell":
             flow.end_cell(1)
         elif word == "nestcell":
-            flow.end_cell(max(flow.depth, 2))
+            flow.end_cell(max(state.depth, 2))
         elif word in ("row", "nestrow"):
-            flow.end_row(1 if word == "row" else max(flow.depth, 2))
+            flow.end_row(1 if word == "row" else max(state.depth, 2))
         else:
             self._row(word, number)
 
     def _row(self, word: str, number: int | None) -> None:
         flow = self._state.flow
-        depth = 1 if flow.depth < 2 else flow.depth
+        depth = max(self._state.depth, 1)
         if word == "trowd":
             row = flow.rows.setdefault(depth, _Row())
             row.edges, row.merges = [], [""]
@@ -375,9 +389,8 @@ def read_rtf(data: bytes, limits: ReadLimits) -> ExtractedText:
     blocks += [*reader.body.blocks, *_said_once(reader.margins["footer"])]
     whole = [Block(_joined(block.text), block.level, block.cells) for block in blocks]
     text, marks, cells = join_blocks(whole, limits)
-    title = next((block.text for block in whole if block.level), "") or " ".join(_joined(reader.title).split())
-    metadata = {key: " ".join(str(value).split()) for key, value in reader.metadata.items() if value}
-    return ExtractedText(text, title, RTF, metadata, marks=marks, cells=cells)
+    title = next((block.text for block in whole if block.level), "") or reader.title
+    return ExtractedText(text, title, RTF, reader.metadata, marks=marks, cells=cells)
 
 
 def _said_once(blocks: list[Block]) -> Iterator[Block]:
@@ -404,7 +417,7 @@ def _grid(rows: list[_Row]) -> list[list[str]]:
                 text = text or grid[-1][len(cells)]
             cells.append(SPANNED if merge == "left" and cells and not text else text)
             if has_spans and number < len(row.edges):
-                end = sum(edge <= row.edges[number] + _SAME_EDGE for edge in columns)
+                end = min(bisect_right(columns, row.edges[number] + _SAME_EDGE), _MAX_COLUMNS)
                 cells += [SPANNED] * (end - len(cells))
         grid.append(cells)
     return grid

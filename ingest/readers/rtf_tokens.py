@@ -20,6 +20,9 @@ _CODE_PAGES = {77: "mac_roman", 128: "cp932", 129: "cp949", 130: "cp1361", 134: 
 _CODE_PAGES |= {162: "cp1254", 163: "cp1258", 177: "cp1255", 178: "cp1256", 186: "cp1257", 204: "cp1251"}
 _CODE_PAGES |= {222: "cp874", 238: "cp1250", 254: "cp437", 255: "cp437"}
 _CHARACTER_SETS = {"ansi": "cp1252", "mac": "mac_roman", "pc": "cp437", "pca": "cp850"}
+# Of \\ansicpg: those of Apple, which Python does not know by their numbers.
+_OF_APPLE = {10000: "mac_roman", 10006: "mac_greek", 10007: "mac_cyrillic", 10029: "mac_latin2", 10079: "mac_iceland"}
+_OF_APPLE |= {10081: "mac_turkish"}
 _DEFAULT = "cp1252"
 
 
@@ -62,7 +65,7 @@ def code_page_of_font(number: int) -> str | None:
 
 def code_page(word: str, number: int | None) -> str:
     """Of the whole document: \\ansi, \\mac, \\pc, \\pca, or \\ansicpgN. Windows-1252 where it is not known."""
-    name = _CHARACTER_SETS.get(word) or f"cp{number or 1252}"
+    name = _CHARACTER_SETS.get(word) or _OF_APPLE.get(number or 0) or f"cp{number or 1252}"
     try:
         return codecs.lookup("utf-8" if name == "cp65001" else name).name
     except LookupError:

@@ -78,14 +78,16 @@ class _Workbook:
 
     def _sheet(self, part: str) -> Iterator[Block]:
         data = self._package.read(part)
-        margins: list[str] = []
+        margins, drawn = list[str](), set[str]()
         yield from render_rows(self._rows(part, data, margins), has_gaps=True)
         for drawing in self._package.related(part, "drawing"):
             root = self._package.optional(drawing)
             if root is not None:
-                yield from Walk(self._package, drawing).blocks(root)
-        for drawing in self._package.related(part, "vmlDrawing"):
-            yield from self._labels(drawing)
+                for block in Walk(self._package, drawing).blocks(root):
+                    drawn.add(block.text)
+                    yield block
+        for drawing in self._package.related(part, "vmlDrawing"):  # newer programs write labels of forms twice
+            yield from (block for block in self._labels(drawing) if block.text not in drawn)
         yield from self._comments(part)
         yield from (Block(text) for text in dict.fromkeys(margins))
 

@@ -74,7 +74,9 @@ def test_of_two_changes_at_the_same_time_neither_is_lost(catalog: SqlCatalog, an
     def change(wanted: UserChange) -> None:
         begin.wait(PATIENCE_S)
         with suppress(UnknownUserError):
-            catalog.change_user("anna", wanted, only_enabled=wanted.password_hash is not None)
+            catalog.change_user(
+                "anna", wanted, only_password=None if wanted.password_hash is None else anna.password_hash
+            )
 
     with ThreadPoolExecutor(len(changes)) as pool:
         list(pool.map(change, changes))
@@ -83,8 +85,12 @@ def test_of_two_changes_at_the_same_time_neither_is_lost(catalog: SqlCatalog, an
     assert found.disabled_at is not None
     assert catalog.web_sessions("anna") == []  # in the same transaction
     with pytest.raises(UnknownUserError):
-        catalog.change_user("anna", UserChange(password_hash="later"), only_enabled=True)
+        catalog.change_user("anna", UserChange(password_hash="later"), only_password=found.password_hash)
     assert catalog.user("anna") == found
+    reset = catalog.change_user("anna", UserChange(password_hash="by an admin", is_disabled=False))
+    with pytest.raises(UnknownUserError):  # who was checked by the former one
+        catalog.change_user("anna", UserChange(password_hash="own"), only_password=found.password_hash)
+    assert catalog.user("anna") == reset
 
 
 def test_keys_and_sessions_go_with_their_user(catalog: SqlCatalog, anna: User, clock: Clock) -> None:

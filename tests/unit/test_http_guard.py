@@ -83,21 +83,31 @@ def test_a_usual_request_is_answered(ask: Callable[..., bytes]) -> None:
         [b"GET / HTTP/1.1\r\nHost: a\r\nX: ", *[b"x" * 8_000] * 20],
         [b"GET / HTTP/1.1\r\nHost: a\r\n", *[b"".join(b"X-%d: y\r\n" % number for number in range(1_000))] * 20],
         [b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nX: " + b"x" * 2 * MAX_HEAD_BYTES + b"\r\n\r\n"],
+        [b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: ", *[b"x" * 8_000] * 20],
         [b"GET /" + b"a" * 2 * MAX_HEAD_BYTES + b" HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"],
     ],
-    ids=["endless", "many", "long", "address"],
+    ids=["endless", "many", "long", "trailer", "address"],
 )
 def test_a_large_head_is_refused(ask: Callable[..., bytes], pieces: list[bytes]) -> None:
     status = ask(*pieces)[:12]  # empty where the server had closed before all was sent
     assert status in (b"HTTP/1.1 431", b"HTTP/1.1 400", b"")
 
 
-@pytest.mark.parametrize("begin", [b"", b"GET / HTTP/1.1\r\nHost: a\r\nX: x"], ids=["nothing", "half"])
+ANSWERED = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "begin",
+    [[b""], [b"GET / HTTP/1.1\r\nHost: a\r\nX: x"], [ANSWERED, 0.1, b"GET / HT"], [ANSWERED, 0.1, b"\r\n"]],
+    ids=["nothing", "half", "second", "empty line"],
+)
 def test_a_head_that_does_not_come_is_not_waited_for(
-    ask: Callable[..., bytes], begin: bytes, monkeypatch: pytest.MonkeyPatch
+    ask: Callable[..., bytes], begin: list[bytes | float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http_guard, "HEAD_DEADLINE_S", 0.2)
-    assert ask(begin).startswith(b"HTTP/1.1 408")
+    monkeypatch.setattr(http_guard, "HEAD_DEADLINE_S", 0.5)
+    found = ask(*begin)
+    assert b"HTTP/1.1 408" in found or b"HTTP/1.1 400" in found  # h11 refuses an empty line
+    assert found.count(b"HTTP/1.1 200") == begin.count(ANSWERED)
 
 
 def test_a_body_may_take_longer(ask: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,6 +115,13 @@ def test_a_body_may_take_longer(ask: Callable[..., bytes], monkeypatch: pytest.M
     head = b"POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 2\r\n\r\n"
 
     assert ask(head, 0.6, b"ab").endswith(b"0000002")
+
+
+def test_requests_in_one_piece_are_all_answered(ask: Callable[..., bytes]) -> None:
+    body = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n" + b"y" * 100_000
+    last = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+    found = ask(body + ANSWERED + last[:20], last[20:])
+    assert found.count(b"HTTP/1.1 200") == 3
 
 
 def test_every_server_is_started_with_it() -> None:

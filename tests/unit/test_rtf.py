@@ -71,6 +71,29 @@ def test_a_title_in_unicode_is_taken_for_that_in_the_code_page() -> None:
     assert read(r"{\upr{no}{\*\ud{\u26085?}}} text").text == "日 text"
 
 
+def test_a_group_gives_back_what_it_changed_of_a_paragraph() -> None:
+    found = read(r"{\pard\outlinelevel0 Head\par}Text one\par Text two\par")
+    assert [found.text[mark.start : mark.end] for mark in found.marks] == ["Head"]
+
+
+def test_texts_of_several_runs_are_one() -> None:
+    shape = r"{\shp{\*\shpinst{\sp{\sn wzDescription}{\sv Ein B\u228\'e4r}}}}"
+    body = r"a{\*\atnauthor M\u252\'fcller}{\*\annotation hi}" + shape + r"\par"
+    assert lines(body) == ["a", "Comment by Müller: hi", "Picture: Ein Bär"]
+    assert read(r"{\info{\author \u-10179?\u-8704?x}}text").metadata["author"] == "\U0001f600x"
+
+
+def test_a_picture_of_a_property_is_passed_over() -> None:
+    line = "0123456789abcdef" * 8 + "\n"
+    assert lines(r"a{\shp{\*\shpinst{\sp{\sn pib}{\sv {\pict\jpegblip " + line * 20_000 + r"}}}}}\par") == ["a"]
+
+
+def test_encodings_without_a_font() -> None:
+    assert read(r" M\'9fller", r"{\rtf1\mac\ansicpg10000").text == "Müller"
+    head = r"{\rtf1\ansi\deff1{\fonttbl{\f0 Arial;}{\f1\fcharset204 Arial Cyr;}}"
+    assert read(r" \'cf\'f0", head).text == "Пр"
+
+
 def test_headings() -> None:
     styles = r"{\stylesheet{\s0 Normal;}{\s3\sbasedon0 heading 2;}{\cs5 heading 1;}{\s6 Title;}}"
     found = read(styles + r"\pard\s6 Cities\par\pard\s3 Of Italy\par\pard Rome\par\pard\outlinelevel2 Deeper\par")
@@ -125,6 +148,21 @@ class TestTables:
         inner = rf"\pard\intbl\itap2 Land\nestcell Units\nestcell{end}\pard\intbl\itap2 Italy\nestcell 5\nestcell{end}"
         body = r"\trowd\cellx1000\cellx2000\pard\intbl East\cell" + inner + r"\pard\intbl end\cell\row\pard After\par"
         assert lines(self.row("Region", "Holds") + body) == ["Region: East; Holds: Land: Italy; Units: 5 end", "After"]
+
+    @pytest.mark.parametrize(
+        ("body", "expected"),
+        [
+            (
+                r"\trowd\cellx1000\intbl a\cell\row after\par more\par",
+                ["a: after more"],
+            ),  # the properties of a row hold until \pard
+            (r"{\trowd\cellx1000\pard\intbl a\cell\row}after\par more\par", ["a", "after", "more"]),
+            (r"intro\par\trowd\cellx1000\intbl a\cell a long text", ["intro", "a", "a long text"]),
+            (r"\trowd\cellx900\pard\intbl\itap2 in\nestcell and more", ["in", "and more"]),
+        ],
+    )
+    def test_what_nothing_ends_is_read_all_the_same(self, body: str, expected: list[str]) -> None:
+        assert [line for block in lines(body) for line in block.split("\n")] == expected
 
     def test_file_cut_short(self) -> None:
         assert lines(self.row("Land", "Units") + self.row("Italy", "5", end="")) == ["Land: Italy; Units: 5"]

@@ -299,6 +299,9 @@ class TestValues:
             (198356388, "0.00E+00", "198356388"),
             (1500000, '0.0,,"M"', "1500000"),
             (9, '[=1]"yes";"no"', "9"),
+            (1.2345678, "0.000 000", "1.2345678"),
+            (5, '0"x', "5"),
+            (2958465.9999999, "d/m/yyyy h:mm:ss", "2958465.9999999"),
         ],
     )
     def test_numbers_have_their_units_and_currencies(self, value, form, shown):
