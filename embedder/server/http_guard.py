@@ -1,4 +1,4 @@
-"""The HTTP of uvicorn with bounds on the head of a request: its size, and how long a connection may wait for one.
+"""The HTTP of uvicorn with bounds on the head of a request: its size, and how long it may take from its first byte on.
 
 httptools keeps what it is sent without end (a head, or the fields behind a body), and waits without end; h11 bounds the
 size alone.
@@ -23,16 +23,12 @@ _TOO_LATE = b"408 Request Timeout"
 
 
 class _Waiting:
-    """For a head, while no response is under way. Where nothing came since the last one, uvicorn's own time to keep a
-    connection alive holds."""
+    """For the rest of a head, while no response is under way. Connections on which nothing was sent are not ended:
+    browsers open some in advance, and show a 408 that comes on one as the answer to what they ask later."""
 
     cycle: Any
     transport: asyncio.Transport
     _deadline: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.Transport) -> None:
-        super().connection_made(transport)  # type: ignore[misc]
-        self._wait()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._wait_no_more()

@@ -98,8 +98,8 @@ ANSWERED = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 
 @pytest.mark.parametrize(
     "begin",
-    [[b""], [b"GET / HTTP/1.1\r\nHost: a\r\nX: x"], [ANSWERED, 0.1, b"GET / HT"], [ANSWERED, 0.1, b"\r\n"]],
-    ids=["nothing", "half", "second", "empty line"],
+    [[b"G"], [b"GET / HTTP/1.1\r\nHost: a\r\nX: x"], [ANSWERED, 0.1, b"GET / HT"], [ANSWERED, 0.1, b"\r\n"]],
+    ids=["first byte", "half", "second", "empty line"],
 )
 def test_a_head_that_does_not_come_is_not_waited_for(
     ask: Callable[..., bytes], begin: list[bytes | float], monkeypatch: pytest.MonkeyPatch
@@ -108,6 +108,13 @@ def test_a_head_that_does_not_come_is_not_waited_for(
     found = ask(*begin)
     assert b"HTTP/1.1 408" in found or b"HTTP/1.1 400" in found  # h11 refuses an empty line
     assert found.count(b"HTTP/1.1 200") == begin.count(ANSWERED)
+
+
+def test_a_connection_that_a_browser_opened_in_advance_is_left_open(
+    ask: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_guard, "HEAD_DEADLINE_S", 0.2)
+    assert ask(0.6, ANSWERED, b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").count(b"200 OK") == 2
 
 
 def test_a_body_may_take_longer(ask: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch) -> None:
