@@ -76,7 +76,9 @@ class Outcome:
 def damaged_files(
     count: int, seed: int, kinds: Sequence[str] = (), others: Sequence[Path] = ()
 ) -> Iterator[tuple[str, bytes]]:
-    files = samples() | {f"{number}.{path.name}": path.read_bytes() for number, path in enumerate(others)}
+    files = samples() | {
+        f"{number} {path.stem.replace('.', '-')}{path.suffix}": path.read_bytes() for number, path in enumerate(others)
+    }
     names = sorted(name for name in files if not kinds or name.endswith(tuple(kinds)))
     for number in range(count):
         rng = random.Random(f"{seed}-{number}")
@@ -109,7 +111,7 @@ def fuzz(count: int, seed: int, kinds: Sequence[str] = (), others: Sequence[Path
 
 
 def _read_one(reader: BytesReader, name: str, data: bytes, label: str, outcome: Outcome) -> None:
-    kind = name.rpartition(".")[2]
+    kind = name.partition(".")[2]
     children = reader.child_ids
     try:
         found = reader.read(data, uri=name)
