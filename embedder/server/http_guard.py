@@ -64,7 +64,7 @@ class _Waiting:
             self._deadline = None
 
 
-class BoundedH11Protocol(_Waiting, H11Protocol):  # type: ignore[misc]
+class BoundedH11Protocol(_Waiting, H11Protocol):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.conn._max_incomplete_event_size = MAX_HEAD_BYTES
@@ -74,7 +74,7 @@ if HttpToolsProtocol is None:
     BoundedProtocol: type[asyncio.Protocol] = BoundedH11Protocol
 else:
 
-    class BoundedHttpToolsProtocol(_Waiting, HttpToolsProtocol):  # type: ignore[misc]
+    class BoundedHttpToolsProtocol(_Waiting, HttpToolsProtocol):
         _silent = 0  # bytes since the parser told of anything but fields
         _named = 0  # bytes of the fields of one head
         _has_told = False

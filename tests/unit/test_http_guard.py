@@ -120,7 +120,6 @@ def test_a_connection_that_a_browser_opened_in_advance_is_left_open(
 def test_a_body_may_take_longer(ask: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_guard, "HEAD_DEADLINE_S", 0.2)
     head = b"POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 2\r\n\r\n"
-
     assert ask(head, 0.6, b"ab").endswith(b"0000002")
 
 
