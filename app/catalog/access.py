@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any
@@ -215,7 +215,7 @@ def _changed(change: UserChange) -> dict[str, Any]:
     if change.password_hash is not None:
         values["password_hash"] = change.password_hash
     if change.quotas is not None:
-        values |= {f"quota_{name}": limit for name, limit in asdict(change.quotas).items()}
+        values |= _quota_columns(asdict(change.quotas))
     return values
 
 
@@ -223,4 +223,8 @@ def _values(kept: User | ApiKey) -> dict[str, Any]:
     values: dict[str, Any] = asdict(kept) | {"role": kept.role.label, "collections": list(kept.collections)}
     if isinstance(kept, ApiKey):
         return values | {"scopes": list(kept.scopes)}
-    return values | {f"quota_{name}": limit for name, limit in values.pop("quotas").items()}
+    return values | _quota_columns(values.pop("quotas"))
+
+
+def _quota_columns(quotas: Mapping[str, int | None]) -> dict[str, int | None]:
+    return {f"quota_{name}": limit for name, limit in quotas.items()}

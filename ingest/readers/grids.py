@@ -189,7 +189,7 @@ def _is_second_header(above: Row, row: Row, below: Row) -> bool:
 
 
 def _without_titles(rows: Sequence[Row]) -> tuple[list[Block], list[Row]]:
-    """The rows of names without what stands over several columns and is too long to be said with every value."""
+    """Long titles that span several columns, and the header rows without them: no row repeats such a title."""
     over: list[Block] = []
     header: list[Row] = []
     for row in rows[:-1]:

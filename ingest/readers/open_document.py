@@ -104,7 +104,7 @@ class _Walk:
         yield from map(Block, dict.fromkeys(block.text for each in own for block in self.blocks(each)))
 
     def slides(self, root: Element, styles: Element | None) -> Iterator[list[Block]]:
-        """Each with what stands on all of its kind, where that is shown first: texts of its master, and its footer."""
+        """The blocks of each slide. The first slide that shows a footer or texts of a master slide has these, too."""
         found = [] if styles is None else styles.iter("{*}master-page")
         masters = {attribute(each, "name"): each for each in found}
         declared = {

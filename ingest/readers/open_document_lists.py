@@ -38,8 +38,8 @@ class ListNumbers:
 
     def __init__(self, *roots: Element | None) -> None:
         self._styles: dict[str, dict[int, _Level]] = {}
-        for root in filter(_is_there, roots):
-            for style in root.iter("{*}list-style", "{*}outline-style"):  # type: ignore[union-attr]
+        for root in roots:
+            for style in () if root is None else root.iter("{*}list-style", "{*}outline-style"):
                 name = _HEADINGS if local(style) == "outline-style" else attribute(style, "name")
                 found = {attribute(each, "level"): each for each in style.iterchildren("*") if local(each) in _LEVELS}
                 self._styles[name] = {
@@ -100,10 +100,6 @@ class ListNumbers:
 
         label = _PLACES.sub(shown, levels[depth].text).strip() if levels[depth].form else ""
         return f"{label} " if label else ""
-
-
-def _is_there(root: Element | None) -> bool:
-    return root is not None
 
 
 def _level(element: Element, depth: int) -> _Level:

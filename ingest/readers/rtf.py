@@ -30,7 +30,7 @@ _NUMBERS = {"listtext", "pntext"}  # of lists, or their bullets
 _INFO = {"title", "author", "creatim", "revtim"}
 _PROPERTY = {"sn", "sv"}  # the name and the value of one, of a shape or a picture
 _ALTERNATIVE_TEXT = "wzDescription"
-# Destinations that no one sees as text; those that begin with \* and are not read belong to them.
+# Groups whose content is never shown as text. Groups that begin with \* are skipped, too, if not in _SEEN_STARRED.
 _UNSEEN = {"colortbl", "filetbl", "stylesheet", "pict", "objdata", "objclass", "objname", "nonshppict", "shprslt"}
 _UNSEEN |= {"fldinst", "xe", "tc", "rxe", "bkmkstart", "bkmkend", "pntxta", "pntxtb", "listtable", "info"}
 _UNSEEN |= {

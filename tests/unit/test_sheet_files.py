@@ -40,6 +40,18 @@ def lines(data: bytes | str, uri: str = "a.xlsx") -> list[str]:
     return found[1:] if found[0] == "Sheet S" else found
 
 
+def formatted(*values: tuple[object, str]) -> list[str]:
+    """A row for each value, which has that number format."""
+
+    def fill(sheet: Worksheet) -> None:
+        sheet.append(["What", "Value"])
+        for value, form in values:
+            sheet.append(["x", value])
+            sheet.cell(sheet.max_row, 2).number_format = form
+
+    return lines(book(fill))
+
+
 def rendered(rows: list[list[str]], *, has_gaps: bool = True) -> list[str]:
     return [block.text for block in render_rows(rows, has_gaps=has_gaps)]
 
@@ -256,22 +268,18 @@ class TestValues:
         assert "1 formulas without a value" in str(found.metadata["skipped"])
 
     def test_formats(self):
-        def fill(sheet: Worksheet) -> None:
-            sheet.append(["What", "Value"])
-            for value, form in (
-                (0.256, "0.0%"),
-                (datetime.datetime(2024, 5, 1), "dd/mm/yyyy"),
-                (datetime.datetime(2024, 5, 1, 13, 30), "dd/mm/yyyy hh:mm"),
-                (datetime.time(9, 15), "h:mm"),
-                (datetime.timedelta(hours=30), "[h]:mm"),
-                (0.1 + 0.2, '0.00" days"'),
-                (True, "General"),
-            ):
-                sheet.append(["x", value])
-                sheet.cell(sheet.max_row, 2).number_format = form
-
-        assert [line.removeprefix("What: x; Value: ") for line in lines(book(fill))] == [
-            *("25.6%", "2024-05-01", "2024-05-01T13:30:00", "09:15:00", "30:00:00", "0.30 days", "TRUE"),
+        values = (
+            (0.256, "0.0%"),
+            (datetime.datetime(2024, 5, 1), "dd/mm/yyyy"),
+            (datetime.datetime(2024, 5, 1, 13, 30), "dd/mm/yyyy hh:mm"),
+            (datetime.time(9, 15), "h:mm"),
+            (datetime.timedelta(hours=30), "[h]:mm"),
+            (0.1 + 0.2, '0.00" days"'),
+            (True, "General"),
+        )
+        assert formatted(*values) == [
+            f"What: x; Value: {shown}"
+            for shown in ("25.6%", "2024-05-01", "2024-05-01T13:30:00", "09:15:00", "30:00:00", "0.30 days", "TRUE")
         ]
 
     @pytest.mark.parametrize(
@@ -305,12 +313,7 @@ class TestValues:
         ],
     )
     def test_numbers_have_their_units_and_currencies(self, value, form, shown):
-        def fill(sheet: Worksheet) -> None:
-            sheet.append(["What", "Value"])
-            sheet.append(["x", value])
-            sheet.cell(2, 2).number_format = form
-
-        assert lines(book(fill)) == [f"What: x; Value: {shown}"]
+        assert formatted((value, form)) == [f"What: x; Value: {shown}"]
 
     @given(
         st.floats(allow_nan=False).map(repr) | st.text(max_size=5),
