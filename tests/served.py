@@ -11,6 +11,8 @@ from typing import Any
 import uvicorn
 from patience import PATIENCE_S
 
+from embedder.server.http_guard import BoundedProtocol
+
 _START_S = PATIENCE_S
 _CUT_OFF_S = 1
 _POLL_S = 0.02  # how long a server may take to notice that it is to end
@@ -19,7 +21,11 @@ _POLL_S = 0.02  # how long a server may take to notice that it is to end
 @contextmanager
 def served(app: Any, *, port: int = 0) -> Iterator[str]:
     """Its address, `http://127.0.0.1:PORT`. Streams that are open when the block ends are cut off."""
-    server = uvicorn.Server(uvicorn.Config(app, port=port, log_level="warning", timeout_graceful_shutdown=_CUT_OFF_S))
+    server = uvicorn.Server(
+        uvicorn.Config(
+            app, http=BoundedProtocol, port=port, log_level="warning", timeout_graceful_shutdown=_CUT_OFF_S
+        )
+    )
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     waited_s = 0.0

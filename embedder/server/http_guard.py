@@ -1,4 +1,5 @@
-"""The HTTP of uvicorn with bounds on the head of a request: its size, and how long it may take from its first byte on.
+"""The HTTP of uvicorn with bounds on the head of a request (its size, and how long it may take from its first byte on)
+and on the connections of one address.
 
 httptools keeps what it is sent without end (a head, or the fields behind a body), and waits without end; h11 bounds the
 size alone.
@@ -9,7 +10,11 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import h11
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from embedder.server.lingering import LingeringTransport
 
 try:
     from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -18,25 +23,55 @@ except ImportError:  # not installed: uvicorn takes h11, too
 
 MAX_HEAD_BYTES = 64 * 1024
 HEAD_DEADLINE_S = 30.0
+MAX_CONNECTIONS_OF_ADDRESS = 256  # half of a process's 1,024 files stay for all others
+_TOO_MANY = b"429 Too Many Requests"
 _TOO_LARGE = b"431 Request Header Fields Too Large"
 _TOO_LATE = b"408 Request Timeout"
 
 
-class _Waiting:
+class _Bounded:
     """For the rest of a head, while no response is under way. Connections on which nothing was sent are not ended:
     browsers open some in advance, and show a 408 that comes on one as the answer to what they ask later."""
 
+    app: Any
+    client: tuple[str, int] | None
+    connections: set[Any]
     cycle: Any
     transport: asyncio.Transport
+    _lingering: LingeringTransport
     _deadline: asyncio.TimerHandle | None = None
+    _is_amid_request = False
+
+    def connection_made(self, transport: Any) -> None:
+        self._lingering = LingeringTransport(transport, lambda: self._is_amid_request)
+        super().connection_made(self._lingering)  # type: ignore[misc]
+        if self._is_one_too_many():
+            self.refuse(_TOO_MANY)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._wait_no_more()
         super().connection_lost(exc)  # type: ignore[misc]
+        self._lingering.end()
+
+    def _is_one_too_many(self) -> bool:
+        """A trusted proxy brings the connections of many."""
+        if self.client is None:
+            return False
+        address = self.client[0]
+        if isinstance(self.app, ProxyHeadersMiddleware) and address in self.app.trusted_hosts:
+            return False
+        of_address = sum(each.client is not None and each.client[0] == address for each in self.connections)
+        return of_address > MAX_CONNECTIONS_OF_ADDRESS
+
+    def shutdown(self) -> None:
+        super().shutdown()  # type: ignore[misc]
+        if self.transport.is_closing():
+            self._lingering.end()
 
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
             return
+        self._is_amid_request = True
         super().data_received(data)  # type: ignore[misc]
         if self._is_answering() or self.transport.get_protocol() is not self:  # a web socket has taken over
             self._wait_no_more()
@@ -44,15 +79,18 @@ class _Waiting:
             self._wait()
 
     def refuse(self, status: bytes) -> None:
-        """Where a response is under way the connection only ends: its bytes would be taken for the response's."""
+        """Where another response is due the connection only ends: its bytes would be taken for the response's."""
         if self.transport.is_closing():
             return
-        if not self._is_answering():
+        if self._may_refuse():
             self.transport.write(b"HTTP/1.1 " + status + b"\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
         self.transport.close()
 
     def _is_answering(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete
+
+    def _may_refuse(self) -> bool:
+        return not self._is_answering()
 
     def _wait(self) -> None:
         if self._deadline is None:
@@ -64,17 +102,22 @@ class _Waiting:
             self._deadline = None
 
 
-class BoundedH11Protocol(_Waiting, H11Protocol):
+class BoundedH11Protocol(_Bounded, H11Protocol):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.conn._max_incomplete_event_size = MAX_HEAD_BYTES
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        sent, _ = self.conn.trailing_data
+        self._is_amid_request = self.conn.their_state in (h11.SEND_BODY, h11.ERROR) or bool(sent)
 
 
 if HttpToolsProtocol is None:
     BoundedProtocol: type[asyncio.Protocol] = BoundedH11Protocol
 else:
 
-    class BoundedHttpToolsProtocol(_Waiting, HttpToolsProtocol):
+    class BoundedHttpToolsProtocol(_Bounded, HttpToolsProtocol):
         _silent = 0  # bytes since the parser told of anything but fields
         _named = 0  # bytes of the fields of one head
         _has_told = False
@@ -88,6 +131,7 @@ else:
 
         def on_message_begin(self) -> None:
             self._named = 0
+            self._is_amid_request = True
             super().on_message_begin()
 
         def on_url(self, url: bytes) -> None:
@@ -108,15 +152,20 @@ else:
 
         def on_message_complete(self) -> None:
             self._has_told = True
+            self._is_amid_request = False
             super().on_message_complete()
 
         def send_400_response(self, msg: str) -> None:
             if self._named > MAX_HEAD_BYTES:
                 self.refuse(_TOO_LARGE)
-            elif self._is_answering():
-                self.transport.close()
-            else:
+            elif self._may_refuse():
                 super().send_400_response(msg)
+            else:
+                self.transport.close()
+
+        def _may_refuse(self) -> bool:
+            is_unanswered = not self.pipeline and self._is_answering() and not self.cycle.response_started
+            return super()._may_refuse() or (is_unanswered and self.cycle.more_body)
 
         def _count(self, size: int) -> None:
             self._named += size

@@ -6,7 +6,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import pytest
 import uvicorn
 from patience import PATIENCE_S, wait_until
 
-from embedder.server import http_guard
+from embedder.server import http_guard, lingering
 from embedder.server.http_guard import MAX_HEAD_BYTES, BoundedH11Protocol, BoundedProtocol
 
 PROTOCOLS = list(dict.fromkeys((BoundedProtocol, BoundedH11Protocol)))
@@ -22,6 +22,10 @@ ROOT = Path(__file__).parents[2]
 
 
 async def application(scope: Any, receive: Any, send: Any) -> None:
+    if scope["path"] == "/refuse":
+        await send({"type": "http.response.start", "status": 413, "headers": [(b"connection", b"close")]})
+        await send({"type": "http.response.body", "body": b"too large"})
+        return
     body = b""
     while (message := await receive())["type"] == "http.request":
         body += message["body"]
@@ -32,8 +36,12 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
 
 
 @contextmanager
-def served(protocol: type) -> Iterator[int]:
-    server = uvicorn.Server(uvicorn.Config(application, http=protocol, lifespan="off", log_level="critical"))
+def served(protocol: type, trusted_proxies: str = "192.0.2.1") -> Iterator[int]:
+    server = uvicorn.Server(
+        uvicorn.Config(
+            application, http=protocol, lifespan="off", log_level="critical", forwarded_allow_ips=trusted_proxies
+        )
+    )
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
@@ -55,16 +63,13 @@ def ask(request: pytest.FixtureRequest) -> Iterator[Callable[..., bytes]]:
             """All that comes until the server closes the connection. A number waits so many seconds."""
             with socket.create_connection(("127.0.0.1", port), PATIENCE_S) as connection:
                 found = b""
-                try:
-                    for piece in pieces:
-                        if isinstance(piece, bytes):
-                            connection.sendall(piece)
-                        else:
-                            time.sleep(piece)
-                    while more := connection.recv(65_536):
-                        found += more
-                except (ConnectionResetError, BrokenPipeError):
-                    pass
+                for piece in pieces:
+                    if isinstance(piece, bytes):
+                        connection.sendall(piece)
+                    else:
+                        time.sleep(piece)
+                while more := connection.recv(65_536):
+                    found += more
                 return found
 
         yield answer
@@ -89,8 +94,7 @@ def test_a_usual_request_is_answered(ask: Callable[..., bytes]) -> None:
     ids=["endless", "many", "long", "trailer", "address"],
 )
 def test_a_large_head_is_refused(ask: Callable[..., bytes], pieces: list[bytes]) -> None:
-    status = ask(*pieces)[:12]  # empty where the server had closed before all was sent
-    assert status in (b"HTTP/1.1 431", b"HTTP/1.1 400", b"")
+    assert ask(*pieces)[:12] in (b"HTTP/1.1 431", b"HTTP/1.1 400")
 
 
 ANSWERED = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -123,11 +127,63 @@ def test_a_body_may_take_longer(ask: Callable[..., bytes], monkeypatch: pytest.M
     assert ask(head, 0.6, b"ab").endswith(b"0000002")
 
 
+REFUSED = b"POST /refuse HTTP/1.1\r\nHost: a\r\n"
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        [REFUSED + b"Content-Length: 20000000\r\n\r\n", *[b"x" * 1_000_000] * 20],
+        [REFUSED + b"Transfer-Encoding: chunked\r\n\r\n", *[b"8000\r\n" + b"x" * 0x8000 + b"\r\n"] * 200],
+        [REFUSED + b"Content-Length: 5\r\n\r\n", 0.2, b"x", 0.2, b"x", 0.2, b"x"],
+        [b"no HTTP\r\n\r\n", *[b"x" * 100_000] * 50],
+    ],
+    ids=["large", "chunked", "slow", "nonsense"],
+)
+def test_a_refusal_reaches_a_client_that_is_still_sending(
+    ask: Callable[..., bytes], pieces: list[bytes | float]
+) -> None:
+    found = ask(*pieces)
+    assert found.startswith((b"HTTP/1.1 413", b"HTTP/1.1 400"))
+    assert (b"too large" in found) == found.startswith(b"HTTP/1.1 413")
+
+
+def test_a_client_that_never_ends_is_left_in_the_end(
+    ask: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lingering, "LINGER_S", 0.3)
+    with pytest.raises((ConnectionResetError, BrokenPipeError)):
+        ask(REFUSED + b"Content-Length: 20000000\r\n\r\n", *[b"x", 0.1] * 100)
+
+
 def test_requests_in_one_piece_are_all_answered(ask: Callable[..., bytes]) -> None:
     body = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n" + b"y" * 100_000
     last = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
     found = ask(body + ANSWERED + last[:20], last[20:])
     assert found.count(b"HTTP/1.1 200") == 3
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda each: each.__name__)
+@pytest.mark.parametrize("proxies", ["192.0.2.1", "127.0.0.0/8"], ids=["an address", "a proxy"])
+def test_one_address_has_so_many_connections_and_a_proxy_any_number(
+    protocol: type, proxies: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_guard, "MAX_CONNECTIONS_OF_ADDRESS", 3)
+    with served(protocol, proxies) as port, ExitStack() as opened:
+
+        def connect() -> socket.socket:
+            return opened.enter_context(socket.create_connection(("127.0.0.1", port), PATIENCE_S))
+
+        def status(connection: socket.socket) -> bytes:
+            with suppress(ConnectionResetError, BrokenPipeError):  # refused before it could ask
+                connection.sendall(ANSWERED)
+            return connection.recv(65_536)[9:12]
+
+        held = [connect() for _ in range(3)]
+        assert [status(each) for each in held] == [b"200"] * 3
+        assert connect().recv(12) == b"HTTP/1.1 429" if proxies == "192.0.2.1" else status(connect()) == b"200"
+        held.pop().close()
+        wait_until(lambda: status(connect()) == b"200")
 
 
 def test_every_server_is_started_with_it() -> None:
