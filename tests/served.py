@@ -22,9 +22,7 @@ _POLL_S = 0.02  # how long a server may take to notice that it is to end
 def served(app: Any, *, port: int = 0) -> Iterator[str]:
     """Its address, `http://127.0.0.1:PORT`. Streams that are open when the block ends are cut off."""
     server = uvicorn.Server(
-        uvicorn.Config(
-            app, http=BoundedProtocol, port=port, log_level="warning", timeout_graceful_shutdown=_CUT_OFF_S
-        )
+        uvicorn.Config(app, http=BoundedProtocol, port=port, log_level="warning", timeout_graceful_shutdown=_CUT_OFF_S)
     )
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

@@ -48,9 +48,9 @@ def forget_connection(data_dir: Path, connection: EdgeConnection) -> None:
         _file(data_dir).unlink(missing_ok=True)
 
 
-def is_answering(connection: EdgeConnection) -> bool:
+def is_answering(connection: EdgeConnection, *, timeout_s: float = _PROBE_TIMEOUT_S) -> bool:
     """Whether our server, and not a later owner of the same port, answers. `http.client` heeds no proxy settings."""
-    http_connection = http.client.HTTPConnection(HOST, connection.port, timeout=_PROBE_TIMEOUT_S)
+    http_connection = http.client.HTTPConnection(HOST, connection.port, timeout=timeout_s)
     try:
         http_connection.request("GET", "/", headers={AUTH_HEADER: connection.token})
         response = http_connection.getresponse()

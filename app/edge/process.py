@@ -20,6 +20,7 @@ _MAX_STARTS = 3
 _POLL_INTERVAL_S = 0.05
 _BUSY_PAUSE_S = 0.2
 _STOP_TIMEOUT_S = 15
+_HANG_S = 3.0  # a server that has answered and lives, and is silent for so long, hangs
 _MAX_LOG_BYTES = 1_000_000
 _LOG_TAIL_CHARS = 500
 
@@ -76,7 +77,8 @@ class EdgeProcess:
         self.stop()
 
     def _find_or_start(self) -> EdgeConnection:
-        deadline = time.monotonic() + self._start_timeout_s
+        begun = time.monotonic()
+        deadline = begun + self._start_timeout_s
         starts = 0
         while time.monotonic() < deadline:
             connection = read_connection(self._data_dir)
@@ -84,6 +86,8 @@ class EdgeProcess:
                 self._has_answered = True
                 return connection
             exit_code = None if self._child is None else self._child.poll()
+            if self._child is not None and exit_code is None and self._has_answered:
+                self._refuse_after(begun + _HANG_S, self._child.pid)
             if self._child is None or exit_code is not None:
                 if exit_code == BUSY_EXIT_CODE:
                     time.sleep(_BUSY_PAUSE_S)  # another server is coming up or going down
@@ -97,6 +101,13 @@ class EdgeProcess:
             f"The embedded vector engine of {self._data_dir} does not start. {self._log_tail()} "
             f"See {self._log_file}, or set GIRCSE_QDRANT_URL to use a Qdrant server instead."
         )
+
+    def _refuse_after(self, moment: float, pid: int) -> None:
+        if time.monotonic() > moment:
+            raise VectorIndexUnavailableError(
+                f"The embedded vector engine (process {pid}) has stopped answering. If it is stopped, continue it; if "
+                "not, end it: another one is started at once."
+            )
 
     def _spawn(self) -> None:
         self._data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -11,10 +11,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Self, TypeVar
 
+import httpx
 from qdrant_client import QdrantClient, models
 from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
 from app.edge import EdgeProcess
+from app.edge.transport import EdgeTransport
 from app.errors import ConflictError, NotFoundError, VectorIndexUnavailableError
 from app.types.documents import IndexStatus, Point, ScoredPoint
 from app.types.lens_indexes import Label
@@ -78,8 +80,8 @@ class QdrantVectorIndex(InspectedPoints):
         def connect() -> QdrantClient:
             connection = edge.start()
             # As a header, since the client warns of an `api_key` over plain HTTP, which never leaves this machine.
-            # Certificates take 40 ms to read.
-            return _client(connection.url, headers={"api-key": connection.token}, trust_env=False, verify=False)
+            headers = {"api-key": connection.token}
+            return _client(connection.url, headers=headers, transport=EdgeTransport(connection))
 
         return cls(connect(), quantization=quantization, reconnect=connect, is_embedded=True)
 
@@ -358,7 +360,8 @@ class QdrantVectorIndex(InspectedPoints):
             try:
                 return operation(client)
             except ResponseHandlingException as error:
-                if self._reconnect is None or attempt == _ATTEMPTS:
+                is_hanging = isinstance(error.source, httpx.TimeoutException)
+                if self._reconnect is None or is_hanging or attempt == _ATTEMPTS:
                     reason = str(error.source) or type(error.source).__name__
                     raise unavailable(f"does not answer: {reason}") from error
             except UnexpectedResponse as error:

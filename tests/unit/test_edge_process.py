@@ -12,13 +12,14 @@ import textwrap
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 from filelock import FileLock, Timeout
 from patience import wait_until
 
-from app.edge import EdgeConnection, EdgeProcess
+from app.edge import EdgeConnection, EdgeProcess, transport
 from app.edge.connection import is_answering, read_connection, write_connection
 from app.errors import VectorIndexUnavailableError
 from app.types.documents import Point
@@ -95,6 +96,48 @@ def test_one_that_was_killed_is_back_before_anybody_asks(open_edge: Callable[...
     wait_until(is_another_one_there)
     edge.stop()
     wait_until(lambda: not is_running(tmp_path / "edge"))
+
+
+@contextmanager
+def stopped(pid: int) -> Iterator[None]:
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+@pytest.mark.timeout(50)  # a request may take a minute
+def test_one_that_hangs_is_told_and_answers_when_it_goes_on(open_edge: Callable[..., EdgeProcess]) -> None:
+    edge = open_edge()
+    index = filled_index(edge, points=5)
+    pid = edge.start().pid
+    with stopped(pid):
+        with pytest.raises(VectorIndexUnavailableError, match=f"process {pid}.*stopped answering"):
+            index.count("docs")
+        with pytest.raises(VectorIndexUnavailableError, match="a moment ago"):
+            index.count("docs")
+        with pytest.raises(VectorIndexUnavailableError, match=f"process {pid}.*stopped answering"):
+            edge.start()
+    wait_until(lambda: is_counted(index))
+    assert edge.start().pid == pid
+    index.close()
+
+
+def is_counted(index: QdrantVectorIndex) -> bool:
+    with suppress(VectorIndexUnavailableError):
+        return index.count("docs") == 5
+    return False
+
+
+def test_a_request_that_takes_long_is_waited_for(
+    open_edge: Callable[..., EdgeProcess], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the engine answers others: a thousandth of a second is never enough, and is asked for again and again."""
+    monkeypatch.setattr(transport, "QUIET_S", 0.001)
+    index = filled_index(open_edge(), points=50)
+    assert len(index.search("docs", [1.0, 0.0], limit=50)) == 50
+    index.close()
 
 
 def test_many_threads_outlive_a_kill(open_edge: Callable[..., EdgeProcess]) -> None:
