@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Self
 
 from app.edge.connection import BUSY_EXIT_CODE, EdgeConnection, is_answering, read_connection
-from app.errors import VectorIndexUnavailableError
+from app.errors import VectorIndexUnavailableError, full_disk_reason
 
 PUT_ASIDE = "damaged-{}"  # a folder beside the shards, with what was there when their table was lost
 
@@ -21,6 +22,8 @@ _POLL_INTERVAL_S = 0.05
 _BUSY_PAUSE_S = 0.2
 _STOP_TIMEOUT_S = 15
 _HANG_S = 3.0  # a server that has answered and lives, and is silent for so long, hangs
+_AWAY_S = 2.0  # for so long after it did not start, nobody waits for it
+_MIN_FREE_BYTES = 64 * 1024  # without it the server cannot even tell where it is
 _MAX_LOG_BYTES = 1_000_000
 _LOG_TAIL_CHARS = 500
 
@@ -43,6 +46,7 @@ class EdgeProcess:
         self._child: subprocess.Popen[bytes] | None = None
         self._has_answered = False  # this child, since it was started
         self._lock = threading.Lock()
+        self._away_until = 0.0
 
     def start(self) -> EdgeConnection:
         with self._lock:
@@ -78,6 +82,8 @@ class EdgeProcess:
 
     def _find_or_start(self) -> EdgeConnection:
         begun = time.monotonic()
+        if begun < self._away_until:
+            raise self._does_not_start()
         deadline = begun + self._start_timeout_s
         starts = 0
         while time.monotonic() < deadline:
@@ -97,7 +103,11 @@ class EdgeProcess:
                     starts += 1
                 self._spawn()
             time.sleep(_POLL_INTERVAL_S)
-        raise VectorIndexUnavailableError(
+        self._away_until = time.monotonic() + _AWAY_S
+        raise self._does_not_start()
+
+    def _does_not_start(self) -> VectorIndexUnavailableError:
+        return VectorIndexUnavailableError(
             f"The embedded vector engine of {self._data_dir} does not start. {self._log_tail()} "
             f"See {self._log_file}, or set GIRCSE_QDRANT_URL to use a Qdrant server instead."
         )
@@ -111,6 +121,8 @@ class EdgeProcess:
 
     def _spawn(self) -> None:
         self._data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if shutil.disk_usage(self._data_dir).free < _MIN_FREE_BYTES:
+            raise VectorIndexUnavailableError(full_disk_reason(str(self._data_dir)))
         is_long = self._log_file.exists() and self._log_file.stat().st_size > _MAX_LOG_BYTES
         with open(self._log_file, "wb" if is_long else "ab") as log:
             self._child = subprocess.Popen(  # noqa: S603 - our own module, no shell

@@ -19,7 +19,7 @@ import pytest
 from filelock import FileLock, Timeout
 from patience import wait_until
 
-from app.edge import EdgeConnection, EdgeProcess, transport
+from app.edge import EdgeConnection, EdgeProcess, process, transport
 from app.edge.connection import is_answering, read_connection, write_connection
 from app.errors import VectorIndexUnavailableError
 from app.types.documents import Point
@@ -268,6 +268,38 @@ def test_a_server_that_cannot_start_says_why(open_edge: Callable[..., EdgeProces
     (data_dir / "shards").write_text("no folder")
     with pytest.raises(VectorIndexUnavailableError, match=r"does not start.*FileExists.*edge\.log"):
         open_edge(data_dir).start()
+
+
+def test_one_that_cannot_start_is_not_started_again_by_every_request(
+    open_edge: Callable[..., EdgeProcess], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = []
+    spawn = EdgeProcess._spawn
+
+    def counted(edge: EdgeProcess) -> None:
+        started.append(edge)
+        spawn(edge)
+
+    monkeypatch.setattr(EdgeProcess, "_spawn", counted)
+    monkeypatch.setattr(process, "_AWAY_S", 600.0)
+    (tmp_path / "edge").mkdir()
+    (tmp_path / "edge" / "shards").write_text("no folder")
+    edge = open_edge()
+    with pytest.raises(VectorIndexUnavailableError):
+        edge.start()
+    tries = len(started)
+    with pytest.raises(VectorIndexUnavailableError, match="does not start"):
+        edge.start()
+    assert len(started) == tries
+
+
+def test_on_a_full_disk_the_reason_is_told_at_once(
+    open_edge: Callable[..., EdgeProcess], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = shutil.disk_usage("/")
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: whole._replace(free=0))
+    with pytest.raises(VectorIndexUnavailableError, match="is full"):
+        open_edge().start()
 
 
 def test_a_token_is_not_shown(open_edge: Callable[..., EdgeProcess]) -> None:
