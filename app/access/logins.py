@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from app.access.accounts import Accounts
 from app.access.hashing import digest, is_same
 from app.access.throttle import Throttle
-from app.errors import LoginRequiredError
+from app.errors import LoginRequiredError, UnknownUserError
 from app.ports.access import AccessLedger
 from app.types.access import AuditEntry, Principal, WebSession
 from app.types.documents import utc_now
@@ -45,18 +45,25 @@ class Logins:
     def log_in(self, name: str, password: str, *, address: str, browser: str = "") -> str:
         """The token of a new session. Raises LoginRequiredError, and ThrottledError after too many failures."""
         with self._passwords.attempt(address, name=name, is_known=lambda: self._is_known(name, address)):
+            credential = self._credential(name)  # before: a password that is set meanwhile ends the session
             if not self._accounts.check_password(name, password):
                 self._note(FAILED, actor=name, address=address)
                 raise LoginRequiredError("Name or password is wrong.")
-        return self.begin_session(name, address=address, browser=browser)
+        return self._begin_session(name, credential, address=address, browser=browser)
 
     def begin_session(self, name: str, *, address: str, browser: str = "", by: str = "") -> str:
-        """The token of a new session of a user who has shown who they are, `by` something else than a password."""
+        """The token of a new session of a user who has shown who they are, `by` something else than a password.
+
+        Raises LoginRequiredError for a user who is disabled or removed.
+        """
+        return self._begin_session(name, self._accounts.credential_of(name), address=address, browser=browser, by=by)
+
+    def _begin_session(self, name: str, credential: str, *, address: str, browser: str, by: str = "") -> str:
         token, now = secrets.token_urlsafe(32), self._clock()
         session = WebSession(
             token_hash=digest(token),
             user=name,
-            credential=self._accounts.credential_of(name),
+            credential=credential,
             created_at=now,
             expires_at=now + self.lifetime,
             id=secrets.token_hex(6),
@@ -64,7 +71,10 @@ class Logins:
             address=address,
             browser=browser,
         )
-        self._ledger.add_session(session)
+        try:
+            self._ledger.add_session(session)
+        except UnknownUserError:  # removed or disabled since
+            raise LoginRequiredError("Name or password is wrong.") from None
         self._note(LOGGED_IN, actor=name, address=address, detail={"by": by} if by else {})
         return token
 
@@ -102,6 +112,12 @@ class Logins:
             except LoginRequiredError:
                 self._note(KEY_REFUSED, actor="", address=address)
                 raise
+
+    def _credential(self, name: str) -> str:
+        """No session's for an unknown user, whose password is checked all the same: the time must not tell."""
+        with suppress(UnknownUserError):
+            return self._accounts.credential_of(name)
+        return ""
 
     def _is_known(self, name: str, address: str) -> bool:
         since = self._clock() - KNOWN_FOR

@@ -113,6 +113,9 @@ class AccessLedger(StoredAmounts):
 
     def add_session(self, session: WebSession) -> None:
         with self._session(self._writer) as transaction:
+            can_come_in = select(UserRow.name).where(UserRow.name == session.user, UserRow.disabled_at.is_(None))
+            if transaction.scalar(can_come_in.with_for_update()) is None:  # who disables a user waits for this session
+                raise UnknownUserError.of(session.user)
             transaction.execute(delete(WebSessionRow).where(WebSessionRow.expires_at <= self._clock()))
             transaction.add(WebSessionRow(**asdict(session)))
 

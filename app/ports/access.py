@@ -78,7 +78,8 @@ class AccessLedger(Protocol):
         ...
 
     def add_session(self, session: WebSession) -> None:
-        """Forgets those that have ended."""
+        """Forgets those that have ended. Raises UnknownUserError for a user who is removed or disabled: who disables
+        one at the same time ends this session, too."""
         ...
 
     def web_session(self, token_hash: str) -> WebSession | None: ...

@@ -93,6 +93,31 @@ def test_of_two_changes_at_the_same_time_neither_is_lost(catalog: SqlCatalog, an
     assert catalog.user("anna") == reset
 
 
+def test_a_session_that_begins_while_its_user_is_disabled_does_not_outlive_that(
+    catalog: SqlCatalog, anna: User, clock: Clock
+) -> None:
+    begin = threading.Barrier(5)
+
+    def log_in(number: int) -> None:
+        begin.wait(PATIENCE_S)
+        with suppress(UnknownUserError):
+            catalog.add_session(session_of("anna", f"{number}" * 64, clock))
+
+    def disable() -> None:
+        begin.wait(PATIENCE_S)
+        catalog.change_user("anna", UserChange(is_disabled=True))
+
+    with ThreadPoolExecutor(5) as pool:
+        for future in [pool.submit(disable), *(pool.submit(log_in, number) for number in range(4))]:
+            future.result()
+    assert catalog.web_sessions("anna") == []
+    for name in ("anna", "clara"):
+        with pytest.raises(UnknownUserError):
+            catalog.add_session(session_of(name, "t" * 64, clock))
+    catalog.change_user("anna", UserChange(is_disabled=False))
+    catalog.add_session(session_of("anna", "t" * 64, clock))
+
+
 def test_keys_and_sessions_go_with_their_user(catalog: SqlCatalog, anna: User, clock: Clock) -> None:
     catalog.add_key(key_of(anna, clock))
     catalog.add_session(session_of("anna", "t" * 64, clock))

@@ -334,6 +334,26 @@ def test_a_session_ends_with(logins: Logins, accounts: Accounts, end: Callable[[
         logins.principal_of_session(token)
 
 
+@pytest.mark.parametrize(
+    "change", [{"password": "another long one"}, {"is_disabled": True}], ids=["another password", "disabled"]
+)
+def test_a_login_that_a_change_overtakes_opens_nothing(
+    logins: Logins, accounts: Accounts, change: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check = accounts.check_password
+
+    def check_slowly(name: str, password: str) -> bool:
+        is_right = check(name, password)
+        accounts.change_user("anna", **change)
+        return is_right
+
+    monkeypatch.setattr(accounts, "check_password", check_slowly)
+    with pytest.raises(LoginRequiredError):
+        logins.principal_of_session(logins.log_in("anna", PASSWORD, address="10.0.0.1"))
+    accounts.change_user("anna", is_disabled=False)
+    assert [each for each in accounts._ledger.web_sessions("anna") if "password" not in change] == []
+
+
 def test_another_admin_secret_ends_the_sessions_of_admin(logins: Logins, toy_services: Any) -> None:
     token = logins.log_in("admin", SECRET, address="10.0.0.1")
     catalog = toy_services.services.catalog
