@@ -9,11 +9,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from app.errors import InputError
+
 PRIVATE_UMASK = 0o077
 # What gircse writes into its home, whose owner may keep other things there, too. Not the admin secret: where others
 # could read that, it is refused, since they may have.
 _OWN = ("catalog.db*", "edge", "files", "gradio", "services", "worker.lock")
 
+_OTHER_HOME = "Or set GIRCSE_HOME to a folder of your own."
 _lock = threading.Lock()
 _open_blocks = 0
 _umask_before = 0
@@ -37,11 +40,20 @@ def private_files() -> Iterator[None]:
 
 
 def prepare_home(home: Path) -> None:
-    """Makes the home. What a former release let others read is closed, the folder too where nothing else is in it."""
-    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    """Makes the home. What a former release let others read is closed, the folder too where nothing else is in it.
+
+    Raises InputError for a home that this user cannot write.
+    """
+    try:
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{home} cannot be made ({error.strerror}). {_OTHER_HOME}") from error
+    own = {path for pattern in _OWN for path in home.glob(pattern)}
+    for path in (home, *own):
+        if not os.access(path, os.R_OK | os.W_OK):  # on a disk that is read-only, too
+            raise InputError(f"{path} cannot be read and written by this user. Run gircse as its owner. {_OTHER_HOME}")
     if os.name != "posix":
         return
-    own = {path for pattern in _OWN for path in home.glob(pattern)}
     for path in own:
         _close(path)
     if own | {home / "admin-secret"} >= set(home.iterdir()):

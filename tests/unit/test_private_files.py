@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from app.catalog import connect, upgrade
 from app.collections.blobs import FolderBlobStore
 from app.commands import checks
 from app.edge import EdgeProcess
+from app.errors import InputError
 from app.runtime.private_files import prepare_home, private_files
 from app.runtime.worker_lock import WorkerLock
 from app.settings import Settings
@@ -108,3 +110,18 @@ def test_blocks_within_blocks_leave_the_umask_as_it_was(umask: int, tmp_path: Pa
     (tmp_path / "outside").touch()
     modes = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("inside", "outside")]
     assert modes == [0o600, 0o666 & ~umask]
+
+
+def test_a_home_of_another_user_is_told_and_what_to_do(open_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (open_folder / "catalog.db").write_text("")
+    can = os.access
+    for closed in (open_folder, open_folder / "catalog.db"):  # for root nothing is closed, so it is only said here
+        monkeypatch.setattr(os, "access", lambda path, mode, closed=closed: path != closed and can(path, mode))
+        with pytest.raises(InputError, match=re.escape(f"{closed} cannot be read and written") + ".*GIRCSE_HOME"):
+            prepare_home(open_folder)
+
+
+def test_a_home_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match=r"cannot be made.*GIRCSE_HOME"):
+        prepare_home(tmp_path / "file" / "home")
