@@ -22,6 +22,7 @@ import uvicorn
 from app.access.secret_file import load_admin_secret
 from app.collections.library import sample_rows
 from app.commands.announcing_server import AnnouncingServer
+from app.commands.checks import check_memory
 from app.commands.composition import open_services, wiring
 from app.commands.service import digests
 from app.errors import ConflictError, DamagedCatalogError, InputError, UnavailableError
@@ -57,8 +58,7 @@ def up(
     Example: gircse up --sample --open
     """
     settings = load_settings(model=model, host=host, port=port)
-    limit_memory()
-    exit_on_sigterm()
+    _prepare(settings)
     with listening_socket(settings) as listener, open_services(settings, needs_model=True) as services:
         if sample:
             jobs = services.library.add_sample(sample_rows())
@@ -71,8 +71,7 @@ def up(
 def serve(model: Model = None, host: Host = None, port: Port = None) -> None:
     """Run API and page without a worker; `gircse worker` beside it does the ingestion."""
     settings = load_settings(model=model, host=host, port=port)
-    limit_memory()
-    exit_on_sigterm()
+    _prepare(settings)
     with listening_socket(settings) as listener, services_once_there(settings) as services:
         _serve(listener, services, open_page=False, is_patient=True)
 
@@ -80,8 +79,7 @@ def serve(model: Model = None, host: Host = None, port: Port = None) -> None:
 def worker(model: Model = None) -> None:
     """Do the queued ingestion jobs, for ever. Ctrl-C stops after the running step; nothing is lost."""
     settings = load_settings(model=model)
-    limit_memory()
-    exit_on_sigterm()
+    _prepare(settings)
     with (
         services_once_there(settings) as services,
         running_worker(services) as thread,
@@ -91,6 +89,14 @@ def worker(model: Model = None) -> None:
         while thread.is_alive():
             thread.join(timeout=1)
     raise ConflictError("The worker stopped by itself; the log above says why.")
+
+
+def _prepare(settings: Settings) -> None:
+    limit_memory()
+    exit_on_sigterm()
+    found = check_memory(settings)
+    if not found.is_well:
+        log.warning("Memory: %s. %s", found.detail, found.advice)
 
 
 @contextmanager

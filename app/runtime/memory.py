@@ -7,7 +7,12 @@ import ctypes
 import gc
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
+from pathlib import Path, PurePosixPath
+
+import psutil
 
 _M_ARENA_MAX = -8  # of malloc.h
 _HEAPS = 2
@@ -29,6 +34,24 @@ def release_memory() -> None:
     gc.collect()
     if (library := _glibc()) is not None:
         library.malloc_trim(0)
+
+
+def allowed_bytes(root: Path = Path("/")) -> int:
+    """The memory that this process may take: all of the machine, or what its control groups leave it."""
+    return min([psutil.virtual_memory().total, *_limits_of_groups(root)])
+
+
+def _limits_of_groups(root: Path) -> Iterator[int]:
+    """Of version 1 and 2, from the group of this process upwards. A container sees its own as the topmost."""
+    with suppress(OSError):
+        for line in (root / "proc/self/cgroup").read_text("ascii", "replace").splitlines():
+            _, controllers, group = line.split(":", 2)
+            if controllers in ("", "memory"):
+                base, name = ("", "memory.max") if not controllers else ("memory", "memory.limit_in_bytes")
+                folder = root / "sys/fs/cgroup" / base
+                for part in (PurePosixPath(group.lstrip("/")), *PurePosixPath(group.lstrip("/")).parents):
+                    with suppress(OSError, ValueError):  # no such group here, or "max"
+                        yield int((folder / part / name).read_text("ascii"))
 
 
 @cache

@@ -90,6 +90,13 @@ def test_disk(finding: Callable[..., Finding], monkeypatch: pytest.MonkeyPatch) 
     assert_ill(finding("disk"), detail="GB free", advice="Make room")
 
 
+def test_memory(finding: Callable[..., Finding], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks, "MIN_MEMORY_GB", 0.0)
+    assert_well(finding("memory"))
+    monkeypatch.setattr(checks, "MIN_MEMORY_GB", 1e9)
+    assert_ill(finding("memory"), detail="GB for this process", advice="The system ends what takes more")
+
+
 class TestPermissions:
     def test_a_home_that_others_may_write_into(self, finding: Callable[..., Finding], home: Path) -> None:
         assert_well(finding("permissions"))
