@@ -261,6 +261,31 @@ async def test_over_http_each_request_is_on_behalf_of_who_sent_it(application: A
             assert httpx.post(f"{url}/mcp", json={}, headers=headers).status_code == 401
 
 
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_an_open_connection_loses_what_its_user_loses(application: Any, mode: str) -> None:
+    web, keys = web_of(application, access_control=True)
+    accounts = Accounts(application.services.catalog)
+    headers = {"authorization": f"Bearer {keys['anna']}"}
+    with served(web) as url:
+        async with (
+            httpx2.AsyncClient(headers=headers, timeout=PATIENCE_S) as http,
+            Client(streamable_http_client(f"{url}/mcp", http_client=http), mode=mode) as client,
+        ):
+            found = await ask(client, "search", query="cat", collection="library")
+            assert found.structured_content["hits"]
+            accounts.change_user("anna", collections=["other"])
+            narrowed = await client.call_tool("search", {"query": "cat", "collection": "library"})
+            assert narrowed.is_error
+            assert "library" in narrowed.content[0].text
+            accounts.change_user("anna", collections=["library"])
+            assert not (await client.call_tool("search", {"query": "cat", "collection": "library"})).is_error
+            accounts.remove_user("anna")
+            gone = httpx.post(f"{url}/mcp", json={}, headers=headers)
+            assert gone.status_code == 401
+            with pytest.raises(Exception, match="error response"):
+                await client.call_tool("search", {"query": "cat", "collection": "library"})
+
+
 async def test_without_access_control_everybody_is_the_operator(application: Any) -> None:
     with served(web_of(application, access_control=False)[0]) as url:
         assert await seen_over_http(url) == ["library", "secret"]
