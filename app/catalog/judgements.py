@@ -12,7 +12,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session, aliased
 
 from app.catalog import lens_indexes
-from app.catalog.sessions import Sessions, collection_row
+from app.catalog.sessions import Sessions, again_if_taken, collection_row
 from app.catalog.tables import DocumentRow, JudgementRow, LensIndexRow, LensRow
 from app.errors import ConflictError, UnknownDocumentError, UnknownLensError
 from app.types.documents import Judgement, Lens
@@ -32,9 +32,10 @@ class LensesAndJudgements(Sessions):
         with self._session(self._engine) as session:
             return _lens_row(session, name).as_lens()
 
+    @again_if_taken
     def save_lens(self, lens: Lens) -> None:
         with self._session(self._writer) as session:
-            present = session.get(LensRow, lens.name)
+            present = session.get(LensRow, lens.name, with_for_update=True)  # of two, one is kept whole
             since = self._clock() if present is None else present.created_at
             facts = asdict(lens)
             values = json.dumps(facts.pop("values"), ensure_ascii=False)
@@ -46,13 +47,8 @@ class LensesAndJudgements(Sessions):
             session.delete(_lens_row(session, name))
             lens_indexes.forget(session, LensIndexRow.lens == name, now=self._clock())
 
+    @again_if_taken  # the document may have gone as well
     def save_judgement(self, judgement: Judgement) -> None:
-        try:
-            self._merge(judgement)
-        except IntegrityError:  # the same person was quicker, or the document has just gone
-            self._merge(judgement)
-
-    def _merge(self, judgement: Judgement) -> None:
         with self._session(self._writer) as session:
             document = session.get(DocumentRow, judgement.document_id)
             if document is None:

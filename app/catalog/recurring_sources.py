@@ -9,7 +9,7 @@ from uuid import uuid4
 from sqlalchemy import ForeignKey, Index, String, UniqueConstraint, delete, func, select
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from app.catalog.sessions import Sessions, collection_row
+from app.catalog.sessions import Sessions, again_if_taken, collection_row
 from app.catalog.tables import Table, enum_column
 from app.errors import ConflictError, LeaseLostError, NotFoundError
 from app.types.sources import MAX_SOURCES, Mark, RecurringSource, Round, SourceKind, SourceOptions
@@ -83,6 +83,7 @@ class RecurringSourceLedger(Sessions):
         with self._session(self._engine) as session:
             return _as_source(session, _row(session, source_id))
 
+    @again_if_taken
     def add_recurring_source(
         self,
         collection: str,
@@ -97,7 +98,7 @@ class RecurringSourceLedger(Sessions):
         of_collection = select(RecurringSourceRow).where(RecurringSourceRow.collection == collection)
         with self._session(self._writer) as session:
             collection_row(session, collection)
-            row = session.scalar(of_collection.where(RecurringSourceRow.address == address))
+            row = session.scalar(of_collection.where(RecurringSourceRow.address == address).with_for_update())
             if row is None:
                 if (session.scalar(select(func.count()).select_from(of_collection.subquery())) or 0) >= MAX_SOURCES:
                     raise ConflictError(f"{collection!r} has {MAX_SOURCES} sources, as many as it can; delete one.")

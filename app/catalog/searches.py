@@ -6,11 +6,10 @@ import json
 from uuid import UUID, uuid4, uuid5
 
 from sqlalchemy import Select, delete, func, select
-from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from app.catalog.search_tables import PastSearchRow, SavedSearchRow
-from app.catalog.sessions import Sessions, insert_into
+from app.catalog.sessions import Sessions, again_if_taken, insert_into
 from app.catalog.standing import follow_saved, stop_watching
 from app.errors import ConflictError, NotFoundError
 from app.types.searches import MAX_SAVED_SEARCHES, PastSearch, SavedSearch, SearchQuestion
@@ -27,13 +26,8 @@ class SearchRecords(Sessions):
         with self._session(self._engine) as session:
             return _saved(session, owner, search_id).as_saved_search()
 
+    @again_if_taken
     def save_search(self, owner: str, name: str, request: SearchQuestion) -> SavedSearch:
-        try:
-            return self._save(owner, name, request)
-        except IntegrityError:  # the same person has just saved one of this name
-            return self._save(owner, name, request)
-
-    def _save(self, owner: str, name: str, request: SearchQuestion) -> SavedSearch:
         with self._session(self._writer) as session:
             row = session.scalar(_saved_of(owner).where(SavedSearchRow.name == name))
             if row is None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
+from functools import wraps
+from typing import ParamSpec, TypeVar
 
 from sqlalchemy import Engine, TableClause, select
 from sqlalchemy.dialects import postgresql, sqlite
@@ -16,10 +18,13 @@ from app.catalog.tables import CollectionRow, Table
 from app.errors import UnknownCollectionError
 from app.types.documents import utc_now
 
+P = ParamSpec("P")
+T = TypeVar("T")
 
-def collection_row(session: Session, name: str) -> CollectionRow:
-    """Raises UnknownCollectionError."""
-    row = session.get(CollectionRow, name)
+
+def collection_row(session: Session, name: str, *, is_locked: bool = False) -> CollectionRow:
+    """`is_locked`: until the transaction ends, others that want it locked wait. Raises UnknownCollectionError."""
+    row = session.get(CollectionRow, name, with_for_update={"key_share": True} if is_locked else None)
     if row is None:
         raise unknown_collection(session, name)
     return row
@@ -37,6 +42,20 @@ def add_unless_taken(session: Session, row: Table) -> bool:
     except IntegrityError:
         return False
     return True
+
+
+def again_if_taken(write: Callable[P, T]) -> Callable[P, T]:
+    """For transactions that change a row, or add it where there is none: where another process has just added it, it is
+    changed after all."""
+
+    @wraps(write)
+    def written(*arguments: P.args, **named: P.kwargs) -> T:
+        try:
+            return write(*arguments, **named)
+        except IntegrityError:
+            return write(*arguments, **named)
+
+    return written
 
 
 def insert_into(session: Session, table: type[Table] | TableClause) -> postgresql.Insert | sqlite.Insert:

@@ -14,7 +14,7 @@ from sqlalchemy import Select, TableClause, delete, func, select, update
 from sqlalchemy.orm import Session
 
 from app.catalog.search_tables import SavedSearchRow
-from app.catalog.sessions import Sessions, collection_row, insert_into
+from app.catalog.sessions import Sessions, again_if_taken, collection_row, insert_into
 from app.catalog.standing_tables import StandingMatchRow, StandingSearchRow, kept_vector
 from app.catalog.tables import ChunkRow, CollectionRow, DocumentRow
 from app.errors import NotFoundError, StandingChangedError
@@ -27,6 +27,7 @@ _PREPARED = select(StandingSearchRow, SavedSearchRow.request_json).join(SavedSea
 
 
 class StandingRecords(Sessions):
+    @again_if_taken
     def watch(self, owner: str, search_id: str, watch: Watch) -> StandingSearch:
         with self._session(self._writer) as session:
             saved = session.scalar(
@@ -35,7 +36,7 @@ class StandingRecords(Sessions):
             if saved is None:
                 raise NotFoundError(f"You have no saved search with the id {search_id!r}.")
             collection = str(json.loads(saved.request_json)["collection"])
-            row = session.get(StandingSearchRow, search_id)
+            row = session.get(StandingSearchRow, search_id, with_for_update=True)
             if row is None:
                 row = StandingSearchRow(
                     search_id=search_id,

@@ -30,7 +30,7 @@ class WeightTunings(Sessions):
         facts = asdict(tuning)
         weights, validation = json.dumps(facts.pop("weights")), json.dumps(facts.pop("validation"))
         with self._session(self._writer) as session:
-            collection_row(session, tuning.collection)
+            collection_row(session, tuning.collection, is_locked=True)  # one after another: one alone is applied
             if tuning.is_applied:
                 others = update(WeightTuningRow).where(WeightTuningRow.collection == tuning.collection)
                 session.execute(others.values(is_applied=False))
@@ -41,7 +41,7 @@ class WeightTunings(Sessions):
 
     def undo_weight_tuning(self, collection: str) -> WeightTuning | None:
         with self._session(self._writer) as session:
-            collection_row(session, collection)
+            collection_row(session, collection, is_locked=True)
             row = _applied(session, collection)
             if row is None:
                 return None
