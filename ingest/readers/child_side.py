@@ -1,0 +1,77 @@
+"""What every child process does for itself: it keeps its pipes for its own, and limits itself where the system can."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import time
+import warnings
+from math import ceil
+from pathlib import Path
+from typing import BinaryIO
+
+from ingest.readers.limits import ProcessLimits
+
+try:
+    import resource
+except ImportError:  # Windows: the worker watches time and memory from outside
+    resource = None  # type: ignore[assignment]
+
+_WALL_GRACE_S = 10  # the worker ends a slow child first; this is for a child whose worker was killed
+# Address space, not memory: what the libraries of text recognition reserve, and mostly do not use.
+_RESERVED_BYTES = 1_000_000_000
+_STATM = Path("/proc/self/statm")
+
+
+def take_streams() -> tuple[BinaryIO, BinaryIO]:
+    """The pipes move to descriptors of their own: whatever a library prints must not reach the worker."""
+    requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1):
+        os.dup2(nothing, descriptor)
+    # Libraries report every oddity of a file; the answer says what matters.
+    logging.disable(logging.CRITICAL)
+    warnings.simplefilter("ignore")
+    return requests, answers
+
+
+def forbid_files() -> None:
+    if resource is not None:
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+
+
+def limit(limits: ProcessLimits, start_bytes: int) -> None:
+    if resource is None:
+        return
+    cpu_s = int(time.process_time()) + 1 + limits.cpu_s
+    resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, resource.RLIM_INFINITY))
+    if start_bytes:
+        resource.setrlimit(
+            resource.RLIMIT_AS, (start_bytes + limits.memory_bytes + _RESERVED_BYTES, resource.RLIM_INFINITY)
+        )
+    # Its default action needs no interpreter: it also ends a parser that never gives the lock back.
+    signal.setitimer(signal.ITIMER_REAL, limits.wall_s + _WALL_GRACE_S)
+
+
+def prolong(seconds: float) -> None:
+    if resource is None:
+        return
+    cpu_s, _ = resource.getrlimit(resource.RLIMIT_CPU)
+    resource.setrlimit(resource.RLIMIT_CPU, (cpu_s + ceil(seconds), resource.RLIM_INFINITY))
+    left, _ = signal.getitimer(signal.ITIMER_REAL)
+    signal.setitimer(signal.ITIMER_REAL, left + seconds)
+
+
+def lift_alarm() -> None:
+    if resource is not None:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def address_space() -> int:
+    """Bytes mapped so far; 0 where the system does not say, which is also where RLIMIT_AS has no effect."""
+    if not sys.platform.startswith("linux"):
+        return 0
+    return int(_STATM.read_text("ascii").split()[0]) * os.sysconf("SC_PAGE_SIZE")
