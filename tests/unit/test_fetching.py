@@ -12,6 +12,7 @@ from patience import PATIENCE_S, wait_until
 from app.collections.fetching import Fetching
 from app.errors import DocumentError, InputError, NotFoundError, UnknownCollectionError
 from app.types.documents import Source
+from app.types.quotas import Allowance
 from app.types.upkeep import MAX_URLS, Fetch, FetchState
 
 PAGE, ABSENT, CRASH = "https://example.org/page", "https://example.org/absent", "https://example.org/crash"
@@ -105,6 +106,17 @@ def test_what_waits_is_seen_and_cannot_be_taken_away(fetching: Fetching, web: We
     web.unblocked.set()
     assert finished(fetching) == []
     assert sorted(web.asked) == urls
+
+
+def test_who_asks_for_one_page_does_not_wait_for_all_pages_of_another(fetching: Fetching, web: Web) -> None:
+    web.unblocked.clear()
+    urls = [f"https://example.org/{number}" for number in range(20)]
+    fetching.add("library", urls, allowance=Allowance("mallory"))
+    wait_until(lambda: len(web.asked) == 4)
+    fetching.add("library", [PAGE], allowance=Allowance("anna"))
+    web.unblocked.set()
+    assert finished(fetching) == []
+    assert PAGE in web.asked[:8]  # after the four that were being fetched
 
 
 @pytest.mark.parametrize(
