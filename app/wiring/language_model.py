@@ -112,7 +112,7 @@ class ChatServer:
         headers = {"accept": "text/event-stream, application/json", "accept-encoding": "identity"}
         with self._client.stream("POST", self._url, json=body, headers=headers) as answer:
             if answer.status_code != httpx.codes.OK:
-                raise self._refusal(answer)
+                raise self._refusal(answer, until)
             if answer.headers.get("content-type", "").startswith("application/json"):
                 yield _whole_text(b"".join(_bounded(answer.iter_raw(), until, self._timeout_s)))
                 return
@@ -141,9 +141,9 @@ class ChatServer:
                 raise _unreadable()
             raise CutOffError("The language model's server ended the connection in the middle.")
 
-    def _refusal(self, answer: httpx.Response) -> LanguageModelUnavailableError:
+    def _refusal(self, answer: httpx.Response, until: float) -> LanguageModelUnavailableError:
         told = b""
-        for part in answer.iter_raw():
+        for part in _bounded(answer.iter_raw(), until, self._timeout_s):
             told += part
             if len(told) > _TOLD_BYTES:
                 break

@@ -14,6 +14,7 @@ from starlette.concurrency import run_in_threadpool
 from app.errors import UnavailableError
 from app.services import Services
 from app.settings import Settings
+from app.wiring.bounded_http import BoundedAsyncClient
 from app.wiring.embedding import LocalEmbedder
 from app.wiring.remote import RemoteEmbedder, client_options, said_by, vectors_of
 from embedder.engine.errors import NotServingError, RefusedError
@@ -47,7 +48,7 @@ class ForwardingSource:
         secret = None if key is None else key.get_secret_value()
         self._embedder = embedder
         self._options = client_options(embedder.url, secret, timeout_s=settings.embedder_timeout_s * _DOCUMENT_TIMEOUTS)
-        self._clients: dict[asyncio.AbstractEventLoop, httpx.AsyncClient] = {}
+        self._clients: dict[asyncio.AbstractEventLoop, BoundedAsyncClient] = {}
 
     async def info(self) -> ModelInfo:
         try:
@@ -83,11 +84,11 @@ class ForwardingSource:
             fingerprint=answer.headers.get(FINGERPRINT_HEADER, ""),
         )
 
-    def _client(self) -> httpx.AsyncClient:
+    def _client(self) -> BoundedAsyncClient:
         """Its connections belong to the loop that opened them. The sockets end with it."""
         loop = asyncio.get_running_loop()
         if loop not in self._clients:
-            self._clients[loop] = httpx.AsyncClient(**self._options)
+            self._clients[loop] = BoundedAsyncClient(**self._options)
         return self._clients[loop]
 
 

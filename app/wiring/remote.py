@@ -22,6 +22,7 @@ from tokenizers import Tokenizer
 
 from app.errors import ConflictError, EmbedderBusyError, EmbedderUnavailableError, InputError
 from app.settings import Settings
+from app.wiring.bounded_http import BoundedClient
 from app.wiring.embedding import is_small
 from embedder.model_info import ModelInfo
 from embedder.refinement import Refinement
@@ -62,7 +63,7 @@ class RemoteEmbedder:
         self.url = url.rstrip("/")
         self._query_tolerance = query_tolerance
         self._timeout_s = timeout_s
-        self._client = httpx.Client(**client_options(self.url, api_key, timeout_s=timeout_s))
+        self._client = BoundedClient(**client_options(self.url, api_key, timeout_s=timeout_s))
         self._lock = threading.Lock()
         self._info: ModelInfo | None = None
         self._tokenizer: tuple[str, str, Tokenizer] | None = None  # of which model, as JSON, ready

@@ -10,13 +10,14 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
+import httpx
 import pytest
 from api_application import api_of
 from chat_server import ChatServer, chat_server, event_of
 from fastapi.testclient import TestClient
 
 from app.answers.service import AnswerService
-from app.errors import InputError, LanguageModelBusyError, LanguageModelUnavailableError
+from app.errors import CutOffError, InputError, LanguageModelBusyError, LanguageModelUnavailableError
 from app.settings import load_settings
 from app.types.answers import NO_ANSWER, Answer, AnswerKind, AnswerRequest, AnswerSentence, AnswerText, Turn
 from app.wiring import language_model as wiring
@@ -267,6 +268,13 @@ def test_an_answer_that_trickles_for_ever_ends(answers_of: Callable[..., AnswerS
     chat.pause_s = 0.05
     answer = generated(answers_of(timeout_s=0.4))
     assert "longer than 0.4 s" in answer.notes[0]
+
+
+def test_a_refusal_that_trickles_ends_too() -> None:
+    client = ChatClient("http://127.0.0.1:1/v1", model="small", timeout_s=1)
+    with pytest.raises(CutOffError, match="longer than 1 s"):
+        client._refusal(httpx.Response(500, content=iter([b"x"])), until=time.monotonic())
+    client.close()
 
 
 def test_a_stream_beyond_its_size_ends(
