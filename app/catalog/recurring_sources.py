@@ -6,7 +6,7 @@ import json
 from datetime import datetime, timedelta
 from uuid import uuid4
 
-from sqlalchemy import ForeignKey, Index, String, UniqueConstraint, delete, func, select
+from sqlalchemy import ForeignKey, Index, Select, String, UniqueConstraint, delete, func, select
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from app.catalog.sessions import Sessions, again_if_taken, collection_row
@@ -110,6 +110,8 @@ class RecurringSourceLedger(Sessions):
             row.branch, row.credentials = options.branch, options.credentials
             if not row.is_running:
                 row.next_at = self._clock()
+            elif session.is_modified(row):  # the round that goes on is of what it was: another one begins
+                row.is_running, row.fencing_token, row.next_at = False, row.fencing_token + 1, self._clock()
             session.flush()
             return _as_source(session, row)
 
@@ -125,15 +127,14 @@ class RecurringSourceLedger(Sessions):
             session.flush()
             return _as_source(session, row)
 
-    def claim_recurring_source(self, *, lease: timedelta) -> RecurringSource | None:
+    def claim_recurring_source(self, *, lease: timedelta, most_of_owner: int | None = None) -> RecurringSource | None:
         now = self._clock()
-        due = select(RecurringSourceRow).where(RecurringSourceRow.next_at <= now)
-        due = due.order_by(RecurringSourceRow.next_at, RecurringSourceRow.id).limit(1)
+        due = _due(now, most_of_owner)
         with self._session(self._engine) as session:
             if session.scalar(due) is None:  # most of the time, and without the write lock
                 return None
         with self._session(self._writer) as session:
-            row = session.scalar(due.with_for_update(skip_locked=True))
+            row = session.scalar(due.with_for_update(of=RecurringSourceRow, skip_locked=True))
             if row is None:
                 return None
             row.is_running, row.fencing_token, row.next_at = True, row.fencing_token + 1, now + lease
@@ -177,6 +178,18 @@ _ITEMS = (
     .correlate(RecurringSourceRow)
     .scalar_subquery()
 )
+
+
+def _due(now: datetime, most_of_owner: int | None) -> Select[RecurringSourceRow]:
+    """The next one: who has the fewest rounds at the moment comes first."""
+    row = RecurringSourceRow
+    goes_on = select(row.owner, func.count().label("rounds")).where(row.is_running, row.next_at > now)
+    own = goes_on.group_by(row.owner).subquery()
+    rounds = func.coalesce(own.c.rounds, 0)
+    due = select(row).outerjoin(own, own.c.owner == row.owner).where(row.next_at <= now)
+    if most_of_owner is not None:
+        due = due.where(rounds < most_of_owner)
+    return due.order_by(rounds, row.next_at, row.id).limit(1)
 
 
 def _as_source(session: Session, row: RecurringSourceRow) -> RecurringSource:

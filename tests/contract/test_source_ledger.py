@@ -104,3 +104,36 @@ def test_marks_are_of_a_source_and_go_with_it(catalog: SqlCatalog, added: Callab
     with pytest.raises(LeaseLostError):
         catalog.mark_item(held, "x", Mark("4"))
     assert catalog.source_marks(held.id) == {}
+
+
+def test_a_round_is_of_the_source_as_it_was(catalog: SqlCatalog, added: Callable[..., RecurringSource]) -> None:
+    added()
+    held = catalog.claim_recurring_source(lease=LEASE)
+    assert held is not None
+    added()  # as it is
+    catalog.prolong_recurring_source(held, lease=LEASE)
+    added(options=SourceOptions())
+    with pytest.raises(LeaseLostError):
+        catalog.prolong_recurring_source(held, lease=LEASE)
+    again = catalog.claim_recurring_source(lease=LEASE)
+    assert again is not None
+    assert (again.id, again.options) == (held.id, SourceOptions())
+
+
+def test_no_owner_has_all_rounds(catalog: SqlCatalog, clock: Clock, added: Callable[..., RecurringSource]) -> None:
+    for name in "abc":
+        added(name)
+    clock.advance(HOUR)
+    added("z", owner="ben")
+
+    def claimed() -> str | None:
+        found = catalog.claim_recurring_source(lease=LEASE, most_of_owner=2)
+        return None if found is None else found.address[-1]
+
+    first = claimed()
+    assert first in {"a", "b", "c"}  # they have waited longer
+    assert claimed() == "z"  # nothing of ben goes on yet
+    assert claimed() in {"a", "b", "c"}
+    assert claimed() is None  # anna has two
+    clock.advance(LEASE)  # workers that were killed count no more
+    assert claimed() is not None
