@@ -4,7 +4,8 @@ GircseError
 ├── InputError                 the caller's input cannot be used                      422
 │   ├── EmptyQueryError
 │   ├── DocumentError          a document cannot be read; the reason goes on its row
-│   │   └── VanishedError      it is not there any more
+│   │   ├── VanishedError      it is not there any more
+│   │   └── VisitEndedError    nothing more of its source can be fetched now
 │   ├── FilterError
 │   └── ArchiveError
 ├── NotFoundError              something named does not exist                         404
@@ -73,6 +74,10 @@ class DocumentError(InputError):
 
 class VanishedError(DocumentError):
     """What was to be fetched is not there."""
+
+
+class VisitEndedError(DocumentError):
+    """Nothing more can be fetched from this source now; what waits is fetched at its next visit."""
 
 
 class FilterError(InputError):

@@ -10,6 +10,7 @@ import io
 import logging
 import socket
 import ssl
+import sys
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -100,21 +101,22 @@ class UrlReader:
         media_type = _media_type(answer.content_type, answer.data, str(answer.final), str(answer.asked))
         return Fetched(Source(name=url, uri=str(answer.asked), media_type=media_type, data=answer.data), answer.mark)
 
-    def read_bytes(self, url: str) -> bytes:
-        """As they are, whatever they are. Raises DocumentError."""
-        answer = self._answer(url, Mark())
+    def read_bytes(self, url: str, *, most: int | None = None) -> bytes:
+        """As they are, whatever they are, but no more than `most`. Raises DocumentError."""
+        answer = self._answer(url, Mark(), most)
         assert answer is not None  # without a mark nothing is unchanged
         return answer.data
 
-    def _answer(self, url: str, mark: Mark) -> _Answer | None:
+    def _answer(self, url: str, mark: Mark, most: int | None = None) -> _Answer | None:
         conditions = {"If-None-Match": mark.etag, "If-Modified-Since": mark.modified}
         try:
             asked = httpx.URL(url.strip()).copy_with(fragment=None)
-            return asyncio.run(self._fetch_in_time(asked, {name: value for name, value in conditions.items() if value}))
+            headers = {name: value for name, value in conditions.items() if value}
+            return asyncio.run(self._fetch_in_time(asked, headers, min(most or sys.maxsize, self._limits.max_bytes)))
         except httpx.InvalidURL as error:
             raise DocumentError(f"This is no URL: {error}. Write it as https://host/path.") from None
 
-    async def _fetch_in_time(self, url: httpx.URL, headers: Mapping[str, str]) -> _Answer | None:
+    async def _fetch_in_time(self, url: httpx.URL, headers: Mapping[str, str], most: int) -> _Answer | None:
         transport = PinnedTransport(resolve=self._resolve, is_allowed=self._is_allowed, tls=self._tls)
         try:
             async with asyncio.timeout(self._limits.total_s):
@@ -122,14 +124,16 @@ class UrlReader:
                 async with httpx.AsyncClient(
                     transport=transport, trust_env=False, headers=_HEADERS, timeout=_STEP_TIMEOUT_S
                 ) as client:
-                    return await self._follow(client, url, headers)
+                    return await self._follow(client, url, headers, most)
         except TimeoutError:
             raise DocumentError(f"It was not there within {self._limits.total_s:g} s. Try again later.") from None
         except (httpx.HTTPError, httpx.StreamError) as error:
             reason = str(error) or type(error).__name__
             raise DocumentError(f"It could not be fetched ({reason}). Try again later.") from error
 
-    async def _follow(self, client: httpx.AsyncClient, url: httpx.URL, headers: Mapping[str, str]) -> _Answer | None:
+    async def _follow(
+        self, client: httpx.AsyncClient, url: httpx.URL, headers: Mapping[str, str], most: int
+    ) -> _Answer | None:
         asked = url
         for _ in range(MAX_REDIRECTS + 1):
             # httpx would read the bodies of redirects whole, so they are followed here.
@@ -139,27 +143,10 @@ class UrlReader:
                 if response.next_request is None:
                     found = response.headers
                     mark = Mark(found.get("etag", "")[:_LONGEST_MARK], found.get("last-modified", "")[:_LONGEST_MARK])
-                    return _Answer(await self._body(response), found.get("content-type", ""), asked, url, mark)
+                    return _Answer(await _body(response, most), found.get("content-type", ""), asked, url, mark)
                 url = response.next_request.url
                 log.debug("%s redirects to %s", asked, url)
         raise DocumentError(f"It redirects more than {MAX_REDIRECTS} times. Name the page itself.")
-
-    async def _body(self, response: httpx.Response) -> bytes:
-        if not response.is_success:
-            reason = f"{response.status_code} {response.reason_phrase}".strip()
-            is_gone = response.status_code in (httpx.codes.NOT_FOUND, httpx.codes.GONE)
-            error = VanishedError if is_gone else DocumentError
-            raise error(f"The server answers {reason}. Check the address in a browser.")
-        encoding = response.headers.get("content-encoding", "identity").lower()
-        if encoding not in ("identity", "gzip", "deflate"):  # others unpack a kilobyte to gigabytes in one step
-            raise DocumentError(f"It comes packed as {encoding!r} although that was not asked for.")
-        body = bytearray()
-        async for part in response.aiter_bytes():
-            body += part
-            if len(body) > self._limits.max_bytes:
-                limit = self._limits.max_bytes / MEGABYTE
-                raise DocumentError(f"It is larger than {limit:,.1f} MB. Download it and split it into parts.")
-        return bytes(body)
 
 
 class PinnedTransport(httpx.AsyncBaseTransport):
@@ -203,6 +190,24 @@ class PinnedTransport(httpx.AsyncBaseTransport):
             raise DocumentError(f"The name {host!r} is not known ({error}). Check the address.") from error
         require_allowed(host, addresses, self._is_allowed)
         return addresses
+
+
+async def _body(response: httpx.Response, most: int) -> bytes:
+    """Decoded bytes are counted."""
+    if not response.is_success:
+        reason = f"{response.status_code} {response.reason_phrase}".strip()
+        is_gone = response.status_code in (httpx.codes.NOT_FOUND, httpx.codes.GONE)
+        error = VanishedError if is_gone else DocumentError
+        raise error(f"The server answers {reason}. Check the address in a browser.")
+    encoding = response.headers.get("content-encoding", "identity").lower()
+    if encoding not in ("identity", "gzip", "deflate"):  # others unpack a kilobyte to gigabytes in one step
+        raise DocumentError(f"It comes packed as {encoding!r} although that was not asked for.")
+    body = bytearray()
+    async for part in response.aiter_bytes():
+        body += part
+        if len(body) > most:
+            raise DocumentError(f"It is larger than {most / MEGABYTE:,.1f} MB. Download it and split it into parts.")
+    return bytes(body)
 
 
 def _media_type(content_type: str, data: bytes, *urls: str) -> str:

@@ -1,18 +1,22 @@
 """Brings sources in on their schedule: fetches what changed, and removes what vanished where that is wanted.
 
 Rounds are leased like jobs: one that is killed is taken up by the next worker, and what is the same costs nothing.
+Several go on at once, of one owner only half of them, so that no server and no person holds up the others.
 """
 
 from __future__ import annotations
 
 import logging
+import random
 import threading
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from app.collections.library import Library
-from app.errors import GircseError, LeaseLostError, UnavailableError, VanishedError
+from app.errors import GircseError, LeaseLostError, UnavailableError, VanishedError, VisitEndedError
 from app.ports.ledger import Ledger
 from app.ports.sources import OpenedSource, SourceReader
 from app.types.quotas import Allowance
@@ -25,7 +29,10 @@ AllowanceOf = Callable[
     [RecurringSource], Allowance | None
 ]  # raises ForbiddenError where its owner may not add any more
 
+PLACES = 4  # rounds at once in one process, each with a child process of its own
+_MOST_OF_OWNER = PLACES // 2  # of all processes together
 _SHOWN = 300
+_PROLONG_EVERY_S = 2.0  # which is also how soon a round notices that its source was deleted or changed
 
 
 @dataclass
@@ -34,6 +41,9 @@ class _Counts:
     removed: int = 0
     failed: int = 0
     error: str | None = None
+
+    def note(self, what: str) -> None:
+        self.error = self.error or what
 
     def fail(self, address: str, error: GircseError) -> None:
         self.failed += 1
@@ -50,7 +60,8 @@ class SourceSchedule:
         library: Library,
         readers: Mapping[SourceKind, SourceReader],
         allowance_of: AllowanceOf,
-        lease: timedelta = timedelta(minutes=3),  # longer than any single fetch takes
+        lease: timedelta = timedelta(minutes=3),
+        longest: timedelta = timedelta(hours=1),  # of fetching in one round: the next one goes on
         poll_s: float = 1.0,  # who adds a source, or has one run, waits for it
     ) -> None:
         self._catalog = catalog
@@ -58,27 +69,45 @@ class SourceSchedule:
         self._readers = readers
         self._allowance_of = allowance_of
         self._lease = lease
+        self._longest_s = longest.total_seconds()
         self._poll_s = poll_s
+        self._claiming = threading.Lock()
 
     def run(self, stop: threading.Event) -> None:
+        """Rounds one after the other until `stop` is set; several threads may call it."""
         while not stop.is_set():
             try:
-                if not self.run_once(stop):
-                    stop.wait(self._poll_s)
+                if (source := self._next(stop)) is not None:
+                    self._visit(source, stop)
             except UnavailableError as error:
                 log.warning("Sources wait: %s", error)
                 stop.wait(self._poll_s)
 
     def run_once(self, stop: threading.Event | None = None) -> bool:
         """One round of one source; False when none is due. A round that is left is taken up when its lease ends."""
-        source = self._catalog.claim_recurring_source(lease=self._lease)
-        if source is None:
-            return False
+        source = self._claim()
+        if source is not None:
+            self._visit(source, stop or threading.Event())
+        return source is not None
+
+    def _claim(self) -> RecurringSource | None:
+        return self._catalog.claim_recurring_source(lease=self._lease, most_of_owner=_MOST_OF_OWNER)
+
+    def _next(self, stop: threading.Event) -> RecurringSource | None:
+        with self._claiming:  # one thread asks for all that have nothing to do
+            if stop.is_set():
+                return None
+            source = self._claim()
+            if source is None:
+                stop.wait(self._poll_s)
+            return source
+
+    def _visit(self, source: RecurringSource, stop: threading.Event) -> None:
         try:
-            found = self._round(source, stop or threading.Event())
-        except LeaseLostError as error:
+            found = self._round(source, stop)
+        except (LeaseLostError, _StoppedError) as error:
             log.info("Source %s was left: %s", source.id, error)
-            return True
+            return
         except UnavailableError:
             raise
         except GircseError as error:
@@ -86,40 +115,51 @@ class SourceSchedule:
         except Exception:  # an error in one source must not end all of them
             log.exception("Source %s failed", source.id)
             found = Round(failed=1, error="It went wrong here; the log says more.")
-        if found is not None:
-            self._catalog.end_round(source, found)
-        return True
+        self._catalog.end_round(source, found)
 
-    def _round(self, source: RecurringSource, stop: threading.Event) -> Round | None:
-        """None when it was left since the worker stops."""
+    def _round(self, source: RecurringSource, stop: threading.Event) -> Round:
+        """Raises LeaseLostError and _StoppedError where it is to be left."""
         allowance = self._allowance_of(source)
         marks = self._catalog.source_marks(source.id)
-
-        def beat() -> None:
-            self._catalog.prolong_recurring_source(source, lease=self._lease)
-
+        counts = _Counts()
+        beat = _Beat(self._catalog, source, self._lease, stop)
         with self._readers[source.kind].open(source, marks, beat=beat) as opened:
             listing = opened.items()
-            counts = _Counts()
-            for address in to_fetch(listing, marks):
-                if stop.is_set():
-                    return None
+            wanted = to_fetch(listing, marks)
+            until = time.monotonic() + self._longest_s
+            for number, address in enumerate(wanted):
                 beat()
+                if number and time.monotonic() > until:
+                    counts.note(
+                        f"Fetching took longer than {self._longest_s / 60:,.0f} minutes: {len(wanted) - number:,} "
+                        "items wait for the next round, which begins on schedule."
+                    )
+                    break
                 try:
-                    self._bring_in(source, opened, address, marks.get(address), allowance, counts)
-                except (LeaseLostError, UnavailableError):
-                    raise
-                except VanishedError as error:
-                    if address in marks:
-                        self._lose(source, address, counts)
-                    else:
-                        counts.fail(address, error)
-                except GircseError as error:
+                    with self._noted(source, address, is_known=address in marks, counts=counts):
+                        self._bring_in(source, opened, address, marks.get(address), allowance, counts)
+                except VisitEndedError as error:
                     counts.fail(address, error)
+                    break
         for address in marks if listing.is_whole else ():
             if address not in listing.items:
                 self._lose(source, address, counts)
         return Round(counts.changed, counts.removed, counts.failed, counts.error or listing.note)
+
+    @contextmanager
+    def _noted(self, source: RecurringSource, address: str, *, is_known: bool, counts: _Counts) -> Iterator[None]:
+        """What goes wrong with one item, where the others may be fetched."""
+        try:
+            yield
+        except (LeaseLostError, UnavailableError, VisitEndedError, _StoppedError):
+            raise
+        except VanishedError as error:
+            if is_known:
+                self._lose(source, address, counts)
+            else:
+                counts.fail(address, error)
+        except GircseError as error:
+            counts.fail(address, error)
 
     def _bring_in(
         self,
@@ -148,7 +188,36 @@ class SourceSchedule:
         self._catalog.mark_item(source, address, None)
 
 
+class _StoppedError(Exception):
+    pass
+
+
+class _Beat:
+    """Called by whoever waits for a source, from several threads and as often as they like."""
+
+    def __init__(self, catalog: Ledger, source: RecurringSource, lease: timedelta, stop: threading.Event) -> None:
+        self._catalog = catalog
+        self._source = source
+        self._lease = lease
+        self._stop = stop
+        self._next_at = 0.0
+
+    def __call__(self) -> None:
+        """Raises LeaseLostError where the source was deleted or changed, and _StoppedError where the worker stops."""
+        if self._stop.is_set():
+            raise _StoppedError("the worker stops")
+        if time.monotonic() >= self._next_at:
+            self._next_at = time.monotonic() + _PROLONG_EVERY_S
+            with suppress(UnavailableError):  # the lease is longer than such a moment
+                self._catalog.prolong_recurring_source(self._source, lease=self._lease)
+
+
 def to_fetch(listing: Listing, marks: Mapping[str, Mark]) -> list[str]:
-    """What is new, or may have changed. Of a list that is not whole what it named before, too."""
+    """What is new, and then what may have changed, of a list that is not whole what it named before, too. These come in
+    any order: where a round ends before all were fetched, each has its turn in one of the next."""
     named = [address for address, mark in listing.items.items() if mark is None or marks.get(address) != mark]
-    return named if listing.is_whole else [*named, *(each for each in marks if each not in listing.items)]
+    if not listing.is_whole:
+        named += [each for each in marks if each not in listing.items]
+    known = [each for each in named if each in marks]
+    random.shuffle(known)
+    return [*(each for each in named if each not in marks), *known]

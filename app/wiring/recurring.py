@@ -1,29 +1,26 @@
-"""Sources that come again, in a thread beside a worker."""
+"""Sources that come again, in threads beside a worker."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
-from importlib.util import find_spec
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 from app.access.authorized_sources import allowance_by_owner
 from app.access.quotas import UserQuotas
-from app.collections.recurring_sources import SourceSchedule
-from app.errors import InputError
-from app.ports.sources import OpenedSource, SourceCredentials, SourceReader
+from app.collections.recurring_sources import PLACES, SourceSchedule
+from app.ports.sources import SourceReader
 from app.services import Services
-from app.types.sources import Mark, RecurringSource, SourceKind
-from app.wiring.sources import is_allowed_address, url_reader
-from ingest.recurring.git import GitSourceReader
-from ingest.recurring.hosts import HostGuard
-from ingest.recurring.imap import ImapSourceReader
-from ingest.recurring.web import WebSourceReader
+from app.types.sources import SourceKind
+from ingest.recurring.visits import VisitingReader
+
+_LEAVING_S = 5.0  # a child is ended at once; a document that is being stored is stored
 
 
 @contextmanager
 def fetching_again(services: Services, stop: threading.Event) -> Iterator[None]:
-    """What is being fetched when `stop` is set ends."""
+    """When `stop` is set, rounds under way are left, and taken up by the next worker."""
     catalog = services.catalog
     schedule = SourceSchedule(
         catalog=catalog,
@@ -31,35 +28,23 @@ def fetching_again(services: Services, stop: threading.Event) -> Iterator[None]:
         readers=source_readers(services),
         allowance_of=allowance_by_owner(catalog, UserQuotas(catalog, services.settings)),
     )
-    threading.Thread(target=schedule.run, args=(stop,), name="sources", daemon=True).start()
-    yield
+    threads = [
+        threading.Thread(target=schedule.run, args=(stop,), name=f"sources-{number}", daemon=True)
+        for number in range(PLACES)
+    ]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        until = time.monotonic() + _LEAVING_S
+        for thread in threads if stop.is_set() else ():
+            thread.join(max(0, until - time.monotonic()))
 
 
 def source_readers(services: Services) -> Mapping[SourceKind, SourceReader]:
     settings = services.settings
-    web = WebSourceReader(url_reader(settings))
-    guard = HostGuard(is_allowed=is_allowed_address(settings))
-    credentials = services.source_credentials
-    return {
-        SourceKind.PAGE: web,
-        SourceKind.FEED: web,
-        SourceKind.SITEMAP: web,
-        SourceKind.GIT: GitSourceReader(guard=guard, credentials=credentials, folder=settings.home),
-        SourceKind.IMAP: ImapSourceReader(guard=guard, credentials=credentials),
-        SourceKind.S3: _s3_reader(guard, credentials),
-    }
-
-
-def _s3_reader(guard: HostGuard, credentials: SourceCredentials) -> SourceReader:
-    if find_spec("minio") is None:
-        return _Missing()
-    from ingest.recurring.s3 import S3SourceReader
-
-    return S3SourceReader(guard=guard, credentials=credentials)
-
-
-class _Missing:
-    def open(
-        self, source: RecurringSource, marks: Mapping[str, Mark], *, beat: Callable[[], None]
-    ) -> AbstractContextManager[OpenedSource]:
-        raise InputError("Buckets need the package minio: pip install 'gircse-search[sources]'")
+    reader = VisitingReader(
+        credentials=services.source_credentials, may_be_private=settings.allow_private_urls, folder=settings.home
+    )
+    return dict.fromkeys(SourceKind, reader)

@@ -24,6 +24,7 @@ READY = b"ready"
 OUT_OF_MEMORY_EXIT_CODE = 77
 _LENGTH = struct.Struct(">Q")
 _MAX_HEADER_BYTES = 1_000_000
+_PIECE_BYTES = 1_000_000
 _MAX_REFUSAL_CHARS = 2_000
 # In JSON, per character: a mark has a blank line after it, a cell something between, a word a space.
 _MARK_BYTES, _CELL_BYTES, _WORD_BYTES = 30 // 3, 40 // 2, 70 // 2
@@ -118,6 +119,15 @@ def read_frame(stream: BinaryIO, *, max_bytes: int) -> bytes:
     if length > max_bytes:
         raise MessageError(f"a message of {length:,} bytes was announced; at most {max_bytes:,} were expected")
     return _read_exactly(stream, length)
+
+
+def read_frame_into(stream: BinaryIO, file: BinaryIO, *, byte_count: int) -> None:
+    """A frame of just so many bytes, never held whole. Raises EOFError and MessageError."""
+    (length,) = _LENGTH.unpack(_read_exactly(stream, _LENGTH.size))
+    if length != byte_count:
+        raise MessageError(f"{length:,} bytes came where {byte_count:,} were announced")
+    for start in range(0, byte_count, _PIECE_BYTES):
+        file.write(_read_exactly(stream, min(_PIECE_BYTES, byte_count - start)))
 
 
 def write_request(stream: BinaryIO, request: ReadRequest | PageRequest) -> None:

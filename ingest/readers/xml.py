@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from xml.etree.ElementTree import Element
 
 from defusedxml import DefusedXmlException
-from defusedxml.ElementTree import fromstring
+from defusedxml.ElementTree import DefusedXMLParser, fromstring
 
 from app.errors import DocumentError
 from app.types.texts import ExtractedText
@@ -60,14 +61,28 @@ def parse_xml(data: bytes) -> Element:
     return _parse(decode_text(data, _declared_encoding(data)).text)
 
 
+def feed_xml(data: bytes, target: object) -> None:
+    """Has `target` told of each element; nothing keeps a tree. Raises ParseError and DocumentError."""
+    parser = DefusedXMLParser(target=target)
+    with _entities_refused():
+        parser.feed(decode_text(data, _declared_encoding(data)).text.lstrip())
+        parser.close()
+
+
 def _declared_encoding(data: bytes) -> str:
     declared = _DECLARED_ENCODING.match(data)
     return declared[1].decode("ascii") if declared else ""
 
 
 def _parse(text: str) -> Element:
-    try:
+    with _entities_refused():
         return fromstring(text.lstrip())
+
+
+@contextmanager
+def _entities_refused() -> Iterator[None]:
+    try:
+        yield
     except DefusedXmlException as error:
         raise DocumentError(
             f"This XML declares entities, which could read files or fill the memory ({type(error).__name__}). "

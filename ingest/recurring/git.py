@@ -3,12 +3,9 @@ changed. Nothing is checked out, so that neither hooks nor filters nor submodule
 
 from __future__ import annotations
 
-import shutil
-import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from urllib.parse import SplitResult, quote, urlsplit
 
 from app.errors import DocumentError, InputError, VanishedError
@@ -21,9 +18,9 @@ from ingest.readers.limits import DEFAULT_LIMITS, MEGABYTE
 from ingest.recurring.git_program import Git, GitLimits, environment_of, require_git
 from ingest.recurring.hosts import HostGuard
 from ingest.recurring.selection import PathSelection
+from ingest.recurring.temporary import temporary_folder
 
 _HEAD = "refs/gircse/head"
-_PREFIX, _LEFT_AFTER_S = "git-", 86_400  # of temporary folders; a day old ones are of workers that were killed
 _FILES = ("100644", "100755")  # neither links nor submodules
 _BLOBS_AT_ONCE = 200
 _WHOLE_ONLY = (
@@ -62,10 +59,7 @@ class GitSourceReader:
         else:
             addresses = self._guard.addresses(address.hostname or "", address.port or _PORTS[address.scheme])
         own = self._own(source)
-        if self._folder is not None:
-            _remove_left(self._folder)
-        with TemporaryDirectory(dir=self._folder, prefix=_PREFIX) as folder:
-            home = Path(folder)
+        with temporary_folder(self._folder, prefix="git-") as home:
             environment = environment_of(_with_user(address, own), addresses, own, home=home)
             git = Git(home, environment, beat=beat, limits=self._limits)
             yield _Repository(git, source, marks)
@@ -145,14 +139,6 @@ class _Repository:
             "fetch", "--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules", *options, "origin",
             f"+{branch}:{_HEAD}",
         )  # fmt: skip
-
-
-def _remove_left(folder: Path) -> None:
-    until = time.time() - _LEFT_AFTER_S
-    for each in folder.glob(f"{_PREFIX}*"):
-        with suppress(FileNotFoundError):  # another worker is at it, too
-            if each.is_dir() and each.stat().st_mtime < until:
-                shutil.rmtree(each, ignore_errors=True)
 
 
 def item_address(address: str, path: str) -> str:

@@ -1,4 +1,6 @@
-"""Connections of urllib3 to addresses that were checked; the name in TLS and in Host is the one that was asked for."""
+"""Connections of urllib3 to addresses that were checked; the name in TLS and in Host is the one that was asked for.
+
+Answers that are read whole have a bound, which counts what they unpack to."""
 
 from __future__ import annotations
 
@@ -11,9 +13,16 @@ import urllib3
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import NewConnectionError
 
+from app.errors import DocumentError
+from ingest.readers.limits import MEGABYTE
 from ingest.recurring.hosts import HostGuard
 
 _TIMEOUT = urllib3.Timeout(connect=20, read=60)
+MAX_ANSWER_BYTES = 16 * MEGABYTE  # a page of S3's list has 1,000 keys of 1 kB, of which escapes make 3
+_PART_BYTES = 1 << 16
+_FIRST_ERROR = 300
+_ENCODINGS = ("", "identity", "gzip", "deflate")
+_OF_THE_TRANSFER = ("content-encoding", "content-length", "transfer-encoding")
 _RETRIES = urllib3.Retry(total=2, redirect=3, backoff_factor=0.2, status_forcelist=(500, 502, 503, 504))
 
 
@@ -27,15 +36,46 @@ def pinned_pool(guard: HostGuard) -> Iterator[urllib3.PoolManager]:
     class Secure(_Pinned, HTTPSConnection):
         _guard = guard
 
-    class PlainPool(urllib3.HTTPConnectionPool):
+    class PlainPool(_Bounded, urllib3.HTTPConnectionPool):
         ConnectionCls = Plain
 
-    class SecurePool(urllib3.HTTPSConnectionPool):
+    class SecurePool(_Bounded, urllib3.HTTPSConnectionPool):
         ConnectionCls = Secure
 
     with urllib3.PoolManager(timeout=_TIMEOUT, retries=_RETRIES) as pool:
         pool.pool_classes_by_scheme = {"http": PlainPool, "https": SecurePool}
         yield pool
+
+
+class _Bounded:
+    """Bodies that the caller would have read whole are read here, and so are those of errors."""
+
+    def urlopen(self: Any, method: str, url: str, *arguments: Any, **options: Any) -> urllib3.BaseHTTPResponse:
+        is_whole = options.pop("preload_content", True)
+        answer = super().urlopen(method, url, *arguments, preload_content=False, **options)  # type: ignore[misc]
+        if isinstance(answer, _Whole) or not (is_whole or answer.status >= _FIRST_ERROR):
+            return answer
+        return _read_whole(answer)
+
+
+class _Whole(urllib3.HTTPResponse):
+    """It was read, perhaps by a further try within the call."""
+
+
+def _read_whole(answer: urllib3.BaseHTTPResponse) -> _Whole:
+    packed = answer.headers.get("content-encoding", "identity").lower()
+    if packed not in _ENCODINGS:  # others unpack a kilobyte to gigabytes in one step
+        raise DocumentError(f"The server sends its answer packed as {packed[:40]!r} although that was not asked for.")
+    body = bytearray()
+    for part in answer.stream(_PART_BYTES, decode_content=True):
+        body += part
+        if len(body) > MAX_ANSWER_BYTES:
+            answer.close()
+            most = MAX_ANSWER_BYTES / MEGABYTE
+            raise DocumentError(f"The server's answer is larger than {most:,.0f} MB, as no page of a list is.")
+    answer.release_conn()
+    headers = {name: value for name, value in answer.headers.items() if name.lower() not in _OF_THE_TRANSFER}
+    return _Whole(body=bytes(body), headers=headers, status=answer.status, reason=answer.reason, retries=answer.retries)
 
 
 class _Pinned:

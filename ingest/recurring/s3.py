@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
+from xml.etree.ElementTree import ParseError
 
 import minio
 import urllib3
@@ -146,7 +147,7 @@ def _said_plainly() -> Iterator[None]:
         if error.code in _GONE:
             raise VanishedError("The object is not there any more.") from None
         raise DocumentError(_HINTS.get(error.code or "", f"The server answers {error.code}: {error.message}")) from None
-    except (minio.error.MinioException, ValueError) as error:
+    except (minio.error.MinioException, ValueError, ParseError) as error:
         raise DocumentError(
             f"The server does not answer as S3 does ({type(error).__name__}: {error!s:.200})."
         ) from None

@@ -5,15 +5,21 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import islice
 from xml.etree.ElementTree import ParseError
 
 from app.errors import DocumentError, InputError
 from app.ports.sources import OpenedSource
+from app.types.documents import MAX_URI_BYTES
 from app.types.sources import MAX_ITEMS, Fetched, Listing, Mark, RecurringSource, SourceKind
-from ingest.readers.xml import parse_xml
+from ingest.readers.limits import MEGABYTE
+from ingest.readers.xml import feed_xml
 from ingest.urls import UrlReader
 
 _MAX_SITEMAPS = 50  # of an index
+_MAX_SITEMAP_BYTES = 50 * MEGABYTE  # as its protocol says
+_MAX_FEED_BYTES = 20 * MEGABYTE
+_MAX_PIECES = 1_000  # in which the parser gives the text of one element
 
 
 class WebSourceReader:
@@ -26,47 +32,81 @@ class WebSourceReader:
     def open(
         self, source: RecurringSource, marks: Mapping[str, Mark], *, beat: Callable[[], None]
     ) -> Iterator[OpenedSource]:
-        yield _WebPages(self._urls, source)
+        yield _WebPages(self._urls, source, beat)
 
 
 class _WebPages:
-    def __init__(self, urls: UrlReader, source: RecurringSource) -> None:
+    def __init__(self, urls: UrlReader, source: RecurringSource, beat: Callable[[], None]) -> None:
         self._urls = urls
         self._source = source
+        self._beat = beat
 
     def items(self) -> Listing:
         kind, address = self._source.kind, self._source.address
         if kind is SourceKind.PAGE:
             return Listing.unmarked([address], is_whole=True)
         if kind is SourceKind.FEED:
-            return Listing.unmarked(list(_entries(self._urls.read_bytes(address)))[:MAX_ITEMS], is_whole=False)
-        return Listing.unmarked(list(self._pages(address))[:MAX_ITEMS], is_whole=True)
+            entries = _entries(self._urls.read_bytes(address, most=_MAX_FEED_BYTES))
+            return Listing.unmarked(islice(entries, MAX_ITEMS), is_whole=False)
+        return Listing.unmarked(islice(self._pages(address), MAX_ITEMS), is_whole=True)
 
     def fetch(self, address: str, mark: Mark) -> Fetched | None:
         return self._urls.read_if_changed(address, mark)
 
     def _pages(self, address: str) -> Iterator[str]:
-        is_index, found = _locations(self._urls.read_bytes(address))
+        is_index, found = _locations(self._urls.read_bytes(address, most=_MAX_SITEMAP_BYTES))
         if not is_index:
             yield from found
             return
         for each in found[:_MAX_SITEMAPS]:
-            is_nested, pages = _locations(self._urls.read_bytes(each))
+            self._beat()
+            is_nested, pages = _locations(self._urls.read_bytes(each, most=_MAX_SITEMAP_BYTES))
             if not is_nested:
                 yield from pages
 
 
 def _locations(data: bytes) -> tuple[bool, list[str]]:
-    """Whether it is an index of sitemaps, and what it names."""
+    """Whether it is an index of sitemaps, and what it names, as far as it is wanted."""
+    found = _Locations()
     try:
-        root = parse_xml(data)
+        feed_xml(data, found)
     except ParseError as error:
         raise DocumentError(f"This is no sitemap: it is no XML ({error}).") from None
-    name = root.tag.rpartition("}")[2]
-    if name not in ("urlset", "sitemapindex"):
-        raise DocumentError(f"This is no sitemap: its first element is <{name[:40]}>.")
-    locations = (each.text or "" for each in root.iter() if each.tag.rpartition("}")[2] == "loc")
-    return name == "sitemapindex", [each.strip() for each in locations if _is_web(each.strip())]
+    return found.is_index, found.addresses
+
+
+class _Locations:
+    """A target of the XML parser, which keeps no tree."""
+
+    def __init__(self) -> None:
+        self.is_index = False
+        self.addresses: list[str] = []
+        self._is_begun = False
+        self._text: list[str] | None = None  # of <loc>
+
+    def start(self, tag: str, attributes: object) -> None:
+        name = tag.rpartition("}")[2]
+        if not self._is_begun:
+            self._begin(name)
+        self._text = [] if name == "loc" else None
+
+    def data(self, text: str) -> None:
+        if self._text is not None and len(self._text) < _MAX_PIECES:
+            self._text.append(text[:MAX_URI_BYTES])
+
+    def end(self, tag: str) -> None:
+        address = "".join(self._text or ()).strip()
+        self._text = None
+        if _is_web(address) and len(self.addresses) < MAX_ITEMS:
+            self.addresses.append(address)
+
+    def close(self) -> None:
+        pass
+
+    def _begin(self, name: str) -> None:
+        if name not in ("urlset", "sitemapindex"):
+            raise DocumentError(f"This is no sitemap: its first element is <{name[:40]}>.")
+        self._is_begun, self.is_index = True, name == "sitemapindex"
 
 
 def _entries(data: bytes) -> Iterator[str]:

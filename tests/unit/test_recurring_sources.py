@@ -191,6 +191,24 @@ def test_a_listing_that_fails_removes_nothing(
         assert uris(toy_services) == [site.url("/a")]
 
 
+@pytest.mark.parametrize("kind", [SourceKind.FEED, SourceKind.SITEMAP])
+def test_a_list_that_is_too_large_is_not_parsed(
+    toy_services: Any,
+    site: Site,
+    source: Callable[..., RecurringSource],
+    monkeypatch: pytest.MonkeyPatch,
+    kind: SourceKind,
+) -> None:
+    monkeypatch.setattr(f"ingest.recurring.web._MAX_{kind.name}_BYTES", 2_000)
+    site.feed("/a")
+    site.sitemap("/a", at="/sitemap")
+    site.pages["/a"] = "<p>Page.</p>" * 1_000
+    added = source(kind, site.url(f"/{kind.value}"))
+    assert again(toy_services, added).changed == 1  # what it names has other limits
+    site.pages[f"/{kind.value}"] += " " * 2_000
+    assert "larger than 0.0 MB" in str(again(toy_services, added).error)
+
+
 def test_nothing_private_is_fetched(toy_services: Any, site: Site, source: Callable[..., RecurringSource]) -> None:
     site.pages["/a"] = "<p>Secret.</p>"
     page = source(SourceKind.PAGE, site.url("/a"))

@@ -1,0 +1,209 @@
+"""The process in which one source is visited: `python -m ingest.recurring.visit_child`.
+
+All that a server sends is decoded and parsed here. It ends when stdin closes, with the programs that it has started.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import threading
+from collections.abc import Iterable
+from contextlib import ExitStack
+from importlib.util import find_spec
+from itertools import accumulate
+from pathlib import Path
+from typing import BinaryIO
+
+from app.errors import DocumentError, InputError, VanishedError
+from app.ports.sources import OpenedSource, SourceReader
+from app.types.credentials import Credentials
+from app.types.sources import Fetched, Listing, Mark, SourceKind
+from ingest.addresses import is_public
+from ingest.readers.child_side import address_space, forbid_files, lift_alarm, limit, take_streams
+from ingest.readers.limits import ProcessLimits
+from ingest.readers.messages import OUT_OF_MEMORY_EXIT_CODE, READY, write_frame
+from ingest.recurring.git import GitSourceReader
+from ingest.recurring.hosts import HostGuard
+from ingest.recurring.imap import ImapSourceReader
+from ingest.recurring.visit_messages import (
+    ITEMS_PER_PART,
+    MAX_ADDRESS,
+    MAX_LISTED_CHARACTERS,
+    MAX_MARK,
+    MAX_REASON,
+    Asked,
+    FetchRequest,
+    ItemHead,
+    ItemsEnd,
+    ItemsPart,
+    Kind,
+    Progress,
+    Unchanged,
+    VisitRefusal,
+    VisitRequest,
+    read_asked,
+    write_answer,
+)
+from ingest.recurring.web import WebSourceReader
+from ingest.urls import UrlReader
+
+
+def main() -> None:
+    requests, answers = take_streams()
+    inbox: queue.SimpleQueue[Asked] = queue.SimpleQueue()
+    threading.Thread(target=_receive, args=(requests, inbox), daemon=True).start()
+    write_frame(answers, READY)
+    visit = inbox.get()
+    assert isinstance(visit, VisitRequest)
+    try:
+        _Visit(visit, answers).serve(inbox)
+    except MemoryError:
+        os._exit(OUT_OF_MEMORY_EXIT_CODE)  # what is half done holds memory: nothing can be relied on any more
+
+
+class _Visit:
+    def __init__(self, asked: VisitRequest, answers: BinaryIO) -> None:
+        self._asked = asked
+        self._answers = answers
+        # git writes files and maps more than it uses: the worker watches it from outside.
+        self._has_program = asked.source.kind is SourceKind.GIT
+        self._start_bytes = address_space()
+
+    def serve(self, inbox: queue.SimpleQueue[Asked]) -> None:
+        if not self._has_program:
+            forbid_files()
+        with ExitStack() as opened:
+            source = self._open(opened)
+            while source is not None:
+                asked = inbox.get()
+                assert isinstance(asked, FetchRequest)
+                self._fetch(source, asked)
+        inbox.get()  # until the worker has read why, and closes the pipe
+
+    def _open(self, opened: ExitStack) -> OpenedSource | None:
+        """None where it is refused."""
+        asked = self._asked
+        self._limit(asked.limits)
+        try:
+            reader = _reader_of(asked)
+            source = opened.enter_context(reader.open(asked.source, asked.marks, beat=self._beat))
+            self._tell(source.items())
+        except InputError as error:
+            write_answer(self._answers, _refusal(error))
+            return None
+        lift_alarm()
+        return source
+
+    def _beat(self) -> None:
+        if not self._has_program:  # it says only that the program runs
+            self._limit(self._asked.limits)
+            write_answer(self._answers, Progress())
+
+    def _limit(self, limits: ProcessLimits) -> None:
+        if not self._has_program:
+            limit(limits, self._start_bytes)
+
+    def _tell(self, listing: Listing) -> None:
+        kept = _within(listing.items, MAX_LISTED_CHARACTERS)
+        for start in range(0, len(kept), ITEMS_PER_PART):
+            part = {address: _cut(listing.items[address]) for address in kept[start : start + ITEMS_PER_PART]}
+            write_answer(self._answers, ItemsPart(part))
+        note, is_whole = listing.note, listing.is_whole
+        if len(kept) < len(listing.items):
+            note, is_whole = f"Only the first {len(kept):,} items are looked at: their addresses are too long.", False
+        write_answer(self._answers, ItemsEnd(is_whole, note and note[:MAX_REASON]))
+
+    def _fetch(self, source: OpenedSource, asked: FetchRequest) -> None:
+        self._limit(asked.limits)
+        try:
+            fetched = source.fetch(asked.address, asked.mark)
+        except InputError as error:
+            write_answer(self._answers, _refusal(error))
+        else:
+            self._send(fetched)
+        lift_alarm()
+
+    def _send(self, fetched: Fetched | None) -> None:
+        if fetched is None:
+            write_answer(self._answers, Unchanged())
+            return
+        source, mark = fetched.source, _cut(fetched.mark)
+        assert mark is not None
+        head = ItemHead(source.name, source.uri, source.media_type, mark, len(source.data))
+        write_answer(self._answers, head)
+        write_frame(self._answers, source.data)
+
+
+class _Given:
+    """The port `SourceCredentials`: those that the worker has found for this source."""
+
+    def __init__(self, own: Credentials | None) -> None:
+        self._own = own
+
+    def names_for(self, user: str) -> list[str]:
+        raise AssertionError("unreachable: nobody asks here")
+
+    def find(self, name: str, *, user: str, address: str) -> Credentials:
+        assert self._own is not None
+        return self._own
+
+
+def _reader_of(asked: VisitRequest) -> SourceReader:
+    is_allowed = _is_any if asked.may_be_private else is_public
+    guard, credentials = HostGuard(is_allowed=is_allowed), _Given(asked.credentials)
+    match asked.source.kind:
+        case SourceKind.GIT:
+            return GitSourceReader(guard=guard, credentials=credentials, folder=Path(asked.folder))
+        case SourceKind.IMAP:
+            return ImapSourceReader(guard=guard, credentials=credentials)
+        case SourceKind.S3:
+            return _s3_reader(guard, credentials)
+        case _:
+            return WebSourceReader(UrlReader(is_allowed=is_allowed))
+
+
+def _s3_reader(guard: HostGuard, credentials: _Given) -> SourceReader:
+    if find_spec("minio") is None:
+        raise InputError("Buckets need the package minio: pip install 'gircse-search[sources]'")
+    from ingest.recurring.s3 import S3SourceReader
+
+    return S3SourceReader(guard=guard, credentials=credentials)
+
+
+def _is_any(address: str) -> bool:
+    return True
+
+
+def _refusal(error: InputError) -> VisitRefusal:
+    kind = Kind.INPUT
+    if isinstance(error, DocumentError):
+        kind = Kind.VANISHED if isinstance(error, VanishedError) else Kind.DOCUMENT
+    reason = str(error)[:MAX_REASON]
+    return VisitRefusal(kind, "".join(each if each.isprintable() or each == "\n" else "\ufffd" for each in reason))
+
+
+def _within(addresses: Iterable[str], characters: int) -> list[str]:
+    """The first ones, as many as have no more characters together; without those that no document can have."""
+    short = [each for each in addresses if len(each) <= MAX_ADDRESS]
+    lengths = accumulate(map(len, short))
+    return [each for each, length in zip(short, lengths, strict=True) if length <= characters]
+
+
+def _cut(mark: Mark | None) -> Mark | None:
+    return mark and Mark(mark.etag[:MAX_MARK], mark.modified[:MAX_MARK])
+
+
+def _receive(requests: BinaryIO, inbox: queue.SimpleQueue[Asked]) -> None:
+    try:
+        while True:
+            inbox.put(read_asked(requests))
+    except EOFError:
+        if hasattr(os, "killpg"):
+            os.killpg(0, signal.SIGKILL)  # git, which it may have started, among them: it leads its own session
+        os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

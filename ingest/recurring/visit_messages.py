@@ -1,0 +1,181 @@
+"""What a worker and the child that visits a source say to each other: frames of a length and JSON, never pickle.
+
+The child is told one source and the credentials for it alone. What it answers is checked: a server may have taken it
+over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import BinaryIO, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from app.types.credentials import Credentials
+from app.types.sources import Mark, RecurringSource
+from ingest.readers.limits import MEGABYTE, ProcessLimits
+from ingest.readers.messages import MessageError, read_frame, write_frame
+
+ITEMS_PER_PART = 500
+MAX_LISTED_CHARACTERS = 20_000_000  # of all addresses of a list
+MAX_ADDRESS, MAX_MARK = 8_000, 500  # characters
+MAX_REASON, _MAX_NAME = 2_000, 8_000
+_MAX_REQUEST_BYTES = 500 * MEGABYTE  # with the marks of all items
+_MAX_ANSWER_BYTES = 6 * ITEMS_PER_PART * (MAX_ADDRESS + 2 * MAX_MARK) + MEGABYTE  # JSON may take six bytes a character
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class VisitRequest:
+    """Have a look at this source, and list its items. `folder` is for temporary files."""
+
+    source: RecurringSource
+    marks: Mapping[str, Mark]
+    credentials: Credentials | None
+    may_be_private: bool  # whether addresses that are not on the public internet may be asked
+    folder: str
+    limits: ProcessLimits
+
+
+@dataclass(frozen=True, slots=True)
+class FetchRequest:
+    address: str
+    mark: Mark
+    limits: ProcessLimits
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The list goes on: another of its pages is there."""
+
+
+@dataclass(frozen=True, slots=True)
+class ItemsPart:
+    """Addresses of the next items; of each its mark, or None."""
+
+    items: dict[str, Mark | None]
+
+
+@dataclass(frozen=True, slots=True)
+class ItemsEnd:
+    is_whole: bool
+    note: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ItemHead:
+    """Of a document, whose bytes come in a frame of their own after this."""
+
+    name: str
+    uri: str
+    media_type: str
+    mark: Mark
+    byte_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unchanged:
+    """The item is as it was."""
+
+
+class Kind(StrEnum):
+    """Of the error that the worker raises."""
+
+    INPUT = "input"
+    DOCUMENT = "document"
+    VANISHED = "vanished"
+
+
+@dataclass(frozen=True, slots=True)
+class VisitRefusal:
+    kind: Kind
+    reason: str
+
+
+Asked = VisitRequest | FetchRequest
+Answer = Progress | ItemsPart | ItemsEnd | ItemHead | Unchanged | VisitRefusal
+
+
+@dataclass(frozen=True, slots=True)
+class _AskedEnvelope:
+    """One of them."""
+
+    visit: VisitRequest | None = None
+    fetch: FetchRequest | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _AnswerEnvelope:
+    """One of them."""
+
+    progress: Progress | None = None
+    part: ItemsPart | None = None
+    end: ItemsEnd | None = None
+    head: ItemHead | None = None
+    unchanged: Unchanged | None = None
+    refusal: VisitRefusal | None = None
+
+
+_ASKED, _ANSWER = TypeAdapter(_AskedEnvelope), TypeAdapter(_AnswerEnvelope)
+
+
+def write_asked(stream: BinaryIO, asked: Asked) -> None:
+    envelope = _AskedEnvelope(visit=asked) if isinstance(asked, VisitRequest) else _AskedEnvelope(fetch=asked)
+    write_frame(stream, _ASKED.dump_json(envelope))
+
+
+def read_asked(stream: BinaryIO) -> Asked:
+    """Raises EOFError."""
+    envelope = _ASKED.validate_json(read_frame(stream, max_bytes=_MAX_REQUEST_BYTES))
+    found = envelope.visit or envelope.fetch
+    assert found is not None
+    return found
+
+
+def write_answer(stream: BinaryIO, answer: Answer) -> None:
+    match answer:
+        case Progress():
+            envelope = _AnswerEnvelope(progress=answer)
+        case ItemsPart():
+            envelope = _AnswerEnvelope(part=answer)
+        case ItemsEnd():
+            envelope = _AnswerEnvelope(end=answer)
+        case ItemHead():
+            envelope = _AnswerEnvelope(head=answer)
+        case Unchanged():
+            envelope = _AnswerEnvelope(unchanged=answer)
+        case VisitRefusal():
+            envelope = _AnswerEnvelope(refusal=answer)
+    write_frame(stream, _ANSWER.dump_json(envelope))
+
+
+def read_answer(stream: BinaryIO) -> Answer:
+    """Raises MessageError and EOFError."""
+    try:
+        envelope = _ANSWER.validate_json(read_frame(stream, max_bytes=_MAX_ANSWER_BYTES), strict=True)
+    except ValidationError as error:
+        raise MessageError(f"{error.error_count()} values of the answer have another form than agreed") from error
+    found: Answer | None = (
+        envelope.progress or envelope.part or envelope.end or envelope.head or envelope.unchanged or envelope.refusal
+    )
+    if found is None:
+        raise MessageError("the answer says nothing")
+    if any(len(text) > longest or "\0" in text for text, longest in _texts(found)):
+        raise MessageError("a text of the answer is longer than agreed, or holds NUL characters")
+    return found
+
+
+def _texts(answer: Answer) -> list[tuple[str, int]]:
+    """With the most characters that each may have."""
+    if isinstance(answer, ItemsPart):
+        found = [(address, MAX_ADDRESS) for address in answer.items]
+        marks = [mark for mark in answer.items.values() if mark is not None]
+    elif isinstance(answer, ItemHead):
+        found, marks = [(text, _MAX_NAME) for text in (answer.name, answer.uri, answer.media_type)], [answer.mark]
+    else:
+        reason = answer.reason if isinstance(answer, VisitRefusal) else getattr(answer, "note", None)
+        return [(reason or "", MAX_REASON)]
+    return [*found, *((text, MAX_MARK) for mark in marks for text in (mark.etag, mark.modified))]

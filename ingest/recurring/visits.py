@@ -1,0 +1,258 @@
+"""Visits each source in a child process: what a server sends costs this process nothing, and the child can be ended.
+
+However slowly a server answers, and at whatever: every step has a deadline, and `beat` ends the visit when it raises.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, NoReturn
+
+from app.errors import DocumentError, FilesUnavailableError, InputError, VanishedError, VisitEndedError
+from app.ports.sources import OpenedSource, SourceCredentials
+from app.types.documents import Source
+from app.types.sources import MAX_LISTED_ITEMS, Fetched, Listing, Mark, RecurringSource, SourceKind
+from ingest.readers.child_process import Check, ChildLostError, ChildProcess
+from ingest.readers.limits import DEFAULT_LIMITS, MEGABYTE, ProcessLimits
+from ingest.readers.messages import MessageError, read_frame_into
+from ingest.recurring.temporary import temporary_folder
+from ingest.recurring.visit_messages import (
+    MAX_LISTED_CHARACTERS,
+    Answer,
+    FetchRequest,
+    ItemHead,
+    ItemsEnd,
+    ItemsPart,
+    Kind,
+    Progress,
+    Unchanged,
+    VisitRefusal,
+    VisitRequest,
+    read_answer,
+    write_asked,
+)
+
+_MEMORY_BYTES = 500 * MEGABYTE  # a document of 100 MB is held more than once, by the libraries that fetch it
+_MAX_CHILDREN = 6  # of one visit: what hangs takes its child with it, and the next item begins with a new one
+_ERRORS = {Kind.INPUT: InputError, Kind.DOCUMENT: DocumentError, Kind.VANISHED: VanishedError}
+
+
+@dataclass(frozen=True, slots=True)
+class VisitLimits:
+    """Of wall time in seconds: one page of the list, the whole list, one item.
+
+    Repositories come by one command for all of them, so that a step takes longer.
+    """
+
+    page_s: float = 300
+    list_s: float = 1_800
+    item_s: float = 300
+    repository_s: float = 1_800
+    memory_bytes: int = _MEMORY_BYTES
+
+    def of_list(self, kind: SourceKind) -> ProcessLimits:
+        return self._of(self.repository_s if kind is SourceKind.GIT else self.page_s)
+
+    def of_item(self, kind: SourceKind) -> ProcessLimits:
+        return self._of(self.repository_s if kind is SourceKind.GIT else self.item_s)
+
+    def _of(self, wall_s: float) -> ProcessLimits:
+        return ProcessLimits(wall_s=wall_s, memory_bytes=self.memory_bytes)
+
+
+class VisitingReader:
+    """The port `SourceReader`, for every kind. Each visit has a child of its own, which knows no other source."""
+
+    def __init__(
+        self,
+        *,
+        credentials: SourceCredentials,
+        may_be_private: bool,
+        folder: Path | None = None,
+        limits: VisitLimits | None = None,
+    ) -> None:
+        """`may_be_private`: addresses that are not on the public internet are asked, too. `folder` is for temporary
+        files; None: the system's own."""
+        self._credentials = credentials
+        self._may_be_private = may_be_private
+        self._folder = folder
+        self._limits = limits or VisitLimits()
+
+    @contextmanager
+    def open(
+        self, source: RecurringSource, marks: Mapping[str, Mark], *, beat: Callable[[], None]
+    ) -> Iterator[OpenedSource]:
+        name = source.options.credentials
+        own = self._credentials.find(name, user=source.owner, address=source.address) if name else None
+        limits = self._limits.of_list(source.kind)
+        with temporary_folder(self._folder, prefix="visit-") as folder:
+            request = VisitRequest(source, marks, own, self._may_be_private, str(folder), limits)
+            visit = _Visit(request, self._limits, beat)
+            try:
+                yield visit
+            finally:
+                visit.close()
+
+
+class VisitChild(ChildProcess):
+    module = "ingest.recurring.visit_child"
+    environment = ("SSL_CERT_FILE", "SSL_CERT_DIR")
+
+    def kill(self) -> None:
+        """With the programs that it has started."""
+        if hasattr(os, "killpg"):
+            with suppress(ProcessLookupError, PermissionError):  # it has just ended by itself
+                os.killpg(self.pid, signal.SIGKILL)
+        super().kill()
+
+    def time_reason(self, limits: ProcessLimits) -> str:
+        return (
+            f"The server was not done with its answer within {limits.wall_s:g} s, so it was left. Check that it is up "
+            "and how fast it sends; it is asked again on schedule."
+        )
+
+    def cpu_reason(self, limits: ProcessLimits) -> str:
+        return (
+            f"What the server sent took more than {limits.cpu_s} s of CPU time to read, so it was left. Check its "
+            "address, or choose fewer items by patterns."
+        )
+
+    def memory_reason(self, limits: ProcessLimits) -> str:
+        return (
+            f"What the server sent took more than {limits.memory_bytes / MEGABYTE:,.0f} MB of memory to read, so it "
+            "was left. Check its address, or choose fewer items by patterns."
+        )
+
+
+class _Visit:
+    """The port `OpenedSource`. An error that ends the child leaves the next item to a new one."""
+
+    def __init__(self, request: VisitRequest, limits: VisitLimits, beat: Callable[[], None]) -> None:
+        self._request = request
+        self._limits = limits
+        self._beat = beat
+        self._child: VisitChild | None = None
+        self._child_count = 0
+
+    def items(self) -> Listing:
+        with self._asked(self._request, self._request.limits) as (answers, check):
+            return self._listing(answers, check)
+
+    def fetch(self, address: str, mark: Mark) -> Fetched | None:
+        if self._child is None:
+            self._begin_anew()
+        limits = self._limits.of_item(self._request.source.kind)
+        with self._asked(FetchRequest(address, mark, limits), limits) as (answers, _):
+            match read_answer(answers):
+                case Unchanged():
+                    return None
+                case ItemHead() as head:
+                    return self._fetched(head, answers)
+                case other:
+                    _raise(other)
+
+    def close(self) -> None:
+        child, self._child = self._child, None
+        if child is not None:
+            child.stop()
+
+    def _begin_anew(self) -> None:
+        if self._child_count == _MAX_CHILDREN:
+            raise VisitEndedError(
+                f"{_MAX_CHILDREN} items could not be fetched to their end; the others wait for the next visit. Check "
+                "the server, or leave such items out by patterns."
+            )
+        try:
+            self.items()
+        except InputError as error:
+            raise VisitEndedError(str(error)) from None
+
+    @contextmanager
+    def _asked(self, asked: VisitRequest | FetchRequest, limits: ProcessLimits) -> Iterator[tuple[BinaryIO, Check]]:
+        child = self._child
+        if child is None:
+            child = self._child = VisitChild()
+            self._child_count += 1
+        is_kept = False
+        try:
+            with child.watched(limits, self._beat) as check:
+                write_asked(child.requests, asked)
+                yield child.answers, check
+            is_kept = True
+        except _RefusedError as refused:
+            is_kept = isinstance(asked, FetchRequest)
+            raise refused.error from None
+        except ChildLostError as error:
+            raise DocumentError(
+                f"The process that visited the source ended ({error}): the server sends what cannot be read. Check its "
+                "address; it is asked again on schedule."
+            ) from error
+        finally:
+            if not is_kept:
+                self.close()
+
+    def _listing(self, answers: BinaryIO, check: Check) -> Listing:
+        until = time.monotonic() + self._limits.list_s
+        items: dict[str, Mark | None] = {}
+        characters = 0
+        while True:
+            match read_answer(answers):
+                case Progress():
+                    if time.monotonic() > until:
+                        raise DocumentError(_late(self._limits.list_s))
+                    check.deadline = time.monotonic() + self._request.limits.wall_s
+                case ItemsPart(part):
+                    characters += sum(map(len, part))
+                    items |= part
+                    if len(items) > MAX_LISTED_ITEMS or characters > MAX_LISTED_CHARACTERS:
+                        raise MessageError("the list is longer than agreed")
+                case ItemsEnd(is_whole, note):
+                    return Listing(items, is_whole=is_whole, note=note)
+                case other:
+                    _raise(other)
+
+    def _fetched(self, head: ItemHead, answers: BinaryIO) -> Fetched:
+        if head.byte_count > DEFAULT_LIMITS.max_bytes:
+            raise MessageError("the item is larger than agreed")
+        path = Path(self._request.folder) / "item"
+        with _writing(path) as file:
+            read_frame_into(answers, file, byte_count=head.byte_count)
+        return Fetched(Source(name=head.name, uri=head.uri, media_type=head.media_type, path=path), head.mark)
+
+
+def _late(list_s: float) -> str:
+    return (
+        f"The server's list had not come to its end after {list_s / 60:,.0f} minutes, so it was left. Name a folder "
+        "or a prefix of it as the address, or several."
+    )
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[BinaryIO]:
+    try:
+        with path.open("wb") as file:
+            yield file
+    except OSError as error:
+        raise FilesUnavailableError(
+            f"A temporary file in {path.parent} cannot be written: {error.strerror or error}. Check that its disk is "
+            "there and has space."
+        ) from error
+
+
+class _RefusedError(Exception):
+    """The child is as it was: it has said why it cannot give what was asked for."""
+
+    def __init__(self, error: InputError) -> None:
+        self.error = error
+
+
+def _raise(answer: Answer) -> NoReturn:
+    if isinstance(answer, VisitRefusal):
+        raise _RefusedError(_ERRORS[answer.kind](answer.reason))
+    raise MessageError("the answer is of another kind than was asked for")
