@@ -15,7 +15,15 @@ from typing import BinaryIO
 from app.errors import DocumentError
 from app.types.pages import PageWords
 from app.types.texts import Findings, TextPart
-from ingest.readers.child_side import address_space, forbid_files, lift_alarm, limit, prolong, take_streams
+from ingest.readers.child_side import (
+    address_space,
+    be_ended_first,
+    forbid_files,
+    lift_alarm,
+    limit,
+    prolong,
+    take_streams,
+)
 from ingest.readers.document import page_of, read_file
 from ingest.readers.errors import damaged, parser_errors
 from ingest.readers.limits import ProcessLimits
@@ -35,6 +43,7 @@ from ingest.readers.messages import (
 
 def main() -> None:
     requests, answers = take_streams()
+    be_ended_first()
     forbid_files()
     inbox: queue.SimpleQueue[ReadRequest | PageRequest] = queue.SimpleQueue()
     threading.Thread(target=_receive, args=(requests, inbox), daemon=True).start()

@@ -21,7 +21,7 @@ from app.ports.sources import OpenedSource, SourceReader
 from app.types.credentials import Credentials
 from app.types.sources import Fetched, Listing, Mark, SourceKind
 from ingest.addresses import is_public
-from ingest.readers.child_side import address_space, forbid_files, lift_alarm, limit, take_streams
+from ingest.readers.child_side import address_space, be_ended_first, forbid_files, lift_alarm, limit, take_streams
 from ingest.readers.limits import ProcessLimits
 from ingest.readers.messages import OUT_OF_MEMORY_EXIT_CODE, READY, write_frame
 from ingest.recurring.git import GitSourceReader
@@ -52,6 +52,7 @@ from ingest.urls import UrlReader
 
 def main() -> None:
     requests, answers = take_streams()
+    be_ended_first()
     inbox: queue.SimpleQueue[Asked] = queue.SimpleQueue()
     threading.Thread(target=_receive, args=(requests, inbox), daemon=True).start()
     write_frame(answers, READY)

@@ -234,6 +234,15 @@ def test_child_gets_no_secrets_and_writes_no_files(warm_reader):
         assert child.rlimit(psutil.RLIMIT_CORE) == (0, 0)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets a process say whom it ends first")
+def test_where_memory_runs_out_the_child_is_ended_before_the_service(warm_reader):
+    scores = [
+        int(Path(f"/proc/{process}/oom_score_adj").read_text("ascii"))
+        for process in (os.getpid(), *warm_reader.child_ids)
+    ]
+    assert all(score > scores[0] for score in scores[1:])
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what a process has loaded")
 def test_child_loads_the_parser_of_its_documents_and_no_model_library(reader_factory):
     def loaded() -> set[str]:
