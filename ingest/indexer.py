@@ -191,7 +191,7 @@ def read_text(
         raise DocumentError(f"No text was found in {document.uri}: it is empty, or holds only images.")
     heartbeat(READ_PROGRESS)
     texts.put_text(document.content_hash, _interruptible(text.parts(), heartbeat))
-    blobs.put_layout(document.content_hash, text.layout)
+    texts.put_layout(document.content_hash, text.layout)
     return found
 
 

@@ -99,6 +99,9 @@ class Installation:
         [found] = self.shard().glob(f"segments/*/{pattern}")
         return found
 
+    def kept_text(self) -> Path:
+        return min((self.home / "files").glob("*.txt"))
+
     def stored_file(self) -> Path:
         return min(path for path in (self.home / "files").iterdir() if len(path.name) == 64)
 
@@ -107,6 +110,12 @@ def overwrite(path: Path, count: int, *, start: int = 0, data: bytes | None = No
     with path.open("r+b") as file:
         file.seek(start)
         file.write(data or bytes(count))
+
+
+def flip_bit(path: Path, place: int, bit: int = 0) -> None:
+    data = bytearray(path.read_bytes())
+    data[place] ^= 1 << bit
+    overwrite(path, 0, start=place, data=bytes(data[place : place + 1]))
 
 
 def alter(path: Path) -> None:

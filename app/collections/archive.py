@@ -12,6 +12,7 @@ import json
 import os
 import re
 import tarfile
+import tempfile
 import zlib
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -125,6 +126,16 @@ class ArchiveWriter:
             file.seek(0)
             self._add(name, file)
         return True
+
+    def add_parts(self, name: str, parts: Iterable[bytes]) -> None:
+        """Of which only the end tells whether they are what they should be: nothing is added when they raise."""
+        with tempfile.TemporaryFile(dir=self._draft.parent) as spooled:
+            digest = hashlib.sha256()
+            for part in parts:
+                digest.update(part)
+                spooled.write(part)
+            self._sums[name] = [digest.hexdigest(), spooled.tell()]
+            self._add(name, spooled)
 
     def _add(self, name: str, content: IO[bytes]) -> None:
         member = tarfile.TarInfo(name)

@@ -153,7 +153,7 @@ class BackupReader:
             if member.kind == "files" and not blobs.is_sound(content_hash):
                 blobs.put_parts(content_hash, member.parts)
                 count += 1
-            elif member.kind == "texts" and not blobs.has_text(content_hash):
+            elif member.kind == "texts" and not blobs.is_text_sound(content_hash):
                 blobs.put_text(content_hash, [b"".join(member.parts).decode("utf-8", "surrogatepass")])
             elif member.kind == "layouts":
                 blobs.put_layout_bytes(content_hash, member.parts)
@@ -209,16 +209,16 @@ def _add_catalog(archive: ArchiveWriter, snapshot: Snapshot) -> dict[str, tuple[
 def _add_files(
     archive: ArchiveWriter, documents: Mapping[str, tuple[str, bool]], held: HeldFiles, tell: Tell
 ) -> Iterable[str]:
-    """Uris of those that are missing or altered."""
-    lost = []
+    """Uris of those that are missing or altered. Damaged texts and layouts are left out: a document is read again."""
+    lost, kept = [], held.blobs
     for number, (content_hash, (uri, is_read)) in enumerate(documents.items(), start=1):
-        file, text = held.file(content_hash), held.text(content_hash)
+        file = held.file(content_hash)
         if not file.exists() or not archive.add_file(f"files/{content_hash}", file, content_hash=content_hash):
             lost.append(uri)
-        if is_read and text.exists():
-            archive.add_file(f"texts/{content_hash}", text)
-        if is_read and (layout := held.layout(content_hash)).exists():
-            archive.add_file(f"layouts/{content_hash}", layout)
+        if is_read and kept.is_text_sound(content_hash):
+            archive.add_parts(f"texts/{content_hash}", kept.text_bytes(content_hash))
+            if (layout := held.layout(content_hash)).exists():
+                archive.add_file(f"layouts/{content_hash}", layout)
         tell(number)
     return lost
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from app.collections.blobs import FolderBlobStore
 from app.errors import FilesUnavailableError
 
 _PREFIX = ".held-"
@@ -34,8 +35,10 @@ class HeldFiles:
     def file(self, content_hash: str) -> Path:
         return self._folder / content_hash
 
-    def text(self, content_hash: str) -> Path:
-        return self._folder / f"{content_hash}.txt"
+    @property
+    def blobs(self) -> FolderBlobStore:
+        """Those that are held."""
+        return FolderBlobStore(self._folder)
 
     def layout(self, content_hash: str) -> Path:
         return self._folder / f"{content_hash}.layout"

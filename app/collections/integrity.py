@@ -23,7 +23,7 @@ from app.errors import (
 )
 from app.ports.ledger import Ledger
 from app.ports.parts import BlobStore, VectorIndex
-from app.types.documents import Collection, StoredFile
+from app.types.documents import Collection, DocumentState, StoredFile
 
 log = logging.getLogger(__name__)
 
@@ -75,6 +75,7 @@ class Integrity:
         self._lock = threading.Lock()
         self._looked: dict[str, _Look] = {}  # by physical index
         self._files: dict[str, list[StoredFile]] = {}  # by collection, those that are damaged
+        self._texts: dict[str, list[StoredFile]] = {}  # the same of texts that were read of them
         self._has_looked = False
 
     @contextmanager
@@ -96,20 +97,22 @@ class Integrity:
             before = time.monotonic() - _AGAIN_S
             names = {each.collection for each in self._looked.values() if each.reason and each.at < before}
             files = [file for damaged in self._files.values() for file in damaged]
+            texts = [file for damaged in self._texts.values() for file in damaged]
         for name in names:
             with self._looking_at(_index_of(name)):
                 self._look_at(self._catalog.collection(name))
-        if any(map(self._blobs.is_sound, {file.content_hash for file in files})):
-            self._keep_damaged(files)
+        self._keep_damaged(self._files, files, self._blobs.is_sound)
+        self._keep_damaged(self._texts, texts, self._blobs.is_text_sound)
         return self._has_looked and not self.damage()
 
     def damage(self) -> Mapping[str, str]:
         """Collection, or `CATALOG` → what is wrong with it, as of the last look."""
         with self._lock:
             told = {each.collection: [f"its index: {each.reason}"] for each in self._looked.values() if each.reason}
-            files = {name: len(damaged) for name, damaged in self._files.items() if damaged}
-        for name, count in files.items():
-            told.setdefault(name, []).append(f"{count} stored files are missing or altered")
+            files = [(name, len(damaged), "stored files") for name, damaged in self._files.items() if damaged]
+            texts = [(name, len(damaged), "texts of files") for name, damaged in self._texts.items() if damaged]
+        for name, count, what in files + texts:
+            told.setdefault(name, []).append(f"{count} {what} are missing or altered")
         if self._catalog_fault or self._refused:
             told[CATALOG] = ["damaged; `gircse doctor` says how to restore it"]
         return {name: "; ".join(each) for name, each in sorted(told.items())}
@@ -144,6 +147,7 @@ class Integrity:
             names = {each.name for each in collections}
             self._looked = {index: each for index, each in self._looked.items() if each.collection in names}
             self._files = {name: damaged for name, damaged in self._files.items() if name in names}
+            self._texts = {name: damaged for name, damaged in self._texts.items() if name in names}
         for collection in collections:
             if self._stop.is_set():
                 return
@@ -168,19 +172,30 @@ class Integrity:
         """Of each collection; files that were not read since they changed are read."""
         with self._looking_at(_FILES):
             for collection in self._catalog.collections():
-                pages = self._catalog.stored_files(collection.name)
-                damaged = [file for page in pages for file in page if self._is_damaged(file)]
+                self._look_at_files_of(collection.name)
+
+    def _look_at_files_of(self, name: str) -> None:
+        files: list[StoredFile] = []
+        texts: list[StoredFile] = []
+        for page in self._catalog.stored_files(name):
+            for file in page:
                 if self._stop.is_set():
                     return
-                with self._lock:
-                    former, self._files[collection.name] = self._files.get(collection.name, []), damaged
-                if len(damaged) > len(former):
-                    log.error(
-                        "%d stored files of %r are missing or altered, as that of %r; see `gircse doctor --files`",
-                        len(damaged),
-                        collection.name,
-                        damaged[0].uri,
-                    )
+                if self._is_damaged(file):
+                    files.append(file)
+                elif self._has_damaged_text(file):
+                    texts.append(file)
+        for kept, damaged, what in ((self._files, files, "stored files"), (self._texts, texts, "texts of files")):
+            with self._lock:
+                former, kept[name] = kept.get(name, []), damaged
+            if len(damaged) > len(former):
+                log.error(
+                    "%d %s of %r are missing or altered, as that of %r; see `gircse doctor --files`",
+                    len(damaged),
+                    what,
+                    name,
+                    damaged[0].uri,
+                )
 
     def _watch(self) -> None:
         while not self._stop.is_set():
@@ -219,15 +234,32 @@ class Integrity:
             log.warning("The index of %r is whole again", collection.name)
         return damage.reason if damage else None
 
-    def _keep_damaged(self, files: Sequence[StoredFile]) -> None:
-        sound = {file.content_hash for file in files if self._blobs.is_sound(file.content_hash)}
+    def _keep_damaged(
+        self, kept: dict[str, list[StoredFile]], files: Sequence[StoredFile], is_sound: Callable[[str], bool]
+    ) -> None:
+        sound = {file.content_hash for file in files if is_sound(file.content_hash)}
         with self._lock:
-            for name, damaged in self._files.items():
-                self._files[name] = [file for file in damaged if file.content_hash not in sound]
+            for name, damaged in kept.items():
+                kept[name] = [file for file in damaged if file.content_hash not in sound]
+
+    def _has_damaged_text(self, file: StoredFile) -> bool:
+        """Of a file that is whole. Texts are read once and after every change, as files are."""
+        if not file.is_read:
+            return False
+        started = time.monotonic()
+        is_sound = self._blobs.is_text_sound(file.content_hash)
+        self._stop.wait(_REST * (time.monotonic() - started))
+        return not is_sound and self._is_still_read(file) and not self._blobs.is_text_sound(file.content_hash)
+
+    def _is_still_read(self, file: StoredFile) -> bool:
+        """It may have been deleted, replaced or queued to be read again since it was listed."""
+        try:
+            document = self._catalog.document(file.document_id)
+        except NotFoundError:
+            return False
+        return document.content_hash == file.content_hash and document.state is DocumentState.READY
 
     def _is_damaged(self, file: StoredFile) -> bool:
-        if self._stop.is_set():
-            return False
         if not self._blobs.is_changed(file.content_hash, file.byte_count):
             return False
         started = time.monotonic()

@@ -1,7 +1,10 @@
-"""Layouts as files: fixed records in the order of the text, so that a stretch is read without the rest."""
+"""Layouts as files: fixed records in the order of the text, so that a stretch is read without the rest, and the SHA-256
+of all that behind them. Files of the first version have none.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import struct
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
@@ -11,12 +14,15 @@ from typing import BinaryIO, Generic, TypeVar
 from app.types.texts import Cell, Layout, Mark, Word
 
 _HEAD = struct.Struct("<8sQQQQ")
-_SIGNATURE = b"gircse-1"
+_SIGNATURE, _FIRST_SIGNATURE = b"gircse-2", b"gircse-1"
+_DIGEST_BYTES = hashlib.sha256().digest_size
 _PAGE = struct.Struct("<Q")
 _MARK = struct.Struct("<QQB")
 _CELL = struct.Struct("<QQQI")
 _WORD = struct.Struct("<QQIHHHHB")
+_FORMS = (_PAGE, _MARK, _CELL, _WORD)
 _ROWS_PER_WRITE = 10_000
+_PIECE_BYTES = 1 << 20
 
 Row = TypeVar("Row")
 
@@ -26,6 +32,14 @@ def is_empty(layout: Layout) -> bool:
 
 
 def layout_bytes(layout: Layout) -> Iterator[bytes]:
+    digest = hashlib.sha256()
+    for part in _parts(layout):
+        digest.update(part)
+        yield part
+    yield digest.digest()
+
+
+def _parts(layout: Layout) -> Iterator[bytes]:
     kinds = (layout.page_starts, layout.marks, layout.cells, layout.words)
     yield _HEAD.pack(_SIGNATURE, *map(len, kinds))
     yield from _packed(_PAGE, ((start,) for start in layout.page_starts))
@@ -33,21 +47,34 @@ def layout_bytes(layout: Layout) -> Iterator[bytes]:
         yield from _packed(form, rows)
 
 
-def read_layout(file: BinaryIO, start: int, end: int) -> Layout:
-    """What lies in characters [start, end), or reaches into them; of the page starts all.
-
-    Nothing of a file that is not whole: it can be made again by ingesting the document.
-    """
+def is_whole_layout(file: BinaryIO) -> bool:
+    """Whether it is what was written; of one of the first version, whether it is as long."""
     head = file.read(_HEAD.size)
     size = file.seek(0, 2)
     if len(head) < _HEAD.size:
-        return Layout()
+        return False
     signature, *counts = _HEAD.unpack(head)
-    forms = (_PAGE, _MARK, _CELL, _WORD)
-    sizes = [count * form.size for count, form in zip(counts, forms, strict=True)]
-    if signature != _SIGNATURE or size != _HEAD.size + sum(sizes):
-        return Layout()
-    begins = [_HEAD.size + sum(sizes[:number]) for number in range(len(forms))]
+    whole = _HEAD.size + sum(count * form.size for count, form in zip(counts, _FORMS, strict=True))
+    if signature == _FIRST_SIGNATURE:
+        return size == whole
+    return signature == _SIGNATURE and size == whole + _DIGEST_BYTES and _has_digest(file, whole)
+
+
+def _has_digest(file: BinaryIO, length: int) -> bool:
+    digest = hashlib.sha256()
+    file.seek(0)
+    while piece := file.read(min(length, _PIECE_BYTES)):
+        digest.update(piece)
+        length -= len(piece)
+    return file.read() == digest.digest()
+
+
+def read_layout(file: BinaryIO, start: int, end: int) -> Layout:
+    """What lies in characters [start, end), or reaches into them, of a file that is whole; of the page starts all."""
+    file.seek(0)
+    _, *counts = _HEAD.unpack(file.read(_HEAD.size))
+    sizes = [count * form.size for count, form in zip(counts, _FORMS, strict=True)]
+    begins = [_HEAD.size + sum(sizes[:number]) for number in range(len(_FORMS))]
     pages = _Table(file, begins[0], counts[0], _PAGE, lambda page: page)
     marks = _Table(file, begins[1], counts[1], _MARK, Mark)
     cells = _Table(file, begins[2], counts[2], _CELL, Cell)

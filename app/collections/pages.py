@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.collections.passage_words import words_of_passage
-from app.errors import DocumentError, InputError, NotFoundError
+from app.errors import DamagedFileError, DocumentError, InputError, NotFoundError
 from app.ports.pages import PageRenderer
 from app.ports.parts import BlobStore
 from app.runtime.lru import BytesCache
@@ -84,6 +84,8 @@ class DocumentPages:
         try:
             begin = max(first, start - _LONGEST_PASSAGE)
             window = self._blobs.text_window(document.content_hash, begin, end)
+        except DamagedFileError:
+            raise
         except NotFoundError:  # it was not read
             return ()
         passage = window.text[start - begin :]

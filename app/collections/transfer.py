@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import islice
@@ -33,6 +33,7 @@ from app.collections.library import check_collection_name, create_index
 from app.errors import (
     ArchiveError,
     ConflictError,
+    DamagedFileError,
     FingerprintMismatchError,
     NotFoundError,
     UnavailableError,
@@ -137,9 +138,9 @@ class Transfer:
             return
         packed.add(digest)
         archive.add_file(f"files/{content_hash}", self._blobs.path(content_hash))
-        with suppress(NotFoundError):  # of a document that could not be read
-            archive.add(f"texts/{content_hash}", self._blobs.get_text(content_hash).encode("utf-8", "surrogatepass"))
-        with suppress(NotFoundError):  # of a text that has none
+        with _none_if_missing():  # of a document that could not be read
+            archive.add_parts(f"texts/{content_hash}", self._blobs.text_bytes(content_hash))
+        with _none_if_missing():  # of a text that has none
             archive.add(f"layouts/{content_hash}", self._blobs.get_layout(content_hash))
 
     def _check_contract(self, path: Path) -> ContractRecord:
@@ -195,6 +196,17 @@ class Transfer:
         self._catalog.note_garbage(GarbageKind.FILE, [content_hash], due_in=_LEASE)
         if not self._blobs.path(content_hash).exists():
             self._blobs.put_parts(content_hash, member.parts)
+
+
+@contextmanager
+def _none_if_missing() -> Iterator[None]:
+    """Raises DamagedFileError: an archive must not lack what is there."""
+    try:
+        yield
+    except DamagedFileError:
+        raise
+    except NotFoundError:
+        pass
 
 
 class _ChunkShards:

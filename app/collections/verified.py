@@ -1,11 +1,13 @@
-"""Remembers which stored files were seen to have their hash, until they change: by size, time and place."""
+"""Remembers which stored files were seen to be what was written, until they change: by size, time and place."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
+from typing import BinaryIO
 
 from embedder.lru import LRUCache
 
@@ -21,17 +23,24 @@ class Verified:
         if not stat.S_ISREG(path.stat().st_mode):  # a pipe would be waited for
             return False
         with path.open("rb") as file:
-            before = _signature(os.fstat(file.fileno()))
-            if self._known.get(content_hash) == before:
-                return True
-            is_right = hashlib.file_digest(file, "sha256").hexdigest() == content_hash
-            if is_right and _signature(os.fstat(file.fileno())) == before:
-                self._known.keep({content_hash: before})
-            return is_right
+            return self.is_right(
+                file, content_hash, lambda _: hashlib.file_digest(file, "sha256").hexdigest() == content_hash
+            )
 
-    def is_known(self, found: os.stat_result, content_hash: str) -> bool:
-        """Whether the file that looks like this was seen to have this hash."""
-        return self._known.get(content_hash) == _signature(found)
+    def is_right(self, file: BinaryIO, name: str, look: Callable[[BinaryIO], bool]) -> bool:
+        """Whether `look` finds that it is what was written under this name. Reads it as `holds` does."""
+        before = _signature(os.fstat(file.fileno()))
+        if self._known.get(name) == before:
+            return True
+        file.seek(0)
+        is_right = look(file)
+        if is_right and _signature(os.fstat(file.fileno())) == before:
+            self._known.keep({name: before})
+        return is_right
+
+    def is_known(self, found: os.stat_result, name: str) -> bool:
+        """Whether the file that looks like this was seen to be right."""
+        return self._known.get(name) == _signature(found)
 
 
 def _signature(found: os.stat_result) -> tuple[int, ...]:

@@ -45,7 +45,7 @@ def _check_files(settings: Settings, *, reads: bool) -> Finding:
     with open_catalog(settings) as catalog:
         files = list(_files(catalog))
     damaged = [file for file in files if not _is_whole(blobs, file, reads=reads)]
-    textless = [file for file in files if file.is_read and not blobs.has_text(file.content_hash)]
+    textless = [file for file in files if file.is_read and not _has_text(blobs, file, reads=reads)]
     errors, advice = [], []
     if damaged:
         told = ", ".join(file.uri for file in islice(damaged, _MAX_TOLD))
@@ -54,11 +54,15 @@ def _check_files(settings: Settings, *, reads: bool) -> Finding:
         advice.append(f"Run: gircse restore {backup} --files. Or hand them in again, as by gircse ingest.")
     if lost := [file for file in textless if file not in damaged]:
         told = ", ".join(file.uri for file in islice(lost, _MAX_TOLD))
-        errors.append(f"{len(lost)} texts that were read are missing, as of {told}")
+        errors.append(f"{len(lost)} texts that were read are missing or altered, as of {told}")
         advice.append(f"{REBUILD}.")
     if errors:
         return Finding(False, "; ".join(errors), " ".join(advice))
-    looked = "have their hashes" if reads else "are there, by their sizes; --files compares their hashes"
+    looked = (
+        "and the texts read of them have their hashes"
+        if reads
+        else "are there, by their sizes; --files compares their hashes"
+    )
     return Finding(True, f"{len(files)} stored files {looked}")
 
 
@@ -84,6 +88,10 @@ def _files(catalog: Ledger) -> Iterator[StoredFile]:
     for collection in catalog.collections():
         for page in catalog.stored_files(collection.name):
             yield from page
+
+
+def _has_text(blobs: FolderBlobStore, file: StoredFile, *, reads: bool) -> bool:
+    return blobs.is_text_sound(file.content_hash) if reads else blobs.has_text(file.content_hash)
 
 
 def _is_whole(blobs: FolderBlobStore, file: StoredFile, *, reads: bool) -> bool:

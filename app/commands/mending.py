@@ -46,7 +46,7 @@ def rebuild_damaged(services: Services, *, mends_all: bool = False) -> None:
                 )
                 _rebuild(reindexer, collection)
             _drop_damaged_standby(services, collection.name)
-    _read_lost_texts(services)
+    _read_damaged_texts(services)
     kinds = frozenset(Inconsistency) - {Inconsistency.UNNEEDED_FILES} if mends_all else _OF_REBUILDS
     left = mend_differences(services, lambda difference: difference.kind in kinds)
     if left:
@@ -90,12 +90,12 @@ def _drop_damaged_standby(services: Services, name: str) -> None:
     services.library.remove_unneeded()
 
 
-def _read_lost_texts(services: Services) -> None:
-    """By their ingestion, which keeps vectors that are there."""
+def _read_damaged_texts(services: Services) -> None:
+    """Lost ones, too, by their ingestion, which keeps vectors that are there."""
     for collection in services.catalog.collections():
         for page in services.catalog.stored_files(collection.name):
             for file in page:
-                if file.is_read and not services.blobs.has_text(file.content_hash):
+                if file.is_read and not services.blobs.is_text_sound(file.content_hash):
                     services.catalog.queue_again(file.document_id)
     work_off(services)
 

@@ -299,6 +299,10 @@ class BlobBatch(Protocol):
         ...
 
     def put_text(self, content_hash: str, parts: Iterable[str]) -> None: ...
+    def put_layout(self, content_hash: str, layout: Layout) -> None:
+        """Of its text, in the place of what was there."""
+        ...
+
     def keep(self) -> None:
         """Makes what was put so far durable, and lets it be found, before the block ends."""
         ...
@@ -326,6 +330,10 @@ class BlobStore(Protocol):
         ...
 
     def has_text(self, content_hash: str) -> bool: ...
+    def is_text_sound(self, content_hash: str) -> bool:
+        """Whether the text is there, and it and its layout are what was written. Reads them as `is_sound` does."""
+        ...
+
     def verified(self, content_hash: str) -> Path:
         """Where the bytes lie at this moment, which have their hash. Raises NotFoundError and DamagedFileError."""
         ...
@@ -340,7 +348,11 @@ class BlobStore(Protocol):
 
     def put_text(self, content_hash: str, parts: Iterable[str]) -> None: ...
     def get_text(self, content_hash: str) -> str:
-        """Raises NotFoundError."""
+        """Raises NotFoundError, and DamagedFileError where it is not what was written. So do all that read it."""
+        ...
+
+    def text_bytes(self, content_hash: str) -> Iterator[bytes]:
+        """In UTF-8, piece by piece. Raises as `get_text`, behind the last where it is damaged."""
         ...
 
     def put_layout(self, content_hash: str, layout: Layout) -> None:
@@ -348,15 +360,16 @@ class BlobStore(Protocol):
         ...
 
     def layout(self, content_hash: str, start: int, end: int) -> Layout:
-        """What lies in characters [start, end), or reaches into them; an empty one where none is kept."""
+        """What lies in characters [start, end), or reaches into them; an empty one where none is kept. Raises
+        DamagedFileError."""
         ...
 
     def get_layout(self, content_hash: str) -> bytes:
-        """As it is stored. Raises NotFoundError."""
+        """As it is stored. Raises as `get_text`."""
         ...
 
     def put_layout_bytes(self, content_hash: str, parts: Iterable[bytes]) -> None:
-        """As `get_layout` gave it; what is no layout is kept, and taken for none."""
+        """As `get_layout` gave it; what is no layout is kept, and taken for a damaged one."""
         ...
 
     def text_window(self, content_hash: str, start: int, end: int) -> TextWindow:

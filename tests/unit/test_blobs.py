@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import hashlib
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from io import SEEK_END, BytesIO
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -40,7 +41,7 @@ def test_any_bytes_and_any_text_come_back(blobs: FolderBlobStore, data: bytes, t
 def test_a_window_of_a_text_is_cut_by_characters(
     blobs: FolderBlobStore, monkeypatch: pytest.MonkeyPatch, text: str, start: int, length: int
 ) -> None:
-    monkeypatch.setattr("app.collections.blobs._PIECE_BYTES", 5)  # characters lie across pieces
+    monkeypatch.setattr("app.collections.kept_texts._PIECE_BYTES", 5)  # characters lie across pieces
     content_hash = blobs.put(b"bytes")
     blobs.put_text(content_hash, text)
     window = blobs.text_window(content_hash, start, start + length)
@@ -145,7 +146,9 @@ def test_a_batch_is_synced_before_any_of_it_is_there(
     blobs: FolderBlobStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[list[str]] = []
-    monkeypatch.setattr("app.collections.blobs._sync_files", lambda folder, files: seen.append(names(folder, files)))
+    monkeypatch.setattr(
+        "app.collections.blob_batch._sync_files", lambda folder, files: seen.append(names(folder, files))
+    )
 
     def names(folder: Path, files: object) -> list[str]:
         assert len(list(files)) == 40  # type: ignore[call-overload]
@@ -225,3 +228,48 @@ def test_a_file_is_read_once_until_it_changes(blobs: FolderBlobStore, monkeypatc
     blobs.path(content_hash).write_bytes(b"bytes")
     blobs.verified(content_hash)
     assert len(read) == 2
+
+
+@given(text=st.text(min_size=1), place=st.integers(0, 10_000), bit=st.integers(0, 7))
+def test_any_flipped_bit_of_a_kept_text_is_noticed_when_it_is_read(text: str, place: int, bit: int) -> None:
+    with TemporaryDirectory() as folder:
+        blobs = FolderBlobStore(Path(folder))
+        content_hash = "a" * 64
+        blobs.put_text(content_hash, [text])
+        path = Path(folder) / f"{content_hash}.txt"
+        data = bytearray(path.read_bytes())
+        data[place % len(data)] ^= 1 << bit
+        path.write_bytes(bytes(data))
+        assert not blobs.is_text_sound(content_hash)
+        for read in (
+            lambda: blobs.get_text(content_hash),
+            lambda: blobs.text_window(content_hash, 0, 1),
+            lambda: b"".join(blobs.text_bytes(content_hash)),
+        ):
+            with pytest.raises(DamagedFileError, match=rf"{path}.*`gircse doctor --rebuild`"):
+                read()
+
+
+@pytest.mark.parametrize("damage", [lambda data: b"", lambda data: bytes(len(data)), lambda data: data[:-1]])
+def test_a_kept_text_that_is_emptied_zeroed_or_cut_is_noticed(
+    blobs: FolderBlobStore, tmp_path: Path, damage: Callable[[bytes], bytes]
+) -> None:
+    content_hash = blobs.put(b"bytes")
+    blobs.put_text(content_hash, ["A text of some length."])
+    [path] = tmp_path.rglob("*.txt")
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(DamagedFileError):
+        blobs.get_text(content_hash)
+
+
+def test_texts_of_earlier_releases_have_no_head_and_are_read(blobs: FolderBlobStore, tmp_path: Path) -> None:
+    content_hash = blobs.put(b"bytes")
+    blobs.put_text(content_hash, [""])
+    [path] = tmp_path.rglob("*.txt")
+    path.write_text("An old ünd short text.", "utf-8")
+    assert blobs.get_text(content_hash) == "An old ünd short text."
+    assert blobs.text_window(content_hash, 3, 6).text == "old"
+    assert blobs.is_text_sound(content_hash)
+    path.write_bytes(path.read_bytes().replace("ü".encode(), b"\xc3\x20"))
+    with pytest.raises(DamagedFileError):
+        blobs.text_window(content_hash, 3, 6)

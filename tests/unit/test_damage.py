@@ -25,6 +25,7 @@ from damaged_stores import (
     SQLITE_DAMAGE,
     Installation,
     alter,
+    flip_bit,
     text_of,
 )
 from fastapi.testclient import TestClient
@@ -348,3 +349,45 @@ def test_a_home_whose_files_are_all_gone_is_restored(installation: Installation,
     shutil.rmtree(installation.home)
     installation.call("restore", "--force", str(whole.backup))
     require_whole(installation, whole.documents)
+
+
+def test_a_damaged_text_is_told_refused_and_read_again(installation: Installation, whole: Whole) -> None:
+    installation.start_engine()
+    path = installation.kept_text()
+    before = path.read_bytes()
+    with open_catalog(installation.load_settings()) as catalog:
+        document_id = next(each.id for each in catalog.documents(limit=100) if each.content_hash == path.stem)
+    flip_bit(path, len(before) - 5)
+    said = damaged_parts(installation, "--files")
+    assert list(said) == ["files"]
+    assert "1 texts that were read are missing or altered" in said["files"]
+    with installation.serving() as client:
+        damaged = client.get("/readyz").json()["damaged"]
+        assert any("1 texts of files are missing or altered" in each for each in damaged.values())
+        refused = client.get(f"/api/v1/documents/{document_id}/text")
+        assert (refused.status_code, refused.json()["title"]) == (500, "DamagedFileError")
+        assert str(path) in refused.json()["detail"]
+        assert "gircse doctor --rebuild" in refused.json()["detail"]
+        assert search(client, "owl").status_code == 200
+        installation.call(*named_command(said["files"]))
+        assert client.get(f"/api/v1/documents/{document_id}/text").status_code == 200
+        assert client.get("/readyz").status_code == 200
+    assert path.read_bytes() == before
+    require_whole(installation, whole.documents)
+
+
+def test_a_backup_leaves_a_damaged_text_out_and_does_not_fail(
+    installation: Installation, whole: Whole, tmp_path: Path
+) -> None:
+    installation.start_engine()
+    path = installation.kept_text()
+    before = path.read_bytes()
+    flip_bit(path, len(before) - 5)
+    backup = tmp_path / "damaged.tar.zst"
+    installation.call("backup", str(backup))
+    installation.call("restore", str(whole.backup), "--files")  # of the backup of before
+    assert path.read_bytes() == before
+    flip_bit(path, len(before) - 5)
+    installation.call("restore", str(backup), "--files")
+    installation.call("doctor", "--rebuild")
+    assert path.read_bytes() == before

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from sample_files import presentation, word_file, workbook
 
 from app.collections.blobs import FolderBlobStore
-from app.collections.layouts import layout_bytes, read_layout
+from app.collections.layouts import is_whole_layout, layout_bytes, read_layout
+from app.errors import DamagedFileError
 from app.types.texts import ROW, Cell, ExtractedText, Layout, Mark, Word
 from ingest.readers.document import read_document
 from ui.render.structured_text import Marked, StructuredText
@@ -47,14 +48,43 @@ def test_what_lies_in_a_stretch_or_reaches_into_it_is_read() -> None:
     assert stored(LAYOUT, 61, 100) == Layout([0, 40], [], [], [])
 
 
-@given(cut=st.integers(0, 400), flipped=st.integers(0, 39))
-def test_a_file_that_is_cut_or_no_layout_counts_as_none(cut: int, flipped: int) -> None:
+@given(cut=st.integers(0, 400), flipped=st.integers(0, 10_000))
+def test_a_file_that_is_cut_or_of_which_a_bit_is_flipped_is_not_whole(cut: int, flipped: int) -> None:
     data = b"".join(layout_bytes(LAYOUT))
-    if cut < len(data):
-        assert read_layout(io.BytesIO(data[:cut]), 0, 100) == Layout()
-    head = bytearray(data)
-    head[flipped] ^= 1
-    assert read_layout(io.BytesIO(bytes(head)), 0, 100) == Layout()
+    assert is_whole_layout(io.BytesIO(data))
+    assert is_whole_layout(io.BytesIO(data[:cut])) is (cut >= len(data))
+    altered = bytearray(data)
+    altered[flipped % len(data)] ^= 1 << flipped % 8
+    assert not is_whole_layout(io.BytesIO(bytes(altered)))
+
+
+def of_the_first_version() -> bytes:
+    data = b"".join(layout_bytes(LAYOUT))
+    return b"gircse-1" + data[8:-32]
+
+
+def test_a_layout_of_the_first_version_is_read(tmp_path: Path) -> None:
+    blobs = FolderBlobStore(tmp_path)
+    blobs.put_layout_bytes("a" * 64, [of_the_first_version()])
+    assert blobs.layout("a" * 64, 0, 100) == LAYOUT
+    blobs.put_layout_bytes("a" * 64, [of_the_first_version()[:-1]])
+    with pytest.raises(DamagedFileError, match=r"\.layout.*doctor --rebuild"):
+        blobs.layout("a" * 64, 0, 100)
+
+
+def test_a_damaged_layout_is_told_and_neither_read_nor_exported(tmp_path: Path) -> None:
+    blobs = FolderBlobStore(tmp_path)
+    content_hash = blobs.put(b"The bytes.")
+    blobs.put_text(content_hash, ["The text."])
+    blobs.put_layout(content_hash, LAYOUT)
+    assert blobs.is_text_sound(content_hash)
+    path = tmp_path / f"{content_hash}.layout"
+    data = path.read_bytes()
+    path.write_bytes(data[:50] + bytes([data[50] ^ 4]) + data[51:])
+    assert not blobs.is_text_sound(content_hash)
+    for read in (lambda: blobs.layout(content_hash, 0, 100), lambda: blobs.get_layout(content_hash)):
+        with pytest.raises(DamagedFileError, match=f"{path}.*doctor --rebuild"):
+            read()
 
 
 def test_it_stands_beside_the_text_and_goes_with_it(tmp_path: Path) -> None:

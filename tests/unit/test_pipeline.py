@@ -159,7 +159,7 @@ def test_texts_of_a_block_are_synced_together_and_are_there_before_their_points(
         upsert(name, points)
 
     monkeypatch.setattr(parts.index, "upsert", watched)
-    monkeypatch.setattr("app.collections.blobs._sync_files", lambda _, files: synced.append(len(list(files))))
+    monkeypatch.setattr("app.collections.blob_batch._sync_files", lambda _, files: synced.append(len(list(files))))
     with parts.pipeline(embedder).index_documents(
         documents, parts.catalog.collection("library"), heartbeat=lambda *_: None
     ) as indexed:
