@@ -18,7 +18,7 @@ from app.ports.parts import TextVectors
 from app.search.bm25 import document_vector, query_vector
 from app.search.filters import has_metadata
 from app.types.chunk_text import embedded_text_of
-from app.types.documents import IndexStatus, Metadata, Owned, Point, ScoredPoint, Source
+from app.types.documents import IndexStatus, Metadata, Owned, Point, PointDamage, ScoredPoint, Source
 from app.types.lens_indexes import UNLABELLED_PAGE, Label
 from embedder.model_info import ModelInfo
 from embedder.refinement import Refinement
@@ -360,9 +360,9 @@ class InMemoryVectorIndex:
     def is_alive(self) -> bool:
         return True
 
-    def inspect(self, index: str, ids: Sequence[str]) -> str | None:
-        wrong = sum("page_content" not in point.payload for point in self.retrieve(index, ids))
-        return f"{wrong} points that were looked at have no text" if wrong else None
+    def inspect(self, index: str, ids: Sequence[str]) -> PointDamage | None:
+        wrong = [point.id for point in self.retrieve(index, ids) if "page_content" not in point.payload]
+        return PointDamage(f"{len(wrong)} points that were looked at have no text", tuple(wrong)) if wrong else None
 
     def _resolve(self, name: str) -> str:
         index = self._aliases.get(name, name)

@@ -6,7 +6,6 @@ model, and no jobs, so a node of a cluster runs it as a worker does.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -18,7 +17,7 @@ from app.ports.ledger import IngestedDocument
 from app.ports.parts import BlobBatch, BlobStore, Embedder, LensIndexing, VectorIndex
 from app.ports.texts import Reader, Splitter
 from app.search.fingerprints import require_same_model
-from app.types.chunk_text import CONTEXT_KEY, KIND_KEY, PAGE_STARTS_KEY, with_context
+from app.types.chunk_text import CONTEXT_KEY, KIND_KEY, PAGE_STARTS_KEY, hash_of_text, with_context
 from app.types.documents import READ_PROGRESS, Chunk, ChunkKind, Collection, Document, Metadata
 from app.types.point_ids import PointIds
 from app.types.texts import ExtractedText, Findings, Span, TextPart
@@ -277,7 +276,7 @@ def make_chunks(document: Document, spans: Iterable[Span], *, title: str = "") -
     point_ids = PointIds(document.collection, document.id)
     for ordinal, span in enumerate(spans):
         place = context_of(title, span.headings)
-        text_hash = hashlib.sha256(with_context(place, span.text).encode("utf-8", "surrogatepass")).hexdigest()
+        text_hash = hash_of_text(with_context(place, span.text))
         yield Chunk(
             id=point_ids.next(text_hash),
             document_id=document.id,

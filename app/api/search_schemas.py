@@ -210,6 +210,7 @@ class HitChunkAnswer(Answer):
     page: int | None = Field(description="Of the sentence `why`; of the passage's beginning where none is known.")
     context: str = Field(description="The title and the headings above it, as they were embedded with it.")
     kind: ChunkKind = Field(description="table: of numbers. references: a bibliography. navigation: a menu.")
+    is_damaged: bool = Field(description="Its stored text is not what was embedded; `notes` say what mends it.")
 
 
 class HighlightAnswer(Answer):

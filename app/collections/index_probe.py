@@ -10,9 +10,10 @@ from functools import partial
 from app.errors import EngineFaultError, NotFoundError
 from app.ports.ledger import Ledger
 from app.ports.parts import VectorIndex
-from app.types.documents import Collection
+from app.types.documents import Collection, PointDamage
 
 SAMPLE = 32
+MOST_IN_PLACE = 0.05  # of the points of an index; where more are damaged, all of it is made anew
 _PAGE = 256
 _ATTEMPTS, _PAUSE_S = 3, 0.3  # a fault may be one of a moment
 
@@ -20,11 +21,12 @@ _ATTEMPTS, _PAUSE_S = 3, 0.3  # a fault may be one of a moment
 @dataclass(frozen=True, slots=True)
 class IndexDamage:
     """`lacking` of its points are not there; what is there is as it was written. None: more than that is wrong, and
-    was seen of `ids`."""
+    was seen of `ids`. `is_of_points`: with few of those that were looked at, and with nothing else."""
 
     reason: str
     lacking: int | None = None
     ids: tuple[str, ...] = ()
+    is_of_points: bool = False
 
 
 def probe_index(
@@ -62,16 +64,24 @@ def _look(
     name = collection.active_index
     there, wanted = index.count(name), catalog.chunk_count(name)
     is_whole = sample is None or wanted <= max(sample, _PAGE)
-    lacking = 0
+    lacking, looked_at = 0, 0
+    damages: list[PointDamage] = []
     for ids in _pages(catalog, name) if is_whole else [_chosen(catalog, name, sample or 0, former)]:
         missing = _missing(catalog, index, name, ids)
         lacking += len(missing)
         present = [each for each in ids if each not in missing]
+        looked_at += len(present)
         # Asked again: a document may have been taken up between the two looks.
         if present and index.inspect(name, present):
             still = _at_rest(catalog, name, present)
             if still and (found := index.inspect(name, still)):
-                return IndexDamage(found, ids=tuple(still))
+                damages.append(found)
+                if not found.ids:
+                    return IndexDamage(found.reason, ids=tuple(still))
+    if damages:
+        wrong = tuple(each for damage in damages for each in damage.ids)
+        is_of_points = len(wrong) <= max(1, MOST_IN_PLACE * looked_at)
+        return IndexDamage(damages[0].reason, ids=wrong, is_of_points=is_of_points)
     if not is_whole and (lacking or (there < wanted and catalog.is_at_rest(collection.name))):
         lacking = sum(len(each) for each in map(partial(_missing, catalog, index, name), _pages(catalog, name)))
     return IndexDamage(f"{lacking} of its {wanted} chunks lack their points", lacking) if lacking else None

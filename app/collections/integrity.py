@@ -46,6 +46,11 @@ class _Look:
         return self.damage.reason if self.damage else None
 
     @property
+    def refusal(self) -> str | None:
+        """Why nothing is searched. Few damaged points are told, and what is found of them says so."""
+        return None if self.damage is None or self.damage.is_of_points else self.damage.reason
+
+    @property
     def is_old(self) -> bool:
         return time.monotonic() - self.at > _AGAIN_S
 
@@ -119,10 +124,10 @@ class Integrity:
 
     def require_sound(self, collection: Collection) -> None:
         look = self._looked.get(collection.active_index)
-        reason = look.reason if look else None
+        reason = look.refusal if look else None
         if look is None or (reason is not None and look.is_old):
             try:
-                reason = self._look_at(collection)
+                reason = self._look_at(collection).refusal
             except (UnavailableError, NotFoundError):
                 return  # the search itself finds out
         if reason is not None:
@@ -130,7 +135,7 @@ class Integrity:
 
     def explain(self, collection: Collection, fault: EngineFaultError) -> VectorIndexUnavailableError:
         try:
-            reason = self._look_at(collection)
+            reason = self._look_at(collection).refusal
         except (UnavailableError, NotFoundError):
             return fault
         return fault if reason is None else DamagedIndexError(collection.name, reason)
@@ -218,7 +223,7 @@ class Integrity:
         else:
             self._refused.discard(what)
 
-    def _look_at(self, collection: Collection) -> str | None:
+    def _look_at(self, collection: Collection) -> _Look:
         with self._lock:
             last = self._looked.get(collection.active_index)
         damage = probe_index(self._catalog, self._index, collection, former=last.damage if last else None)
@@ -227,12 +232,19 @@ class Integrity:
             was_damaged = any(each.damage for each in of_it.values())
             for index in of_it:
                 del self._looked[index]
-            self._looked[collection.active_index] = _Look(collection.name, time.monotonic(), damage)
-        if damage is not None and not was_damaged:
-            log.error("%s", DamagedIndexError(collection.name, damage.reason))
+            look = self._looked[collection.active_index] = _Look(collection.name, time.monotonic(), damage)
+        if look.refusal is not None and not was_damaged:
+            log.error("%s", DamagedIndexError(collection.name, look.refusal))
+        elif damage is not None and not was_damaged:
+            log.error(
+                "%d points of the index of %r are damaged: %s. `gircse doctor --rebuild` makes them anew",
+                len(damage.ids),
+                collection.name,
+                damage.reason,
+            )
         elif damage is None and was_damaged:
             log.warning("The index of %r is whole again", collection.name)
-        return damage.reason if damage else None
+        return look
 
     def _keep_damaged(
         self, kept: dict[str, list[StoredFile]], files: Sequence[StoredFile], is_sound: Callable[[str], bool]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from app.collections.consistency import UNMANAGED, ConsistencyCheck, Difference, Inconsistency
-from app.collections.index_probe import IndexDamage, probe_index
+from app.collections.index_probe import MOST_IN_PLACE, IndexDamage, probe_index
 from app.collections.reindex import Reindexer
 from app.commands import console
 from app.commands.composition import wiring
@@ -21,7 +21,6 @@ from app.services import Services
 from app.types.documents import Collection, IndexRole, JobState
 
 POLL_S = 0.2
-MOST_IN_PLACE = 0.05  # of the points of an index; where more are lost, searches are refused until all are there again
 _MAX_TOLD = 50
 _OF_REBUILDS = frozenset(
     {
@@ -39,7 +38,9 @@ def rebuild_damaged(services: Services, *, mends_all: bool = False) -> None:
     with wiring("ingestion").open_reindexer(services) as reindexer:
         for collection in services.catalog.collections():
             damage = probe_index(services.catalog, services.index, collection, sample=None)
-            if damage is not None and not _is_small(services, collection, damage):
+            if damage is not None and damage.is_of_points:
+                take_out(services, collection, damage.ids)
+            elif damage is not None and not _is_small(services, collection, damage):
                 typer.echo(
                     f"The index of {collection.name!r} is damaged: {damage.reason}. It is made anew beside what is "
                     "left of it, which is removed when the new one is whole; until then the disk holds both."
@@ -53,6 +54,19 @@ def rebuild_damaged(services: Services, *, mends_all: bool = False) -> None:
         typer.echo("`gircse check --fix` mends the rest.", err=True)
     for aside in sorted(edge_folder(services.settings.home).glob(PUT_ASIDE.format("*"))):
         typer.echo(f"What the engine put aside is in {aside}; nothing needs it any more.")
+
+
+def take_out(services: Services, collection: Collection, ids: Sequence[str]) -> None:
+    """Damaged points, which are then made again as lost ones are: only of documents whose file proves what they say."""
+    index = collection.active_index
+    owners = services.catalog.chunk_owners(index, ids)
+    documents = {each: services.catalog.document(each) for each in set(owners.values())}
+    sound = {each for each, document in documents.items() if services.blobs.is_sound(document.content_hash)}
+    services.index.delete_points(index, [each for each in ids if owners.get(each) in sound])
+    typer.echo(f"{len(ids)} points of {collection.name!r} are damaged, and made again from {len(sound)} documents.")
+    for each in documents.keys() - sound:
+        uri = console.printable(documents[each].uri)
+        typer.echo(f"  left as they are, since its file is damaged, too: {uri}", err=True)
 
 
 def _is_small(services: Services, collection: Collection, damage: IndexDamage) -> bool:

@@ -10,7 +10,17 @@ from typing import BinaryIO, NamedTuple, Protocol
 import numpy as np
 
 from app.errors import EngineFaultError, VectorIndexUnavailableError
-from app.types.documents import Collection, IndexStatus, Job, Owned, Point, ScoredPoint, StoredBytes, TextWindow
+from app.types.documents import (
+    Collection,
+    IndexStatus,
+    Job,
+    Owned,
+    Point,
+    PointDamage,
+    ScoredPoint,
+    StoredBytes,
+    TextWindow,
+)
 from app.types.lens_indexes import Label
 from app.types.texts import Layout
 from embedder.model_info import ModelInfo
@@ -247,9 +257,9 @@ class VectorIndex(Labels, SearchedIndex, Protocol):
         ...
 
     def is_alive(self) -> bool: ...
-    def inspect(self, index: str, ids: Sequence[str]) -> str | None:
-        """What is wrong with those of these points that are there; None where each has a vector of length 1, its text
-        and its words, and searches with their vectors and words find something so near.
+    def inspect(self, index: str, ids: Sequence[str]) -> PointDamage | None:
+        """What is wrong with those of these points that are there; None where each has a vector of length 1, a text
+        that has its hash and the words of that, and searches with their vectors and words find something so near.
 
         Raises NotFoundError, and EngineFaultError where the engine cannot read what it has stored.
         """

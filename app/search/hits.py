@@ -10,7 +10,7 @@ from typing import cast
 from app.search.joined_indexes import INDEX_KEY
 from app.search.reranking import Candidate
 from app.search.retrieval import CHUNK_KEYS, is_own
-from app.types.chunk_text import CONTEXT_KEY, KIND_KEY, PAGE_STARTS_KEY
+from app.types.chunk_text import CONTEXT_KEY, KIND_KEY, PAGE_STARTS_KEY, has_its_hash
 from app.types.documents import ChunkKind, Metadata, ScoredPoint
 from app.types.file_names import shown_title
 from app.types.search import Hit, HitChunk, HitDocument, NearDuplicate
@@ -72,9 +72,26 @@ def _chunk(point: ScoredPoint) -> HitChunk:
         end=cast("int", metadata["end"]),
         page=cast("int | None", metadata.get("page")),
         context=str(metadata.get(CONTEXT_KEY, "")),
-        kind=ChunkKind(str(metadata.get(KIND_KEY, ChunkKind.PROSE))),
+        kind=_kind(metadata),
         page_starts=_page_starts(metadata),
+        is_damaged=not has_its_hash(point.payload),
     )
+
+
+def _kind(metadata: Mapping[str, object]) -> ChunkKind:
+    """One that nobody knows, as of a damaged point, counts as prose: the other hits are sound."""
+    kind = str(metadata.get(KIND_KEY, ChunkKind.PROSE))
+    return ChunkKind(kind) if kind in {each.value for each in ChunkKind} else ChunkKind.PROSE
+
+
+def told_damage(hits: Sequence[Hit]) -> list[str]:
+    """Which passages are not what was embedded, as a note of the result."""
+    damaged = [hit for hit in hits if hit.chunk.is_damaged]
+    if not damaged:
+        return []
+    told = ", ".join(f"{hit.rank} ({hit.document.uri})" for hit in damaged)
+    _log.error("The stored text of hits is damaged: %s", told)
+    return [f"The stored text of these hits is damaged: {told}. `gircse doctor --rebuild` makes it anew."]
 
 
 def _page_starts(metadata: Mapping[str, object]) -> tuple[tuple[int, int], ...]:

@@ -26,7 +26,7 @@ from app.search.gircse_reranker import GircseReranker
 from app.search.grouping import select
 from app.search.highlights import Highlighter
 from app.search.highlights_bm25 import highlight_by_bm25
-from app.search.hits import document_id_of, hits_of, on_page_of_sentence, own_points
+from app.search.hits import document_id_of, hits_of, on_page_of_sentence, own_points, told_damage
 from app.search.joined_collections import Searched, explained, searched
 from app.search.joined_indexes import JoinedIndexes
 from app.search.query_language import unread_language
@@ -127,17 +127,18 @@ class SearchService:
             kept = self._exclusions.push_down(ranked.candidates, request, collection)
             query = reading.result()
         unread = None if request.mode is SearchMode.SPARSE else unread_language(asked, self._embedder.info.name)
+        hits = hits_of(select(kept, request, lambda pool: self._vectors_of(pool, collection)), place.names)
         result = SearchResult(
             query=asked,
             instruction=query.instruction,
             steps=query.step_count,
             collection=collection.name,
-            hits=hits_of(select(kept, request, lambda pool: self._vectors_of(pool, collection)), place.names),
+            hits=hits,
             refinement=query.steps,
             timings_ms=timings_ms,
             mode=request.mode,
             values=summary,
-            notes=(*place.notes, *ranked.notes, *([str(unread)] if unread else [])),
+            notes=(*place.notes, *ranked.notes, *([str(unread)] if unread else []), *told_damage(hits)),
             unread=unread,
             exclusions=told_exclusions(negated, kept, summary),
             searched=request.query,

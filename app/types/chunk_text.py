@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 
 # In the metadata of a point: its context where there is any, and its kind where it is not prose.
@@ -14,6 +15,18 @@ PAGE_STARTS_KEY = (
 def with_context(context: str, text: str) -> str:
     """What the model and the index of words read of a chunk."""
     return f"{context}\n{text}" if context else text
+
+
+def hash_of_text(text: str) -> str:
+    """Of what is embedded: it names a chunk's text wherever it is kept."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def has_its_hash(payload: Mapping[str, object]) -> bool:
+    """Whether the text of a point of ours is what was embedded."""
+    metadata = payload.get("metadata")
+    told = metadata.get("text_hash") if isinstance(metadata, Mapping) else None
+    return told == hash_of_text(embedded_text_of(payload))
 
 
 def embedded_text_of(payload: Mapping[str, object]) -> str:

@@ -332,6 +332,14 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
+class PointDamage:
+    """What is wrong with points that were looked at. `ids` are those it is wrong with; none: with the index itself."""
+
+    reason: str
+    ids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class ScoredPoint:
     id: str
     score: float

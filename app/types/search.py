@@ -101,6 +101,7 @@ class HitChunk:
     context: str = ""  # title and headings, as they were embedded with it
     kind: ChunkKind = ChunkKind.PROSE
     page_starts: tuple[tuple[int, int], ...] = ()  # (character of the text, page that begins there), if on several
+    is_damaged: bool = False  # its text is not the one that was embedded
 
 
 @dataclass(frozen=True, slots=True)

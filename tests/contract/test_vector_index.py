@@ -26,7 +26,8 @@ from app.errors import ConflictError, FilterError, InputError, NotFoundError, Ve
 from app.ports.parts import VectorIndex
 from app.search.bm25 import AVERAGE_WORDS, K1, B
 from app.testing import InMemoryVectorIndex
-from app.types.documents import MetadataValue, Point, ScoredPoint
+from app.types.chunk_text import hash_of_text
+from app.types.documents import MetadataValue, Point, PointDamage, ScoredPoint
 from app.types.lens_indexes import Label
 from app.vectors import QdrantVectorIndex
 from app.vectors import labels as labels_module
@@ -689,6 +690,29 @@ def test_langchain_finds_the_same_ids_in_the_same_order(edge_index: QdrantVector
     by_langchain = [document.metadata["_id"] for document in store.similarity_search("north", k=5)]
     assert by_langchain == [hit.id for hit in edge_index.search(name, NORTH, limit=5)]
     assert by_langchain == [point_id(number) for number in range(1, 6)]
+
+
+def a_chunk(number: int, text: str, *, told: str = "") -> Point:
+    """`told`: the text that it says to be of."""
+    metadata = {"document_id": "d", "title": "", "uri": "u", "ordinal": number, "start": 0, "end": 9, "page": None}
+    metadata["text_hash"] = hash_of_text(told or text)
+    return Point(point_id(number), NORTH, {"page_content": text, "metadata": metadata})
+
+
+def test_an_inspection_names_points_whose_text_has_another_hash_or_other_words(qdrant_index: QdrantVectorIndex) -> None:
+    name = new_name()
+    qdrant_index.create(name, dimension=len(NORTH))
+    qdrant_index.upsert(name, [a_chunk(number, f"The owl {number} sleeps.") for number in range(1, 9)])
+    ids = [point_id(number) for number in range(1, 9)]
+    assert qdrant_index.inspect(name, ids) is None
+    qdrant_index.upsert(name, [a_chunk(3, "The owm 3 sleeps.", told="The owl 3 sleeps.")])
+    assert qdrant_index.inspect(name, ids) == PointDamage(
+        "texts of its chunks are not what was written", (point_id(3),)
+    )
+    qdrant_index.upsert(name, [a_chunk(3, "The bat 3 sleeps.")])
+    qdrant_index.set_payloads(name, {point_id(3): a_chunk(3, "The owl 3 sleeps.").payload})  # words stay
+    expected = PointDamage("words of its chunks are not what was written", (point_id(3),))
+    assert qdrant_index.inspect(name, ids) == expected
 
 
 def test_points_that_are_as_written_pass_an_inspection(index: VectorIndex) -> None:

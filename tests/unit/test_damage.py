@@ -10,7 +10,7 @@ import subprocess
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,7 @@ import app.wiring.embedders
 import app.wiring.services
 from app.collections.backup_schedule import backup_name
 from app.commands.composition import open_catalog, open_services
+from app.services import Services
 from app.testing import ToyEmbedder
 from app.types.documents import utc_now
 
@@ -391,3 +392,49 @@ def test_a_backup_leaves_a_damaged_text_out_and_does_not_fail(
     installation.call("restore", str(backup), "--files")
     installation.call("doctor", "--rebuild")
     assert path.read_bytes() == before
+
+
+def alter_point(services: Services, text: str) -> str:
+    """Of the passage with this text another one is kept, under the hash of before. Its id."""
+    name = services.catalog.collection(LIBRARY).active_index
+    points = services.index.retrieve(name, [*services.index.point_ids(name)])
+    [point] = [each for each in points if each.payload["page_content"] == text]
+    payload = {**point.payload, "page_content": text.replace("lives", "liwes")}
+    services.index.upsert(name, [replace(point, payload=payload)])
+    return point.id
+
+
+def test_a_hit_whose_text_is_damaged_says_so_and_the_others_are_found(installation: Installation, whole: Whole) -> None:
+    installation.start_engine()
+    text = text_of(3)
+    with open_services(installation.load_settings()) as services:
+        name = services.catalog.collection(LIBRARY).active_index
+        alter_point(services, text)
+    with installation.serving() as client:
+        answer = search(client, text)
+        assert answer.status_code == 200
+        hits = answer.json()["hits"]
+        assert [hit["chunk"]["is_damaged"] for hit in hits] == [True, False, False]
+        [note] = answer.json()["notes"]
+        assert "003.txt" in note
+        assert "gircse doctor --rebuild" in note
+        assert "texts of its chunks are not what was written" in client.get("/readyz").json()["damaged"][LIBRARY]
+    said = damaged_parts(installation)
+    installation.call(*named_command(said["damage"]))
+    with open_services(installation.load_settings()) as services:
+        assert services.catalog.collection(LIBRARY).active_index == name  # made again in place
+    require_whole(installation, whole.documents)
+
+
+def test_a_damaged_point_stays_where_the_file_that_would_mend_it_is_damaged_too(
+    installation: Installation, whole: Whole
+) -> None:
+    installation.start_engine()
+    with open_services(installation.load_settings()) as services:
+        point_id = alter_point(services, text_of(3))
+        name = services.catalog.collection(LIBRARY).active_index
+        document = services.catalog.document(services.catalog.chunk_owners(name, [point_id])[point_id])
+        alter(services.blobs.path(document.content_hash))
+    assert "left as they are, since its file is damaged, too" in installation.call("doctor", "--rebuild").output
+    with open_services(installation.load_settings()) as services:
+        assert services.index.present_ids(name, [point_id])

@@ -325,7 +325,8 @@ def render_source(hit: Hit, *, names_collection: bool = False) -> Markup:
     kind = f" · {_(_KINDS[hit.chunk.kind])}" if _KINDS[hit.chunk.kind] else ""
     page = html(" · [[page]] {}").format(hit.chunk.page) if hit.chunk.page is not None else ""
     place = render_place(hit.document) if names_collection else ""
-    return Markup('<p class="hit-source">{}{}{}{}</p>').format(source, page, kind, place)
+    damage = html(" · [[its stored text is damaged]]") if hit.chunk.is_damaged else ""
+    return Markup('<p class="hit-source">{}{}{}{}{}</p>').format(source, page, kind, place, damage)
 
 
 def render_section(hit: Hit) -> Markup:
