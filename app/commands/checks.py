@@ -17,7 +17,7 @@ from packaging.requirements import Requirement
 
 from app.commands.composition import embedder_of, open_catalog, wiring
 from app.commands.findings import Check, Finding
-from app.commands.integrity_checks import check_backups, check_damage, check_sizes
+from app.commands.integrity_checks import check_backups, check_damage, check_sizes, check_vectors
 from app.errors import ProviderUnavailableError
 from app.ports.parts import Embedder
 from app.runtime.memory import allowed_bytes
@@ -233,6 +233,7 @@ CHECKS: dict[str, Check] = {
     "jobs": check_jobs,
     "index": check_index,
     "damage": check_damage,
+    "vectors": check_vectors,
     "files": check_sizes,
     "backups": check_backups,
     "sign-in": check_sign_in,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -14,7 +15,7 @@ from app.commands import consistency, console
 from app.commands.checks import CHECKS
 from app.commands.composition import open_services
 from app.commands.findings import Check, Finding, ask
-from app.commands.integrity_checks import check_hashes
+from app.commands.integrity_checks import VECTORS, check_hashes, check_vectors
 from app.commands.mending import rebuild_damaged
 from app.settings import load_settings
 
@@ -22,6 +23,15 @@ from app.settings import load_settings
 def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     files: Annotated[bool, typer.Option("--files", help="Compare the hashes of all stored files, too.")] = False,
+    vectors: Annotated[
+        str | None,
+        typer.Option(
+            "--vectors",
+            metavar="N|all",
+            help="Embed so many passages of each collection again, and compare. With --rebuild: and make those anew "
+            f"that differ. Left out: {VECTORS}.",
+        ),
+    ] = None,
     rebuild: Annotated[
         bool, typer.Option("--rebuild", help="Make damaged or missing indexes anew from the stored documents.")
     ] = False,
@@ -39,16 +49,28 @@ def doctor(
 
     Example: gircse doctor --json
     """
-    is_odd = (fix and not orphans) or (foreign and not fix) or (rebuild and orphans)
+    is_odd = (fix and not orphans) or (foreign and not fix) or ((rebuild or vectors) and orphans)
     if is_odd or ((as_json or files) and (orphans or rebuild)):
         raise typer.BadParameter("use --json and --files, or --rebuild, or `gircse check` with its options")
     if orphans:
         consistency.check(fix=fix, unmanaged=foreign, rebuild=False)
     elif rebuild:
         with open_services() as services:
-            rebuild_damaged(services)
+            rebuild_damaged(services, compares_vectors=_read_sample(vectors) if vectors else 0)
     else:
-        _check_parts({**CHECKS, "files": check_hashes} if files else CHECKS, as_json=as_json)
+        deeper: dict[str, Check] = {"files": check_hashes} if files else {}
+        if vectors:
+            deeper["vectors"] = partial(check_vectors, sample=_read_sample(vectors))
+        _check_parts({**CHECKS, **deeper}, as_json=as_json)
+
+
+def _read_sample(vectors: str) -> int | None:
+    """None for all."""
+    if vectors == "all":
+        return None
+    if not vectors.isdecimal() or int(vectors) == 0:
+        raise typer.BadParameter(f"--vectors takes a number from 1 on, or `all`, not {vectors!r}")
+    return int(vectors)
 
 
 def _check_parts(checks: Mapping[str, Check], *, as_json: bool) -> None:

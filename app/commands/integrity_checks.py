@@ -9,16 +9,19 @@ from itertools import islice
 from app.collections.backup_schedule import last_backup, scheduled_backups
 from app.collections.blobs import FolderBlobStore
 from app.collections.index_probe import probe_index
-from app.commands.composition import open_catalog, wiring
+from app.collections.vector_check import compare_vectors
+from app.commands.composition import embedder_of, open_catalog, wiring
 from app.commands.findings import Finding
 from app.ports.ledger import Ledger
 from app.settings import Settings
 from app.types.documents import StoredFile, utc_now
 
+VECTORS = 16  # chunks of an index that are embedded again
 SAMPLE = 2_000  # chunks of an index that are looked at: a second or so
 LATE, GRACE = 1.5, timedelta(hours=1)  # times as old as wanted, and time to make it
 _MAX_TOLD = 5
 REBUILD = "Run: gircse doctor --rebuild"
+REBUILD_VECTORS = f"{REBUILD} --vectors all"
 
 
 def check_damage(settings: Settings) -> Finding:
@@ -30,6 +33,22 @@ def check_damage(settings: Settings) -> Finding:
     if damaged:
         return Finding(False, "; ".join(damaged), REBUILD)
     return Finding(True, f"{len(found)} indexes hold what the catalog says, and are searched")
+
+
+def check_vectors(settings: Settings, *, sample: int | None = VECTORS) -> Finding:
+    """Of every index a few chunks, or so many, or all: does the model make the vectors of their texts again?"""
+    embedder = embedder_of(settings)
+    with open_catalog(settings) as catalog, wiring("index").open_index(settings) as index:
+        own = [each for each in catalog.collections() if each.fingerprint == embedder.info.fingerprint]
+        there = [each for each in own if index.exists(each.active_index)]
+        found = {each.name: compare_vectors(catalog, index, embedder, each, sample=sample) for each in there}
+    wrong = [f"{name}: {len(each.ids)} of {each.compared}" for name, each in found.items() if each.ids]
+    if not wrong:
+        return Finding(True, f"{sum(each.compared for each in found.values())} were made again, and are the same")
+    if all(each.is_of_points for each in found.values()):
+        return Finding(False, f"other vectors than their texts have: {', '.join(wrong)}", REBUILD_VECTORS)
+    advice = "Most differ: were they made by this model? `gircse reindex NAME --restart` makes all anew."
+    return Finding(False, f"other vectors than their texts have: {', '.join(wrong)}", advice)
 
 
 def check_sizes(settings: Settings) -> Finding:

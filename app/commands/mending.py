@@ -12,6 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from app.collections.consistency import UNMANAGED, ConsistencyCheck, Difference, Inconsistency
 from app.collections.index_probe import MOST_IN_PLACE, IndexDamage, probe_index
 from app.collections.reindex import Reindexer
+from app.collections.vector_check import compare_vectors
 from app.commands import console
 from app.commands.composition import wiring
 from app.commands.working import own_worker
@@ -32,9 +33,10 @@ _OF_REBUILDS = frozenset(
 )
 
 
-def rebuild_damaged(services: Services, *, mends_all: bool = False) -> None:
+def rebuild_damaged(services: Services, *, mends_all: bool = False, compares_vectors: int | None = 0) -> None:
     """Damaged indexes beside what is left of them, one after the other; the rest in place. `mends_all`: also removes
-    points and indexes that the catalog does not know, as after it was put back from a backup."""
+    points and indexes that the catalog does not know, as after it was put back from a backup. `compares_vectors`: of so
+    many passages of each (None: of all) the vectors are compared with what the model makes of their texts."""
     with wiring("ingestion").open_reindexer(services) as reindexer:
         for collection in services.catalog.collections():
             damage = probe_index(services.catalog, services.index, collection, sample=None)
@@ -47,6 +49,8 @@ def rebuild_damaged(services: Services, *, mends_all: bool = False) -> None:
                 )
                 _rebuild(reindexer, collection)
             _drop_damaged_standby(services, collection.name)
+    if compares_vectors != 0:
+        _take_out_other_vectors(services, compares_vectors)
     _read_damaged_texts(services)
     kinds = frozenset(Inconsistency) - {Inconsistency.UNNEEDED_FILES} if mends_all else _OF_REBUILDS
     left = mend_differences(services, lambda difference: difference.kind in kinds)
@@ -67,6 +71,15 @@ def take_out(services: Services, collection: Collection, ids: Sequence[str]) -> 
     for each in documents.keys() - sound:
         uri = console.printable(documents[each].uri)
         typer.echo(f"  left as they are, since its file is damaged, too: {uri}", err=True)
+
+
+def _take_out_other_vectors(services: Services, sample: int | None) -> None:
+    for collection in services.catalog.collections():
+        if collection.fingerprint != services.embedder.info.fingerprint:
+            continue
+        found = compare_vectors(services.catalog, services.index, services.embedder, collection, sample=sample)
+        if found.ids and found.is_of_points:
+            take_out(services, collection, found.ids)
 
 
 def _is_small(services: Services, collection: Collection, damage: IndexDamage) -> bool:

@@ -438,3 +438,30 @@ def test_a_damaged_point_stays_where_the_file_that_would_mend_it_is_damaged_too(
     assert "left as they are, since its file is damaged, too" in installation.call("doctor", "--rebuild").output
     with open_services(installation.load_settings()) as services:
         assert services.index.present_ids(name, [point_id])
+
+
+def turn_a_number(services: Services, text: str) -> None:
+    """The sign of the greatest number of its vector, which keeps its length."""
+    name = services.catalog.collection(LIBRARY).active_index
+    points = services.index.retrieve(name, [*services.index.point_ids(name)])
+    [point] = [each for each in points if each.payload["page_content"] == text]
+    vector = list(point.vector)
+    place = max(range(len(vector)), key=lambda each: abs(vector[each]))
+    vector[place] = -vector[place]
+    services.index.upsert(name, [replace(point, vector=vector)])
+
+
+def test_an_altered_vector_that_keeps_its_length_is_found_by_embedding_again(
+    installation: Installation, whole: Whole
+) -> None:
+    installation.start_engine()
+    with open_services(installation.load_settings()) as services:
+        turn_a_number(services, text_of(3))
+    told = json.loads(installation.call("doctor", "--json", "--vectors", "all", code=1).stdout)["parts"]["vectors"]
+    assert told["detail"] == f"other vectors than their texts have: {LIBRARY}: 1 of {whole.documents}"
+    assert told["advice"] == "Run: gircse doctor --rebuild --vectors all"
+    installation.call("doctor", "--rebuild", "--vectors", "all")
+    told = json.loads(installation.call("doctor", "--json", "--vectors", "all", code=0).stdout)["parts"]["vectors"]
+    assert told["is_well"]
+    require_whole(installation, whole.documents)
+    assert "takes a number from 1 on" in installation.call("doctor", "--vectors", "none", code=2).output
