@@ -8,12 +8,14 @@ from app.catalog.damage import check_file
 from app.catalog.dump import CatalogSnapshot, is_filled, load, snapshot
 from app.catalog.engine import connect, file_of
 from app.catalog.migrate import CatalogFacts, describe, upgrade
+from app.catalog.row_checks import check_rows
 
 __all__ = [
     "CatalogFacts",
     "CatalogSnapshot",
     "SqlCatalog",
     "check_file",
+    "check_rows",
     "connect",
     "describe",
     "file_of",

@@ -12,7 +12,7 @@ from sqlalchemy import delete, exists, func, select, update
 from app.catalog import jobs
 from app.catalog.sessions import Sessions
 from app.catalog.tables import ChunkRow, CollectionRow, DocumentRow, IndexedDocumentRow, JobRow, is_open, is_waiting
-from app.types.documents import Chunk, DocumentState, JobKind, StoredFile
+from app.types.documents import Chunk, Document, DocumentState, JobKind, StoredFile
 
 _PAGE = 1000
 
@@ -80,6 +80,18 @@ class ConsistencyQueries(Sessions):
         )
         with self._session(self._engine) as session:
             return dict(session.execute(statement).tuples().all())
+
+    def chunk_rows(self, index: str, ids: Sequence[str]) -> dict[str, Chunk]:
+        statement = select(ChunkRow).where(ChunkRow.index_name == index, ChunkRow.id.in_(list(ids)))
+        with self._session(self._engine) as session:
+            return {row.id: row.as_chunk() for row in session.scalars(statement)}
+
+    def documents_at_rest(self, ids: Sequence[str]) -> dict[str, Document]:
+        has_job = exists().where(JobRow.document_id == DocumentRow.id, is_open)
+        is_ready = DocumentRow.state == DocumentState.READY
+        statement = select(DocumentRow).where(DocumentRow.id.in_(list(ids)), is_ready, ~has_job)
+        with self._session(self._engine) as session:
+            return {row.id: row.as_document() for row in session.scalars(statement)}
 
     def unqueued_documents(self, ids: Sequence[str]) -> dict[str, bool]:
         has_job = exists().where(JobRow.document_id == DocumentRow.id, is_open)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -13,6 +14,15 @@ _SQLITE_CODES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 # PostgreSQL: data or an index corrupted, a table or a column that is not there.
 _SQL_STATES = ("XX001", "XX002", "42P01", "42703")
 _MISSING = ("no such table", "no such column")
+_ALTERED = "Could not decode to UTF-8"
+# What SQLAlchemy says of values that are not of the type of their column.
+_OF_NO_TYPE = ("is not among the defined enum values", "Couldn't parse date")
+
+
+_SCHEMA = "SELECT 'ok' FROM (SELECT count(*) FROM sqlite_schema)"
+_LOST_ROWS = """SELECT coalesce(
+    (SELECT 'row ' || rowid || ' of ' || "table" || ' names a row of ' || parent || ' that is not there'
+     FROM pragma_foreign_key_check LIMIT 1), 'ok')"""
 
 
 def is_damage(error: BaseException | None) -> bool:
@@ -20,8 +30,15 @@ def is_damage(error: BaseException | None) -> bool:
     if isinstance(error, sqlite3.Error):
         # The low byte is the code; the rest says more about it.
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        return code in _SQLITE_CODES or str(error).startswith(_MISSING)
+        return code in _SQLITE_CODES or str(error).startswith((*_MISSING, _ALTERED))
     return getattr(error, "sqlstate", None) in _SQL_STATES
+
+
+def is_altered_value(error: Exception) -> bool:
+    """Of an error in reading a row: the value of a column is none that is ever written there."""
+    if isinstance(error, json.JSONDecodeError | UnicodeDecodeError):
+        return True
+    return any(each in str(error) for each in _OF_NO_TYPE)
 
 
 def is_full(error: BaseException | None) -> bool:
@@ -32,8 +49,9 @@ def is_full(error: BaseException | None) -> bool:
 
 
 def check_file(file: Path, *, is_thorough: bool = False) -> None:
-    """Raises DamagedCatalogError. A large file is looked through where that is asked for; else its header is, and
-    whether all its pages are there. No error for a file that is not there, or is empty.
+    """Raises DamagedCatalogError. Where that is asked for, indexes are compared with their rows, and rows with those
+    that they refer to; else a large file is not looked through, but its header is, and whether all its pages are there.
+    No error for a file that is not there, or is empty.
 
     Only SQLite may open the file: when a process closes a file, it loses all its locks on it, those of SQLite's other
     connections included, and the next program that closes the database deletes the log under them
@@ -43,10 +61,14 @@ def check_file(file: Path, *, is_thorough: bool = False) -> None:
         size = file.stat().st_size
     except FileNotFoundError:
         return
-    if size:
+    if not size:
+        return
+    if is_thorough:
+        _look(file, "PRAGMA integrity_check(1)")
+        _look(file, _LOST_ROWS)
+    else:
         # A read of the schema fails where the header is none, or tells of more pages than there are.
-        whole = is_thorough or size <= QUICK_BYTES
-        _look(file, "PRAGMA quick_check(1)" if whole else "SELECT 'ok' FROM (SELECT count(*) FROM sqlite_schema)")
+        _look(file, "PRAGMA quick_check(1)" if size <= QUICK_BYTES else _SCHEMA)
 
 
 def _look(file: Path, question: str) -> None:

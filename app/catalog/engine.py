@@ -15,10 +15,10 @@ from sqlalchemy import URL, Connection, Engine, ExceptionContext, create_engine,
 from sqlalchemy.exc import DatabaseError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from app.catalog.damage import is_damage, is_full
+from app.catalog.damage import is_altered_value, is_damage, is_full
 from app.catalog.moved_file import refuse_moved
 from app.catalog.watched_connection import HangWatch
-from app.errors import CatalogUnavailableError, DamagedCatalogError, InputError, full_disk_reason
+from app.errors import CatalogUnavailableError, DamagedCatalogError, GircseError, InputError, full_disk_reason
 
 LOCK_TIMEOUT_S = 30.0
 _LOCK_LOOK_S = 0.02
@@ -120,6 +120,10 @@ def errors_translated(engine: Engine) -> Iterator[None]:
         raise unavailable(engine, error.orig or error) from error
     except (InterfaceError, PoolTimeoutError) as error:
         raise unavailable(engine, getattr(error, "orig", None) or error) from error
+    except (LookupError, ValueError) as error:
+        if isinstance(error, GircseError) or not is_altered_value(error):
+            raise
+        raise damaged(engine, f"a row holds what is never written there: {error}") from error
 
 
 def unavailable(engine: Engine, cause: BaseException) -> CatalogUnavailableError:

@@ -17,13 +17,17 @@ from typing import BinaryIO
 from app.collections.kept_texts import write_text
 from app.collections.layouts import is_empty, layout_bytes
 from app.collections.verified import Verified
-from app.errors import FilesUnavailableError, full_disk_reason, is_full_disk
+from app.errors import DamagedFileError, FilesUnavailableError, full_disk_reason, is_full_disk
 from app.types.documents import StoredBytes
 from app.types.texts import Layout
 
 _PIECE_BYTES = 1 << 20
 _FEW_FILES = 16  # so many are synced one by one
 _SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+class NotAHashError(DamagedFileError, ValueError):
+    pass
 
 
 class Batch:
@@ -192,7 +196,10 @@ def _sync(path: Path, flags: int) -> None:
 
 def checked(content_hash: str) -> str:
     if not _SHA256.fullmatch(content_hash):  # it becomes part of a path
-        raise ValueError(f"Not a SHA-256 in lower-case hexadecimal: {content_hash!r}.")
+        raise NotAHashError(
+            f"No stored file can be named {content_hash!r}, which is no SHA-256 in lower-case hexadecimal: the row "
+            "that names it is damaged. `gircse doctor` says how to restore the catalog."
+        )
     return content_hash
 
 

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from app.collections.garbage import delete_points_of, discard_file, drop_index, remove_unneeded
 from app.collections.library import create_index
+from app.collections.proofs import Proofs
+from app.collections.row_comparison import contradicts_chunk, contradicts_document
 from app.errors import EngineFaultError
 from app.ports.ledger import Ledger
 from app.ports.parts import BlobStore, VectorIndex
@@ -34,10 +36,24 @@ class Inconsistency(StrEnum):
     LOST_POINTS = "points of a document that is gone"
     UNMANAGED_POINTS = "unmanaged points"
     UNNEEDED_FILES = "stored files that no document has"
+    WRONG_CHUNKS = "chunks whose rows contradict their points"
+    WRONG_DOCUMENTS = "documents whose rows contradict their points"
+    LOST_DOCUMENTS = "points of a document that is gone, though its file is kept"
+    UNNAMED_FILES = "stored files that a damaged row may mean"
+    LOST_INDEX = "an index of which chunks are known, though no collection names it"
 
 
 # May belong to another installation: removed only on request.
 UNMANAGED = frozenset({Inconsistency.UNMANAGED_INDEX, Inconsistency.UNMANAGED_POINTS})
+# Another store proves that a row of the catalog is damaged or lost: nothing of it may be deleted, or made anew by it.
+OF_DAMAGED_ROWS = frozenset(
+    {
+        Inconsistency.WRONG_DOCUMENTS,
+        Inconsistency.LOST_DOCUMENTS,
+        Inconsistency.UNNAMED_FILES,
+        Inconsistency.LOST_INDEX,
+    }
+)
 # What the document's own ingestion puts right: it compares with the index, embeds what is missing, deletes the rest.
 _MENDED_BY_INGESTION = frozenset({Inconsistency.MISSING_POINTS, Inconsistency.STALE_POINTS, Inconsistency.WRONG_POINTS})
 
@@ -62,10 +78,12 @@ class ConsistencyCheck:
         self._catalog = catalog
         self._index = index
         self._blobs = blobs
+        self._proofs = Proofs(catalog=catalog, index=index, blobs=blobs)
 
     def differences(self) -> Iterator[Difference]:
         """May be stopped at any time. Mending each as it comes does not disturb the rest."""
         remove_unneeded(catalog=self._catalog, index=self._index, blobs=self._blobs)
+        self._proofs = Proofs(catalog=self._catalog, index=self._index, blobs=self._blobs)
         present = set(self._index.indexes())
         for collection in self._catalog.collections():
             yield from self._of_collection(collection, present)
@@ -82,18 +100,34 @@ class ConsistencyCheck:
         except EngineFaultError:
             yield Difference(Inconsistency.DAMAGED_INDEX, index, collection.name)
 
-    def mend(self, difference: Difference, *, removes_unmanaged: bool = False) -> bool:
-        """Whether something was done. Ingestion that this queues is the worker's."""
+    def of_chunks(self, collection: Collection, pages: Iterable[Sequence[str]]) -> Iterator[Difference]:
+        """Of the points of these chunks of the active index, those that are there."""
+        for ids in pages:
+            try:
+                payloads = self._index.payloads(collection.active_index, ids)
+            except EngineFaultError:
+                yield Difference(Inconsistency.DAMAGED_INDEX, collection.active_index, collection.name)
+                return
+            points = [Point(point_id, (), payload) for point_id, payload in payloads.items()]
+            yield from self._of_points(collection, collection.active_index, points)
+
+    def mend(self, difference: Difference, *, removes_unmanaged: bool = False, removes_proven: bool = False) -> bool:
+        """Whether something was done. Ingestion that this queues is the worker's. `removes_proven`: the catalog is
+        right, whatever other stores say, since it was put back a moment ago."""
         kind = difference.kind
         if kind in UNMANAGED and not removes_unmanaged:
             return False
-        if kind is Inconsistency.DAMAGED_INDEX:
+        if kind is Inconsistency.DAMAGED_INDEX or (kind in OF_DAMAGED_ROWS and not removes_proven):
             return False
+        if kind is Inconsistency.WRONG_CHUNKS:
+            return self._mend_chunks(difference)
         if kind in _MENDED_BY_INGESTION:
             return self._mend_document(difference)
         if kind is Inconsistency.MISSING_INDEX:
             self._make_again(difference)
-        elif kind in (Inconsistency.UNNAMED_INDEX, Inconsistency.UNMANAGED_INDEX):
+        elif kind in (Inconsistency.WRONG_DOCUMENTS, Inconsistency.UNNAMED_FILES):
+            return False
+        elif kind in (Inconsistency.UNNAMED_INDEX, Inconsistency.UNMANAGED_INDEX, Inconsistency.LOST_INDEX):
             drop_index(self._index, difference.index)
         elif kind is Inconsistency.WRONG_ALIAS:
             self._index.point_to(difference.collection, difference.index)
@@ -106,6 +140,9 @@ class ConsistencyCheck:
 
     def _of_collection(self, collection: Collection, present: set[str]) -> Iterator[Difference]:
         building = self._catalog.standby(collection.name, IndexRole.BUILDING)
+        if collection.active_index not in present and self._has_other_index(collection, present):
+            yield Difference(Inconsistency.LOST_INDEX, self._index.aliases()[collection.name], collection.name)
+            return
         for name in self._catalog.index_names(collection.name):
             if name in present:
                 if building is None or name != building.active_index:  # that one is looked at before the switch
@@ -118,9 +155,17 @@ class ConsistencyCheck:
         if self._index.aliases().get(collection.name) != collection.active_index:
             yield Difference(Inconsistency.WRONG_ALIAS, collection.active_index, collection.name)
 
+    def _has_other_index(self, collection: Collection, present: set[str]) -> bool:
+        """Whether the public name means an index of chunks that the catalog knows, though the row names another one."""
+        named = self._index.aliases().get(collection.name)
+        if named is None or named not in present or named in self._catalog.index_names(collection.name):
+            return False
+        return self._catalog.chunk_count(named) > 0
+
     def _of_points(self, collection: Collection, index: str, page: Sequence[Point]) -> Iterator[Difference]:
         """Of points that are there: is each a chunk, and of the document that it names?"""
-        owners = self._catalog.chunk_owners(index, [point.id for point in page])
+        chunks = self._catalog.chunk_rows(index, [point.id for point in page])
+        owners = {chunk_id: chunk.document_id for chunk_id, chunk in chunks.items()}
         unexpected: dict[tuple[Inconsistency, str], list[str]] = defaultdict(list)
         for point in page:
             named, owner = _document_of(point), owners.get(point.id)
@@ -133,10 +178,48 @@ class ConsistencyCheck:
         is_idle = self._catalog.unqueued_documents([document_id for _, document_id in unexpected if document_id])
         for (kind, document_id), ids in unexpected.items():
             if document_id and document_id not in is_idle:
-                kind = Inconsistency.LOST_POINTS
+                if kind is Inconsistency.WRONG_POINTS:
+                    yield from self._of_lost_owner(collection, index, page, ids)
+                    continue
+                is_proven = self._proofs.has_file(index, ids)
+                kind = Inconsistency.LOST_DOCUMENTS if is_proven else Inconsistency.LOST_POINTS
             elif document_id and not is_idle[document_id]:
                 continue  # a job is at work on it
             yield Difference(kind, index, collection.name, document_id, tuple(ids))
+        if index == collection.active_index:
+            yield from self._of_rows(collection, page, chunks)
+
+    def _of_lost_owner(
+        self, collection: Collection, index: str, page: Sequence[Point], ids: Sequence[str]
+    ) -> Iterator[Difference]:
+        """Of chunks whose rows name no document, though their points do."""
+        named = {point.id: _document_of(point) or "" for point in page if point.id in ids}
+        is_there = self._catalog.unqueued_documents(list(set(named.values())))
+        for document_id in sorted(set(named.values())):
+            of_it = tuple(each for each, owner in named.items() if owner == document_id)
+            kind = Inconsistency.WRONG_CHUNKS if document_id in is_there else Inconsistency.LOST_DOCUMENTS
+            yield Difference(kind, index, collection.name, document_id, of_it)
+
+    def _of_rows(
+        self, collection: Collection, page: Sequence[Point], chunks: Mapping[str, Chunk]
+    ) -> Iterator[Difference]:
+        """Of points and chunks that belong together: do they say the same?"""
+        together = [each for each in page if each.id in chunks and chunks[each.id].document_id == _document_of(each)]
+        documents = self._catalog.documents_at_rest(list({chunks[each.id].document_id for each in together}))
+        wrong: dict[tuple[Inconsistency, str], list[str]] = defaultdict(list)
+        for point in together:
+            document = documents.get(chunks[point.id].document_id)
+            metadata = point.payload["metadata"]
+            if document is None or not isinstance(metadata, Mapping):
+                continue
+            if contradicts_chunk(metadata, chunks[point.id]):
+                wrong[Inconsistency.WRONG_CHUNKS, document.id].append(point.id)
+            if contradicts_document(metadata, document):
+                wrong[Inconsistency.WRONG_DOCUMENTS, document.id].append(point.id)
+        still = self._catalog.documents_at_rest([document_id for _, document_id in wrong]) if wrong else {}
+        for (kind, document_id), ids in wrong.items():
+            if still.get(document_id) == documents[document_id]:  # else it was taken up between the two looks
+                yield Difference(kind, collection.active_index, collection.name, document_id, tuple(ids))
 
     def _of_chunks(self, collection: Collection, index: str, chunks: Sequence[Chunk]) -> Iterator[Difference]:
         present = self._index.present_ids(index, [chunk.id for chunk in chunks])
@@ -165,13 +248,22 @@ class ConsistencyCheck:
             if name not in named:
                 # Another installation may share this Qdrant server; what it uses has a public name.
                 is_ours = _PHYSICAL_NAME.fullmatch(name) and name not in aliases
-                yield Difference(Inconsistency.UNNAMED_INDEX if is_ours else Inconsistency.UNMANAGED_INDEX, name)
+                kind = Inconsistency.UNNAMED_INDEX if is_ours else Inconsistency.UNMANAGED_INDEX
+                yield Difference(Inconsistency.LOST_INDEX if self._catalog.chunk_count(name) else kind, name)
 
     def _unneeded_files(self) -> Iterator[Difference]:
-        noted = set(self._catalog.reserved_names(GarbageKind.FILE))
-        for content_hash in self._blobs.hashes():
-            if content_hash not in noted and not self._catalog.needs_file(content_hash):
-                yield Difference(Inconsistency.UNNEEDED_FILES, "", ids=(content_hash,))
+        for content_hash in self._proofs.unneeded:
+            if not self._catalog.needs_file(content_hash):  # asked again: it may have come since
+                is_proven = self._proofs.is_of_row(content_hash)
+                kind = Inconsistency.UNNAMED_FILES if is_proven else Inconsistency.UNNEEDED_FILES
+                yield Difference(kind, "", ids=(content_hash,))
+
+    def _mend_chunks(self, difference: Difference) -> bool:
+        """By ingestion, which writes rows and payloads anew and keeps vectors."""
+        index, document_id = difference.index, difference.document_id
+        for owner in set(self._catalog.chunk_owners(index, difference.ids).values()) - {document_id}:
+            self._catalog.forget_indexed(index, document_id=owner)
+        return self._catalog.queue_again(document_id)
 
     def _mend_document(self, difference: Difference) -> bool:
         collection = self._catalog.collection(difference.collection)

@@ -87,6 +87,17 @@ def _look(
     return IndexDamage(f"{lacking} of its {wanted} chunks lack their points", lacking) if lacking else None
 
 
+def sample_of(catalog: Ledger, collection: Collection, count: int) -> Iterator[list[str]]:
+    """Ids of about so many chunks of the active index, or of all where there are no more."""
+    name = collection.active_index
+    if catalog.chunk_count(name) <= count:
+        yield from _pages(catalog, name)
+        return
+    ids = catalog.sample_chunks(name, count=count)
+    for start in range(0, len(ids), _PAGE):
+        yield ids[start : start + _PAGE]
+
+
 def _chosen(catalog: Ledger, name: str, count: int, former: IndexDamage | None) -> list[str]:
     return list({*catalog.sample_chunks(name, count=count), *(former.ids if former else ())})
 

@@ -5,18 +5,18 @@ It costs what embedding them costs. Texts are proven by their hashes first, so w
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from app.collections.index_probe import sample_of
 from app.errors import EngineFaultError
 from app.ports.ledger import Ledger
 from app.ports.parts import Embedder, VectorIndex
 from app.types.chunk_text import embedded_text_of, has_its_hash
 from app.types.documents import Collection, Point
 
-_PAGE = 64
 # Of a number of a unit vector. Other texts of a batch move one by up to 0.0015 in bfloat16; one that is less wrong than
 # this moves a cosine by 0.0002.
 _MOST_OFF = 0.02
@@ -38,7 +38,8 @@ def compare_vectors(
 ) -> ComparedVectors:
     """Of so many chunks of the active index; without `sample` of all. `embedder` is the model that made them."""
     compared, wrong = 0, []
-    for ids in _chosen(catalog, collection.active_index, sample):
+    count = catalog.chunk_count(collection.active_index) if sample is None else sample
+    for ids in sample_of(catalog, collection, count):
         points = [each for each in _points(index, collection.active_index, ids) if has_its_hash(each.payload)]
         compared += len(points)
         wrong += [
@@ -55,16 +56,6 @@ def _points(index: VectorIndex, name: str, ids: Sequence[str]) -> list[Point]:
         return index.retrieve(name, ids)
     except EngineFaultError:
         return []
-
-
-def _chosen(catalog: Ledger, name: str, sample: int | None) -> Iterator[list[str]]:
-    if sample is None:
-        pages: Iterator[list[str]] = ([chunk.id for chunk in page] for page in catalog.chunk_pages(name))
-    else:
-        pages = iter([catalog.sample_chunks(name, count=sample)[:sample]])
-    for page in pages:
-        for start in range(0, len(page), _PAGE):
-            yield page[start : start + _PAGE]
 
 
 def _embedded(embedder: Embedder, collection: Collection, points: Sequence[Point]) -> list[list[list[float]]]:

@@ -17,7 +17,7 @@ from packaging.requirements import Requirement
 
 from app.commands.composition import embedder_of, open_catalog, wiring
 from app.commands.findings import Check, Finding
-from app.commands.integrity_checks import check_backups, check_damage, check_sizes, check_vectors
+from app.commands.integrity_checks import check_backups, check_damage, check_rows, check_sizes, check_vectors
 from app.errors import ProviderUnavailableError
 from app.ports.parts import Embedder
 from app.runtime.memory import allowed_bytes
@@ -118,6 +118,7 @@ def check_catalog(settings: Settings) -> Finding:
     wiring("catalog").check_catalog(settings, is_thorough=True)
     with open_catalog(settings) as catalog:
         count = len(catalog.collections())
+    wiring("catalog").check_values(settings)
     about = wiring("catalog").describe_catalog(settings)
     return Finding(True, f"{about.place}, schema {about.revision}, up to date, {count} collections")
 
@@ -234,6 +235,7 @@ CHECKS: dict[str, Check] = {
     "index": check_index,
     "damage": check_damage,
     "vectors": check_vectors,
+    "rows": check_rows,
     "files": check_sizes,
     "backups": check_backups,
     "sign-in": check_sign_in,

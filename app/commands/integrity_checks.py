@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from datetime import timedelta
 from itertools import islice
 
 from app.collections.backup_schedule import last_backup, scheduled_backups
 from app.collections.blobs import FolderBlobStore
-from app.collections.index_probe import probe_index
+from app.collections.consistency import ConsistencyCheck, Inconsistency
+from app.collections.index_probe import probe_index, sample_of
 from app.collections.vector_check import compare_vectors
 from app.commands.composition import embedder_of, open_catalog, wiring
 from app.commands.findings import Finding
@@ -49,6 +51,23 @@ def check_vectors(settings: Settings, *, sample: int | None = VECTORS) -> Findin
         return Finding(False, f"other vectors than their texts have: {', '.join(wrong)}", REBUILD_VECTORS)
     advice = "Most differ: were they made by this model? `gircse reindex NAME --restart` makes all anew."
     return Finding(False, f"other vectors than their texts have: {', '.join(wrong)}", advice)
+
+
+def check_rows(settings: Settings) -> Finding:
+    """Of every index a sample, or all of a small one: do points and rows of the catalog say the same of a chunk?"""
+    blobs = FolderBlobStore(settings.home / "files")
+    found: Counter[Inconsistency] = Counter()
+    with open_catalog(settings) as catalog, wiring("index").open_index(settings) as index:
+        consistency = ConsistencyCheck(catalog=catalog, index=index, blobs=blobs)
+        collections = [each for each in catalog.collections() if index.exists(each.active_index)]
+        for collection in collections:
+            found.update(
+                each.kind for each in consistency.of_chunks(collection, sample_of(catalog, collection, SAMPLE))
+            )
+    if not found:
+        return Finding(True, f"those of {len(collections)} indexes say what their points say")
+    told = ", ".join(f"{count} {kind}" for kind, count in found.items())
+    return Finding(False, told, "`gircse check` compares all, and says what mends them.")
 
 
 def check_sizes(settings: Settings) -> Finding:
@@ -114,4 +133,5 @@ def _has_text(blobs: FolderBlobStore, file: StoredFile, *, reads: bool) -> bool:
 
 
 def _is_whole(blobs: FolderBlobStore, file: StoredFile, *, reads: bool) -> bool:
-    return blobs.is_sound(file.content_hash) if reads else blobs.byte_count(file.content_hash) == file.byte_count
+    has_size = blobs.byte_count(file.content_hash) == file.byte_count
+    return has_size and (not reads or blobs.is_sound(file.content_hash))

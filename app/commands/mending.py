@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from app.collections.consistency import UNMANAGED, ConsistencyCheck, Difference, Inconsistency
+from app.collections.backup_schedule import last_backup
+from app.collections.consistency import OF_DAMAGED_ROWS, UNMANAGED, ConsistencyCheck, Difference, Inconsistency
 from app.collections.index_probe import MOST_IN_PLACE, IndexDamage, probe_index
 from app.collections.reindex import Reindexer
 from app.collections.vector_check import compare_vectors
@@ -23,11 +24,13 @@ from app.types.documents import Collection, IndexRole, JobState
 
 POLL_S = 0.2
 _MAX_TOLD = 50
+_OF_FILES = frozenset({Inconsistency.UNNEEDED_FILES, Inconsistency.UNNAMED_FILES})
 _OF_REBUILDS = frozenset(
     {
         Inconsistency.MISSING_INDEX,
         Inconsistency.MISSING_POINTS,
         Inconsistency.WRONG_POINTS,
+        Inconsistency.WRONG_CHUNKS,
         Inconsistency.WRONG_ALIAS,
     }
 )
@@ -52,8 +55,8 @@ def rebuild_damaged(services: Services, *, mends_all: bool = False, compares_vec
     if compares_vectors != 0:
         _take_out_other_vectors(services, compares_vectors)
     _read_damaged_texts(services)
-    kinds = frozenset(Inconsistency) - {Inconsistency.UNNEEDED_FILES} if mends_all else _OF_REBUILDS
-    left = mend_differences(services, lambda difference: difference.kind in kinds)
+    kinds = frozenset(Inconsistency) - _OF_FILES if mends_all else _OF_REBUILDS
+    left = mend_differences(services, lambda difference: difference.kind in kinds, removes_proven=mends_all)
     if left:
         typer.echo("`gircse check --fix` mends the rest.", err=True)
     for aside in sorted(edge_folder(services.settings.home).glob(PUT_ASIDE.format("*"))):
@@ -128,13 +131,22 @@ def _read_damaged_texts(services: Services) -> None:
 
 
 def mend_differences(
-    services: Services, is_to_mend: Callable[[Difference], bool], *, removes_unmanaged: bool = False
+    services: Services,
+    is_to_mend: Callable[[Difference], bool],
+    *,
+    removes_unmanaged: bool = False,
+    removes_proven: bool = False,
 ) -> int:
-    """How many things of ours differ and were not mended."""
+    """How many things of ours differ and were not mended. Those that tell of damaged rows are told by themselves."""
+    damaged_rows: list[Difference] = []
     found: Counter[tuple[Inconsistency, str, str]] = Counter()
     consistency = ConsistencyCheck(catalog=services.catalog, index=services.index, blobs=services.blobs)
     for difference in consistency.differences():
-        is_mended = is_to_mend(difference) and consistency.mend(difference, removes_unmanaged=removes_unmanaged)
+        is_mended = is_to_mend(difference) and consistency.mend(
+            difference, removes_unmanaged=removes_unmanaged, removes_proven=removes_proven
+        )
+        if difference.kind in OF_DAMAGED_ROWS and not is_mended and len(damaged_rows) < _MAX_TOLD:
+            damaged_rows.append(difference)
         verdict = "mended" if is_mended else "left" if difference.kind in UNMANAGED else "found"
         found[difference.kind, difference.index, verdict] += difference.count
     if not found:
@@ -142,9 +154,35 @@ def mend_differences(
         return 0
     rows = [(count, kind, where, verdict) for (kind, where, verdict), count in sorted(found.items())]
     console.print_table(("count", "what", "index", ""), rows)
+    if damaged_rows:
+        _tell_damaged_rows(services, damaged_rows)
     if any(verdict == "mended" for _, _, verdict in found):
         work_off(services)
-    return sum(count for (_, _, verdict), count in found.items() if verdict == "found")
+    return sum(
+        count for (kind, _, verdict), count in found.items() if verdict == "found" and kind not in OF_DAMAGED_ROWS
+    ) + len(damaged_rows)
+
+
+def _tell_damaged_rows(services: Services, damaged: Sequence[Difference]) -> None:
+    backup = last_backup(services.settings.backup_directory) or "FILE"
+    typer.echo(
+        "Rows of the catalog are damaged or lost: other stores prove what they said, and nothing of it is deleted. "
+        f"Stop all processes, then `gircse restore {backup} --force` puts back the last backup; or hand in again what "
+        "is named here, and delete what has its place.",
+        err=True,
+    )
+    for each in damaged:
+        where = each.document_id or each.collection or each.index or ", ".join(each.ids)
+        typer.echo(f"  {each.kind}: {where}{_uri_of(services, each)}", err=True)
+
+
+def _uri_of(services: Services, difference: Difference) -> str:
+    """As its points say."""
+    if not difference.index or not difference.ids:
+        return ""
+    payloads = services.index.payloads(difference.index, difference.ids[:1])
+    metadata = next((each.get("metadata") for each in payloads.values()), None)
+    return f", {console.printable(str(metadata['uri']))}" if isinstance(metadata, Mapping) and "uri" in metadata else ""
 
 
 def work_off(services: Services) -> None:

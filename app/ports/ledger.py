@@ -200,6 +200,14 @@ class IndexLedger(Protocol):
         """Chunk → document, of those ids that are chunks of this index."""
         ...
 
+    def chunk_rows(self, index: str, ids: Sequence[str]) -> dict[str, Chunk]:
+        """Those of these ids that are chunks of this index, without their texts."""
+        ...
+
+    def documents_at_rest(self, ids: Sequence[str]) -> dict[str, Document]:
+        """Those of these ids that are ready and have no open job, so that index and catalog should agree on them."""
+        ...
+
     def unqueued_documents(self, ids: Sequence[str]) -> dict[str, bool]:
         """Of those that exist: whether they have no open job, so that index and catalog should agree on them."""
         ...

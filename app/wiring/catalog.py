@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 
-from app.catalog import CatalogFacts, SqlCatalog, check_file, connect, describe, file_of, upgrade
+from app.catalog import CatalogFacts, SqlCatalog, check_file, check_rows, connect, describe, file_of, upgrade
 from app.collections.backup_schedule import last_backup
 from app.collections.blobs import FolderBlobStore
 from app.errors import DamagedCatalogError
@@ -39,6 +39,16 @@ def check_catalog(settings: Settings, *, is_thorough: bool = False) -> None:
     if (file := file_of(engine)) is not None:
         with _last_backup_named(settings):
             check_file(file, is_thorough=is_thorough)
+
+
+def check_values(settings: Settings) -> None:
+    """Whether every row of an upgraded catalog can be read. Raises DamagedCatalogError."""
+    engine = connect(settings.catalog_url)
+    try:
+        with _last_backup_named(settings):
+            check_rows(engine)
+    finally:
+        engine.dispose()
 
 
 def _require_no_files(settings: Settings) -> None:
