@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import traceback
 from contextlib import closing
 from pathlib import Path
 
@@ -15,8 +16,6 @@ _SQLITE_CODES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _SQL_STATES = ("XX001", "XX002", "42P01", "42703")
 _MISSING = ("no such table", "no such column")
 _ALTERED = "Could not decode to UTF-8"
-# What SQLAlchemy says of values that are not of the type of their column.
-_OF_NO_TYPE = ("is not among the defined enum values", "Couldn't parse date")
 
 
 _SCHEMA = "SELECT 'ok' FROM (SELECT count(*) FROM sqlite_schema)"
@@ -38,7 +37,8 @@ def is_altered_value(error: Exception) -> bool:
     """Of an error in reading a row: the value of a column is none that is ever written there."""
     if isinstance(error, json.JSONDecodeError | UnicodeDecodeError):
         return True
-    return any(each in str(error) for each in _OF_NO_TYPE)
+    *_, innermost = traceback.extract_tb(error.__traceback__)
+    return "sqlalchemy" in innermost.filename  # which makes values of types out of what the database gives
 
 
 def is_full(error: BaseException | None) -> bool:

@@ -339,6 +339,10 @@ class BlobStore(Protocol):
         """Whether `is_sound` has something to read: the bytes are not there, not so many, or were not read yet."""
         ...
 
+    def byte_count(self, content_hash: str) -> int | None:
+        """None where the bytes are not there."""
+        ...
+
     def has_text(self, content_hash: str) -> bool: ...
     def is_text_sound(self, content_hash: str) -> bool:
         """Whether the text is there, and it and its layout are what was written. Reads them as `is_sound` does."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sqlite3
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -12,6 +14,7 @@ from typing import Any
 import pytest
 from qdrant_servers import SERVER, QdrantServer, open_index
 
+from app.catalog import file_of
 from app.collections.consistency import ConsistencyCheck, Difference, Inconsistency
 from app.edge import EdgeProcess
 from app.testing import text_source
@@ -222,3 +225,92 @@ def test_a_lost_previous_index_is_given_up_and_a_lost_new_one_starts_over(applic
     assert catalog.standby("library", IndexRole.PREVIOUS) is None
     assert catalog.count_unindexed("library", "library--3") == len(TEXTS)
     assert look(application) == []
+
+
+def alter_rows(application: Any, *changes: str) -> None:
+    """As damage does it: without looking at what refers to them."""
+    with closing(sqlite3.connect(file_of(application.services.catalog._engine) or "")) as database:
+        for change in changes:
+            database.execute(change)
+        database.commit()
+
+
+def one_document(application: Any) -> Any:
+    return application.services.catalog.documents("library")[0]
+
+
+def test_points_of_a_lost_row_stay_as_long_as_their_file_is_kept(application: Any) -> None:
+    document = one_document(application)
+    before = answers(application)
+    places = ("chunk WHERE document_id", "indexed_document WHERE document_id", "document WHERE id")
+    alter_rows(application, *(f"DELETE FROM {place} = '{document.id}'" for place in places))
+    count = application.index.count("library--1", document_id=document.id)
+    assert inconsistencies(application) == {Inconsistency.LOST_DOCUMENTS: count, Inconsistency.UNNAMED_FILES: 1}
+    mend(application)
+    assert application.index.count("library--1", document_id=document.id) == count
+    assert application.services.blobs.is_sound(document.content_hash)
+    consistency = consistency_of(application)
+    for difference in consistency.differences():  # the catalog was put back, and is right
+        consistency.mend(difference, removes_proven=True)
+    assert len(answers(application)) == len(before) - count
+    assert application.services.blobs.is_sound(document.content_hash)
+
+
+def test_points_of_a_lost_row_go_when_no_file_proves_them(application: Any) -> None:
+    document = one_document(application)
+    application.index.upsert("library--1", [point(1, str(uuid.UUID(int=7)))])
+    application.services.blobs.put(b"left by a crash")
+    assert inconsistencies(application) == {Inconsistency.LOST_POINTS: 1, Inconsistency.UNNEEDED_FILES: 1}
+    mend(application)
+    assert look(application) == []
+    assert application.services.catalog.document(document.id)
+
+
+def test_a_file_stays_that_a_row_with_a_damaged_hash_may_mean(application: Any) -> None:
+    document = one_document(application)
+    other = ("0" if document.content_hash[0] != "0" else "1") + document.content_hash[1:]
+    alter_rows(application, f"UPDATE document SET content_hash = '{other}' WHERE id = '{document.id}'")
+    assert inconsistencies(application) == {Inconsistency.UNNAMED_FILES: 1}
+    mend(application)
+    assert application.services.blobs.is_sound(document.content_hash)
+
+
+@pytest.mark.parametrize("change", ['"start" = "start" + 1', '"end" = 3', "ordinal = 9", "page = 4"])
+def test_a_row_of_a_chunk_that_contradicts_its_point_is_written_again(application: Any, change: str) -> None:
+    document = one_document(application)
+    before, chunks = answers(application), application.services.catalog.chunks(document.id)
+    alter_rows(application, f"UPDATE chunk SET {change} WHERE id = '{chunks[0].id}'")
+    assert inconsistencies(application) == {Inconsistency.WRONG_CHUNKS: 1}
+    mend(application)
+    assert (answers(application), look(application)) == (before, [])
+    assert application.services.catalog.chunks(document.id) == chunks
+
+
+def test_a_chunk_whose_row_names_no_document_is_given_back_and_keeps_its_point(application: Any) -> None:
+    document = one_document(application)
+    before, chunks = answers(application), application.services.catalog.chunks(document.id)
+    alter_rows(application, f"UPDATE chunk SET document_id = 'x' WHERE id = '{chunks[0].id}'")
+    assert inconsistencies(application) == {Inconsistency.WRONG_CHUNKS: 1}
+    mend(application)
+    assert (answers(application), look(application)) == (before, [])
+    assert application.services.catalog.chunks(document.id) == chunks
+
+
+@pytest.mark.parametrize("column", ["uri", "title"])
+def test_a_row_of_a_document_that_contradicts_its_points_is_only_told(application: Any, column: str) -> None:
+    document = one_document(application)
+    alter_rows(application, f"UPDATE document SET {column} = 'altered' WHERE id = '{document.id}'")
+    count = len(application.services.catalog.chunks(document.id))
+    assert inconsistencies(application) == {Inconsistency.WRONG_DOCUMENTS: count}
+    mend(application)
+    assert inconsistencies(application) == {Inconsistency.WRONG_DOCUMENTS: count}
+
+
+def test_an_index_of_known_chunks_stays_where_the_row_of_its_collection_names_another_one(application: Any) -> None:
+    before = answers(application)
+    alter_rows(application, "UPDATE collection SET active_index = 'librarx--1'")
+    assert set(inconsistencies(application)) == {Inconsistency.LOST_INDEX}
+    mend(application)
+    assert application.index.indexes() == ["library--1"]
+    alter_rows(application, "UPDATE collection SET active_index = 'library--1'")
+    assert (answers(application), look(application)) == (before, [])
