@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from uuid import uuid4
 
-from sqlalchemy import delete, exists, func, select, update
+from sqlalchemy import delete, exists, func, or_, select, update
 
 from app.catalog import jobs
 from app.catalog.sessions import Sessions
@@ -92,6 +92,24 @@ class ConsistencyQueries(Sessions):
         statement = select(DocumentRow).where(DocumentRow.id.in_(list(ids)), is_ready, ~has_job)
         with self._session(self._engine) as session:
             return {row.id: row.as_document() for row in session.scalars(statement)}
+
+    def miscounted_documents(self, collection: str, index: str) -> list[str]:
+        of_it = (ChunkRow.document_id == DocumentRow.id, ChunkRow.index_name == index)
+        counted = select(func.count()).where(*of_it).scalar_subquery()
+        held = (
+            select(IndexedDocumentRow.revision)
+            .where(IndexedDocumentRow.document_id == DocumentRow.id, IndexedDocumentRow.index_name == index)
+            .scalar_subquery()
+        )
+        has_job = exists().where(JobRow.document_id == DocumentRow.id, is_open)
+        statement = (
+            select(DocumentRow.id)
+            .where(DocumentRow.collection == collection, DocumentRow.state == DocumentState.READY, ~has_job)
+            .where(or_(DocumentRow.chunk_count != counted, DocumentRow.revision != held))
+            .order_by(DocumentRow.id)
+        )
+        with self._session(self._engine) as session:
+            return list(session.scalars(statement))
 
     def unqueued_documents(self, ids: Sequence[str]) -> dict[str, bool]:
         has_job = exists().where(JobRow.document_id == DocumentRow.id, is_open)

@@ -37,6 +37,7 @@ class Inconsistency(StrEnum):
     UNMANAGED_POINTS = "unmanaged points"
     UNNEEDED_FILES = "stored files that no document has"
     WRONG_CHUNKS = "chunks whose rows contradict their points"
+    WRONG_COUNTS = "documents whose rows contradict those of their chunks"
     WRONG_DOCUMENTS = "documents whose rows contradict their points"
     LOST_DOCUMENTS = "points of a document that is gone, though its file is kept"
     UNNAMED_FILES = "stored files that a damaged row may mean"
@@ -100,6 +101,11 @@ class ConsistencyCheck:
         except EngineFaultError:
             yield Difference(Inconsistency.DAMAGED_INDEX, index, collection.name)
 
+    def of_counts(self, collection: Collection) -> Iterator[Difference]:
+        index = collection.active_index
+        for document_id in self._catalog.miscounted_documents(collection.name, index):
+            yield Difference(Inconsistency.WRONG_COUNTS, index, collection.name, document_id)
+
     def of_chunks(self, collection: Collection, pages: Iterable[Sequence[str]]) -> Iterator[Difference]:
         """Of the points of these chunks of the active index, those that are there."""
         for ids in pages:
@@ -119,6 +125,8 @@ class ConsistencyCheck:
             return False
         if kind is Inconsistency.DAMAGED_INDEX or (kind in OF_DAMAGED_ROWS and not removes_proven):
             return False
+        if kind is Inconsistency.WRONG_COUNTS:
+            return self._catalog.queue_again(difference.document_id)
         if kind is Inconsistency.WRONG_CHUNKS:
             return self._mend_chunks(difference)
         if kind in _MENDED_BY_INGESTION:
@@ -152,6 +160,7 @@ class ConsistencyCheck:
                 if name == collection.active_index:
                     for chunks in self._catalog.chunk_pages(name):
                         yield from self._missing(collection, name, chunks)
+        yield from self.of_counts(collection)
         if self._index.aliases().get(collection.name) != collection.active_index:
             yield Difference(Inconsistency.WRONG_ALIAS, collection.active_index, collection.name)
 

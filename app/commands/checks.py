@@ -23,7 +23,8 @@ from app.ports.parts import Embedder
 from app.runtime.memory import allowed_bytes
 from app.runtime.private_files import is_closed, prepare_home
 from app.settings import Settings
-from app.types.documents import JobState, utc_now
+from app.types.documents import Collection, JobState, utc_now
+from embedder.model_info import ModelInfo
 
 PRODUCT = "gircse-search"
 SHOWN = ("torch", "transformers", "qdrant-client", "qdrant-edge-py", "gradio")
@@ -201,14 +202,27 @@ def check_model(settings: Settings) -> Finding:
 
 
 def check_collections(settings: Settings) -> Finding:
-    fingerprint = _embedder(settings).info.fingerprint
+    model = _embedder(settings).info
+    fingerprint = model.fingerprint
     with open_catalog(settings) as catalog:
         collections = catalog.collections()
+    wrong = [each.name for each in collections if each.fingerprint == fingerprint and not _is_of_model(each, model)]
+    if wrong:
+        advice = "Their rows are damaged: `gircse restore FILE --force` puts back the last backup of the catalog."
+        return Finding(False, f"not as their model makes them: {', '.join(wrong)}", advice)
     others = [each.name for each in collections if each.fingerprint != fingerprint]
     if others:
         advice = "Set GIRCSE_MODEL to that model, or run `gircse reindex NAME`."
         return Finding(False, f"written by another model: {', '.join(others)}", advice)
     return Finding(True, ", ".join(each.name for each in collections) or "none yet; try `gircse up --sample`")
+
+
+def _is_of_model(collection: Collection, model: ModelInfo) -> bool:
+    """What the row of a collection says of its vectors, and the model alone decides."""
+    steps = collection.document_steps
+    has_steps = model.min_steps <= steps <= model.max_steps
+    vectors = model.vectors_per_document(steps) if has_steps else 0
+    return (collection.dimension, collection.vectors_per_chunk) == (model.dimension, vectors)
 
 
 def check_sign_in(settings: Settings) -> Finding:

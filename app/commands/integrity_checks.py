@@ -64,6 +64,7 @@ def check_rows(settings: Settings) -> Finding:
             found.update(
                 each.kind for each in consistency.of_chunks(collection, sample_of(catalog, collection, SAMPLE))
             )
+            found.update(each.kind for each in consistency.of_counts(collection))
     if not found:
         return Finding(True, f"those of {len(collections)} indexes say what their points say")
     told = ", ".join(f"{count} {kind}" for kind, count in found.items())

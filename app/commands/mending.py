@@ -31,6 +31,7 @@ _OF_REBUILDS = frozenset(
         Inconsistency.MISSING_POINTS,
         Inconsistency.WRONG_POINTS,
         Inconsistency.WRONG_CHUNKS,
+        Inconsistency.WRONG_COUNTS,
         Inconsistency.WRONG_ALIAS,
     }
 )

@@ -208,6 +208,11 @@ class IndexLedger(Protocol):
         """Those of these ids that are ready and have no open job, so that index and catalog should agree on them."""
         ...
 
+    def miscounted_documents(self, collection: str, index: str) -> list[str]:
+        """Ids of documents at rest of whose chunks in the active index the catalog has another number than it says, or
+        another revision."""
+        ...
+
     def unqueued_documents(self, ids: Sequence[str]) -> dict[str, bool]:
         """Of those that exist: whether they have no open job, so that index and catalog should agree on them."""
         ...

@@ -72,3 +72,13 @@ def test_rows_of_chunks_and_of_documents_at_rest(
         each.id: each for each in chunks
     }
     assert catalog.chunk_rows("library--2", [each.id for each in chunks]) == {}
+
+
+@pytest.mark.parametrize("change", ["chunk_count = chunk_count + 1", "revision = 9"])
+def test_documents_that_are_counted_wrongly(
+    engine: Engine, catalog: SqlCatalog, ingested: Callable[..., str], change: str
+) -> None:
+    document_id = ingested()
+    assert catalog.miscounted_documents("library", "library--1") == []
+    alter(engine, f"UPDATE document SET {change}")
+    assert catalog.miscounted_documents("library", "library--1") == [document_id]

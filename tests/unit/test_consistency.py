@@ -290,7 +290,7 @@ def test_a_chunk_whose_row_names_no_document_is_given_back_and_keeps_its_point(a
     document = one_document(application)
     before, chunks = answers(application), application.services.catalog.chunks(document.id)
     alter_rows(application, f"UPDATE chunk SET document_id = 'x' WHERE id = '{chunks[0].id}'")
-    assert inconsistencies(application) == {Inconsistency.WRONG_CHUNKS: 1}
+    assert inconsistencies(application) == {Inconsistency.WRONG_CHUNKS: 1, Inconsistency.WRONG_COUNTS: 1}
     mend(application)
     assert (answers(application), look(application)) == (before, [])
     assert application.services.catalog.chunks(document.id) == chunks
@@ -314,3 +314,13 @@ def test_an_index_of_known_chunks_stays_where_the_row_of_its_collection_names_an
     assert application.index.indexes() == ["library--1"]
     alter_rows(application, "UPDATE collection SET active_index = 'library--1'")
     assert (answers(application), look(application)) == (before, [])
+
+
+@pytest.mark.parametrize("change", ["chunk_count = chunk_count + 4", "revision = revision + 8"])
+def test_a_row_that_counts_its_chunks_wrongly_is_written_again(application: Any, change: str) -> None:
+    document = one_document(application)
+    alter_rows(application, f"UPDATE document SET {change} WHERE id = '{document.id}'")
+    assert inconsistencies(application) == {Inconsistency.WRONG_COUNTS: 1}
+    mend(application)
+    assert look(application) == []
+    assert application.services.catalog.document(document.id).chunk_count == document.chunk_count

@@ -24,8 +24,10 @@ from app.catalog import CatalogFacts, connect, upgrade
 from app.cli import app
 from app.commands import checks
 from app.commands.checks import CHECKS
+from app.commands.composition import open_services
 from app.commands.findings import Finding, ask
 from app.settings import Settings
+from app.testing import text_source
 from app.wiring import catalog as catalog_wiring
 
 
@@ -249,3 +251,34 @@ def test_the_provider_of_sign_ins_is_asked(finding: Callable[..., Finding]) -> N
         )
         issuer = provider.issuer
     assert_ill(finding("sign-in", oidc_issuer=issuer, **given), detail="does not answer", advice="GIRCSE_OIDC_ISSUER")
+
+
+@pytest.mark.parametrize("change", ["dimension = 7", "document_steps = 4000", "vectors_per_chunk = 3"])
+def test_a_row_of_a_collection_that_its_model_contradicts(
+    finding: Callable[..., Finding], home: Path, change: str
+) -> None:
+    with open_services(Settings(home=home)) as services:
+        services.library.ensure_collection("library")
+    assert_well(finding("collections"))
+    with closing(sqlite3.connect(home / "catalog.db")) as database:
+        database.execute(f"UPDATE collection SET {change}")
+        database.commit()
+    assert_ill(finding("collections"), detail="not as their model makes them: library", advice="gircse restore")
+
+
+def test_a_row_that_refers_to_none_and_an_index_that_has_other_values_than_its_rows(
+    finding: Callable[..., Finding], home: Path
+) -> None:
+    with open_services(Settings(home=home)) as services:
+        services.library.ensure_collection("library")
+        services.library.add_document("library", text_source("a.txt", "Cats sleep."))
+    assert_well(finding("catalog"))
+    with closing(sqlite3.connect(home / "catalog.db")) as database:
+        database.execute("PRAGMA foreign_keys = OFF")
+        database.execute("UPDATE document SET collection = 'lybrary'")
+        database.commit()
+    assert_ill(finding("catalog"), detail="names a row of collection that is not there", advice="")
+    with closing(sqlite3.connect(home / "catalog.db")) as database:
+        database.execute("UPDATE document SET collection = 'library', state = 'reaey'")
+        database.commit()
+    assert_ill(finding("catalog"), detail="a row holds what is never written there", advice="")
