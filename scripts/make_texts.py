@@ -37,7 +37,7 @@ CORE = (
     "app/api/sign_in.py",
     *(f"app/catalog/{name}.py" for name in ("catalog", "engine", "indexes", "jobs", "judgements", "lens_indexes")),
     *(f"app/catalog/{name}.py" for name in ("quotas", "searches", "submissions")),
-    *(f"app/collections/{name}.py" for name in ("background_reindex", "blobs", "fetching", "held_files")),
+    *(f"app/collections/{name}.py" for name in ("background_reindex", "blob_batch", "blobs", "fetching", "held_files")),
     *(f"app/collections/{name}.py" for name in ("lens_indexes", "library", "pages", "reindex", "value_tables")),
     *(f"app/evaluation/{name}.py" for name in ("background", "evaluate", "judged", "qrels", "weight_tuning")),
     *(f"app/search/{name}.py" for name in ("filters", "fingerprints", "joined_collections", "judgements", "lenses")),
