@@ -3,18 +3,21 @@ open job. And the age of the queue, for monitoring."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 from uuid import uuid4
 
 from sqlalchemy import delete, exists, func, or_, select, update
 
 from app.catalog import jobs
+from app.catalog.engine import damaged
 from app.catalog.sessions import Sessions
 from app.catalog.tables import ChunkRow, CollectionRow, DocumentRow, IndexedDocumentRow, JobRow, is_open, is_waiting
 from app.types.documents import Chunk, Document, DocumentState, JobKind, StoredFile
 
 _PAGE = 1000
+_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class ConsistencyQueries(Sessions):
@@ -39,6 +42,7 @@ class ConsistencyQueries(Sessions):
                 page = [row.as_chunk() for row in session.scalars(statement)]
             if not page:
                 return
+            self._require_ids(chunk.id for chunk in page)
             yield page
             after = page[-1].id
 
@@ -50,7 +54,14 @@ class ConsistencyQueries(Sessions):
             for _ in range(count if found else 0):
                 # Ids are hashes, so that a random one stands anywhere among them.
                 found.update(session.scalars(in_order.where(ChunkRow.id > str(uuid4())).limit(1)))
+        self._require_ids(found)
         return list(found)
+
+    def _require_ids(self, ids: Iterable[str]) -> None:
+        """An index refuses to look for others."""
+        for each in ids:
+            if not _ID.fullmatch(each):
+                raise damaged(self._engine, f"the row of a chunk has the id {each!r}, which is none")
 
     def is_at_rest(self, collection: str) -> bool:
         with self._session(self._engine) as session:

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import islice
 
 from app.collections.garbage import delete_points_of, discard_file, drop_index, remove_unneeded
 from app.collections.library import create_index
@@ -19,8 +20,9 @@ from app.errors import EngineFaultError
 from app.ports.ledger import Ledger
 from app.ports.parts import BlobStore, VectorIndex
 from app.search.retrieval import KEYS_OF_EVERY_CHUNK
-from app.types.documents import Chunk, Collection, GarbageKind, IndexRole, Point
+from app.types.documents import Chunk, Collection, Document, GarbageKind, IndexRole, Point
 
+_MOST_ASKED = 16  # points of a document
 _PHYSICAL_NAME = re.compile(r"[a-z0-9][a-z0-9_-]*--[0-9]+")
 
 
@@ -223,12 +225,23 @@ class ConsistencyCheck:
                 continue
             if contradicts_chunk(metadata, chunks[point.id]):
                 wrong[Inconsistency.WRONG_CHUNKS, document.id].append(point.id)
-            if contradicts_document(metadata, document):
-                wrong[Inconsistency.WRONG_DOCUMENTS, document.id].append(point.id)
+            elif contradicts_document(metadata, document):
+                is_of_point = self._has_agreeing_point(collection.active_index, document, point.id)
+                kind = Inconsistency.WRONG_CHUNKS if is_of_point else Inconsistency.WRONG_DOCUMENTS
+                wrong[kind, document.id].append(point.id)
         still = self._catalog.documents_at_rest([document_id for _, document_id in wrong]) if wrong else {}
         for (kind, document_id), ids in wrong.items():
             if still.get(document_id) == documents[document_id]:  # else it was taken up between the two looks
                 yield Difference(kind, collection.active_index, collection.name, document_id, tuple(ids))
+
+    def _has_agreeing_point(self, index: str, document: Document, but: str) -> bool:
+        """Whether another point of the document says what its row says, so that the row is right."""
+        others = (each for _, each in self._index.points_of(index, [document.id]) if each != but)
+        for payload in self._index.payloads(index, list(islice(others, _MOST_ASKED))).values():
+            metadata = payload.get("metadata")
+            if isinstance(metadata, Mapping) and not contradicts_document(metadata, document):
+                return True
+        return False
 
     def _of_chunks(self, collection: Collection, index: str, chunks: Sequence[Chunk]) -> Iterator[Difference]:
         present = self._index.present_ids(index, [chunk.id for chunk in chunks])

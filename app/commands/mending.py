@@ -167,7 +167,7 @@ def mend_differences(
 def _tell_damaged_rows(services: Services, damaged: Sequence[Difference]) -> None:
     backup = last_backup(services.settings.backup_directory) or "FILE"
     typer.echo(
-        "Rows of the catalog are damaged or lost: other stores prove what they said, and nothing of it is deleted. "
+        "Rows of the catalog are damaged or lost, or what contradicts them is: nothing of either is deleted. "
         f"Stop all processes, then `gircse restore {backup} --force` puts back the last backup; or hand in again what "
         "is named here, and delete what has its place.",
         err=True,

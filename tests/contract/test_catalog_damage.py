@@ -82,3 +82,13 @@ def test_documents_that_are_counted_wrongly(
     assert catalog.miscounted_documents("library", "library--1") == []
     alter(engine, f"UPDATE document SET {change}")
     assert catalog.miscounted_documents("library", "library--1") == [document_id]
+
+
+def test_an_id_that_no_index_looks_for_is_damage(
+    engine: Engine, catalog: SqlCatalog, ingested: Callable[..., str]
+) -> None:
+    ingested()
+    alter(engine, "UPDATE chunk SET id = replace(id, '-', 'x')")
+    for read in (lambda: list(catalog.chunk_pages("library--1")), lambda: catalog.sample_chunks("library--1", count=2)):
+        with pytest.raises(DamagedCatalogError, match="which is none"):
+            read()

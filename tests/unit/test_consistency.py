@@ -324,3 +324,20 @@ def test_a_row_that_counts_its_chunks_wrongly_is_written_again(application: Any,
     mend(application)
     assert look(application) == []
     assert application.services.catalog.document(document.id).chunk_count == document.chunk_count
+
+
+def test_a_point_that_contradicts_its_document_alone_gets_its_payload_again(application: Any) -> None:
+    application.add(
+        "The cat sleeps.\n\n" + "\n\n".join(f"Dog {number} barks at {number} cats." * 9 for number in range(40))
+    )
+    before = answers(application)
+    documents = {each.id: each for each in application.services.catalog.documents("library")}
+    document = max(documents.values(), key=lambda each: each.chunk_count)
+    assert document.chunk_count > 1
+    _, point_id = next(application.index.points_of("library--1", [document.id]))
+    [kept] = application.index.retrieve("library--1", [point_id])
+    metadata = {**kept.payload["metadata"], "uri": "altered"}
+    application.index.upsert("library--1", [replace(kept, payload={**kept.payload, "metadata": metadata})])
+    assert inconsistencies(application) == {Inconsistency.WRONG_CHUNKS: 1}
+    mend(application)
+    assert (answers(application), look(application)) == (before, [])
