@@ -123,6 +123,12 @@ def test_headings_stand_above_a_passage_and_the_title_not_twice(context: str, to
     assert ('class="section"' in html) is bool(told)
 
 
+def test_a_passage_whose_stored_text_is_damaged_says_so() -> None:
+    damaged, sound = (HitChunk("c1", "Text", 0, 4, None, is_damaged=each) for each in (True, False))
+    assert "its stored text is damaged" in shown(result(hit(chunk=damaged)))
+    assert "its stored text is damaged" not in shown(result(hit(chunk=sound)))
+
+
 def test_passages_of_one_document_stand_together() -> None:
     other = HitDocument("d2", "Another", "notes/b.txt", {})
     chunks = [HitChunk(f"c{n}", f"Text {n}.", 0, 7, None) for n in range(4)]

@@ -214,7 +214,7 @@ def test_result_has_the_shape_that_programs_rely_on(filled_application: Any) -> 
         "duplicates",
     ]
     assert list(result["hits"][0]["document"]) == ["id", "title", "uri", "metadata", "collection"]
-    assert list(result["hits"][0]["chunk"]) == ["id", "text", "start", "end", "page", "context", "kind"]
+    assert list(result["hits"][0]["chunk"]) == ["id", "text", "start", "end", "page", "context", "kind", "is_damaged"]
     assert list(result["refinement"][0]) == ["step", "tokens", "remaining"]
     assert list(result["refinement"][0]["tokens"][0]) == ["token", "probability"]
 
