@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from app.collections.blob_batch import Batch, checked, errors_translated, layout_name, temporary_in, text_name
-from app.collections.kept_texts import is_whole_text, read_text, read_window, text_pieces
+from app.collections.kept_texts import has_digest, is_whole_text, read_text, read_window, text_pieces
 from app.collections.layouts import is_whole_layout, read_layout
 from app.collections.verified import Verified
 from app.errors import DamagedFileError, FilesUnavailableError, NotFoundError
@@ -83,6 +83,13 @@ class FolderBlobStore:
         except (NotFoundError, FilesUnavailableError):  # it may go at this moment, or be where the disk cannot be read
             return False
         return is_sound
+
+    def has_text_digest(self, content_hash: str) -> bool:
+        try:
+            with _opened(self._text_path(content_hash), content_hash) as file:
+                return has_digest(file)
+        except NotFoundError:
+            return False
 
     def verified(self, content_hash: str) -> Path:
         path = self.locate(content_hash)

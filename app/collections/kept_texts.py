@@ -53,6 +53,10 @@ def is_whole_text(file: BinaryIO) -> bool:
     return True
 
 
+def has_digest(file: BinaryIO) -> bool:
+    return _has_mark(file.read(_HEAD_BYTES))
+
+
 def text_pieces(file: BinaryIO) -> Iterator[bytes]:
     """Of the text, without the head. Raises ValueError behind the last where they are not what was written."""
     head = file.read(_HEAD_BYTES)

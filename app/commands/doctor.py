@@ -22,7 +22,14 @@ from app.settings import load_settings
 
 def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    files: Annotated[bool, typer.Option("--files", help="Compare the hashes of all stored files, too.")] = False,
+    files: Annotated[
+        bool,
+        typer.Option(
+            "--files",
+            help="Compare the hashes of all stored files, too. With --rebuild: and read documents again whose texts "
+            "have none, as those of earlier releases.",
+        ),
+    ] = False,
     vectors: Annotated[
         str | None,
         typer.Option(
@@ -50,13 +57,13 @@ def doctor(
     Example: gircse doctor --json
     """
     is_odd = (fix and not orphans) or (foreign and not fix) or ((rebuild or vectors) and orphans)
-    if is_odd or ((as_json or files) and (orphans or rebuild)):
+    if is_odd or (as_json and (orphans or rebuild)) or (files and orphans):
         raise typer.BadParameter("use --json and --files, or --rebuild, or `gircse check` with its options")
     if orphans:
         consistency.check(fix=fix, unmanaged=foreign, rebuild=False)
     elif rebuild:
         with open_services() as services:
-            rebuild_damaged(services, compares_vectors=_read_sample(vectors) if vectors else 0)
+            rebuild_damaged(services, compares_vectors=_read_sample(vectors) if vectors else 0, reads_unproven=files)
     else:
         deeper: dict[str, Check] = {"files": check_hashes} if files else {}
         if vectors:

@@ -37,10 +37,13 @@ _OF_REBUILDS = frozenset(
 )
 
 
-def rebuild_damaged(services: Services, *, mends_all: bool = False, compares_vectors: int | None = 0) -> None:
+def rebuild_damaged(
+    services: Services, *, mends_all: bool = False, compares_vectors: int | None = 0, reads_unproven: bool = False
+) -> None:
     """Damaged indexes beside what is left of them, one after the other; the rest in place. `mends_all`: also removes
     points and indexes that the catalog does not know, as after it was put back from a backup. `compares_vectors`: of so
-    many passages of each (None: of all) the vectors are compared with what the model makes of their texts."""
+    many passages of each (None: of all) the vectors are compared with what the model makes of their texts.
+    `reads_unproven`: texts without a digest are read again, too."""
     with wiring("ingestion").open_reindexer(services) as reindexer:
         for collection in services.catalog.collections():
             damage = probe_index(services.catalog, services.index, collection, sample=None)
@@ -55,7 +58,7 @@ def rebuild_damaged(services: Services, *, mends_all: bool = False, compares_vec
             _drop_damaged_standby(services, collection.name)
     if compares_vectors != 0:
         _take_out_other_vectors(services, compares_vectors)
-    _read_damaged_texts(services)
+    _read_damaged_texts(services, services.blobs.has_text_digest if reads_unproven else lambda _: True)
     kinds = frozenset(Inconsistency) - _OF_FILES if mends_all else _OF_REBUILDS
     left = mend_differences(services, lambda difference: difference.kind in kinds, removes_proven=mends_all)
     if left:
@@ -121,12 +124,14 @@ def _drop_damaged_standby(services: Services, name: str) -> None:
     services.library.remove_unneeded()
 
 
-def _read_damaged_texts(services: Services) -> None:
+def _read_damaged_texts(services: Services, is_proven: Callable[[str], bool]) -> None:
     """Lost ones, too, by their ingestion, which keeps vectors that are there."""
     for collection in services.catalog.collections():
         for page in services.catalog.stored_files(collection.name):
             for file in page:
-                if file.is_read and not services.blobs.is_text_sound(file.content_hash):
+                if not file.is_read:
+                    continue
+                if not services.blobs.is_text_sound(file.content_hash) or not is_proven(file.content_hash):
                     services.catalog.queue_again(file.document_id)
     work_off(services)
 

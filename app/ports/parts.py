@@ -348,6 +348,10 @@ class BlobStore(Protocol):
         """Whether the text is there, and it and its layout are what was written. Reads them as `is_sound` does."""
         ...
 
+    def has_text_digest(self, content_hash: str) -> bool:
+        """Whether the text is there with a digest, which those of earlier releases lack."""
+        ...
+
     def verified(self, content_hash: str) -> Path:
         """Where the bytes lie at this moment, which have their hash. Raises NotFoundError and DamagedFileError."""
         ...

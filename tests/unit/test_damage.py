@@ -465,3 +465,17 @@ def test_an_altered_vector_that_keeps_its_length_is_found_by_embedding_again(
     assert told["is_well"]
     require_whole(installation, whole.documents)
     assert "takes a number from 1 on" in installation.call("doctor", "--vectors", "none", code=2).output
+
+
+def test_texts_of_an_earlier_release_get_their_digest_when_asked_for(installation: Installation, whole: Whole) -> None:
+    installation.start_engine()
+    paths = sorted((installation.home / "files").glob("*.txt"))
+    before = {path: path.read_bytes() for path in paths}
+    for path in paths:
+        path.write_bytes(before[path].partition(b"\n")[2])
+    require_whole(installation, whole.documents)
+    installation.call("doctor", "--rebuild")
+    assert all(path.read_bytes() != before[path] for path in paths)
+    installation.call("doctor", "--rebuild", "--files")
+    assert {path: path.read_bytes() for path in paths} == before
+    require_whole(installation, whole.documents)
