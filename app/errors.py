@@ -5,7 +5,7 @@ GircseError
 │   ├── EmptyQueryError
 │   ├── DocumentError          a document cannot be read; the reason goes on its row
 │   │   ├── VanishedError      it is not there any more
-│   │   └── VisitEndedError    nothing more of its source can be fetched now
+│   │   └── SyncEndedError    nothing more of its source can be fetched now
 │   ├── FilterError
 │   └── ArchiveError
 ├── NotFoundError              something named does not exist                         404
@@ -76,8 +76,8 @@ class VanishedError(DocumentError):
     """What was to be fetched is not there."""
 
 
-class VisitEndedError(DocumentError):
-    """Nothing more can be fetched from this source now; what waits is fetched at its next visit."""
+class SyncEndedError(DocumentError):
+    """Nothing more can be fetched from this source now; what waits is fetched at its next sync."""
 
 
 class FilterError(InputError):

@@ -105,7 +105,7 @@ def show(what: str, process: psutil.Process) -> None:
     time.sleep(_IDLE_S)
     own = {"engine": 0.0, "reader": 0.0}
     for child in process.children(recursive=True):
-        kind = "reader" if {"ingest.readers.child", "ingest.recurring.visit_child"} & set(child.cmdline()) else "engine"
+        kind = "reader" if {"ingest.readers.child", "ingest.recurring.sync_child"} & set(child.cmdline()) else "engine"
         own[kind] += memory_of(child.pid).own
     itself = memory_of(process.pid).own
     print(

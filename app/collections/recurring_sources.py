@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from app.collections.library import Library
-from app.errors import GircseError, LeaseLostError, UnavailableError, VanishedError, VisitEndedError
+from app.errors import GircseError, LeaseLostError, SyncEndedError, UnavailableError, VanishedError
 from app.ports.ledger import Ledger
 from app.ports.sources import OpenedSource, SourceReader
 from app.types.quotas import Allowance
@@ -78,7 +78,7 @@ class SourceSchedule:
         while not stop.is_set():
             try:
                 if (source := self._next(stop)) is not None:
-                    self._visit(source, stop)
+                    self._sync(source, stop)
             except UnavailableError as error:
                 log.warning("Sources wait: %s", error)
                 stop.wait(self._poll_s)
@@ -87,7 +87,7 @@ class SourceSchedule:
         """One round of one source; False when none is due. A round that is left is taken up when its lease ends."""
         source = self._claim()
         if source is not None:
-            self._visit(source, stop or threading.Event())
+            self._sync(source, stop or threading.Event())
         return source is not None
 
     def _claim(self) -> RecurringSource | None:
@@ -102,7 +102,7 @@ class SourceSchedule:
                 stop.wait(self._poll_s)
             return source
 
-    def _visit(self, source: RecurringSource, stop: threading.Event) -> None:
+    def _sync(self, source: RecurringSource, stop: threading.Event) -> None:
         try:
             found = self._round(source, stop)
         except (LeaseLostError, _StoppedError) as error:
@@ -138,7 +138,7 @@ class SourceSchedule:
                 try:
                     with self._noted(source, address, is_known=address in marks, counts=counts):
                         self._bring_in(source, opened, address, marks.get(address), allowance, counts)
-                except VisitEndedError as error:
+                except SyncEndedError as error:
                     counts.fail(address, error)
                     break
         for address in marks if listing.is_whole else ():
@@ -151,7 +151,7 @@ class SourceSchedule:
         """What goes wrong with one item, where the others may be fetched."""
         try:
             yield
-        except (LeaseLostError, UnavailableError, VisitEndedError, _StoppedError):
+        except (LeaseLostError, UnavailableError, SyncEndedError, _StoppedError):
             raise
         except VanishedError as error:
             if is_known:
@@ -193,7 +193,7 @@ class _StoppedError(Exception):
 
 
 class _Beat:
-    """Called by whoever waits for a source, from several threads and as often as they like."""
+    """Threads that wait for a source call it, as often as they like."""
 
     def __init__(self, catalog: Ledger, source: RecurringSource, lease: timedelta, stop: threading.Event) -> None:
         self._catalog = catalog

@@ -13,7 +13,7 @@ from app.collections.recurring_sources import PLACES, SourceSchedule
 from app.ports.sources import SourceReader
 from app.services import Services
 from app.types.sources import SourceKind
-from ingest.recurring.visits import VisitingReader
+from ingest.recurring.syncs import SyncingReader
 
 _LEAVING_S = 5.0  # a child is ended at once; a document that is being stored is stored
 
@@ -44,7 +44,7 @@ def fetching_again(services: Services, stop: threading.Event) -> Iterator[None]:
 
 def source_readers(services: Services) -> Mapping[SourceKind, SourceReader]:
     settings = services.settings
-    reader = VisitingReader(
+    reader = SyncingReader(
         credentials=services.source_credentials, may_be_private=settings.allow_private_urls, folder=settings.home
     )
     return dict.fromkeys(SourceKind, reader)

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-_LEFT_AFTER_S = 86_400  # longer than any visit takes
+_LEFT_AFTER_S = 86_400  # longer than any sync takes
 
 
 @contextmanager

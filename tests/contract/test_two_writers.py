@@ -1,4 +1,4 @@
-"""Whoever writes the same thing at the same time: one of them is kept whole, and none gets a fault of the database.
+"""Several processes write the same thing at the same time: one is kept whole, and none gets a fault of the database.
 
 Changes of a user, jobs, documents and their quotas have tests of their own beside them.
 """

@@ -113,7 +113,7 @@ IMPORTS_BY_NAME = {
 LOCAL_IMPORTS: dict[str, str] = {
     "app.wiring.access: app.openid": "the extra [oidc]",
     "ingest.alerts: apprise": "the extra [alerts]",
-    "ingest.recurring.visit_child: ingest.recurring.s3": "the extra [sources]",
+    "ingest.recurring.sync_child: ingest.recurring.s3": "the extra [sources]",
     "ingest.recurring.web: feedparser": "the extra [sources]",
     "app.wiring.web: app.wiring.agents": "the extra [mcp]",
     "ingest.readers.recognized_pages: ingest.readers.recognition": "the extra [ocr], which takes a second",

@@ -1,4 +1,4 @@
-"""What a worker and the child that visits a source say to each other: frames of a length and JSON, never pickle.
+"""What a worker and the child that syncs a source say to each other: frames of a length and JSON, never pickle.
 
 The child is told one source and the credentials for it alone. What it answers is checked: a server may have taken it
 over.
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class VisitRequest:
+class SyncRequest:
     """Have a look at this source, and list its items. `folder` is for temporary files."""
 
     source: RecurringSource
@@ -90,20 +90,20 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class VisitRefusal:
+class SyncRefusal:
     kind: Kind
     reason: str
 
 
-Asked = VisitRequest | FetchRequest
-Answer = Progress | ItemsPart | ItemsEnd | ItemHead | Unchanged | VisitRefusal
+Asked = SyncRequest | FetchRequest
+Answer = Progress | ItemsPart | ItemsEnd | ItemHead | Unchanged | SyncRefusal
 
 
 @dataclass(frozen=True, slots=True)
 class _AskedEnvelope:
     """One of them."""
 
-    visit: VisitRequest | None = None
+    sync: SyncRequest | None = None
     fetch: FetchRequest | None = None
 
 
@@ -116,21 +116,21 @@ class _AnswerEnvelope:
     end: ItemsEnd | None = None
     head: ItemHead | None = None
     unchanged: Unchanged | None = None
-    refusal: VisitRefusal | None = None
+    refusal: SyncRefusal | None = None
 
 
 _ASKED, _ANSWER = TypeAdapter(_AskedEnvelope), TypeAdapter(_AnswerEnvelope)
 
 
 def write_asked(stream: BinaryIO, asked: Asked) -> None:
-    envelope = _AskedEnvelope(visit=asked) if isinstance(asked, VisitRequest) else _AskedEnvelope(fetch=asked)
+    envelope = _AskedEnvelope(sync=asked) if isinstance(asked, SyncRequest) else _AskedEnvelope(fetch=asked)
     write_frame(stream, _ASKED.dump_json(envelope))
 
 
 def read_asked(stream: BinaryIO) -> Asked:
     """Raises EOFError."""
     envelope = _ASKED.validate_json(read_frame(stream, max_bytes=_MAX_REQUEST_BYTES))
-    found = envelope.visit or envelope.fetch
+    found = envelope.sync or envelope.fetch
     assert found is not None
     return found
 
@@ -147,7 +147,7 @@ def write_answer(stream: BinaryIO, answer: Answer) -> None:
             envelope = _AnswerEnvelope(head=answer)
         case Unchanged():
             envelope = _AnswerEnvelope(unchanged=answer)
-        case VisitRefusal():
+        case SyncRefusal():
             envelope = _AnswerEnvelope(refusal=answer)
     write_frame(stream, _ANSWER.dump_json(envelope))
 
@@ -176,6 +176,6 @@ def _texts(answer: Answer) -> list[tuple[str, int]]:
     elif isinstance(answer, ItemHead):
         found, marks = [(text, _MAX_NAME) for text in (answer.name, answer.uri, answer.media_type)], [answer.mark]
     else:
-        reason = answer.reason if isinstance(answer, VisitRefusal) else getattr(answer, "note", None)
+        reason = answer.reason if isinstance(answer, SyncRefusal) else getattr(answer, "note", None)
         return [(reason or "", MAX_REASON)]
     return [*found, *((text, MAX_MARK) for mark in marks for text in (mark.etag, mark.modified))]

@@ -1,4 +1,4 @@
-"""The process in which one source is visited: `python -m ingest.recurring.visit_child`.
+"""The process in which one source is synced: `python -m ingest.recurring.sync_child`.
 
 All that a server sends is decoded and parsed here. It ends when stdin closes, with the programs that it has started.
 """
@@ -27,7 +27,7 @@ from ingest.readers.messages import OUT_OF_MEMORY_EXIT_CODE, READY, write_frame
 from ingest.recurring.git import GitSourceReader
 from ingest.recurring.hosts import HostGuard
 from ingest.recurring.imap import ImapSourceReader
-from ingest.recurring.visit_messages import (
+from ingest.recurring.sync_messages import (
     ITEMS_PER_PART,
     MAX_ADDRESS,
     MAX_LISTED_CHARACTERS,
@@ -40,9 +40,9 @@ from ingest.recurring.visit_messages import (
     ItemsPart,
     Kind,
     Progress,
+    SyncRefusal,
+    SyncRequest,
     Unchanged,
-    VisitRefusal,
-    VisitRequest,
     read_asked,
     write_answer,
 )
@@ -56,16 +56,16 @@ def main() -> None:
     inbox: queue.SimpleQueue[Asked] = queue.SimpleQueue()
     threading.Thread(target=_receive, args=(requests, inbox), daemon=True).start()
     write_frame(answers, READY)
-    visit = inbox.get()
-    assert isinstance(visit, VisitRequest)
+    sync = inbox.get()
+    assert isinstance(sync, SyncRequest)
     try:
-        _Visit(visit, answers).serve(inbox)
+        _Sync(sync, answers).serve(inbox)
     except MemoryError:
         os._exit(OUT_OF_MEMORY_EXIT_CODE)  # what is half done holds memory: nothing can be relied on any more
 
 
-class _Visit:
-    def __init__(self, asked: VisitRequest, answers: BinaryIO) -> None:
+class _Sync:
+    def __init__(self, asked: SyncRequest, answers: BinaryIO) -> None:
         self._asked = asked
         self._answers = answers
         # git writes files and maps more than it uses: the worker watches it from outside.
@@ -151,7 +151,7 @@ class _Given:
         return self._own
 
 
-def _reader_of(asked: VisitRequest) -> SourceReader:
+def _reader_of(asked: SyncRequest) -> SourceReader:
     is_allowed = _is_any if asked.may_be_private else is_public
     guard, credentials = HostGuard(is_allowed=is_allowed), _Given(asked.credentials)
     match asked.source.kind:
@@ -177,12 +177,12 @@ def _is_any(address: str) -> bool:
     return True
 
 
-def _refusal(error: InputError) -> VisitRefusal:
+def _refusal(error: InputError) -> SyncRefusal:
     kind = Kind.INPUT
     if isinstance(error, DocumentError):
         kind = Kind.VANISHED if isinstance(error, VanishedError) else Kind.DOCUMENT
     reason = str(error)[:MAX_REASON]
-    return VisitRefusal(kind, "".join(each if each.isprintable() or each == "\n" else "\ufffd" for each in reason))
+    return SyncRefusal(kind, "".join(each if each.isprintable() or each == "\n" else "\ufffd" for each in reason))
 
 
 def _within(addresses: Iterable[str], characters: int) -> list[str]:

@@ -1,6 +1,6 @@
-"""Visits each source in a child process: what a server sends costs this process nothing, and the child can be ended.
+"""Syncs each source in a child process: what a server sends costs this process nothing, and the child can be ended.
 
-However slowly a server answers, and at whatever: every step has a deadline, and `beat` ends the visit when it raises.
+However slowly a server answers, and at whatever: every step has a deadline, and `beat` ends the sync when it raises.
 """
 
 from __future__ import annotations
@@ -14,15 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, NoReturn
 
-from app.errors import DocumentError, FilesUnavailableError, InputError, VanishedError, VisitEndedError
+from app.errors import DocumentError, FilesUnavailableError, InputError, SyncEndedError, VanishedError
 from app.ports.sources import OpenedSource, SourceCredentials
 from app.types.documents import Source
 from app.types.sources import MAX_LISTED_ITEMS, Fetched, Listing, Mark, RecurringSource, SourceKind
 from ingest.readers.child_process import Check, ChildLostError, ChildProcess
 from ingest.readers.limits import DEFAULT_LIMITS, MEGABYTE, ProcessLimits
 from ingest.readers.messages import MessageError, read_frame_into
-from ingest.recurring.temporary import temporary_folder
-from ingest.recurring.visit_messages import (
+from ingest.recurring.sync_messages import (
     MAX_LISTED_CHARACTERS,
     Answer,
     FetchRequest,
@@ -31,20 +30,21 @@ from ingest.recurring.visit_messages import (
     ItemsPart,
     Kind,
     Progress,
+    SyncRefusal,
+    SyncRequest,
     Unchanged,
-    VisitRefusal,
-    VisitRequest,
     read_answer,
     write_asked,
 )
+from ingest.recurring.temporary import temporary_folder
 
 _MEMORY_BYTES = 500 * MEGABYTE  # a document of 100 MB is held more than once, by the libraries that fetch it
-_MAX_CHILDREN = 6  # of one visit: what hangs takes its child with it, and the next item begins with a new one
+_MAX_CHILDREN = 6  # of one sync: what hangs takes its child with it, and the next item begins with a new one
 _ERRORS = {Kind.INPUT: InputError, Kind.DOCUMENT: DocumentError, Kind.VANISHED: VanishedError}
 
 
 @dataclass(frozen=True, slots=True)
-class VisitLimits:
+class SyncLimits:
     """Of wall time in seconds: one page of the list, the whole list, one item.
 
     Repositories come by one command for all of them, so that a step takes longer.
@@ -66,8 +66,8 @@ class VisitLimits:
         return ProcessLimits(wall_s=wall_s, memory_bytes=self.memory_bytes)
 
 
-class VisitingReader:
-    """The port `SourceReader`, for every kind. Each visit has a child of its own, which knows no other source."""
+class SyncingReader:
+    """The port `SourceReader`, for every kind. Each sync has a child of its own, which knows no other source."""
 
     def __init__(
         self,
@@ -75,14 +75,14 @@ class VisitingReader:
         credentials: SourceCredentials,
         may_be_private: bool,
         folder: Path | None = None,
-        limits: VisitLimits | None = None,
+        limits: SyncLimits | None = None,
     ) -> None:
         """`may_be_private`: addresses that are not on the public internet are asked, too. `folder` is for temporary
         files; None: the system's own."""
         self._credentials = credentials
         self._may_be_private = may_be_private
         self._folder = folder
-        self._limits = limits or VisitLimits()
+        self._limits = limits or SyncLimits()
 
     @contextmanager
     def open(
@@ -91,17 +91,17 @@ class VisitingReader:
         name = source.options.credentials
         own = self._credentials.find(name, user=source.owner, address=source.address) if name else None
         limits = self._limits.of_list(source.kind)
-        with temporary_folder(self._folder, prefix="visit-") as folder:
-            request = VisitRequest(source, marks, own, self._may_be_private, str(folder), limits)
-            visit = _Visit(request, self._limits, beat)
+        with temporary_folder(self._folder, prefix="sync-") as folder:
+            request = SyncRequest(source, marks, own, self._may_be_private, str(folder), limits)
+            sync = _Sync(request, self._limits, beat)
             try:
-                yield visit
+                yield sync
             finally:
-                visit.close()
+                sync.close()
 
 
-class VisitChild(ChildProcess):
-    module = "ingest.recurring.visit_child"
+class SyncChild(ChildProcess):
+    module = "ingest.recurring.sync_child"
     environment = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 
     def kill(self) -> None:
@@ -130,14 +130,14 @@ class VisitChild(ChildProcess):
         )
 
 
-class _Visit:
+class _Sync:
     """The port `OpenedSource`. An error that ends the child leaves the next item to a new one."""
 
-    def __init__(self, request: VisitRequest, limits: VisitLimits, beat: Callable[[], None]) -> None:
+    def __init__(self, request: SyncRequest, limits: SyncLimits, beat: Callable[[], None]) -> None:
         self._request = request
         self._limits = limits
         self._beat = beat
-        self._child: VisitChild | None = None
+        self._child: SyncChild | None = None
         self._child_count = 0
 
     def items(self) -> Listing:
@@ -164,20 +164,20 @@ class _Visit:
 
     def _begin_anew(self) -> None:
         if self._child_count == _MAX_CHILDREN:
-            raise VisitEndedError(
-                f"{_MAX_CHILDREN} items could not be fetched to their end; the others wait for the next visit. Check "
+            raise SyncEndedError(
+                f"{_MAX_CHILDREN} items could not be fetched to their end; the others wait for the next sync. Check "
                 "the server, or leave such items out by patterns."
             )
         try:
             self.items()
         except InputError as error:
-            raise VisitEndedError(str(error)) from None
+            raise SyncEndedError(str(error)) from None
 
     @contextmanager
-    def _asked(self, asked: VisitRequest | FetchRequest, limits: ProcessLimits) -> Iterator[tuple[BinaryIO, Check]]:
+    def _asked(self, asked: SyncRequest | FetchRequest, limits: ProcessLimits) -> Iterator[tuple[BinaryIO, Check]]:
         child = self._child
         if child is None:
-            child = self._child = VisitChild()
+            child = self._child = SyncChild()
             self._child_count += 1
         is_kept = False
         try:
@@ -190,7 +190,7 @@ class _Visit:
             raise refused.error from None
         except ChildLostError as error:
             raise DocumentError(
-                f"The process that visited the source ended ({error}): the server sends what cannot be read. Check its "
+                f"The process that synced the source ended ({error}): the server sends what cannot be read. Check its "
                 "address; it is asked again on schedule."
             ) from error
         finally:
@@ -253,6 +253,6 @@ class _RefusedError(Exception):
 
 
 def _raise(answer: Answer) -> NoReturn:
-    if isinstance(answer, VisitRefusal):
+    if isinstance(answer, SyncRefusal):
         raise _RefusedError(_ERRORS[answer.kind](answer.reason))
     raise MessageError("the answer is of another kind than was asked for")

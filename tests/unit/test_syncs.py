@@ -1,4 +1,4 @@
-"""Sources are visited in child processes: what a hostile server sends, and how slowly, ends its own visit alone."""
+"""Sources are synced in child processes: what a hostile server sends, and how slowly, ends its own sync alone."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from source_origins import NAME, Origin, git_origin, mail_origin, s3_origin, web
 
 from app.collections.credentials_folder import CredentialsFolder
 from app.collections.recurring_sources import PLACES, SourceSchedule
-from app.errors import DocumentError, InputError, VisitEndedError
+from app.errors import DocumentError, InputError, SyncEndedError
 from app.types.access import OPERATOR
 from app.types.documents import utc_now
 from app.types.sources import Mark, RecurringSource, SourceKind, SourceOptions
 from app.wiring.recurring import fetching_again
-from ingest.recurring.visits import VisitingReader, VisitLimits
+from ingest.recurring.syncs import SyncingReader, SyncLimits
 
 pytestmark = pytest.mark.xdist_group("source_readers")  # the servers are shared
 
 HOUR = timedelta(hours=1)
-SHORT = VisitLimits(page_s=1, list_s=1, item_s=1, repository_s=1)
+SHORT = SyncLimits(page_s=1, list_s=1, item_s=1, repository_s=1)
 FOREVER = 10**9
 
 Answer = Callable[[socket.socket, threading.Event], None]  # of one connection; it ends when the event is set
@@ -118,16 +118,16 @@ def tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ssl.SSLContext:
 
 
 @pytest.fixture
-def reader(tmp_path: Path) -> Callable[..., VisitingReader]:
-    def made(limits: VisitLimits | None = None) -> VisitingReader:
-        return VisitingReader(
+def reader(tmp_path: Path) -> Callable[..., SyncingReader]:
+    def made(limits: SyncLimits | None = None) -> SyncingReader:
+        return SyncingReader(
             credentials=CredentialsFolder(tmp_path), may_be_private=True, folder=tmp_path, limits=limits
         )
 
     return made
 
 
-def list_items(reader: VisitingReader, source: RecurringSource) -> list[str]:
+def list_items(reader: SyncingReader, source: RecurringSource) -> list[str]:
     with reader.open(source, {}, beat=lambda: None) as opened:
         found = list(opened.items().items)
         for address in found:
@@ -136,9 +136,9 @@ def list_items(reader: VisitingReader, source: RecurringSource) -> list[str]:
 
 
 def children() -> list[psutil.Process]:
-    """Of visits, with the programs that they have started."""
+    """Of syncs, with the programs that they have started."""
     found = psutil.Process().children(recursive=True)
-    return [each for each in found if each.is_running() and _is_of_visit(each)]
+    return [each for each in found if each.is_running() and _is_of_sync(each)]
 
 
 def goes_on(process: psutil.Process) -> bool:
@@ -148,12 +148,12 @@ def goes_on(process: psutil.Process) -> bool:
         return False
 
 
-def _is_of_visit(process: psutil.Process) -> bool:
+def _is_of_sync(process: psutil.Process) -> bool:
     try:
         line = " ".join(process.cmdline())
     except psutil.Error:
         return False
-    return "visit_child" in line or "git" in line.partition(" ")[0]
+    return "sync_child" in line or "git" in line.partition(" ")[0]
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def _is_of_visit(process: psutil.Process) -> bool:
     ],
 )
 def test_a_server_that_trickles_is_left(
-    reader: Callable[..., VisitingReader],
+    reader: Callable[..., SyncingReader],
     tls: ssl.SSLContext,
     tmp_path: Path,
     kind: SourceKind,
@@ -185,11 +185,11 @@ def test_a_server_that_trickles_is_left(
         with pytest.raises(DocumentError, match=r"within 1 s, so it was left.*asked again"):
             list_items(reader(SHORT), source)
     wait_until(lambda: not children())
-    assert not list(tmp_path.glob("visit-*"))
+    assert not list(tmp_path.glob("sync-*"))
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "br"])
-def test_a_list_that_unpacks_to_much_is_refused(reader: Callable[..., VisitingReader], encoding: str) -> None:
+def test_a_list_that_unpacks_to_much_is_refused(reader: Callable[..., SyncingReader], encoding: str) -> None:
     packed = gzip.compress(b" " * 100_000_000) if encoding == "gzip" else b"any"
     with (
         answering(partial(once, http(packed, f"Content-Encoding: {encoding}"))) as server,
@@ -198,19 +198,19 @@ def test_a_list_that_unpacks_to_much_is_refused(reader: Callable[..., VisitingRe
         list_items(reader(), server.source(SourceKind.S3))
 
 
-def test_a_list_without_end_is_left(reader: Callable[..., VisitingReader]) -> None:
+def test_a_list_without_end_is_left(reader: Callable[..., SyncingReader]) -> None:
     begin, changed = b"<ListBucketResult><Name>papers</Name>", b"<LastModified>2026-01-01T00:00:00.000Z</LastModified>"
     one = b"<Contents><Key>a/b</Key>" + changed + b"<Size>1</Size></Contents>"
     end = b"<IsTruncated>true</IsTruncated><NextContinuationToken>x</NextContinuationToken></ListBucketResult>"
     page = http(begin + one * 1_000 + end)
     with answering(partial(once, page)) as server, pytest.raises(DocumentError, match=r"not come to its end.*prefix"):
-        list_items(reader(VisitLimits(list_s=0)), server.source(SourceKind.S3))
+        list_items(reader(SyncLimits(list_s=0)), server.source(SourceKind.S3))
 
 
-def test_what_takes_much_memory_to_parse_costs_the_child_alone(reader: Callable[..., VisitingReader]) -> None:
+def test_what_takes_much_memory_to_parse_costs_the_child_alone(reader: Callable[..., SyncingReader]) -> None:
     """15 MB of XML, which becomes a tree of a gigabyte."""
     body = b"<ListBucketResult>" + b"<a/>" * 3_700_000 + b"</ListBucketResult>"
-    limits = VisitLimits(memory_bytes=150_000_000)
+    limits = SyncLimits(memory_bytes=150_000_000)
     with (
         answering(partial(once, http(body))) as server,
         pytest.raises(DocumentError, match=r"more than 150 MB of memory.*address"),
@@ -219,7 +219,7 @@ def test_what_takes_much_memory_to_parse_costs_the_child_alone(reader: Callable[
 
 
 def test_a_mail_server_that_floods_costs_the_child_alone(
-    reader: Callable[..., VisitingReader], tls: ssl.SSLContext, tmp_path: Path
+    reader: Callable[..., SyncingReader], tls: ssl.SSLContext, tmp_path: Path
 ) -> None:
     def flood(connection: socket.socket, ended: threading.Event) -> None:
         connection.sendall(b"* OK there\r\n")
@@ -234,7 +234,7 @@ def test_a_mail_server_that_floods_costs_the_child_alone(
         source = server.source(SourceKind.IMAP)
         write_credentials(tmp_path, source.address)
         with pytest.raises(DocumentError, match="more than 100 MB of memory"):
-            list_items(reader(VisitLimits(memory_bytes=100_000_000)), source)
+            list_items(reader(SyncLimits(memory_bytes=100_000_000)), source)
 
 
 @pytest.fixture(params=["sitemap", "git", "imap", "s3"])
@@ -257,14 +257,14 @@ def origin(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
         yield found
 
 
-def test_every_kind_is_visited_in_a_child(origin: Origin, toy_services: Any) -> None:
+def test_every_kind_is_synced_in_a_child(origin: Origin, toy_services: Any) -> None:
     services = toy_services.services
     services.library.ensure_collection("library")
     added = services.catalog.add_recurring_source(
         "library", origin.kind, origin.address, every=HOUR, removes=True, owner=OPERATOR.name, options=origin.options
     )
-    visiting = VisitingReader(credentials=CredentialsFolder(origin.folder), may_be_private=True)
-    schedule = schedule_over(toy_services, visiting)
+    syncing = SyncingReader(credentials=CredentialsFolder(origin.folder), may_be_private=True)
+    schedule = schedule_over(toy_services, syncing)
 
     def again() -> RecurringSource:
         services.catalog.hurry_recurring_source(added.id)
@@ -286,12 +286,12 @@ def test_every_kind_is_visited_in_a_child(origin: Origin, toy_services: Any) -> 
     if origin.asks_for_password:
         write_credentials(origin.folder, origin.address, password="wrong")
         assert "credentials" in str(again().error)
-    private = VisitingReader(credentials=CredentialsFolder(origin.folder), may_be_private=False)
+    private = SyncingReader(credentials=CredentialsFolder(origin.folder), may_be_private=False)
     with pytest.raises(DocumentError, match="not on the public internet"):
         list_items(private, added)
 
 
-def schedule_over(toy_services: Any, reader: VisitingReader, **options: Any) -> SourceSchedule:
+def schedule_over(toy_services: Any, reader: SyncingReader, **options: Any) -> SourceSchedule:
     services = toy_services.services
     return SourceSchedule(
         catalog=services.catalog,
@@ -317,9 +317,9 @@ def add(toy_services: Any) -> Callable[..., RecurringSource]:
 
 @pytest.mark.parametrize("why", ["deleted", "changed", "stopped"])
 @pytest.mark.parametrize("kind", [SourceKind.S3, SourceKind.IMAP, SourceKind.GIT, SourceKind.PAGE])
-def test_a_visit_under_way_is_left(
+def test_a_sync_under_way_is_left(
     toy_services: Any,
-    reader: Callable[..., VisitingReader],
+    reader: Callable[..., SyncingReader],
     add: Callable[..., RecurringSource],
     tmp_path: Path,
     kind: SourceKind,
@@ -330,9 +330,9 @@ def test_a_visit_under_way_is_left(
     with answering(TRICKLED_BODY) as server:
         source = add(server.source(kind))
         write_credentials(tmp_path, source.address)
-        schedule = schedule_over(toy_services, reader(VisitLimits(FOREVER, FOREVER, FOREVER, FOREVER)))
-        visit = threading.Thread(target=schedule.run_once, args=(stop,), daemon=True)
-        visit.start()
+        schedule = schedule_over(toy_services, reader(SyncLimits(FOREVER, FOREVER, FOREVER, FOREVER)))
+        sync = threading.Thread(target=schedule.run_once, args=(stop,), daemon=True)
+        sync.start()
         assert server.asked.acquire(timeout=PATIENCE_S)
         begun = children()
         assert any("git" in each.name() for each in begun) == (kind is SourceKind.GIT)
@@ -342,8 +342,8 @@ def test_a_visit_under_way_is_left(
             add(source, removes=False)
         else:
             stop.set()
-        visit.join(PATIENCE_S)
-        assert not visit.is_alive()
+        sync.join(PATIENCE_S)
+        assert not sync.is_alive()
         wait_until(lambda: not any(map(goes_on, begun)))
     if why == "changed":  # it is due as it is now
         claimed = catalog.claim_recurring_source(lease=HOUR)
@@ -351,7 +351,7 @@ def test_a_visit_under_way_is_left(
 
 
 def test_no_owner_and_no_server_holds_up_the_others(
-    toy_services: Any, reader: Callable[..., VisitingReader], add: Callable[..., RecurringSource]
+    toy_services: Any, reader: Callable[..., SyncingReader], add: Callable[..., RecurringSource]
 ) -> None:
     catalog, stop = toy_services.services.catalog, threading.Event()
     schedule = schedule_over(toy_services, reader())
@@ -387,37 +387,37 @@ def sitemap_of(port: int, *paths: str) -> bytes:
 
 
 def test_an_item_that_trickles_is_left_and_the_others_come(
-    toy_services: Any, reader: Callable[..., VisitingReader], add: Callable[..., RecurringSource]
+    toy_services: Any, reader: Callable[..., SyncingReader], add: Callable[..., RecurringSource]
 ) -> None:
     pages = {"/good": http(b"<p>The tide comes.</p>")}
     with answering(partial(paths_site, pages)) as server:
         pages["/map.xml"] = sitemap_of(server.port, "/slow", "/good")
         source = add(server.source(SourceKind.SITEMAP, path="/map.xml"))
-        limits = VisitLimits(item_s=2)
+        limits = SyncLimits(item_s=2)
         assert schedule_over(toy_services, reader(limits)).run_once()
     found = toy_services.services.catalog.recurring_source(source.id)
     assert (found.changed, found.failed) == (1, 1)
     assert "/slow: The server was not done with its answer within 2 s" in str(found.error)
 
 
-def test_a_visit_ends_after_several_items_that_trickle(
-    reader: Callable[..., VisitingReader], monkeypatch: pytest.MonkeyPatch
+def test_a_sync_ends_after_several_items_that_trickle(
+    reader: Callable[..., SyncingReader], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ingest.recurring.visits._MAX_CHILDREN", 1)
+    monkeypatch.setattr("ingest.recurring.syncs._MAX_CHILDREN", 1)
     pages: dict[str, bytes] = {}
     with answering(partial(paths_site, pages)) as server:
         pages["/map.xml"] = sitemap_of(server.port, "/slow", "/good")
         source = server.source(SourceKind.SITEMAP, path="/map.xml")
-        with reader(VisitLimits(item_s=1)).open(source, {}, beat=lambda: None) as opened:
+        with reader(SyncLimits(item_s=1)).open(source, {}, beat=lambda: None) as opened:
             first, second = opened.items().items
             with pytest.raises(DocumentError, match="within 1 s"):
                 opened.fetch(first, Mark())
-            with pytest.raises(VisitEndedError, match="wait for the next visit"):
+            with pytest.raises(SyncEndedError, match="wait for the next sync"):
                 opened.fetch(second, Mark())
 
 
 def test_a_long_round_goes_on_with_the_next_one(
-    toy_services: Any, reader: Callable[..., VisitingReader], add: Callable[..., RecurringSource]
+    toy_services: Any, reader: Callable[..., SyncingReader], add: Callable[..., RecurringSource]
 ) -> None:
     pages = {f"/{name}": http(f"<p>Page {name}.</p>".encode(), f'ETag: "{name}"') for name in "abc"}
     with answering(partial(paths_site, pages)) as server:
@@ -432,7 +432,7 @@ def test_a_long_round_goes_on_with_the_next_one(
             assert (found.items, found.changed, "wait for the next round" in str(found.error)) == (count, 1, True)
 
 
-def test_credentials_that_are_not_there_start_no_child(reader: Callable[..., VisitingReader]) -> None:
+def test_credentials_that_are_not_there_start_no_child(reader: Callable[..., SyncingReader]) -> None:
     source = Server(1).source(SourceKind.IMAP)
     with (
         pytest.raises(InputError, match="GIRCSE_CREDENTIALS_FOLDER"),
@@ -448,13 +448,13 @@ def failing(call: Callable[[], object]) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "killpg"), reason="Windows has no groups of processes")
 def test_a_child_ends_with_its_worker_and_takes_git_along(
-    reader: Callable[..., VisitingReader], monkeypatch: pytest.MonkeyPatch
+    reader: Callable[..., SyncingReader], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with answering(TRICKLED_BODY) as server:
         source = server.source(SourceKind.GIT)
         with reader().open(source, {}, beat=lambda: None) as opened:
-            visit = threading.Thread(target=failing, args=(opened.items,), daemon=True)
-            visit.start()
+            sync = threading.Thread(target=failing, args=(opened.items,), daemon=True)
+            sync.start()
             assert server.asked.acquire(timeout=PATIENCE_S)
             found = wait_until(children)
             assert any("git" in each.name() for each in found)
@@ -463,17 +463,17 @@ def test_a_child_ends_with_its_worker_and_takes_git_along(
             os.close(os.dup(pipe.fileno()))
             pipe.close()
             wait_until(lambda: not any(map(goes_on, found)))
-            visit.join(PATIENCE_S)
-            assert not visit.is_alive()
+            sync.join(PATIENCE_S)
+            assert not sync.is_alive()
 
 
-def test_a_worker_that_stops_leaves_no_visit_behind(
+def test_a_worker_that_stops_leaves_no_sync_behind(
     toy_services: Any,
-    reader: Callable[..., VisitingReader],
+    reader: Callable[..., SyncingReader],
     add: Callable[..., RecurringSource],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    readers = dict.fromkeys(SourceKind, reader(VisitLimits(FOREVER, FOREVER, FOREVER, FOREVER)))
+    readers = dict.fromkeys(SourceKind, reader(SyncLimits(FOREVER, FOREVER, FOREVER, FOREVER)))
     monkeypatch.setattr("app.wiring.recurring.source_readers", lambda services: readers)
     monkeypatch.setattr("app.wiring.recurring._LEAVING_S", PATIENCE_S)
     stop = threading.Event()
