@@ -43,6 +43,12 @@ def parser_errors() -> tuple[type[Exception], ...]:
 
 def damaged(kind: str, error: Exception) -> DocumentError:
     """The libraries' messages can be long: their first line says enough."""
+    if isinstance(error, RecursionError):
+        return too_deep(kind)
     cause = str(error).partition("\n")[0]
     detail = f"{type(error).__name__}: {cause}" if cause else type(error).__name__
     return DocumentError(f"This {kind} is damaged ({detail}). Open it and save it again.")
+
+
+def too_deep(kind: str) -> DocumentError:
+    return DocumentError(f"This {kind} is nested too deeply to be read. Save it with fewer levels, or as text.")

@@ -8,12 +8,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import lxml.html
-from lxml.etree import ParserError
+from lxml.etree import ErrorTypes, ParserError
 
 from app.errors import DocumentError
 from app.types.documents import MetadataValue
 from app.types.texts import ExtractedText
+from ingest.readers.errors import too_deep
 from ingest.readers.html_blocks import blocks_of
+from ingest.readers.html_depth import flattened
 from ingest.readers.limits import ReadLimits
 from ingest.readers.package import iso_date
 from ingest.readers.parts import Block
@@ -67,14 +69,25 @@ def _without_comments(head: bytes) -> bytes:
 
 
 def _parse(text: str) -> lxml.html.HtmlElement:
-    markup = _CONTROLS.sub("", text).encode("utf-8")
+    markup = _CONTROLS.sub("", text)
+    tree, is_too_deep = _tree(markup)
+    if is_too_deep:
+        tree, is_too_deep = _tree(flattened(markup))
+    if is_too_deep:
+        raise too_deep("HTML")
+    return tree
+
+
+def _tree(markup: str) -> tuple[lxml.html.HtmlElement, bool]:
+    """And whether elements lie so deep that the parser left out what comes after."""
     parser = lxml.html.HTMLParser(
         encoding="utf-8", no_network=True, remove_comments=True, remove_pis=True, huge_tree=True
     )
     try:
-        return lxml.html.document_fromstring(markup, parser=parser)
+        tree = lxml.html.document_fromstring(markup.encode("utf-8"), parser=parser)
     except ParserError as error:
         raise DocumentError(f"This HTML holds no elements ({error}). Check that the page was saved whole.") from error
+    return tree, any(error.type == ErrorTypes.ERR_RESOURCE_LIMIT for error in parser.error_log)
 
 
 def _title(tree: lxml.html.HtmlElement) -> str:

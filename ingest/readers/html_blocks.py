@@ -12,11 +12,11 @@ from app.types.texts import NAVIGATION
 from ingest.readers.html_tables import data_table, table_rows
 from ingest.readers.parts import Block
 
-_INVISIBLE = {
+INVISIBLE = {
     *("script", "style", "template", "noscript", "head", "iframe", "object", "embed", "canvas", "audio", "video"),
     *("datalist", "rp", "annotation", "annotation-xml", "param", "source", "track", "noframes"),
 }
-_BLOCKS = {
+BLOCKS = {
     *(
         "address",
         "article",
@@ -84,7 +84,7 @@ class _Walk:
             if not isinstance(element.tag, str):
                 continue
             if event == "start":
-                if element is not self._root and (_is_hidden(element) or element.tag in _INVISIBLE):
+                if element is not self._root and (_is_hidden(element) or element.tag in INVISIBLE):
                     walk.skip_subtree()
                     continue
                 yield from self._enter(element)
@@ -181,7 +181,7 @@ _WORD_OR_SIGN = re.compile(r"\S")
 
 
 def _is_block(element: HtmlElement) -> bool:
-    return element.tag in _BLOCKS or bool(_BLOCK_STYLE.search(element.get("style", "")))
+    return element.tag in BLOCKS or bool(_BLOCK_STYLE.search(element.get("style", "")))
 
 
 def _is_hidden(element: HtmlElement) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 from app.errors import DocumentError
 from app.types.documents import MetadataValue
 from app.types.texts import ExtractedText
+from ingest.readers.errors import too_deep
 from ingest.readers.html import read_html
 from ingest.readers.limits import ReadLimits
 from ingest.readers.media_types import NOTEBOOK
@@ -25,7 +26,9 @@ _MOST_OUTPUT = 20_000  # characters of one result: progress bars and printed arr
 def read_notebook(data: bytes, limits: ReadLimits) -> ExtractedText:
     try:
         notebook = json.loads(decode_text(data).text)
-    except (ValueError, RecursionError) as error:
+    except RecursionError:
+        raise too_deep("notebook") from None
+    except ValueError as error:
         raise DocumentError(f"This notebook cannot be read ({error}). Save it again in Jupyter.") from error
     if not isinstance(notebook, dict):
         raise DocumentError("This is no notebook: it holds no object. Save it again in Jupyter.")

@@ -8,6 +8,7 @@ from typing import BinaryIO
 
 from app.errors import DocumentError
 from app.types.texts import ExtractedText
+from ingest.readers.errors import too_deep
 from ingest.readers.limits import ReadLimits
 from ingest.readers.parts import Block, Opened
 from ingest.readers.skipped import Skipped
@@ -55,7 +56,9 @@ def read_json_lines(stream: BinaryIO, limits: ReadLimits, charset: str) -> Opene
 def _parse(text: str, what: str) -> object:
     try:
         return json.loads(text)
-    except (ValueError, RecursionError) as error:
+    except RecursionError:
+        raise too_deep("JSON") from None
+    except ValueError as error:
         raise DocumentError(f"{what} cannot be read ({error}). Check it with a JSON validator and mend it.") from error
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from sample_files import book
 
+from app.errors import DocumentError
 from app.types.documents import ChunkKind
 from app.types.texts import NAVIGATION, ROW, ExtractedText
 from ingest.readers.document import read_document
@@ -169,3 +170,33 @@ def test_lines_of_the_source_are_no_paragraphs_of_a_book():
 )
 def test_mixed_content_of_xml_keeps_its_words_apart(data, text):
     assert read_document(data.encode(), uri="a.xml").text == text
+
+
+DEEP = 100_000
+
+
+@pytest.mark.parametrize(
+    ("opened", "closed", "shown"),
+    [
+        ("<div>" * DEEP, "</div>" * DEEP, "Before\n\nwithin\n\nafter"),
+        ("<div>" * DEEP, "", "Before\n\nwithin after"),
+        ("<ul><li>" * DEEP, "</li></ul>" * DEEP, "within"),
+        ("<font size=2>" * DEEP, "", "within after"),
+        ("<table><tr><td>" * 3_000, "</table>" * 3_000, "within"),
+        ("<div>" * DEEP + "<script>hidden()</script><style>.hidden{}</style>", "", "within"),
+        ("<p>a &amp; b &#233; <i>lin<b>e</b></i></p><div>" * 3_000, "", "a & b é line"),
+        ("<p>one<div>" * 3_000, "", "one\n\none"),
+    ],
+    ids=["closed", "open", "lists", "inline", "tables", "scripts", "lines", "paragraphs"],
+)
+def test_what_lies_deep_is_read_and_what_comes_after(opened: str, closed: str, shown: str) -> None:
+    found = read(f"<html><body><p>Before</p>{opened}within{closed} after</body></html>").text
+    assert shown in found
+    assert found.startswith("Before")
+    assert found.endswith("after")
+    assert "hidden" not in found
+
+
+def test_what_cannot_be_flattened_is_refused_with_the_reason() -> None:
+    with pytest.raises(DocumentError, match="nested too deeply"):
+        read("<p>Before</p>" + "<object>" * 10_000 + "within")

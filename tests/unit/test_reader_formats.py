@@ -61,10 +61,14 @@ class TestJson:
     def test_lines_are_records(self):
         assert paragraphs('\ufeff{"q": "one"}\n\n["two", 3]\n"four"\n', "a.jsonl") == ["q: one", "two", "3", "four"]
 
-    @pytest.mark.parametrize("data", ['{"a": 1', "[1, 2,]", "[" * 100_000, '{"n": ' + "9" * 10_000 + "}"])
+    @pytest.mark.parametrize("data", ['{"a": 1', "[1, 2,]", '{"n": ' + "9" * 10_000 + "}"])
     def test_broken_json_is_refused(self, data):
         with pytest.raises(DocumentError, match="JSON validator"):
             read_document(data.encode(), uri="a.json")
+
+    def test_what_is_nested_too_deeply_is_refused_with_the_reason(self):
+        with pytest.raises(DocumentError, match="JSON is nested too deeply"):
+            read_document(b"[" * 100_000 + b"]" * 100_000, uri="a.json")
 
     @pytest.mark.parametrize("bad", [b'{"a": 2', b"not JSON at all", b'{"a": 2}}', b"[1, 2"])
     def test_broken_lines_are_reported_and_the_others_kept(self, bad):
