@@ -120,6 +120,7 @@ else:
     class BoundedHttpToolsProtocol(_Bounded, HttpToolsProtocol):
         _silent = 0  # bytes since the parser told of anything but fields
         _named = 0  # bytes of the fields of one head
+        _hosts = 0  # of one head; h11 refuses a second one by itself
         _has_told = False
 
         def data_received(self, data: bytes) -> None:
@@ -130,7 +131,7 @@ else:
                 self.refuse(_TOO_LARGE)
 
         def on_message_begin(self) -> None:
-            self._named = 0
+            self._named = self._hosts = 0
             self._is_amid_request = True
             super().on_message_begin()
 
@@ -140,6 +141,9 @@ else:
 
         def on_header(self, name: bytes, value: bytes) -> None:
             self._count(len(name) + len(value) + 4)
+            self._hosts += name.lower() == b"host"
+            if self._hosts > 1:  # which one a proxy looked at, nobody knows (RFC 9112, section 3.2)
+                raise ValueError("The request names more than one host.")
             super().on_header(name, value)
 
         def on_headers_complete(self) -> None:

@@ -97,6 +97,10 @@ def test_a_large_head_is_refused(ask: Callable[..., bytes], pieces: list[bytes])
     assert ask(*pieces)[:12] in (b"HTTP/1.1 431", b"HTTP/1.1 400")
 
 
+def test_a_second_host_is_refused(ask: Callable[..., bytes]) -> None:
+    assert ask(b"GET / HTTP/1.1\r\nHost: a\r\nHOST: b\r\nConnection: close\r\n\r\n").startswith(b"HTTP/1.1 400")
+
+
 ANSWERED = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 
 
