@@ -181,7 +181,7 @@ class Contract:
 
 
 def resolve_defaults(contract: Contract, role: str, instruction: str | None, steps: int | None) -> tuple[str, int]:
-    """The instruction and steps to use: None means the contract's default, "" no instruction."""
+    """The instruction and steps to use: None means the contract's default, "" or blanks no instruction."""
     if role == "query":
         default_instruction, default_steps = contract.default_query_instruction, contract.default_query_steps
     else:
@@ -189,6 +189,8 @@ def resolve_defaults(contract: Contract, role: str, instruction: str | None, ste
     steps = default_steps if steps is None else steps
     if instruction is None:
         instruction = default_instruction if steps else ""
+    elif not instruction.strip():
+        instruction = ""
     # What reads a prompt and generates nothing has but its base for a text alone.
     return instruction, 0 if contract.head == "none" and not instruction else steps
 

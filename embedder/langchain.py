@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Self
@@ -11,6 +13,7 @@ from langchain_core.embeddings import Embeddings
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 
 from embedder.checkpoint import DEFAULT_MODEL, load_encoder
+from embedder.contract import resolve_defaults
 from embedder.encoder import Encoder
 from embedder.refinement import Refinement
 
@@ -74,6 +77,33 @@ class GircseEmbeddings(BaseModel, Embeddings):
     def fingerprint(self) -> str:
         """Digest of what changes a vector; vectors of different fingerprints must not be compared."""
         return self._encoder.fingerprint
+
+    @property
+    def cache_namespace(self) -> str:
+        """The `namespace` for LangChain's `CacheBackedEmbeddings`.
+
+        It differs by model, instructions, steps, tolerance, dtype and dimension, so that no cached vector is returned
+        for another setting. `fingerprint` alone does not: it names the model.
+        """
+        contract = self._encoder.contract
+        read = [
+            resolve_defaults(contract, "query", self.query_instruction, self.query_steps),
+            resolve_defaults(contract, "document", self.document_instruction, self.document_steps),
+        ]
+        parts = [self.fingerprint, read, self.tolerance, self.dimension, self.dtype]
+        return f"gircse-{hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]}"
+
+    def __getstate__(self) -> dict[Any, Any]:
+        """The settings alone: a process that unpickles this loads the model by them."""
+        return super().__getstate__() | {"__pydantic_private__": None}
+
+    def __setstate__(self, state: dict[Any, Any]) -> None:
+        super().__setstate__(state)
+        self.model_post_init(None)
+
+    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
+        """Shares the loaded model, which nothing changes."""
+        return self.model_copy()
 
     @property
     def dimension(self) -> int:

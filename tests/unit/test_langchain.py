@@ -1,10 +1,16 @@
 """GircseEmbeddings as LangChain sees it: their own suites, then what ours adds."""
 
 import asyncio
+import copy
+import multiprocessing
+import pickle
+from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 import pytest
+from langchain_classic.embeddings import CacheBackedEmbeddings
 from langchain_core.embeddings import Embeddings
+from langchain_core.stores import InMemoryByteStore
 from langchain_tests.integration_tests import EmbeddingsIntegrationTests
 from langchain_tests.unit_tests import EmbeddingsUnitTests
 from tiny_models import save_tiny_model
@@ -47,10 +53,71 @@ def test_queries_and_documents_have_their_own_instruction_and_steps(tiny):
 
 
 def test_copies_share_the_loaded_model(tiny):
-    copy = tiny.with_instructions(query="One.", document="Two.")
-    assert (copy.query_instruction, copy.document_instruction) == ("One.", "Two.")
-    assert copy._encoder is tiny._encoder
+    other = tiny.with_instructions(query="One.", document="Two.")
+    assert (other.query_instruction, other.document_instruction) == ("One.", "Two.")
+    assert other._encoder is tiny._encoder
     assert tiny.query_instruction is None
+
+
+def test_deep_copies_share_the_loaded_model(tiny):
+    copied = copy.deepcopy({"embeddings": tiny})["embeddings"]
+    assert copied is not tiny
+    assert copied == tiny
+    assert copied._encoder is tiny._encoder
+
+
+def test_a_pickle_holds_the_settings_and_loads_the_model(tiny):
+    steered = tiny.with_instructions(query="One.")
+    pickled = pickle.dumps(steered)
+    assert len(pickled) < 5_000
+    loaded = pickle.loads(pickled)
+    assert loaded.model_dump() == steered.model_dump()
+    assert loaded.embed_query("a text") == steered.embed_query("a text")
+    assert asyncio.run(loaded.aembed_query("a text")) == steered.embed_query("a text")
+
+
+def embedded(settings: GircseEmbeddings) -> list[float]:
+    return settings.embed_query("a text")
+
+
+def test_it_goes_to_spawned_processes(tiny):
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        found = pool.submit(embedded, tiny).result()
+    np.testing.assert_allclose(found, embedded(tiny), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"query_instruction": "Represent the emotion."},
+        {"document_instruction": "Represent the emotion."},
+        {"query_steps": 3},
+        {"document_steps": 3},
+        {"tolerance": 0.1},
+        {"truncate_dim": 8},
+        {"dtype": "int8"},
+    ],
+)
+def test_vectors_that_differ_have_caches_of_their_own(tiny, other):
+    here = {"model": tiny.model, "query_steps": 4}
+    assert GircseEmbeddings(**here, device="cpu", batch_size=2).cache_namespace == tiny.cache_namespace
+    assert GircseEmbeddings(**here | other).cache_namespace != tiny.cache_namespace
+
+
+def test_a_cache_gives_each_instruction_its_own_vectors(tiny):
+    store = InMemoryByteStore()
+    for embeddings in (tiny, tiny.with_instructions(document="Represent the emotion."), tiny):
+        cached = CacheBackedEmbeddings.from_bytes_store(
+            embeddings, store, namespace=embeddings.cache_namespace, key_encoder="sha256"
+        )
+        for _ in range(2):
+            assert cached.embed_documents(["a text"]) == embeddings.embed_documents(["a text"])
+
+
+def test_a_blank_instruction_is_none(tiny):
+    blank = tiny.with_instructions(query=" \n", document="\t")
+    assert blank.embed_query("a text") == tiny.with_instructions(query="").embed_query("a text")
+    assert blank.cache_namespace == tiny.with_instructions(query="", document="").cache_namespace
 
 
 def test_async_gives_the_same_vectors(tiny):
