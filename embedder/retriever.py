@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import random
+import time
 from typing import Any
 
 import httpx
@@ -13,6 +16,8 @@ from pydantic import ConfigDict, Field, SecretStr
 from embedder.errors import ServerError
 
 _MAX_TOLD = 500
+_BUSY = (429, 503)
+_LEAST_PAUSE_S = 0.1
 
 
 class GircseRetriever(BaseRetriever):
@@ -61,28 +66,37 @@ class GircseRetriever(BaseRetriever):
     explain: bool = False
     """Also find the sentence by which each passage was found, as `why` of its metadata; costs time."""
     timeout_s: float = Field(default=60, gt=0)
+    """For an answer. A server that is busy is asked again, as its `Retry-After` says, for as long."""
 
     model_config = ConfigDict(extra="forbid")
 
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, k: int | None = None
     ) -> list[Document]:
+        until = time.monotonic() + self.timeout_s
         with httpx.Client(**self._connection()) as client:
-            try:
-                answer = client.post("/api/v1/search", json=self._question(query, k))
-            except httpx.HTTPError as error:
-                raise _unreached(self.url, error) from error
-            return _documents(answer)
+            while True:
+                try:
+                    answer = client.post("/api/v1/search", json=self._question(query, k))
+                except httpx.HTTPError as error:
+                    raise _unreached(self.url, error) from error
+                if (pause_s := _pause_s(answer, until)) is None:
+                    return _documents(answer)
+                time.sleep(pause_s)
 
     async def _aget_relevant_documents(
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, k: int | None = None
     ) -> list[Document]:
+        until = time.monotonic() + self.timeout_s
         async with httpx.AsyncClient(**self._connection()) as client:
-            try:
-                answer = await client.post("/api/v1/search", json=self._question(query, k))
-            except httpx.HTTPError as error:
-                raise _unreached(self.url, error) from error
-            return _documents(answer)
+            while True:
+                try:
+                    answer = await client.post("/api/v1/search", json=self._question(query, k))
+                except httpx.HTTPError as error:
+                    raise _unreached(self.url, error) from error
+                if (pause_s := _pause_s(answer, until)) is None:
+                    return _documents(answer)
+                await asyncio.sleep(pause_s)
 
     def _connection(self) -> dict[str, Any]:
         shown = {} if self.api_key is None else {"Authorization": f"Bearer {self.api_key.get_secret_value()}"}
@@ -103,6 +117,15 @@ class GircseRetriever(BaseRetriever):
             "mode": self.mode,
             "explain": self.explain,
         } | {name: value for name, value in later.items() if value is not None}
+
+
+def _pause_s(answer: httpx.Response, until: float) -> float | None:
+    """How long to wait before the server is asked again; None where its answer stands."""
+    said = answer.headers.get("retry-after", "")
+    if answer.status_code not in _BUSY or not said.isdecimal():
+        return None
+    pause_s = max(int(said), _LEAST_PAUSE_S) * random.uniform(1, 1.25)  # not all clients at the same moment
+    return pause_s if time.monotonic() + pause_s < until else None
 
 
 def _documents(answer: httpx.Response) -> list[Document]:

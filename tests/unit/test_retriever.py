@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from api_application import api_of
 from langchain_core.retrievers import BaseRetriever
@@ -14,7 +16,7 @@ from langchain_tests.integration_tests import RetrieversIntegrationTests
 from served import served
 
 from app.testing import ToyEmbedder
-from embedder import GircseRetriever, ServerError
+from embedder import GircseRetriever, ServerError, retriever
 
 TEXTS = ("The cat sleeps on the sofa.", "A cat dreams of mice.", "The dog barks at the cat.", "Ferries are late.")
 
@@ -130,6 +132,50 @@ async def test_what_is_wrong_is_told(server_url: str) -> None:
         await GircseRetriever(url="http://127.0.0.1:9").ainvoke("cat")
     with pytest.raises(ServerError, match="steps must be"):
         await GircseRetriever(url=server_url, steps=99).ainvoke("cat")
+
+
+@pytest.fixture
+def busy_url(server_url: str) -> Iterator[tuple[str, list[float]]]:
+    """A server that is busy for the first three requests, and when each of them came."""
+    moments: list[float] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            return
+        moments.append(time.monotonic())
+        is_busy = len(moments) <= 3
+        answer = (
+            httpx.get(f"{server_url}/healthz")
+            if is_busy
+            else httpx.post(f"{server_url}/api/v1/search", json={"query": "cat", "limit": 4})
+        )
+        headers = [(b"retry-after", b"0")] if is_busy else []
+        status = (429, 503, 429)[len(moments) - 1] if is_busy else 200
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": answer.content})
+
+    with served(app) as url:
+        yield url, moments
+
+
+def test_a_busy_server_is_asked_again(busy_url: tuple[str, list[float]]) -> None:
+    url, moments = busy_url
+    assert len(GircseRetriever(url=url).invoke("cat")) == 4
+    assert len(moments) == 4
+
+
+async def test_a_busy_server_is_asked_again_without_blocking(busy_url: tuple[str, list[float]]) -> None:
+    url, moments = busy_url
+    assert len(await GircseRetriever(url=url).ainvoke("cat")) == 4
+    assert len(moments) == 4
+
+
+def test_a_server_that_stays_busy_is_told(busy_url: tuple[str, list[float]], monkeypatch: pytest.MonkeyPatch) -> None:
+    url, moments = busy_url
+    monkeypatch.setattr(retriever, "_LEAST_PAUSE_S", 100.0)  # more than the minute that is waited for an answer
+    with pytest.raises(ServerError, match="429"):
+        GircseRetriever(url=url).invoke("cat")
+    assert len(moments) == 1
 
 
 def test_wrong_fields_are_refused_by_name() -> None:
