@@ -48,7 +48,10 @@ CORE = (
         for name in ("access/authorized_sources", "catalog/recurring_sources", "types/source_addresses")
     ),
     *(f"app/collections/{name}.py" for name in ("credentials_folder", "recurring_sources")),
-    *(f"ingest/recurring/{name}.py" for name in ("git", "git_program", "hosts", "imap", "s3", "selection", "web")),
+    *(
+        f"ingest/recurring/{name}.py"
+        for name in ("git", "git_program", "hosts", "imap", "s3", "selection", "syncs", "web")
+    ),
     *(
         "app/errors.py",
         "app/types/documents.py",
@@ -60,9 +63,9 @@ CORE = (
     *("app/wiring/embedding.py", "ingest/indexer.py", "ingest/urls.py"),
     *(f"ingest/readers/{name}.py" for name in ("books", "bundles", "document", "errors", "html", "limits", "mail")),
     *(f"ingest/readers/{name}.py" for name in ("content_types", "members", "package", "pdf", "process", "records")),
-    "ingest/readers/notebooks.py",
-    *(f"ingest/readers/{name}.py" for name in ("children", "page_views", "pdf_pages", "pictures", "recognition")),
-    *(f"ingest/readers/{name}.py" for name in ("recognized_pages", "slides", "tables", "text", "xml")),
+    *(f"ingest/readers/{name}.py" for name in ("notebooks", "text", "xml")),
+    *(f"ingest/readers/{name}.py" for name in ("child_process", "children", "page_views", "pdf_pages")),
+    *(f"ingest/readers/{name}.py" for name in ("pictures", "recognition", "recognized_pages", "slides", "tables")),
 )
 FOR_THE_LOG = ("UntrustedSignInError", "ProviderUnavailableError")
 LEAST_LETTERS = 8  # of a message beside what is filled in

@@ -56,7 +56,7 @@ class Logins:
 
         Raises LoginRequiredError for a user who is disabled or removed.
         """
-        return self._begin_session(name, self._accounts.credential_of(name), address=address, browser=browser, by=by)
+        return self._begin_session(name, self._credential(name), address=address, browser=browser, by=by)
 
     def _begin_session(self, name: str, credential: str, *, address: str, browser: str, by: str = "") -> str:
         token, now = secrets.token_urlsafe(32), self._clock()

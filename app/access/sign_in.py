@@ -103,11 +103,11 @@ class SignIn:
         identity = Identity(self._provider.issuer, str(claims["sub"]))
         try:
             name = self._user_of(identity, claims)
+            return self._logins.begin_session(name, address=address, browser=browser, by=BY), pending.way
         except GircseError as error:
             detail = {"by": BY, "subject": identity.subject, "reason": type(error).__name__}
             self._note(FAILED, str(claims.get(self._rules.name_claim, "")), address, detail)
             raise
-        return self._logins.begin_session(name, address=address, browser=browser, by=BY), pending.way
 
     def _claims(self, pending: PendingSignIn, answer: Mapping[str, str], address: str) -> Claims:
         """What counts as a failed attempt is an answer that does not hold, not a provider that is away."""

@@ -290,6 +290,8 @@ class ConsistencyCheck:
     def _mend_document(self, difference: Difference) -> bool:
         collection = self._catalog.collection(difference.collection)
         index, document_id = difference.index, difference.document_id
+        if difference.kind is Inconsistency.MISSING_POINTS and not self._has_original(document_id):
+            return False  # nothing could be made again, and what is there would be lost
         if index == collection.active_index and self._catalog.queue_again(document_id):
             return True
         # A document that cannot be ingested, or an index beside the active one, which a reindex or a roll-back fills.
@@ -300,6 +302,9 @@ class ConsistencyCheck:
             self._index.delete_points(index, difference.ids)
             self._catalog.forget_indexed(index, document_id=document_id)
         return True
+
+    def _has_original(self, document_id: str) -> bool:
+        return self._blobs.is_sound(self._catalog.document(document_id).content_hash)
 
     def _make_again(self, difference: Difference) -> None:
         collection = self._catalog.collection(difference.collection)

@@ -10,7 +10,9 @@ from typing import BinaryIO
 from app.types.documents import TextWindow
 
 _MARK = b"\0gircse-text-2 "
-_HEAD_BYTES = len(_MARK) + 64 + 1
+_DIGITS, _HEX_DIGITS = 64, frozenset(b"0123456789abcdef")
+_MOST_FLIPPED = 3  # bytes of a head that is still told from text
+_HEAD_BYTES = len(_MARK) + _DIGITS + 1
 _LOST = bytes(8)  # what a disk gives for a page that it lost
 _PIECE_BYTES = 1 << 20
 
@@ -76,7 +78,9 @@ def text_pieces(file: BinaryIO) -> Iterator[bytes]:
 
 def _has_mark(head: bytes) -> bool:
     """Most of it is enough: one whose own bits were flipped would else be taken for text."""
-    return 2 * sum(one == other for one, other in zip(head, _MARK, strict=False)) > len(_MARK)
+    alike = sum(one == other for one, other in zip(head, _MARK, strict=False))
+    digits = sum(each in _HEX_DIGITS for each in head[len(_MARK) : _HEAD_BYTES - 1])
+    return alike >= len(_MARK) - _MOST_FLIPPED and digits >= _DIGITS - _MOST_FLIPPED
 
 
 def _head(digest: str) -> bytes:

@@ -49,6 +49,7 @@ class AnnouncingServer(uvicorn.Server):
         config = uvicorn.Config(
             AsOperator(self.config.app),  # type: ignore[arg-type]
             http=BoundedProtocol,
+            ws="none",
             log_config=None,
             access_log=False,
             proxy_headers=False,

@@ -56,6 +56,7 @@ def mcp(
         config = uvicorn.Config(
             served,
             http=BoundedProtocol,
+            ws="none",
             log_level="warning",
             timeout_graceful_shutdown=GRACE_S,
             server_header=False,

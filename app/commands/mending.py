@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -20,7 +20,7 @@ from app.commands.working import own_worker
 from app.edge import PUT_ASIDE, edge_folder
 from app.errors import FingerprintMismatchError
 from app.services import Services
-from app.types.documents import Collection, IndexRole, JobState
+from app.types.documents import Collection, IndexRole, JobState, StoredFile
 
 POLL_S = 0.2
 _MAX_TOLD = 50
@@ -49,7 +49,7 @@ def rebuild_damaged(
             damage = probe_index(services.catalog, services.index, collection, sample=None)
             if damage is not None and damage.is_of_points:
                 take_out(services, collection, damage.ids)
-            elif damage is not None and not _is_small(services, collection, damage):
+            elif damage is not None and not _is_mended_in_place(services, collection, damage):
                 typer.echo(
                     f"The index of {collection.name!r} is damaged: {damage.reason}. It is made anew beside what is "
                     "left of it, which is removed when the new one is whole; until then the disk holds both."
@@ -62,7 +62,11 @@ def rebuild_damaged(
     kinds = frozenset(Inconsistency) - _OF_FILES if mends_all else _OF_REBUILDS
     left = mend_differences(services, lambda difference: difference.kind in kinds, removes_proven=mends_all)
     if left:
-        typer.echo("`gircse check --fix` mends the rest.", err=True)
+        typer.echo(
+            "`gircse check --fix` mends the rest, but no passages whose original file is lost: for these put the file "
+            "back, or restore a backup.",
+            err=True,
+        )
     for aside in sorted(edge_folder(services.settings.home).glob(PUT_ASIDE.format("*"))):
         typer.echo(f"What the engine put aside is in {aside}; nothing needs it any more.")
 
@@ -89,10 +93,17 @@ def _take_out_other_vectors(services: Services, sample: int | None) -> None:
             take_out(services, collection, found.ids)
 
 
-def _is_small(services: Services, collection: Collection, damage: IndexDamage) -> bool:
+def _is_mended_in_place(services: Services, collection: Collection, damage: IndexDamage) -> bool:
+    """Also where an original is lost: a new index would be without its passages, which are in this one."""
     if damage.lacking is None:
         return False
-    return damage.lacking <= MOST_IN_PLACE * services.catalog.chunk_count(collection.active_index)
+    is_small = damage.lacking <= MOST_IN_PLACE * services.catalog.chunk_count(collection.active_index)
+    return is_small or any(True for _ in _without_original(services, collection))
+
+
+def _without_original(services: Services, collection: Collection) -> Iterator[StoredFile]:
+    for page in services.catalog.stored_files(collection.name):
+        yield from (each for each in page if each.is_read and not services.blobs.is_sound(each.content_hash))
 
 
 def _rebuild(reindexer: Reindexer, collection: Collection) -> None:
@@ -131,8 +142,13 @@ def _read_damaged_texts(services: Services, is_proven: Callable[[str], bool]) ->
             for file in page:
                 if not file.is_read:
                     continue
-                if not services.blobs.is_text_sound(file.content_hash) or not is_proven(file.content_hash):
+                if services.blobs.is_text_sound(file.content_hash) and is_proven(file.content_hash):
+                    continue
+                if services.blobs.is_sound(file.content_hash):
                     services.catalog.queue_again(file.document_id)
+                else:
+                    uri = console.printable(file.uri)
+                    typer.echo(f"  left as it is, since its file is lost or damaged, too: {uri}", err=True)
     work_off(services)
 
 

@@ -197,6 +197,7 @@ def _serve(listener: socket.socket, services: Services, *, open_page: bool, is_p
         config = uvicorn.Config(
             web,
             http=BoundedProtocol,
+            ws="none",
             log_config=None,
             log_level="warning",
             access_log=False,

@@ -46,11 +46,13 @@ def prepare_home(home: Path) -> None:
     """
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except FileExistsError as error:
+        raise InputError(f"{home} is no folder, or a link that leads nowhere. {_OTHER_HOME}") from error
     except OSError as error:
         raise InputError(f"{home} cannot be made ({error.strerror}). {_OTHER_HOME}") from error
     own = {path for pattern in _OWN for path in home.glob(pattern)}
-    for path in (home, *own):
-        if not os.access(path, os.R_OK | os.W_OK):  # on a disk that is read-only, too
+    for path in (home, *filter(Path.is_dir, own)):  # a catalog that is read-only is waited for
+        if not os.access(path, os.R_OK | os.W_OK | os.X_OK):  # on a disk that is read-only, too
             raise InputError(f"{path} cannot be read and written by this user. Run gircse as its owner. {_OTHER_HOME}")
     if os.name != "posix":
         return

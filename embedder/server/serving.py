@@ -119,6 +119,7 @@ class _Server(uvicorn.Server):
             uvicorn.Config(
                 application,
                 http=BoundedProtocol,
+                ws="none",
                 log_level="warning",
                 server_header=False,
                 timeout_keep_alive=KEEP_ALIVE_S,

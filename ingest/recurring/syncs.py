@@ -18,6 +18,7 @@ from app.errors import DocumentError, FilesUnavailableError, InputError, SyncEnd
 from app.ports.sources import OpenedSource, SourceCredentials
 from app.types.documents import Source
 from app.types.sources import MAX_LISTED_ITEMS, Fetched, Listing, Mark, RecurringSource, SourceKind
+from app.types.uris import canonical_uri
 from ingest.readers.child_process import Check, ChildLostError, ChildProcess
 from ingest.readers.limits import DEFAULT_LIMITS, MEGABYTE, ProcessLimits
 from ingest.readers.messages import MessageError, read_frame_into
@@ -152,7 +153,7 @@ class _Sync:
             match read_answer(answers):
                 case Unchanged():
                     return None
-                case ItemHead() as head:
+                case ItemHead() as head if canonical_uri(head.uri) == canonical_uri(address):
                     return self._fetched(head, answers)
                 case other:
                     _raise(other)

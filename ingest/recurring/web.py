@@ -6,6 +6,7 @@ import io
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice
+from urllib.parse import urlsplit
 from xml.etree.ElementTree import ParseError
 
 from app.errors import DocumentError, InputError
@@ -40,6 +41,7 @@ class _WebPages:
         self._urls = urls
         self._source = source
         self._beat = beat
+        self._is_cut = False
 
     def items(self) -> Listing:
         kind, address = self._source.kind, self._source.address
@@ -48,21 +50,42 @@ class _WebPages:
         if kind is SourceKind.FEED:
             entries = _entries(self._urls.read_bytes(address, most=_MAX_FEED_BYTES))
             return Listing.unmarked(islice(entries, MAX_ITEMS), is_whole=False)
-        return Listing.unmarked(islice(self._pages(address), MAX_ITEMS), is_whole=True)
+        return self._sitemap(address)
 
     def fetch(self, address: str, mark: Mark) -> Fetched | None:
         return self._urls.read_if_changed(address, mark)
+
+    def _sitemap(self, address: str) -> Listing:
+        """Where what vanishes is removed, pages of other hosts are left out: who writes the list would else decide on
+        documents of others (sitemaps.org: all addresses are of one host)."""
+        found = list(islice(self._pages(address), MAX_ITEMS + 1))
+        notes = []
+        if is_cut := self._is_cut or len(found) > MAX_ITEMS:
+            notes.append(f"Only the first {MAX_ITEMS:,} pages, of {_MAX_SITEMAPS} sitemaps, are looked at.")
+        pages = [each for each in found if not self._source.removes or _host_of(each) == _host_of(address)]
+        if len(pages) < len(found):
+            notes.append(f"{len(found) - len(pages):,} pages of other hosts than the sitemap's are left out.")
+        return Listing(dict.fromkeys(pages[:MAX_ITEMS]), is_whole=not is_cut, note=" ".join(notes) or None)
 
     def _pages(self, address: str) -> Iterator[str]:
         is_index, found = _locations(self._urls.read_bytes(address, most=_MAX_SITEMAP_BYTES))
         if not is_index:
             yield from found
             return
+        self._is_cut = len(found) > _MAX_SITEMAPS
         for each in found[:_MAX_SITEMAPS]:
             self._beat()
             is_nested, pages = _locations(self._urls.read_bytes(each, most=_MAX_SITEMAP_BYTES))
             if not is_nested:
                 yield from pages
+
+
+def _host_of(address: str) -> tuple[str, str, int | None]:
+    parts = urlsplit(address)
+    try:
+        return parts.scheme, parts.hostname or "", parts.port
+    except ValueError:  # a port that is none
+        return "", "", None
 
 
 def _locations(data: bytes) -> tuple[bool, list[str]]:
@@ -97,7 +120,7 @@ class _Locations:
     def end(self, tag: str) -> None:
         address = "".join(self._text or ()).strip()
         self._text = None
-        if _is_web(address) and len(self.addresses) < MAX_ITEMS:
+        if _is_web(address) and len(self.addresses) <= MAX_ITEMS:  # one more, which tells that there are more
             self.addresses.append(address)
 
     def close(self) -> None:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from app.collections import kept_texts
 from app.collections.blobs import FolderBlobStore
 from app.errors import DamagedFileError, FilesUnavailableError, LeaseLostError, NotFoundError
 
@@ -273,3 +274,15 @@ def test_texts_of_earlier_releases_have_no_head_and_are_read(blobs: FolderBlobSt
     path.write_bytes(path.read_bytes().replace("ü".encode(), b"\xc3\x20"))
     with pytest.raises(DamagedFileError):
         blobs.text_window(content_hash, 3, 6)
+
+
+@pytest.mark.parametrize(
+    "text", ["`gircse-search` is a search application. " * 5, "[gircse-mini](x)" * 9, "\0gircse-text-2 is a mark. " * 5]
+)
+def test_a_text_of_an_earlier_release_that_begins_like_the_mark_is_text(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "old"
+    path.write_text(text, "utf-8")
+    with path.open("rb") as file:
+        assert kept_texts.read_text(file) == text
+    with path.open("rb") as file:
+        assert not kept_texts.has_digest(file)

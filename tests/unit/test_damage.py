@@ -479,3 +479,36 @@ def test_texts_of_an_earlier_release_get_their_digest_when_asked_for(installatio
     installation.call("doctor", "--rebuild", "--files")
     assert {path: path.read_bytes() for path in paths} == before
     require_whole(installation, whole.documents)
+
+
+@pytest.mark.parametrize("lost", [1, 3])
+def test_what_could_not_be_made_again_is_left_and_told(installation: Installation, whole: Whole, lost: int) -> None:
+    """In place, and where so much is lost that a new index would be made: it would be without that document."""
+    installation.start_engine()
+    with open_services(installation.load_settings()) as services:
+        name = services.catalog.collection(LIBRARY).active_index
+        points = sorted(services.index.point_ids(name))
+        document = services.catalog.document(services.catalog.chunk_owners(name, points[:1])[points[0]])
+        services.blobs.path(document.content_hash).unlink()
+        services.index.delete_points(name, points[1 : 1 + lost])
+    installation.call("doctor", "--rebuild")
+    with open_services(installation.load_settings()) as services:
+        assert services.catalog.collection(LIBRARY).active_index == name
+        assert sorted(services.index.point_ids(name)) == points
+        services.index.delete_points(name, points[:1])
+    assert "whose original file is lost" in installation.call("doctor", "--rebuild").output
+    with open_services(installation.load_settings()) as services:
+        assert services.catalog.document(document.id).state is document.state
+        assert services.catalog.chunk_count(name) == len(points)
+
+
+def test_a_text_without_a_digest_stays_where_its_original_is_lost(installation: Installation, whole: Whole) -> None:
+    installation.start_engine()
+    with open_services(installation.load_settings()) as services:
+        [document] = services.catalog.documents(LIBRARY, limit=1)
+        services.blobs.path(document.content_hash).unlink()
+    for path in (installation.home / "files").glob("*.txt"):
+        path.write_bytes(path.read_bytes().partition(b"\n")[2])
+    assert "left as it is" in installation.call("doctor", "--rebuild", "--files").output
+    with open_services(installation.load_settings()) as services:
+        assert services.catalog.document(document.id).state is document.state

@@ -199,4 +199,5 @@ def test_every_server_is_started_with_it() -> None:
     }
     assert started
     for name, count in started.items():
-        assert (ROOT / name).read_text("utf-8").count("http=BoundedProtocol") == count, name
+        code = (ROOT / name).read_text("utf-8")
+        assert code.count("http=BoundedProtocol") == code.count('ws="none"') == count, name

@@ -113,15 +113,28 @@ def test_blocks_within_blocks_leave_the_umask_as_it_was(umask: int, tmp_path: Pa
 
 
 def test_a_home_of_another_user_is_told_and_what_to_do(open_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (open_folder / "catalog.db").write_text("")
+    (open_folder / "files").mkdir(exist_ok=True)
     can = os.access
-    for closed in (open_folder, open_folder / "catalog.db"):  # for root nothing is closed, so it is only said here
+    for closed in (open_folder, open_folder / "files"):  # for root nothing is closed, so it is only said here
         monkeypatch.setattr(os, "access", lambda path, mode, closed=closed: path != closed and can(path, mode))
         with pytest.raises(InputError, match=re.escape(f"{closed} cannot be read and written") + ".*GIRCSE_HOME"):
             prepare_home(open_folder)
 
 
+def test_a_copy_beside_the_catalog_that_is_read_only_closes_no_home(
+    open_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = open_folder / "catalog.db.backup-2026"
+    copy.write_text("")
+    can = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: path != copy and can(path, mode))
+    prepare_home(open_folder)
+
+
 def test_a_home_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(InputError, match="leads nowhere"):
+        prepare_home(tmp_path / "link")
     with pytest.raises(InputError, match=r"cannot be made.*GIRCSE_HOME"):
         prepare_home(tmp_path / "file" / "home")

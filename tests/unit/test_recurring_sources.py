@@ -21,6 +21,7 @@ from app.types.access import OPERATOR, Role, User
 from app.types.documents import utc_now
 from app.types.quotas import Quotas
 from app.types.sources import RecurringSource, SourceKind
+from ingest.recurring import web
 from ingest.recurring.web import WebSourceReader
 from ingest.urls import UrlReader
 
@@ -175,6 +176,35 @@ def test_what_vanishes_from_a_sitemap_is_removed_or_kept(
     found = again(toy_services, sitemap)
     assert (found.items, found.removed, found.changed) == (2, int(removes), 0)
     assert len(uris(toy_services)) == 3 - removes
+
+
+def test_a_sitemap_that_removes_decides_on_pages_of_its_own_host_alone(
+    toy_services: Any, site: Site, source: Callable[..., RecurringSource]
+) -> None:
+    site.pages["/a"] = "<p>Page.</p>"
+    site.sitemap("/a")
+    site.pages["/sitemap.xml"] = site.pages["/sitemap.xml"].replace(
+        "</urlset>", "<url><loc>http://elsewhere.invalid/b</loc></url></urlset>"
+    )
+    sitemap = source(SourceKind.SITEMAP, site.url("/sitemap.xml"), removes=True)
+    found = again(toy_services, sitemap)
+    assert (found.items, found.changed, found.failed) == (1, 1, 0)
+    assert "1 pages of other hosts" in str(found)
+
+
+def test_a_sitemap_that_is_cut_removes_nothing(
+    toy_services: Any, site: Site, source: Callable[..., RecurringSource], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(web, "MAX_ITEMS", 2)
+    site.pages |= {f"/{name}": f"<p>Page {name}.</p>" for name in "abc"}
+    site.sitemap("/b", "/c")
+    sitemap = source(SourceKind.SITEMAP, site.url("/sitemap.xml"), removes=True)
+    assert again(toy_services, sitemap).items == 2
+    site.sitemap("/a", "/b", "/c")
+    found = again(toy_services, sitemap)
+    assert (found.changed, found.removed) == (1, 0)
+    assert "Only the first 2 pages" in str(found)
+    assert len(uris(toy_services)) == 3
 
 
 def test_a_listing_that_fails_removes_nothing(
