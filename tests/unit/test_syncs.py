@@ -9,7 +9,7 @@ import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -29,6 +29,8 @@ from app.types.access import OPERATOR
 from app.types.documents import utc_now
 from app.types.sources import Mark, RecurringSource, SourceKind, SourceOptions
 from app.wiring.recurring import fetching_again
+from ingest.recurring import syncs
+from ingest.recurring.sync_messages import ItemHead
 from ingest.recurring.syncs import SyncingReader, SyncLimits
 
 pytestmark = pytest.mark.xdist_group("source_readers")  # the servers are shared
@@ -414,6 +416,24 @@ def test_a_sync_ends_after_several_items_that_trickle(
                 opened.fetch(first, Mark())
             with pytest.raises(SyncEndedError, match="wait for the next sync"):
                 opened.fetch(second, Mark())
+
+
+def test_a_child_answers_for_the_item_that_was_asked_for(
+    reader: Callable[..., SyncingReader], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a server sends may take the child over: it brings no document in another one's place."""
+    read = syncs.read_answer
+
+    def misled(answers: Any) -> Any:
+        found = read(answers)
+        return replace(found, uri="file:///of/another") if isinstance(found, ItemHead) else found
+
+    with answering(partial(once, http(b"<p>Page.</p>"))) as server:
+        source = server.source(SourceKind.PAGE, path="/page")
+        assert list_items(reader(), source) == [source.address]
+        monkeypatch.setattr(syncs, "read_answer", misled)
+        with pytest.raises(DocumentError, match="sends what cannot be read"):
+            list_items(reader(), source)
 
 
 def test_a_long_round_goes_on_with_the_next_one(
