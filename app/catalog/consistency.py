@@ -17,6 +17,7 @@ from app.catalog.tables import ChunkRow, CollectionRow, DocumentRow, IndexedDocu
 from app.types.documents import Chunk, Document, DocumentState, JobKind, StoredFile
 
 _PAGE = 1000
+_HAS_JOB = exists().where(JobRow.document_id == DocumentRow.id, is_open)
 _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -98,9 +99,8 @@ class ConsistencyQueries(Sessions):
             return {row.id: row.as_chunk() for row in session.scalars(statement)}
 
     def documents_at_rest(self, ids: Sequence[str]) -> dict[str, Document]:
-        has_job = exists().where(JobRow.document_id == DocumentRow.id, is_open)
         is_ready = DocumentRow.state == DocumentState.READY
-        statement = select(DocumentRow).where(DocumentRow.id.in_(list(ids)), is_ready, ~has_job)
+        statement = select(DocumentRow).where(DocumentRow.id.in_(list(ids)), is_ready, ~_HAS_JOB)
         with self._session(self._engine) as session:
             return {row.id: row.as_document() for row in session.scalars(statement)}
 
@@ -112,10 +112,9 @@ class ConsistencyQueries(Sessions):
             .where(IndexedDocumentRow.document_id == DocumentRow.id, IndexedDocumentRow.index_name == index)
             .scalar_subquery()
         )
-        has_job = exists().where(JobRow.document_id == DocumentRow.id, is_open)
         statement = (
             select(DocumentRow.id)
-            .where(DocumentRow.collection == collection, DocumentRow.state == DocumentState.READY, ~has_job)
+            .where(DocumentRow.collection == collection, DocumentRow.state == DocumentState.READY, ~_HAS_JOB)
             .where(or_(DocumentRow.chunk_count != counted, DocumentRow.revision != held))
             .order_by(DocumentRow.id)
         )
@@ -123,8 +122,7 @@ class ConsistencyQueries(Sessions):
             return list(session.scalars(statement))
 
     def unqueued_documents(self, ids: Sequence[str]) -> dict[str, bool]:
-        has_job = exists().where(JobRow.document_id == DocumentRow.id, is_open)
-        statement = select(DocumentRow.id, ~has_job).where(DocumentRow.id.in_(list(ids)))
+        statement = select(DocumentRow.id, ~_HAS_JOB).where(DocumentRow.id.in_(list(ids)))
         with self._session(self._engine) as session:
             return {document_id: bool(is_idle) for document_id, is_idle in session.execute(statement).tuples()}
 

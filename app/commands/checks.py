@@ -88,9 +88,7 @@ def check_permissions(settings: Settings) -> Finding:
     """Who else may write into the home or look into it, and who may read a secret."""
     home, errors = settings.home, []
     prepare_home(home)
-    if not os.access(home, os.W_OK | os.X_OK):
-        errors.append((f"{home} cannot be written by this user", f"chown it to the user of the service: {home}"))
-    elif stat.S_IMODE(home.stat().st_mode) & 0o022:
+    if stat.S_IMODE(home.stat().st_mode) & 0o022:
         errors.append((f"others may write into {home}", f"Run: chmod go= {home}"))
     elif not is_closed(home) and not _is_out_of_reach(home):
         errors.append((f"others may look into {home}", f"Run: chmod go= {home}"))
