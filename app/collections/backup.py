@@ -209,7 +209,8 @@ def _add_catalog(archive: ArchiveWriter, snapshot: Snapshot) -> dict[str, tuple[
 def _add_files(
     archive: ArchiveWriter, documents: Mapping[str, tuple[str, bool]], held: HeldFiles, tell: Tell
 ) -> Iterable[str]:
-    """Uris of those that are missing or altered. Damaged texts and layouts are left out: a document is read again."""
+    """Returns the URIs of documents whose file is missing or altered. Leaves out damaged texts and layouts: a restore
+    reads their documents again."""
     lost, kept = [], held.blobs
     for number, (content_hash, (uri, is_read)) in enumerate(documents.items(), start=1):
         file = held.file(content_hash)

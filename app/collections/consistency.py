@@ -48,7 +48,7 @@ class Inconsistency(StrEnum):
 
 # May belong to another installation: removed only on request.
 UNMANAGED = frozenset({Inconsistency.UNMANAGED_INDEX, Inconsistency.UNMANAGED_POINTS})
-# Another store proves that a row of the catalog is damaged or lost: nothing of it may be deleted, or made anew by it.
+# Another store shows that a row of the catalog is damaged or lost. What that row names is neither deleted nor rebuilt.
 OF_DAMAGED_ROWS = frozenset(
     {
         Inconsistency.WRONG_DOCUMENTS,
@@ -109,7 +109,7 @@ class ConsistencyCheck:
             yield Difference(Inconsistency.WRONG_COUNTS, index, collection.name, document_id)
 
     def of_chunks(self, collection: Collection, pages: Iterable[Sequence[str]]) -> Iterator[Difference]:
-        """Of the points of these chunks of the active index, those that are there."""
+        """Checks the points of these chunks in the active index. Skips points that do not exist."""
         for ids in pages:
             try:
                 payloads = self._index.payloads(collection.active_index, ids)

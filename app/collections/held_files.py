@@ -37,7 +37,7 @@ class HeldFiles:
 
     @property
     def blobs(self) -> FolderBlobStore:
-        """Those that are held."""
+        """A blob store over the held files."""
         return FolderBlobStore(self._folder)
 
     def layout(self, content_hash: str) -> Path:

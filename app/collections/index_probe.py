@@ -13,15 +13,18 @@ from app.ports.parts import VectorIndex
 from app.types.documents import Collection, PointDamage
 
 SAMPLE = 32
-MOST_IN_PLACE = 0.05  # of the points of an index; where more are damaged, all of it is made anew
+MOST_IN_PLACE = 0.05  # share of an index's points; with more damaged points the whole index is rebuilt
 _PAGE = 256
 _ATTEMPTS, _PAUSE_S = 3, 0.3  # a fault may be one of a moment
 
 
 @dataclass(frozen=True, slots=True)
 class IndexDamage:
-    """`lacking` of its points are not there; what is there is as it was written. None: more than that is wrong, and
-    was seen of `ids`. `is_of_points`: with few of those that were looked at, and with nothing else."""
+    """What is wrong with an index.
+
+    lacking: the number of missing points; all others are as they were written. None: more is wrong than missing points.
+    ids: the damaged points. is_of_points: only a few of the checked points are damaged, and nothing else is.
+    """
 
     reason: str
     lacking: int | None = None

@@ -47,7 +47,7 @@ class _Look:
 
     @property
     def refusal(self) -> str | None:
-        """Why nothing is searched. Few damaged points are told, and what is found of them says so."""
+        """Why searches are refused. None with only a few damaged points: hits on these are marked instead."""
         return None if self.damage is None or self.damage.is_of_points else self.damage.reason
 
     @property

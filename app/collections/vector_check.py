@@ -1,4 +1,4 @@
-"""Embeds passages again and compares: an altered number is told even where the vector keeps its length.
+"""Embeds passages again and compares the vectors. This finds an altered number even if the vector has length 1.
 
 It costs what embedding them costs. Texts are proven by their hashes first, so what differs is the vector.
 """
