@@ -17,7 +17,7 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -266,6 +266,10 @@ class Tracer:
             self.functions[code.co_filename, code.co_qualname, code.co_firstlineno] += 1
             self.depth = max(self.depth, self._depths[thread])
 
+    def close(self) -> None:
+        sys.setprofile(None)
+        threading.setprofile(None)
+
     @property
     def figures(self) -> dict[str, int]:
         files = {file for file, _, _ in self.functions}
@@ -274,6 +278,11 @@ class Tracer:
 
 def measure_trips(source: Path, *, is_verbose: bool) -> dict[str, Any]:
     """What the second call of each kind passes; the first one loads what is loaded once."""
+    with closing(Tracer(source)) as tracer:
+        return _trips(source, tracer, is_verbose=is_verbose)
+
+
+def _trips(source: Path, tracer: Tracer, *, is_verbose: bool) -> dict[str, Any]:
     sys.path.insert(0, str(source))
     from fastapi.testclient import TestClient
 
@@ -284,7 +293,6 @@ def measure_trips(source: Path, *, is_verbose: bool) -> dict[str, Any]:
     from embedder import GircseEmbeddings
 
     trips = {}
-    tracer = Tracer(source)
     embeddings = GircseEmbeddings(model="gircse-mini")
 
     def twice(name: str, act: Callable[[int], object]) -> None:
