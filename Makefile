@@ -78,7 +78,7 @@ api-fuzz: $(VENV)/dev.stamp ## ask the API 5,000 odd questions: make api-fuzz AR
 	$(TEST_ENV) $(BIN)/python tests/e2e/api_fuzz.py $(ARGS)
 
 bench: $(VENV)/dev.stamp ## measure the speed of everything on this machine: make bench ARGS="--quick", or all of it in hours
-	$(BIN)/python -m benchmarks $(ARGS)
+	$(BIN)/python -m research.benchmarks $(ARGS)
 
 docs: $(VENV)/dev.stamp ## write docs/reference from the code
 	$(BIN)/python scripts/make_docs.py
@@ -159,7 +159,7 @@ audit: $(VENV)/dev.stamp ## look up known vulnerabilities of the locked packages
 	@$(BIN)/python scripts/audit.py $(ARGS)
 
 clean: ## remove the environment and caches; GIRCSE_HOME stays
-	rm -rf $(VENV) build ./*.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis .benchmarks
+	rm -rf $(VENV) build ./*.egg-info research/*.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis .benchmarks
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A stamp per extra: nothing is installed twice until pyproject.toml changes.

@@ -17,7 +17,7 @@ from ui.language import later
 
 PACKAGES = ("gircse-search", "torch", "transformers", "qdrant-client", "gradio")
 
-# By model: the means over all corpora of docs/evaluation/faithfulness.md, which `benchmarks.faithfulness` writes.
+# By model: the means over all corpora of docs/evaluation/faithfulness.md, by `research.benchmarks.faithfulness`.
 FAITHFULNESS = {
     "gircse-small": later(
         "An explanation is faithful when the score falls once that which it names is taken away. Measured with this "

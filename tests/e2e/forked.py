@@ -69,7 +69,7 @@ class ForkedProgram:
 
 
 def start_forked(arguments: Sequence[str], *, environment: Mapping[str, str], log: IO[bytes]) -> ForkedProgram:
-    """For benchmarks.load.application."""
+    """For research.benchmarks.load.application."""
     return ForkedProgram(arguments, environment=environment, stdout=log, stderr=log)
 
 

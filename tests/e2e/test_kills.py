@@ -1,5 +1,5 @@
 """The whole service under load, and while its parts are killed with signal 9 or hang: what clients see, what /readyz
-says, and that nothing is lost. The load is a short form of `python -m benchmarks.load`."""
+says, and that nothing is lost. The load is a short form of `python -m research.benchmarks.load`."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ import pytest
 from forked import start_forked
 from patience import PATIENCE_S, wait_until
 
-from benchmarks.load.__main__ import depth_of, found_by, run_load
-from benchmarks.load.application import (
+from research.benchmarks.load.__main__ import depth_of, found_by, run_load
+from research.benchmarks.load.application import (
     COLLECTION,
     DATABASE,
     EDGE,
@@ -30,7 +30,7 @@ from benchmarks.load.application import (
     ServiceApplication,
     service_application,
 )
-from benchmarks.load.report import Load, render
+from research.benchmarks.load.report import Load, render
 
 sys.path.append(str(Path(__file__).parents[1] / "chaos"))
 

@@ -1,5 +1,5 @@
-"""What a process may take. A long document does not pass through a worker whole; `benchmarks/memory.py` measures longer
-ones."""
+"""What a process may take. A long document does not pass through a worker whole; longer ones are measured by
+`research/benchmarks/memory.py`."""
 
 from __future__ import annotations
 

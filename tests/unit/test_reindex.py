@@ -248,7 +248,7 @@ def test_a_killed_process_is_resumed_by_the_next_one(
     toy_services_factory: Callable[..., Any], undisturbed: Any, engine_address: Address, tmp_path: Path
 ) -> None:
     address = engine_address
-    folders = [str(Path(__file__).parents[1]), str(Path(__file__).parent)]
+    folders = [str(Path(__file__).parents[above]) for above in (2, 1, 0)]
     command = [sys.executable, "-c", KILLED, str(tmp_path / "home"), address.url, address.api_key, *folders]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

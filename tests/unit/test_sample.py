@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-SOURCE_FOLDERS = ("app", "embedder", "ingest", "ui", "tests", "scripts", "docs", "benchmarks", "sample")
+SOURCE_FOLDERS = ("app", "embedder", "ingest", "ui", "tests", "scripts", "docs", "research", "sample")
 PHRASE_WORDS = 6  # a run of this many words of a planted query counts as the phrase
 MIN_CARRIERS = 8
 

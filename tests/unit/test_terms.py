@@ -70,10 +70,10 @@ EXCEPTIONS = (
     (r"allSettled", r"ui/assets/", "a method of JavaScript's Promise"),
     (
         r"\blane(?==|\b.?`|\")|\"in hand\"",
-        r"(app/runtime|embedder/server)/metrics|docs/|tests/|benchmarks/",
+        r"(app/runtime|embedder/server)/metrics|docs/|tests/|research/",
         "labels of metrics",
     ),
-    (r"\blane(?==|`|\")|\"in hand\"", r"(app|embedder)/.*metrics|docs/|tests/|benchmarks/", "labels of metrics"),
+    (r"\blane(?==|`|\")|\"in hand\"", r"(app|embedder)/.*metrics|docs/|tests/|research/", "labels of metrics"),
     (r"kept_answers?", r"app/(migrations|catalog)/", "a table of stored catalogs"),
     (r"(?s)<!-- tour -->.*?<!-- /tour -->", r"README\.md", "words that the model says"),
     (r"Same opinion", r"app/search/lenses|ui/|tests/|docs/", "a lens that comes with the product"),
@@ -83,7 +83,15 @@ EXCEPTIONS = (
     (r"0028-one-gate-before-all-services", r"docs/", "the name of a decision"),
 )
 # What was decided, measured or written by others stays as it was. docs/reference is made from checked code.
-SKIPPED = ("CHANGELOG.md", "LOG.md", "LICENSE", "docs/decisions/", "docs/evaluation/", "docs/reference/", "sample/")
+SKIPPED = (
+    "CHANGELOG.md",
+    "research/LOG.md",
+    "LICENSE",
+    "docs/decisions/",
+    "docs/evaluation/",
+    "docs/reference/",
+    "sample/",
+)
 
 
 def pattern() -> re.Pattern[str]:

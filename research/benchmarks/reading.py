@@ -1,0 +1,345 @@
+"""How much of what a person sees in documents is in the text that was read of them: other programs show the documents,
+and their words are looked for in ours. Needs poppler-utils and mupdf-tools, for Office formats LibreOffice, and
+Chromium for HTML and mail.
+
+    python -m research.benchmarks.reading --files FOLDER --out after.json
+    PYTHONPATH=OLD_CHECKOUT OLD_CHECKOUT/.venv/bin/python reading.py --files FOLDER --out before.json
+    python -m research.benchmarks.reading --compare before.json after.json > table.md
+
+FOLDER holds the files of `reading_files.tsv` as OWNER+NAME/PATH; `--fetch` puts them there with git.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import email.policy
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import unicodedata
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from email.parser import BytesParser
+from itertools import pairwise
+from pathlib import Path
+from statistics import mean
+from typing import Any, NamedTuple
+
+LIST = Path(__file__).with_name("reading_files.tsv")
+CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium") or shutil.which("chromium-browser")
+_FEWEST_WORDS = 20
+_MOST_PAGES = 20
+_MARGIN_LINES, _ANYWHERE = 6, 1_000  # at the top of a page, and at its bottom; a footer of slides may be anywhere
+_OFFICE = frozenset(("doc", "docx", "docm", "odt", "rtf", "ppt", "pptx", "odp", "xls", "xlsx", "ods"))
+_SLIDES = frozenset(("ppt", "pptx", "odp"))
+_HTML = frozenset(("html", "htm", "xhtml"))
+_WORD = re.compile(r"[\u2e80-\u9fff\uf900-\ufaff]|[^\W\d_\u2e80-\u9fff\uf900-\ufaff]+|\d+")
+_JOINED = re.compile(r"(?<=\w)[-\u2010\u00ad][ \t]*\n\s*(?=\w)")
+_WITHIN = re.compile(r"(?<=\w)[-\u2010\u2011\u00ad'’](?=\w)")
+_TIMEOUT_S = 120
+# innerText has what only browsers without scripts show, all choices of a list, and no values of fields.
+_SEEN = """() => {
+    document.querySelectorAll("noscript, option:not(:checked)").forEach(each => each.remove());
+    document.querySelectorAll("details").forEach(each => { each.open = true; });
+    const unseen = "[type=hidden], [type=password], [type=checkbox], [type=radio]";
+    document.querySelectorAll(`input:not(${unseen}), textarea`).forEach(each => {
+        if (each.checkVisibility()) each.replaceWith(" " + (each.value || each.placeholder) + " ");
+    });
+    return document.body.innerText;
+}"""
+_NEARLY_ALL = 0.99
+_OTHER = "\0"  # between what two programs show
+
+
+class Listed(NamedTuple):
+    repository: str
+    commit: str
+    path: str
+
+    def below(self, folder: Path) -> Path:
+        return folder / self.repository.replace("/", "+") / self.path
+
+    @property
+    def format(self) -> str:
+        return self.path.rsplit(".", 1)[-1].lower()
+
+
+class Score(NamedTuple):
+    """Shares: of the words that are shown, `found` are in the text, `in_order` beside the same word as where they are
+    shown; of the words of the text, `extra` are shown nowhere, and `again` stand there more often than they are shown,
+    as the names of columns in every row."""
+
+    file: str
+    format: str
+    words: int
+    found: float
+    in_order: float
+    extra: float
+    again: float
+    seconds: float
+    note: str = ""
+
+
+def words_of(text: str) -> list[str]:
+    """Hyphens and apostrophes count for nothing: programs differ in which of them they keep at the ends of lines."""
+    plain = unicodedata.normalize("NFKC", text).casefold()
+    return _WORD.findall(_WITHIN.sub("", _JOINED.sub("", plain)))
+
+
+def agreed_words(text: str) -> tuple[list[str], list[str]]:
+    """Those that all programs show, in the order of the first, and those that only one shows."""
+    first, *others = (words_of(each) for each in text.split(_OTHER))
+    if not others:
+        return first, []
+    left = Counter(others[0])
+    agreed, alone = list[str](), list[str]()
+    for word in first:
+        (agreed if left[word] > 0 else alone).append(word)
+        left[word] -= 1
+    return agreed, [*alone, *left.elements()]
+
+
+def score(shown: Sequence[str], own: Sequence[str], doubtful: Sequence[str] = ()) -> tuple[float, float, float, float]:
+    left, found = Counter(own), 0
+    for word in shown:
+        if left[word] > 0:
+            left[word] -= 1
+            found += 1
+    pairs = Counter(pairwise(own))
+    is_beside = [False] * len(shown)
+    for at, pair in enumerate(pairwise(shown)):
+        if pairs[pair] > 0:
+            pairs[pair] -= 1
+            is_beside[at] = is_beside[at + 1] = True
+    extra = sum((Counter(own) - Counter(dict.fromkeys([*shown, *doubtful], len(own)))).values())
+    return (
+        found / len(shown),
+        sum(is_beside) / len(shown),
+        extra / max(1, len(own)),
+        (sum(left.values()) - extra) / max(1, len(own)),
+    )
+
+
+def without_margins(text: str, margin_lines: int = _MARGIN_LINES) -> str:
+    """Pages, of which what stands at the top or the bottom of several is there once: so it is in an Office file."""
+    seen: set[str] = set()
+    kept: list[str] = []
+    for page in text.split("\f"):
+        lines = [line for line in page.split("\n") if line.strip()]
+        for number, line in enumerate(lines):
+            is_margin = min(number, len(lines) - 1 - number) < margin_lines
+            plain = re.sub(r"\d+", "#", " ".join(line.split()))
+            if not is_margin or plain not in seen:
+                kept.append(line)
+            if is_margin:
+                seen.add(plain)
+    return "\n".join(kept)
+
+
+class Shown:
+    """The text of documents as other programs show them, which takes longer than reading them: `kept` is the folder of
+    those that were shown before."""
+
+    def __init__(self, files: ExitStack, kept: Path | None = None) -> None:
+        self._files = files
+        self._kept = kept
+        self._page: Any = None
+        self._profile: Path | None = None
+
+    def text(self, path: Path, format: str) -> str:
+        shown = self._shown_or_kept(path, format)
+        if format in _SLIDES:
+            return without_margins("\f".join(shown.split("\f")[:_MOST_PAGES]), _ANYWHERE)
+        return without_margins(shown) if format in _OFFICE else shown
+
+    def _shown_or_kept(self, path: Path, format: str) -> str:
+        if self._kept is None:
+            return self._shown(path, format)
+        kept = self._kept / f"{hashlib.sha256(path.read_bytes()).hexdigest()}.{format}.txt"
+        if not kept.is_file():
+            self._kept.mkdir(parents=True, exist_ok=True)
+            kept.write_text(self._shown(path, format), "utf-8")
+        return kept.read_text("utf-8")
+
+    def _shown(self, path: Path, format: str) -> str:
+        if format == "pdf":
+            return self._pdf(path)
+        if format in _OFFICE:
+            return self._office(path)
+        if format in _HTML:
+            return self._html(path.resolve().as_uri())
+        return self._mail(path)
+
+    def _pdf(self, path: Path) -> str:
+        """As two programs show it: each of them takes letters apart, or for others, that the page shows whole."""
+        shown = _run("pdftotext", "-enc", "UTF-8", "-l", str(_MOST_PAGES), str(path), "-")
+        return shown + _OTHER + _run("mutool", "draw", "-q", "-F", "txt", str(path), f"1-{_MOST_PAGES}")
+
+    def _office(self, path: Path) -> str:
+        if self._profile is None:
+            self._profile = Path(self._files.enter_context(tempfile.TemporaryDirectory()))
+        with tempfile.TemporaryDirectory() as folder:
+            profile = f"-env:UserInstallation={self._profile.as_uri()}"
+            _run("soffice", profile, "--headless", "--convert-to", "pdf", "--outdir", folder, str(path))
+            return "".join(_run("pdftotext", "-enc", "UTF-8", str(each), "-") for each in Path(folder).glob("*.pdf"))
+
+    def _html(self, address: str) -> str:
+        if self._page is None:
+            from playwright.sync_api import sync_playwright
+
+            program = self._files.enter_context(sync_playwright())
+            browser = program.chromium.launch(executable_path=CHROMIUM)
+            self._page = browser.new_context(java_script_enabled=False, offline=True).new_page()
+        self._page.goto(address, wait_until="domcontentloaded", timeout=1000 * _TIMEOUT_S)
+        return str(self._page.evaluate(_SEEN))
+
+    def _mail(self, path: Path) -> str:
+        message = BytesParser(policy=email.policy.default).parsebytes(path.read_bytes())
+        texts = [str(message.get(name, "")) for name in ("Subject", "From", "To", "Cc", "Date")]
+        body = message.get_body(("plain", "html"))
+        parts = [body, *(part for part in message.iter_attachments() if part.get_content_maintype() == "text")]
+        for part in filter(None, parts):
+            content = str(part.get_content())
+            if part.get_content_subtype() == "html":
+                with tempfile.NamedTemporaryFile("w", suffix=".html", encoding="utf-8") as file:
+                    file.write(f'<meta charset="utf-8">{content}')
+                    file.flush()
+                    content = self._html(Path(file.name).as_uri())
+            texts.append(content)
+        return "\n".join(texts)
+
+
+def _run(*command: str) -> str:
+    done = subprocess.run(command, capture_output=True, timeout=_TIMEOUT_S, check=False)
+    return done.stdout.decode("utf-8", "replace")
+
+
+def read(path: Path) -> tuple[str, str]:
+    """Our text, of as many pages as are compared, and what was told of it."""
+    from app.errors import DocumentError
+    from ingest.readers.document import read_document
+    from ingest.readers.limits import ReadLimits
+
+    try:  # pdftotext recognises nothing either
+        found = read_document(path.read_bytes(), uri=path.name, limits=ReadLimits(max_recognized_pages=0))
+    except DocumentError as error:
+        return "", str(error)
+    starts = found.page_starts
+    text = found.text[: starts[_MOST_PAGES]] if len(starts) > _MOST_PAGES else found.text
+    return text, " ".join(f"{key} {value}" for key, value in found.metadata.items() if key.startswith("unread"))
+
+
+def measure(listed: Iterable[Listed], folder: Path, kept: Path | None = None) -> Iterator[Score]:
+    with ExitStack() as files:
+        shown = Shown(files, kept)
+        for each in listed:
+            path = each.below(folder)
+            if not path.is_file():
+                continue
+            try:
+                words, doubtful = agreed_words(shown.text(path, each.format))
+            except (subprocess.TimeoutExpired, OSError, LookupError, ValueError, AttributeError) as error:
+                print(f"{each.path}: not shown ({type(error).__name__})", file=sys.stderr)
+                continue
+            if len(words) < _FEWEST_WORDS:
+                continue
+            started = time.perf_counter()
+            text, note = read(path)
+            spent = time.perf_counter() - started
+            yield Score(
+                f"{each.repository}/{each.path}",
+                each.format,
+                len(words),
+                *score(words, words_of(text), doubtful),
+                spent,
+                note,
+            )
+
+
+def fetch(listed: Sequence[Listed], folder: Path) -> None:
+    by_repository: dict[tuple[str, str], list[Listed]] = defaultdict(list)
+    for each in listed:
+        by_repository[each.repository, each.commit].append(each)
+    for (repository, commit), files in by_repository.items():
+        into = folder / repository.replace("/", "+")
+        into.mkdir(parents=True, exist_ok=True)
+        for command in (
+            ("init", "-q"),
+            ("fetch", "-q", "--depth", "1", f"https://github.com/{repository}", commit),
+            ("checkout", "-q", commit, "--", *(each.path for each in files)),
+        ):
+            subprocess.run(["git", "-C", str(into), *command], check=True)
+
+
+def listed_files(path: Path = LIST) -> list[Listed]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return [Listed(*row) for row in csv.reader(file, delimiter="\t")]
+
+
+def table(before: Sequence[Score], after: Sequence[Score]) -> str:
+    """A row for each format, of the files that both runs have, and the worst ten."""
+    lines = [
+        "| format | files | found: mean | in order: mean | files with 99 % found | extra: mean | again: mean |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    old = {each.file: each for each in before}
+    pairs = [(old[each.file], each) for each in after if each.file in old]
+    for format in sorted({each.format for _, each in pairs}):
+        own = [pair for pair in pairs if pair[1].format == format]
+        cells = [
+            " → ".join(f"{100 * value([pair[side] for pair in own]):.1f} %" for side in (0, 1))
+            for value in (_mean("found"), _mean("in_order"), _share_of_good, _mean("extra"), _mean("again"))
+        ]
+        lines.append(f"| {format} | {len(own)} | {' | '.join(cells)} |")
+    worst = sorted((each for _, each in pairs), key=lambda each: each.found)[:10]
+    lines += ["", "| worst | words | found | in order | extra | note |", "|---|---|---|---|---|---|"]
+    for each in worst:
+        numbers = " | ".join(f"{100 * value:.1f} %" for value in (each.found, each.in_order, each.extra))
+        lines.append(f"| `{each.file}` | {each.words} | {numbers} | {each.note[:120]} |")
+    return "\n".join(lines)
+
+
+def _mean(name: str) -> Callable[[Sequence[Score]], float]:
+    return lambda scores: mean(getattr(each, name) for each in scores)
+
+
+def _share_of_good(scores: Sequence[Score]) -> float:
+    return mean(each.found >= _NEARLY_ALL for each in scores)
+
+
+def _load(path: Path) -> list[Score]:
+    return [Score(**row) for row in json.loads(path.read_text("utf-8"))]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m research.benchmarks.reading", description=__doc__)
+    parser.add_argument("--files", type=Path, help="the folder of the files")
+    parser.add_argument("--fetch", action="store_true", help="put the listed files there first")
+    parser.add_argument("--formats", nargs="+", help="of these alone: pdf html docx …")
+    parser.add_argument("--shown", type=Path, help="a folder that keeps what other programs show, for further runs")
+    parser.add_argument("--out", type=Path, help="where the figures go")
+    parser.add_argument("--compare", type=Path, nargs=2, metavar=("BEFORE", "AFTER"), help="print a table of two runs")
+    options = parser.parse_args()
+    if options.compare:
+        print(table(*map(_load, options.compare)))
+        return
+    listed = [each for each in listed_files() if not options.formats or each.format in options.formats]
+    if options.fetch:
+        fetch(listed, options.files)
+    scores = []
+    for each in measure(listed, options.files, options.shown):
+        scores.append(each)
+        print(f"{each.found:.3f} {each.in_order:.3f} {each.extra:.3f} {each.words:6} {each.file} {each.note}")
+        if options.out:
+            options.out.write_text(json.dumps([each._asdict() for each in scores], indent=1), "utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+"""How the benchmark of reading counts words."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from research.benchmarks.reading import (
+    CHROMIUM,
+    Score,
+    Shown,
+    agreed_words,
+    listed_files,
+    score,
+    table,
+    without_margins,
+    words_of,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("A well-\nknown fact, isn’t it", ["a", "wellknown", "fact", "isnt", "it"]),
+        ("ﬁrst of 12a", ["first", "of", "12", "a"]),
+        ("天気 is_fine", ["天", "気", "is", "fine"]),
+    ],
+)
+def test_words(text: str, words: list[str]) -> None:
+    assert words_of(text) == words
+
+
+def test_words_that_are_lost_torn_apart_and_added() -> None:
+    shown = ["one", "two", "three", "four", "five", "six"]
+    assert score(shown, shown) == (1, 1, 0, 0)
+    assert score(shown, ["four", "five", "six", "one", "two", "three"]) == (1, 1, 0, 0)  # blocks in another order
+    assert score(shown, ["one", "four", "two", "five", "three", "six"]) == (1, 0, 0, 0)  # lines of two columns mixed
+    assert score(shown, ["one", "two", "three", "more"]) == (0.5, 0.5, 0.25, 0)
+    assert score(shown, ["one", "two", "two", "two"]) == (1 / 3, 1 / 3, 0, 0.5)
+    assert score(["no"] * 4, ["no", "no"]) == (0.5, 0.5, 0, 0)
+
+
+def test_programs_that_show_other_words_are_not_believed() -> None:
+    assert agreed_words("one two") == (["one", "two"], [])
+    agreed, doubtful = agreed_words("t es t one two two\0test one two")
+    assert (agreed, sorted(doubtful)) == (["one", "two"], ["es", "t", "t", "test", "two"])
+    assert score(agreed, ["test", "one", "two", "more"], doubtful) == (1, 1, 0.25, 0.25)
+
+
+def test_the_table_is_of_files_that_both_runs_have() -> None:
+    before = [
+        Score("a/b/1.pdf", "pdf", 100, 0.5, 0.25, 0.0, 0.0, 1.0),
+        Score("a/b/2.pdf", "pdf", 100, 1, 1, 0.0, 0.0, 1.0),
+    ]
+    after = [
+        Score("a/b/1.pdf", "pdf", 100, 1.0, 0.75, 0.1, 0.2, 1.0),
+        Score("a/b/3.pdf", "pdf", 100, 0, 0, 0.0, 0.0, 1.0),
+    ]
+    found = table(before, after).split("\n")
+    figures = ["50.0 % → 100.0 %", "25.0 % → 75.0 %", "0.0 % → 100.0 %", "0.0 % → 10.0 %", "0.0 % → 20.0 %"]
+    assert found[2] == f"| pdf | 1 | {' | '.join(figures)} |"
+
+
+def test_a_page_is_what_a_person_sees_of_it(tmp_path: Path) -> None:
+    if CHROMIUM is None:
+        pytest.skip("No chromium is installed.")
+    path = tmp_path / "page.html"
+    path.write_text(
+        "<title>Tab</title><body>One<noscript>no scripts</noscript><select><option>Two<option selected>Three</select>"
+        "<input value=Four><input type=hidden value=no><input placeholder=Five style='display: none'>"
+        "<details><summary>Six</summary>Seven</details>",
+        "utf-8",
+    )
+    with ExitStack() as files:
+        assert Shown(files, tmp_path / "kept").text(path, "html").split() == ["One", "Three", "Four", "Six", "Seven"]
+    assert Shown(ExitStack(), tmp_path / "kept").text(path, "html").split()[0] == "One"  # without a browser
+
+
+def test_headers_and_footers_of_pages_count_once() -> None:
+    body = "\n".join(f"line {number}" for number in "abcdefgh")
+    pages = "\f".join(f"Report\n{body}\nPage {number} of 2\n" for number in (1, 2))
+    assert without_margins(pages).count("Report") == without_margins(pages).count("Page") == 1
+    assert without_margins("Report\n\fReport 2\n").split() == ["Report", "Report", "2"]
+
+
+def test_the_list_names_files_of_public_repositories() -> None:
+    files = listed_files()
+    assert len(files) == len(set(files)) >= 300
+    assert all(each.repository.count("/") == 1 and len(each.commit) == 40 for each in files)
