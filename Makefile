@@ -97,7 +97,7 @@ evaluation: $(VENV)/dev.stamp ## measure gircse-mini again: make evaluation DEV=
 	$(EVALUATE) --tasks sts retrieval --steps 1 5 10 20 --out $(FIGURES)/generic.json
 	$(EVALUATE) --tasks knn --train-data $(TRAIN) --steps 1 5 --document-steps 5 --alone --out $(FIGURES)/neighbours.json
 	$(EVALUATE) --tasks paraphrased --limit 25 --steps 5 --document-steps 5 --alone --out $(FIGURES)/paraphrased.json
-	$(BIN)/python -m embedder.evaluation.tokens --model $(EVALUATED) --data $(DEV) --out $(FIGURES)/tokens
+	$(BIN)/python -m research.evaluation.tokens --model $(EVALUATED) --data $(DEV) --out $(FIGURES)/tokens
 	$(BIN)/gircse eval report $(RESULTS) --out $(FIGURES) --card embedder/models/$(EVALUATED)/README.md
 
 tour: $(VENV)/dev.stamp ## measure the tour of the README again

@@ -139,7 +139,7 @@ def read_projection(folder: Path) -> tuple[InstructionProjection, str]:
     """With the fingerprint of the model whose vectors it projects. Raises ContractError where it cannot be read."""
     path = folder / PROJECTION_FILE
     if not path.is_file():
-        raise ContractError(f"{path} is missing. Train one: python -m embedder.training.hyper_projection --help.")
+        raise ContractError(f"{path} is missing. Train one: python -m research.training.hyper_projection --help.")
     try:
         with safe_open(path, framework="pt") as file:
             said = file.metadata() or {}

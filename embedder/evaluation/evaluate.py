@@ -19,17 +19,8 @@ from embedder.evaluation.data import DataError, digest_files
 from embedder.evaluation.embedders import EncoderEmbedder, MiniLmEmbedder, TextEmbedder
 from embedder.evaluation.machine import cpu_name
 from embedder.evaluation.outcomes import MINILM
-from embedder.evaluation.results import (
-    FORMAT,
-    Json,
-    measured_systems,
-    merge_tasks,
-    read_results,
-    task_to_json,
-    write_results,
-)
+from embedder.evaluation.results import FORMAT, Json, read_results, task_to_json, write_results
 from embedder.evaluation.scoring import score
-from embedder.evaluation.systems import SystemEmbedder
 from embedder.evaluation.tasks import TASKS
 
 _LIBRARIES = (
@@ -49,7 +40,7 @@ _IDENTITY = ("model", "settings", "data", "train_data")
 
 def evaluate(encoder: Encoder, config: EvaluationConfig, tasks: Sequence[str], out: Path) -> Json:
     """Measures `tasks`, with MiniLM and BM25 beside the model. Returns what stands in `out` at the end."""
-    results = _open_results(encoder, config, out)
+    results = open_results(encoder, config, out)
     missing = [task for task in tasks if task not in results["tasks"]]
     if not missing:
         return results
@@ -59,45 +50,12 @@ def evaluate(encoder: Encoder, config: EvaluationConfig, tasks: Sequence[str], o
     with tqdm(missing, unit="task") as bar:
         for task in bar:
             bar.set_description(task)
-            results["tasks"][task] = _measure(task, config, embedders, model=encoder.name)
+            results["tasks"][task] = measure_task(task, config, embedders, model=encoder.name)
             write_results(out, results)
     return results
 
 
-def evaluate_systems(
-    base: Encoder, config: EvaluationConfig, tasks: Sequence[str], out: Path, systems: Sequence[SystemEmbedder]
-) -> Json:
-    """Measures each of `systems` in each of `tasks`, and BM25, but for what stands in `out` already. Returns all that
-    stands there at the end, of other systems, too.
-
-    base: what the systems are choices over. Raises DataError where a system of the same name was another.
-    """
-    results = _open_results(base, config, out, holds_systems=True)
-    known = results["systems"]
-    for each in systems:
-        if known.get(each.name, each.fingerprint) != each.fingerprint:
-            raise DataError(
-                f"{out} holds results of another {each.name!r}. Give another --out, or the model it was measured with."
-            )
-    missing = [
-        (each, task)
-        for each in systems
-        for task in tasks
-        if task not in results["tasks"] or each.name not in measured_systems(results["tasks"][task])
-    ]
-    with tqdm(missing, unit="task") as bar:
-        for each, task in bar:
-            bar.set_description(f"{each.name}: {task}")
-            found = _measure(task, config, [each], model=each.name)
-            kept = results["tasks"].get(task)
-            results["tasks"][task] = found if kept is None else merge_tasks(kept, found)
-            known[each.name] = each.fingerprint
-            results["costs"][each.name] = each.cost.added_to(results["costs"].get(each.name))
-            write_results(out, results)
-    return results
-
-
-def _measure(task: str, config: EvaluationConfig, embedders: Sequence[TextEmbedder], *, model: str) -> Json:
+def measure_task(task: str, config: EvaluationConfig, embedders: Sequence[TextEmbedder], *, model: str) -> Json:
     start = time.perf_counter()
     found = TASKS[task](config, embedders)
     if not found.outcomes:
@@ -106,7 +64,8 @@ def _measure(task: str, config: EvaluationConfig, embedders: Sequence[TextEmbedd
     return task_to_json(found, scores, seconds=time.perf_counter() - start)
 
 
-def _open_results(encoder: Encoder, config: EvaluationConfig, out: Path, *, holds_systems: bool = False) -> Json:
+def open_results(encoder: Encoder, config: EvaluationConfig, out: Path, *, holds_systems: bool = False) -> Json:
+    """What stands in `out`, or is to stand there. Raises DataError where that was measured with other options."""
     if not config.data.is_dir():
         raise DataError(f"{config.data} is no folder. --data names one with sts.*, ir.*, labels.* or triplets.* files.")
     fresh = {

@@ -85,25 +85,6 @@ def task_to_json(found: TaskOutcomes, scores: Scores, *, seconds: float) -> Json
     }
 
 
-def measured_systems(task: Mapping[str, Any]) -> set[str]:
-    return {row["system"] for row in task["outcomes"]}
-
-
-def merge_tasks(kept: Json, added: Json) -> Json:
-    """One task's results of different systems on the same items; what both hold, as of BM25, is taken once."""
-    merged = {**kept, "seconds": round(kept["seconds"] + added["seconds"], 1)}
-    for name in ("scores", "differences", "outcomes"):
-        known = {_identity(row) for row in kept[name]}
-        merged[name] = kept[name] + [row for row in added[name] if _identity(row) not in known]
-    return merged
-
-
-def _identity(row: Mapping[str, Any]) -> str:
-    """A row less what was measured."""
-    measured = ("value", "low", "high", "values")
-    return json.dumps({name: each for name, each in row.items() if name not in measured}, sort_keys=True)
-
-
 def outcomes_from_json(task: Mapping[str, Any]) -> TaskOutcomes:
     """What the task handed over, for scoring again: other resamples, or two models item by item."""
     found = TaskOutcomes()

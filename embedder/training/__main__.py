@@ -9,11 +9,11 @@ from pathlib import Path
 
 from accelerate import PartialState
 
+from embedder.command import run_experiment
 from embedder.errors import EmbedderError
 from embedder.training import mining
 from embedder.training.config import read_config
 from embedder.training.data import DataError
-from embedder.training.matrix import read_matrix, run_matrix
 from embedder.training.plots import plot_run
 from embedder.training.train import Trainer
 
@@ -23,7 +23,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         prog="gircse train",
         description="Train a GIRCSE model. A run that was stopped goes on where its last checkpoint stands. "
         "`gircse train mine --help`: hard negatives for files of pairs. Several GPUs: `accelerate launch -m "
-        "embedder.training CONFIG …`.",
+        "embedder.training CONFIG …`. Matrices of runs are experiments, which run from the repository: "
+        "`python -m research.training --help`.",
     )
     parser.add_argument(
         "config", type=Path, help="a YAML file; those of the shipped models are in embedder/training/configs/"
@@ -33,11 +34,6 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--out", type=Path, required=True, help="folder of the run: checkpoint, log, curves, adapter/")
     parser.add_argument("--validation", type=Path, help="folder with held-out STS and triplet files")
-    parser.add_argument(
-        "--matrix",
-        action="store_true",
-        help="CONFIG is a matrix: common settings, variants, seeds and a budget of texts; --out holds a folder per run",
-    )
     parser.add_argument("--start-from", type=Path, help="an earlier run, or a published adapter, to begin with")
     return parser.parse_args(arguments)
 
@@ -46,12 +42,10 @@ def main(arguments: list[str]) -> int:
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     if arguments[:1] == ["mine"]:
         return _mine(arguments[1:])
+    if "--matrix" in arguments:
+        return run_experiment("train", arguments, asked="--matrix")
     options = parse(arguments)
     try:
-        if options.matrix:
-            runs = run_matrix(read_matrix(options.config), data=options.data, out=options.out)
-            sys.stderr.write(f"{len(runs)} runs are done; `gircse eval --help` says how to compare them.\n")
-            return 0
         config = read_config(options.config)
         trainer = Trainer(
             config, data=options.data, out=options.out, validation=options.validation, start_from=options.start_from

