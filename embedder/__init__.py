@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from embedder.checkpoint import DEFAULT_MODEL, load_encoder, load_model_tokenizer, read_model_card
     from embedder.encoder import Encoder
     from embedder.engine.engine import Engine
-    from embedder.langchain import GircseEmbeddings
+    from embedder.integrations.langchain import GircseEmbeddings
+    from embedder.integrations.reranker import GircseReranker
+    from embedder.integrations.retriever import GircseRetriever
     from embedder.model_info import ModelInfo
     from embedder.refinement import Refinement
     from embedder.refinement_steps import RefinementStep, RefinementToken
-    from embedder.reranker import GircseReranker
-    from embedder.retriever import GircseRetriever
 
 __all__ = [
     "DEFAULT_MODEL",
@@ -44,9 +44,9 @@ _HOMES = {
     "DEFAULT_MODEL": "checkpoint",
     "Encoder": "encoder",
     "Engine": "engine.engine",
-    "GircseEmbeddings": "langchain",
-    "GircseReranker": "reranker",
-    "GircseRetriever": "retriever",
+    "GircseEmbeddings": "integrations.langchain",
+    "GircseReranker": "integrations.reranker",
+    "GircseRetriever": "integrations.retriever",
     "ModelInfo": "model_info",
     "Refinement": "refinement",
     "RefinementStep": "refinement_steps",

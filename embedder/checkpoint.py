@@ -11,12 +11,17 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from tokenizers import Tokenizer
 
-from embedder.adapter import CONFIG_FILE
-from embedder.auxiliary_models import AuxiliaryModels
-from embedder.backbone import (
+from embedder.encoder import Encoder, LibraryEncoder
+from embedder.errors import ContractError, ModelNotFoundError
+from embedder.extensions.auxiliary_models import AuxiliaryModels
+from embedder.extensions.hyper_projection import PROJECTION_FILE, read_projection
+from embedder.extensions.sentence_selection import SELECTION_FILE, read_selector
+from embedder.model.adapter import CONFIG_FILE
+from embedder.model.backbone import (
     DTYPES,
     GGUF_PREFIX,
     Backbone,
@@ -24,9 +29,9 @@ from embedder.backbone import (
     locate_model,
     release_body,
 )
-from embedder.bare_encoder import load_bare_encoder
-from embedder.context_token import load_context_encoder, with_context
-from embedder.contract import (
+from embedder.model.bare_encoder import load_bare_encoder
+from embedder.model.context_token import load_context_encoder, with_context
+from embedder.model.contract import (
     CONTRACT_FILE,
     SAME_MODEL,
     Contract,
@@ -34,24 +39,71 @@ from embedder.contract import (
     digest_of,
     hash_files,
     read_contract,
+    resolve_defaults,
     verify_files,
 )
-from embedder.encoder import Encoder
-from embedder.errors import ContractError, ModelNotFoundError
-from embedder.gguf_source import hash_weights, is_from_gguf, verify_weights
-from embedder.golden import check_golden, is_reproduced, make_golden
-from embedder.hyper_projection import PROJECTION_FILE, read_projection
-from embedder.library_encoder import LibraryEncoder
+from embedder.model.gguf_source import hash_weights, is_from_gguf, verify_weights
+from embedder.model.model_thread import on_model_thread
+from embedder.model.weight_formats import multiplies_bfloat16
 from embedder.model_info import DEFAULT_MODEL
-from embedder.model_thread import on_model_thread
-from embedder.prompts import load_tokenizer
 from embedder.refinement_steps import DOCUMENT_STEPS
-from embedder.sentence_selection import SELECTION_FILE, read_selector
-from embedder.tokens import read_fragments
-from embedder.weight_formats import multiplies_bfloat16
+from embedder.text.prompts import load_tokenizer
+from embedder.text.tokens import read_fragments
+
+_TEXTS = (
+    ("Rivers carry sand and clay towards the sea.", "", 5),
+    ("Please move my appointment to Thursday afternoon.", "Represent the intention of this text.", 20),
+)
+_NUMBERS = 16
+_TOLERANCE = 1e-4
+_COSINE = 0.999  # at least, where weights are not float32
+_COSINE_OF_DIFFERENCES = 0.98  # what is left after a subtraction is short, and errors weigh more in it
+_ALL_BUT_GREEDY = 1e-2  # temperature below which a soft token is one word
+
+
+def make_golden(encoder: Encoder) -> tuple[Golden, ...]:
+    """For the contract of a new model: of texts of our own, as `encoder`, in float32, embeds them. None where words are
+    chosen greedily, by a generator or as hard tokens: a near tie is another word on another processor."""
+    if encoder.contract.generator is not None or encoder.contract.temperature < _ALL_BUT_GREEDY:
+        return ()
+    return tuple(_golden(encoder, *each) for each in _TEXTS)
+
+
+def _golden(encoder: Encoder, text: str, instruction: str, steps: int) -> Golden:
+    instruction, steps = resolve_defaults(encoder.contract, "query", instruction, min(steps, encoder.max_steps))
+    vector = encoder.refine(text, instruction=instruction, steps=steps).vector
+    return Golden(text, instruction, steps, tuple(round(float(x), 6) for x in vector[:_NUMBERS]))
+
+
+def check_golden(encoder: Encoder) -> None:
+    """Raises ContractError unless the contract's golden texts are embedded as its author's machine did."""
+    for golden in encoder.contract.golden:
+        wrong, fits = _compare(encoder, golden)
+        if not fits:
+            raise ContractError(
+                f"Model {encoder.name!r} does not reproduce its golden vector of {golden.text!r} ({wrong:.2g} off or "
+                "alike). Weights or libraries differ from those that it was made with; get the checkpoint again."
+            )
+
+
+def is_reproduced(encoder: Encoder, golden: Golden) -> bool:
+    return _compare(encoder, golden)[1]
+
+
+def _compare(encoder: Encoder, golden: Golden) -> tuple[float, bool]:
+    """How far off it is in float32, or else the cosine; and whether that will do."""
+    found = encoder.encode_queries([golden.text], instruction=golden.instruction, steps=golden.steps)[0]
+    expected = np.asarray(golden.vector, dtype=np.float32)
+    found = found[: len(expected)]
+    if encoder.dtype == torch.float32:
+        wrong = float(np.abs(found - expected).max())
+        return wrong, wrong <= _TOLERANCE
+    cosine = float(found @ expected / (np.linalg.norm(found) * np.linalg.norm(expected)))
+    return cosine, cosine >= (_COSINE_OF_DIFFERENCES if encoder.contract.subtracted_instruction else _COSINE)
+
 
 if TYPE_CHECKING:  # it brings in transformers
-    from embedder.generators import TransformersGenerator
+    from embedder.extensions.generators import TransformersGenerator
 
 CARD_FILE = "README.md"
 _FRONT_MATTER = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
@@ -357,7 +409,7 @@ def load_generator(
     said = checkpoint.contract
     if said.head != "lm_head":
         raise ContractError(f"{said.name} has no language-model head and writes no text. Name another generator.")
-    found: TransformersGenerator = import_module("embedder.generators").generator_of(
+    found: TransformersGenerator = import_module("embedder.extensions.generators").generator_of(
         backbone.model,
         tokenizer,
         checkpoint.base,
@@ -373,7 +425,7 @@ def _load_other_generator(
     """digest: of the files of its weights, which are large to hash."""
     stored, device = stored_dtype(read_config(folder)), str(backbone.device)
     chosen = chosen_dtype(dtype or stored, default=stored, device=device)
-    found: TransformersGenerator = import_module("embedder.generators").load_generator(
+    found: TransformersGenerator = import_module("embedder.extensions.generators").load_generator(
         folder, name=name, fingerprint=digest, device=device, dtype=chosen
     )
     return found

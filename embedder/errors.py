@@ -5,7 +5,9 @@ EmbedderError
 ├── ContractError        gircse.json, the weights or the golden vectors do not fit together
 ├── TextError            a text, instruction, step count or bias cannot be used (also a ValueError)
 ├── ServerError          a running gircse-search or a language model's server does not answer, or refuses to
-└── UnknownTaskError     the paper has no instruction for a task (in embedder.instructions; also a LookupError)
+└── UnknownTaskError     the paper has no instruction for a task (in embedder.text.instructions; also a LookupError)
+
+DataError              files of training or evaluation cannot be used; the message names them (a ValueError)
 """
 
 
@@ -26,4 +28,8 @@ class TextError(EmbedderError, ValueError):
 
 
 class ServerError(EmbedderError):
+    pass
+
+
+class DataError(ValueError):
     pass

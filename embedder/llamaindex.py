@@ -7,7 +7,7 @@ from typing import Any
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from pydantic import PrivateAttr
 
-from embedder.langchain import GircseEmbeddings
+from embedder.integrations.langchain import GircseEmbeddings
 
 
 class GircseEmbedding(BaseEmbedding):

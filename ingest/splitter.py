@@ -15,7 +15,7 @@ from itertools import pairwise
 
 from app.ports.texts import TokenCounter
 from app.types.texts import ExtractedText, Span
-from embedder.sentences import sentence_spans
+from embedder.text.sentences import sentence_spans
 
 _FEWEST_TOKENS = 8  # one character can be four tokens of a byte-level tokenizer
 # Text that the model sees as few tokens (a run it does not know, a gap of spaces) is still cut into pieces.

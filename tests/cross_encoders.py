@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 from transformers import BertConfig, BertForSequenceClassification, PreTrainedTokenizerFast
 
-from embedder.backbone import locate_model
+from embedder.model.backbone import locate_model
 
 _SPECIAL = {"unk_token": "[UNK]", "pad_token": "[PAD]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
 

@@ -6,6 +6,6 @@ PRELOADED = [
     "app.wiring.web",
     "app.wiring.ingestion",
     "embedder.checkpoint",
-    "embedder.causal_model",
+    "embedder.model.causal_model",
     "transformers.models.qwen2.modeling_qwen2",
 ]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from embedder.sentences import sentence_spans
+from embedder.text.sentences import sentence_spans
 
 # As [1], [1, 2], [1-3], [passage 2] and 【1】; models write all of them, whatever they are told.
 _NUMBERS = r"(?:passages?\s*)?\d{1,4}(?:\s*(?:,|;|and|-|–)\s*(?:passages?\s*)?\d{1,4})*"

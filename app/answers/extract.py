@@ -14,7 +14,7 @@ import numpy as np
 
 from app.search.bm25 import query_vector
 from app.types.answers import AnswerSentence, Passage
-from embedder.sentences import sentence_spans
+from embedder.text.sentences import sentence_spans
 
 MAX_SENTENCES = 128  # of the passages, the best first
 MOST_SENTENCES = 3  # of an answer

@@ -12,7 +12,7 @@ import numpy as np
 
 from app.answers.extract import asked_words
 from app.search.bm25 import query_vector
-from embedder.sentences import sentence_spans
+from embedder.text.sentences import sentence_spans
 
 LEAST_COSINE = 0.6  # with a sentence of the passages
 LEAST_WORDS = 0.8  # of its words in the passages: what joins two sentences is near to neither

@@ -14,7 +14,7 @@ import numpy as np
 from app.ports.parts import Embedder
 from app.types.search import Highlight, Hit, Leg, SearchMode
 from embedder.lru import LRUCache
-from embedder.sentences import sentence_spans
+from embedder.text.sentences import sentence_spans
 
 MAX_SENTENCES = 128  # that one call embeds; hits beyond it, from the last rank up, stay without a highlight
 KEPT_SENTENCES = 4096

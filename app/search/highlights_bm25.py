@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from app.search.bm25 import SparseVector, document_vector, query_vector
 from app.types.search import Highlight, Hit, Leg, SearchMode
-from embedder.sentences import sentence_spans
+from embedder.text.sentences import sentence_spans
 
 MAX_SENTENCES = 100  # of a chunk; a longer one stays without a highlight
 

@@ -13,8 +13,8 @@ from app.ports.rerank import Passage, Reranker
 from app.search.gircse_reranker import STEPS
 from app.types.documents import require_text
 from app.types.values import LensValue, flatten_phrases
-from embedder.mentions import mentions
-from embedder.relevance import Parts, joined_scores, reads_values_under
+from embedder.text.mentions import mentions
+from embedder.text.relevance import Parts, joined_scores, reads_values_under
 
 MAX_DOCUMENTS = 1_000
 MAX_CHARACTERS = 4_000_000  # of all documents

@@ -1,6 +1,6 @@
 """Whether a text fits a value of a lens, and how clearly texts fall into its values. Knows neither model nor index.
 
-What a text is among the values is read by `embedder.relevance`.
+What a text is among the values is read by `embedder.text.relevance`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from embedder.relevance import value_cosines
+from embedder.text.relevance import value_cosines
 
 # A query is asked for one value: docs/evaluation/rerank.md has this on the tuning half.
 QUERY_TEMPERATURE = 0.04

@@ -14,7 +14,7 @@ from typing import cast
 import numpy as np
 
 from app.types.values import OTHER, LensValue, ValueCount, ValueReading, ValueScope, ValueSummary, value_names
-from embedder.relevance import similarities
+from embedder.text.relevance import similarities
 
 _KEPT = np.dtype("<f2")
 

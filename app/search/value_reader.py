@@ -13,8 +13,8 @@ from app.search.value_labels import ValueLabels
 from app.types.documents import Collection
 from app.types.values import LensValue, flatten_phrases
 from embedder.lru import LRUCache
-from embedder.mentions import mentions
-from embedder.relevance import TEMPERATURE, distributions, value_cosines
+from embedder.text.mentions import mentions
+from embedder.text.relevance import TEMPERATURE, distributions, value_cosines
 
 KEPT_PHRASES = 4096
 _BACKGROUND_PHRASES = 256

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from app.types.documents import Collection, Job, JobState
 
-# Of how values are read: change it with embedder/relevance.py, embedder/mentions.py and
+# Of how values are read: change it with embedder/text/relevance.py, embedder/text/mentions.py and
 # app/search/value_distributions.py. Indexes of an earlier one are not used any more, and workers make them anew.
 LABELS_VERSION = 2
 LABEL_PREFIX = "lens_"

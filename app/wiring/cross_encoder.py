@@ -11,7 +11,7 @@ from sentence_transformers import CrossEncoder
 from app.errors import InputError, RerankerUnavailableError
 from app.ports.rerank import Passage
 from app.wiring.query_template import QueryTemplate
-from embedder.model_thread import on_model_thread
+from embedder.model.model_thread import on_model_thread
 
 _BATCH_SIZE = 16
 

@@ -14,8 +14,8 @@ from app.settings import Settings
 from embedder.engine.errors import ComputationError, InvalidRequestError, NotServingError
 from embedder.engine.limits import Limits
 from embedder.engine.work import Priority
+from embedder.model.model_thread import on_model_thread
 from embedder.model_info import ModelInfo
-from embedder.model_thread import on_model_thread
 from embedder.refinement import Refinement
 
 # A call this small is interactive, for the highlights of a hit for instance.

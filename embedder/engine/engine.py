@@ -12,7 +12,6 @@ from concurrent.futures import FIRST_EXCEPTION, wait
 
 import numpy as np
 
-from embedder.contract import resolve_defaults
 from embedder.encoder import Encoder
 from embedder.engine.batch import BatchRunner
 from embedder.engine.errors import NotServingError
@@ -21,9 +20,10 @@ from embedder.engine.metrics import Metrics
 from embedder.engine.scheduler import Scheduler
 from embedder.engine.streams import Streams, streams_for
 from embedder.engine.work import Answer, Item, Key, Priority, Variant, document_items, query_item
-from embedder.pooling import check_tolerance
+from embedder.model.contract import resolve_defaults
+from embedder.model.pooling import check_tolerance
+from embedder.model.spare_memory import release_spare_memory
 from embedder.refinement import Refinement
-from embedder.spare_memory import release_spare_memory
 from embedder.vector_cache import VectorCache
 
 _DEAD = "The engine has ended after an error; the log says why. Start the process again."

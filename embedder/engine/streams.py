@@ -13,7 +13,7 @@ from contextlib import suppress
 
 import torch
 
-from embedder.model_thread import model_thread, second_model_thread
+from embedder.model.model_thread import model_thread, second_model_thread
 
 _MOST = 2  # each holds a batch in memory
 

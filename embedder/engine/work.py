@@ -18,7 +18,7 @@ from embedder.refinement import Refinement
 from embedder.refinement_steps import RefinementStep
 
 if TYPE_CHECKING:  # it brings in torch
-    from embedder.prompts import PromptIds
+    from embedder.text.prompts import PromptIds
 
 _numbers = itertools.count(1)
 _TEXT_IN_ERRORS = 40  # characters

@@ -9,17 +9,17 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from embedder.backbone import DTYPES
 from embedder.checkpoint import DEFAULT_MODEL, load_encoder
 from embedder.command import run_command, run_experiment
-from embedder.errors import EmbedderError
+from embedder.errors import DataError, EmbedderError
+from embedder.evaluation.card import fill_scores
 from embedder.evaluation.config import DOCUMENT_STEPS, STEPS, EvaluationConfig
-from embedder.evaluation.data import HALVES, DataError
+from embedder.evaluation.data import HALVES
 from embedder.evaluation.evaluate import evaluate
 from embedder.evaluation.report import summarise, write_report
 from embedder.evaluation.tasks import TASKS
-from embedder.prompts import without_cut_warnings
-from embedder.training.card import fill_scores
+from embedder.model.backbone import DTYPES
+from embedder.text.prompts import without_cut_warnings
 
 # What of the command line is part of the experiments, in a package of their own.
 _EXPERIMENTS = frozenset(

@@ -10,15 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from embedder.errors import DataError
+
 HALVES = ("report", "tune", "all")
 MIN_LABELS, MAX_LABELS = 2, 200  # label sets outside these bounds measure nothing, or mostly their own long tail
 
 Item = TypeVar("Item")
 Row = dict[str, Any]
-
-
-class DataError(ValueError):
-    """Evaluation files are missing or cannot be used; the message names them."""
 
 
 @dataclass(frozen=True, slots=True)

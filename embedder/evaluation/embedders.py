@@ -12,11 +12,11 @@ import numpy as np
 import Stemmer
 from tqdm.auto import tqdm
 
-from embedder.backbone import locate_model
 from embedder.encoder import Encoder
 from embedder.evaluation.outcomes import MINILM, Steps
-from embedder.hyper_projection import StoredVectors
-from embedder.templates import TEMPLATES, Template
+from embedder.extensions.hyper_projection import StoredVectors
+from embedder.model.backbone import locate_model
+from embedder.text.templates import TEMPLATES, Template
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

@@ -14,8 +14,9 @@ import torch
 from tqdm.auto import tqdm
 
 from embedder.encoder import Encoder
+from embedder.errors import DataError
 from embedder.evaluation.config import EvaluationConfig
-from embedder.evaluation.data import DataError, digest_files
+from embedder.evaluation.data import digest_files
 from embedder.evaluation.embedders import EncoderEmbedder, MiniLmEmbedder, TextEmbedder
 from embedder.evaluation.machine import cpu_name
 from embedder.evaluation.outcomes import MINILM

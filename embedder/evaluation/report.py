@@ -8,8 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from embedder.errors import DataError
 from embedder.evaluation.bootstrap import Estimate
-from embedder.evaluation.data import DataError
 from embedder.evaluation.outcomes import BM25, MINILM, NO_INSTRUCTION, ON_BOTH_SIDES, ON_QUERIES, Setting
 from embedder.evaluation.plots import plot_baselines, plot_steps
 from embedder.evaluation.results import difference_of, outcomes_from_json, read_results, score_of

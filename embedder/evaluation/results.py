@@ -8,8 +8,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from embedder.errors import DataError
 from embedder.evaluation.bootstrap import Estimate
-from embedder.evaluation.data import DataError
 from embedder.evaluation.outcomes import Measure, Outcome, Setting, Stratum, TaskOutcomes, pack, unpack
 from embedder.evaluation.scoring import Difference, Score, Scores
 

@@ -9,12 +9,12 @@ from fastapi import APIRouter, Request, Response
 
 from embedder.engine.errors import InvalidRequestError
 from embedder.errors import TextError
-from embedder.mentions import mentions
-from embedder.relevance import Parts, ValuePhrases, cosine_scores, joined_scores, reads_values_under
 from embedder.server.failures import OpenAIRoute
 from embedder.server.gone import unless_gone
 from embedder.server.protocol import FINGERPRINT_HEADER, EmbeddingSource, EmbedTask, InputType
 from embedder.server.schemas import OpenAIError, RerankAnswer, RerankedText, RerankQuestion, RerankRow
+from embedder.text.mentions import mentions
+from embedder.text.relevance import Parts, ValuePhrases, cosine_scores, joined_scores, reads_values_under
 
 _MOST_TEXTS = 1_000  # of one task
 _FAILURES: dict[int | str, dict[str, Any]] = {each: {"model": OpenAIError} for each in (413, 422, 429, 500, 503)}

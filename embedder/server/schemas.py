@@ -8,8 +8,8 @@ import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, Field, StrictInt, StrictStr
 
 from embedder.refinement_steps import MAX_BIAS, MAX_BIASED_WORDS
-from embedder.relevance import MAX_VALUES
 from embedder.server.protocol import InputType
+from embedder.text.relevance import MAX_VALUES
 
 MAX_INSTRUCTION_CHARACTERS = 20_000
 MAX_RERANKED = 1_000

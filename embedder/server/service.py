@@ -13,16 +13,16 @@ from typing import TypeVar
 
 import numpy as np
 
-from embedder.contract import resolve_defaults
 from embedder.engine.engine import Engine, late_error
 from embedder.engine.errors import ComputationError, InvalidRequestError, NotServingError, RefusedError, TooLargeError
 from embedder.engine.work import Answer, Item, Priority, document_items, query_item
 from embedder.errors import TextError
+from embedder.model.contract import resolve_defaults
 from embedder.model_info import ModelInfo
-from embedder.prompts import PromptIds
 from embedder.refinement import Refinement
 from embedder.refinement_steps import RefinementStep
 from embedder.server.protocol import Embedded, EmbedTask, InputType, OnStep, RefineTask
+from embedder.text.prompts import PromptIds
 
 _TOKENISERS = 2
 Result = TypeVar("Result")

@@ -15,7 +15,7 @@ from embedder.checkpoint import load_encoder, load_model_tokenizer, read_model_c
 from embedder.engine.engine import Engine
 from embedder.engine.limits import Limits
 from embedder.errors import EmbedderError
-from embedder.model_thread import on_model_thread
+from embedder.model.model_thread import on_model_thread
 from embedder.server.application import create_application
 from embedder.server.http_guard import BoundedProtocol
 from embedder.server.protocol import InputType

@@ -10,10 +10,9 @@ from pathlib import Path
 from accelerate import PartialState
 
 from embedder.command import run_experiment
-from embedder.errors import EmbedderError
+from embedder.errors import DataError, EmbedderError
 from embedder.training import mining
 from embedder.training.config import read_config
-from embedder.training.data import DataError
 from embedder.training.plots import plot_run
 from embedder.training.train import Trainer
 

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from embedder.backbone import Backbone
-from embedder.causal_model import loading_quietly
-from embedder.pretrained import AutoModel
+from embedder.model.backbone import Backbone
+from embedder.model.causal_model import loading_quietly
+from embedder.model.pretrained import AutoModel
 
 
 @dataclass(frozen=True, slots=True)

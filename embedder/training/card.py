@@ -9,14 +9,12 @@ from string import Template
 
 from huggingface_hub import ModelCardData
 
-from embedder.contract import Contract
+from embedder.evaluation.card import SCORES_BEGIN, SCORES_END
+from embedder.model.contract import Contract
 from embedder.training.config import TrainConfig
-from embedder.training.data import DataError
 from embedder.training.progress import read_log
 
 CARD_FILE = "README.md"
-# `fill_scores` replaces what stands between the two.
-SCORES_BEGIN, SCORES_END = "<!-- scores -->", "<!-- /scores -->"
 _TERMS = "\n## Terms\n\nThe base has terms of its own: {} beside this card. Pass them on with the model.\n"
 _LICENCE_HEADINGS = ("licence", "license")
 
@@ -39,15 +37,6 @@ def write_card(
         return None
     path.write_text(_card(contract, config, run=run, files=files, notices=notices), encoding="utf-8")
     return path
-
-
-def fill_scores(card: Path, table: str) -> None:
-    """Puts a Markdown table where the card keeps its scores. Raises DataError when the card has no such place."""
-    before, begin, rest = card.read_text(encoding="utf-8").partition(SCORES_BEGIN)
-    _, end, after = rest.partition(SCORES_END)
-    if not (begin and end):
-        raise DataError(f"{card} has no place for scores. Put {SCORES_BEGIN} and {SCORES_END} on lines of their own.")
-    card.write_text(f"{before}{begin}\n{table.strip()}\n{end}{after}", encoding="utf-8")
 
 
 def read_licences(folder: Path) -> dict[str, str]:

@@ -10,7 +10,7 @@ from accelerate import PartialState
 from accelerate.utils import broadcast, reduce
 from torch import Tensor
 
-from embedder.training.data import DataError
+from embedder.errors import DataError
 
 DEVICES = ("auto", "cpu", "cuda")
 PRECISIONS = ("fp32", "bf16")

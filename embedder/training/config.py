@@ -7,11 +7,10 @@ from pathlib import Path
 
 import yaml
 
-from embedder.contract import SIMILARITIES, check_context
-from embedder.errors import ContractError
-from embedder.pooling import PROMPT_POOLINGS
+from embedder.errors import ContractError, DataError
+from embedder.model.contract import SIMILARITIES, check_context
+from embedder.model.pooling import PROMPT_POOLINGS
 from embedder.training.compute import DEVICES, PRECISIONS
-from embedder.training.data import DataError
 from embedder.training.sampling import Batch, Mixture
 
 CONFIG_FILE = "config.yaml"

@@ -14,16 +14,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+from embedder.errors import DataError
+
 logger = logging.getLogger(__name__)
 ASPECTS_FILE = "aspects.jsonl.gz"
 WRITTEN_ASPECTS = "aspects"  # the task of all hand-written aspects
 INNER_SHARE = 9  # one in this many training aspects is held out of training, as a second estimate for unseen aspects
 _SUFFIXES = (".jsonl", ".jsonl.gz")
 _SCORES = ("pos_scores", "neg_scores")  # FlagEmbedding's, for distilling a reranker
-
-
-class DataError(ValueError):
-    """A training file cannot be used; the message names file and line."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,9 @@ from pathlib import Path
 
 from tokenizers import Tokenizer
 
-from embedder.backbone import saved_pieces
 from embedder.checkpoint import load_model_tokenizer, model_folder
-from embedder.tokens import FRAGMENTS_FILE
+from embedder.model.backbone import saved_pieces
+from embedder.text.tokens import FRAGMENTS_FILE
 
 _CHARACTERS_PER_FILE = 3_000_000
 _WORD = re.compile(r"[^\W\d_]+")

@@ -20,7 +20,8 @@ from tqdm.auto import tqdm
 
 from embedder.checkpoint import load_encoder
 from embedder.encoder import Encoder
-from embedder.training.data import DataError, Pair, parse_pair, read_rows
+from embedder.errors import DataError
+from embedder.training.data import Pair, parse_pair, read_rows
 
 logger = logging.getLogger(__name__)
 _BLOCK = 256  # queries whose scores against all candidates are in memory at once

@@ -14,15 +14,15 @@ from safetensors import safe_open
 from safetensors.torch import load_file
 from torch import Tensor
 
-from embedder.adapter import WEIGHTS_FILE
-from embedder.backbone import DTYPES, Backbone, take_apart
-from embedder.causal_model import load_causal_model
-from embedder.heads import SOFT_HEAD_FILE, TRAINED_WHOLE, attach_context_projection
-from embedder.peft_adapter import lora_config
-from embedder.pretrained import PreTrainedModel
+from embedder.errors import DataError
+from embedder.model.adapter import WEIGHTS_FILE
+from embedder.model.backbone import DTYPES, Backbone, take_apart
+from embedder.model.causal_model import load_causal_model
+from embedder.model.heads import SOFT_HEAD_FILE, TRAINED_WHOLE, attach_context_projection
+from embedder.model.peft_adapter import lora_config
+from embedder.model.pretrained import PreTrainedModel
 from embedder.training.bare_encoder import bare_encoder, load_bare_model
 from embedder.training.config import CHECKPOINTING_REFUSED, TrainConfig
-from embedder.training.data import DataError
 
 TrainedModel = PreTrainedModel | PeftModel
 

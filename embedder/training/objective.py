@@ -11,15 +11,15 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from embedder.backbone import Backbone
-from embedder.batching import on_device, pad, split_by_length
-from embedder.pooling import PROMPT_POOLINGS, pool_prefixes
-from embedder.prefill import PaddedPrefill
-from embedder.prefill_start import padded_prefill
-from embedder.prompts import PromptTokenizer
-from embedder.refine import refine_states
+from embedder.errors import DataError
+from embedder.model.backbone import Backbone
+from embedder.model.batching import on_device, pad, split_by_length
+from embedder.model.pooling import PROMPT_POOLINGS, pool_prefixes
+from embedder.model.prefill import PaddedPrefill
+from embedder.model.prefill_start import padded_prefill
+from embedder.model.refine import refine_states
+from embedder.text.prompts import PromptTokenizer
 from embedder.training.config import TrainConfig
-from embedder.training.data import DataError
 from embedder.training.embedded import Embedded, MeanSoftToken
 from embedder.training.gradcache import backward_in_chunks
 from embedder.training.instruction_negatives import instruction_negative_loss

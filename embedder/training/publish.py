@@ -10,14 +10,14 @@ from pathlib import Path
 from peft import PeftModel
 from safetensors.torch import save_file
 
-from embedder.adapter import WEIGHTS_FILE
-from embedder.backbone import locate_model
 from embedder.checkpoint import write_contract
-from embedder.contract import ADAPTER_FILES, CONTRACT_FILE, Contract, hash_files
-from embedder.gguf_source import copy_notices
-from embedder.heads import SOFT_HEAD_FILE
-from embedder.pretrained import PreTrainedModel
-from embedder.prompts import load_tokenizer
+from embedder.model.adapter import WEIGHTS_FILE
+from embedder.model.backbone import locate_model
+from embedder.model.contract import ADAPTER_FILES, CONTRACT_FILE, Contract, hash_files
+from embedder.model.gguf_source import copy_notices
+from embedder.model.heads import SOFT_HEAD_FILE
+from embedder.model.pretrained import PreTrainedModel
+from embedder.text.prompts import load_tokenizer
 from embedder.training.card import CARD_FILE, write_card
 from embedder.training.config import CONFIG_FILE, TrainConfig
 from embedder.training.model import TrainedModel

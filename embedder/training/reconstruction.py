@@ -14,12 +14,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from embedder.backbone import Backbone
-from embedder.batching import on_device, pad, split_by_length
-from embedder.pooling import PROMPT_POOLINGS, pool_states
-from embedder.prefill import PaddedPrefill
-from embedder.prompts import PromptTokenizer
-from embedder.refine import refine_states
+from embedder.model.backbone import Backbone
+from embedder.model.batching import on_device, pad, split_by_length
+from embedder.model.pooling import PROMPT_POOLINGS, pool_states
+from embedder.model.prefill import PaddedPrefill
+from embedder.model.refine import refine_states
+from embedder.text.prompts import PromptTokenizer
 from embedder.training.config import TrainConfig
 from embedder.training.lora import folded_lora
 from embedder.training.model import refuse_gradient_checkpointing

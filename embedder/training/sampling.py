@@ -12,8 +12,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from embedder.errors import DataError
 from embedder.training.contrasts import compose, find_contrasts, short_aspects
-from embedder.training.data import Aspect, DataError, Pair, TrainingData
+from embedder.training.data import Aspect, Pair, TrainingData
 from embedder.training.wordings import shipped_wordings
 
 KINDS = (

@@ -22,13 +22,13 @@ from tqdm.auto import tqdm
 
 from embedder.checkpoint import load_encoder, write_contract
 from embedder.command import run_command
-from embedder.contract import hash_files, read_contract
 from embedder.encoder import Encoder
-from embedder.errors import ContractError, EmbedderError
-from embedder.instructions import load_instructions
-from embedder.prompts import without_cut_warnings
-from embedder.sentence_selection import SELECTION_FILE, SentenceSelector, save_selector
-from embedder.training.data import WRITTEN_ASPECTS, DataError, TrainingData, read_training_data
+from embedder.errors import ContractError, DataError, EmbedderError
+from embedder.extensions.sentence_selection import SELECTION_FILE, SentenceSelector, save_selector
+from embedder.model.contract import hash_files, read_contract
+from embedder.text.instructions import load_instructions
+from embedder.text.prompts import without_cut_warnings
+from embedder.training.data import WRITTEN_ASPECTS, TrainingData, read_training_data
 from embedder.training.wordings import shipped_wordings
 
 _WIDTH, _STEPS, _BATCH = 64, 600, 256

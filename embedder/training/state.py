@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from embedder.training.data import DataError
+from embedder.errors import DataError
 from embedder.training.gradcache import RandomState
 
 CHECKPOINT_FILE = "checkpoint.pt"

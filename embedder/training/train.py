@@ -13,27 +13,20 @@ from peft import PeftModel
 from safetensors.torch import load_file, save_file
 from tqdm.auto import tqdm
 
-from embedder.backbone import Backbone, locate_model
-from embedder.context_token import load_context_encoder, with_context
-from embedder.contract import Contract
 from embedder.encoder import Encoder
-from embedder.errors import TextError
+from embedder.errors import DataError, TextError
 from embedder.evaluation.measures import validate_briefly
-from embedder.gguf_source import hash_weights
-from embedder.heads import SoftHead
-from embedder.pooling import PROMPT_POOLINGS, embedding_size
-from embedder.prompts import PromptTokenizer, load_tokenizer
-from embedder.templates import TEMPLATES
+from embedder.model.backbone import Backbone, locate_model
+from embedder.model.context_token import load_context_encoder, with_context
+from embedder.model.contract import Contract
+from embedder.model.gguf_source import hash_weights
+from embedder.model.heads import SoftHead
+from embedder.model.pooling import PROMPT_POOLINGS, embedding_size
+from embedder.text.prompts import PromptTokenizer, load_tokenizer
+from embedder.text.templates import TEMPLATES
 from embedder.training.compute import Compute
 from embedder.training.config import TrainConfig, check_config, check_room
-from embedder.training.data import (
-    DataError,
-    fingerprint_of,
-    label_names,
-    read_training_data,
-    sample_texts,
-    training_files,
-)
+from embedder.training.data import fingerprint_of, label_names, read_training_data, sample_texts, training_files
 from embedder.training.model import (
     TrainedModel,
     base_of,

@@ -10,11 +10,11 @@ from torch import Tensor
 from torch.nn import functional as F
 from tqdm.auto import tqdm
 
-from embedder.backbone import Backbone
-from embedder.batching import pad
-from embedder.heads import SoftHead
-from embedder.prefill import PaddedPrefill
-from embedder.prompts import PromptTokenizer
+from embedder.model.backbone import Backbone
+from embedder.model.batching import pad
+from embedder.model.heads import SoftHead
+from embedder.model.prefill import PaddedPrefill
+from embedder.text.prompts import PromptTokenizer
 from embedder.training.words import WordIndex
 
 _BATCH = 256

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from app.types.texts import ROW, Cell, Mark
-from embedder.sentences import sentence_spans
+from embedder.text.sentences import sentence_spans
 from ingest.readers.limits import ReadLimits, check_length
 from ingest.readers.parts import Block, Piece, moved
 from ingest.readers.text import clean_text

@@ -15,7 +15,7 @@ import numpy as np
 
 from app.search.soft_tokens import is_stop_word
 from embedder import Encoder, RefinementStep, TextError
-from embedder.sentences import sentence_spans
+from embedder.text.sentences import sentence_spans
 
 SUPPRESSED = -10.0
 COMPARABLE = 2.0  # a control word has this many times the probability of the named one at most, and at least 1/this

@@ -26,11 +26,11 @@ import transformers
 from tqdm import tqdm
 
 from app.collections.library import sample_rows
-from embedder.adapter import merge_adapter
-from embedder.backbone import DTYPES, saved_pieces, take_apart
-from embedder.causal_model import load_causal_model
 from embedder.checkpoint import DEFAULT_MODEL, chosen_dtype, find_checkpoint, load_parts
 from embedder.evaluation.machine import cpu_name
+from embedder.model.adapter import merge_adapter
+from embedder.model.backbone import DTYPES, saved_pieces, take_apart
+from embedder.model.causal_model import load_causal_model
 from research.benchmarks.encode_peers import (
     Encode,
     Model,

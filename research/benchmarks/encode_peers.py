@@ -19,13 +19,13 @@ from torch import Tensor
 from torch.nn.functional import normalize
 from transformers import AutoModel, AutoTokenizer, DynamicCache
 
-from embedder.backbone import Backbone
-from embedder.batching import pad
-from embedder.contract import Contract
 from embedder.encoder import Encoder
-from embedder.prefill import Prompt
-from embedder.prompts import PromptTokenizer
-from embedder.templates import TEMPLATES
+from embedder.model.backbone import Backbone
+from embedder.model.batching import pad
+from embedder.model.contract import Contract
+from embedder.model.prefill import Prompt
+from embedder.text.prompts import PromptTokenizer
+from embedder.text.templates import TEMPLATES
 
 Encode = Callable[[], Any]
 

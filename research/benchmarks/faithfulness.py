@@ -32,7 +32,7 @@ from app.wiring.embedding import LocalEmbedder
 from embedder import Encoder, load_encoder
 from embedder.model_info import DEFAULT_MODEL
 from embedder.refinement_steps import RefinementStep
-from embedder.sentences import sentence_spans
+from embedder.text.sentences import sentence_spans
 from ingest.splitter import TokenSplitter
 from research.benchmarks.ablation import Found, Pair, SentenceDrops, WordAblation, pair_sentences, without_sentences
 from research.benchmarks.faithfulness_report import BY_WORDS, write_report

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
 
 from embedder.checkpoint import DEFAULT_MODEL, find_checkpoint, load_parts
-from embedder.decoder import Decoder, KVCacheSession
+from embedder.model.decoder import Decoder, KVCacheSession
 from research.benchmarks.random_models import SHAPES, shape_alone
 
 # Table 6 of the paper: teraFLOPs by tokens and k of the rows "Causal-EOS", "GIRCSE (w/ cache)" and "GIRCSE (w/o

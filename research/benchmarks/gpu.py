@@ -18,8 +18,8 @@ from typing import Any
 import torch
 import transformers
 
-from embedder.backbone import DTYPES, Backbone
 from embedder.evaluation.machine import cpu_name
+from embedder.model.backbone import DTYPES, Backbone
 from research.benchmarks.gpu_parts import (
     bytes_read,
     copied_bytes_per_second,

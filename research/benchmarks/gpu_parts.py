@@ -10,10 +10,10 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from embedder.backbone import Backbone
-from embedder.gpu.cuda_graphs import GraphedDecoder
-from embedder.prefill import PackedPrefill
-from embedder.refine import refine_states
+from embedder.model.backbone import Backbone
+from embedder.model.cuda_graphs import GraphedDecoder
+from embedder.model.prefill import PackedPrefill
+from embedder.model.refine import refine_states
 
 Work = Callable[[], object]
 

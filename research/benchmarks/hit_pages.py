@@ -25,7 +25,7 @@ from app.types.documents import Source
 from app.types.search import SearchRequest
 from app.wiring.ingestion import open_pipeline, run_worker
 from app.wiring.services import open_services
-from embedder.sentences import sentence_spans
+from embedder.text.sentences import sentence_spans
 
 _FEWEST_WORDS, _MOST_WORDS = 8, 30
 _SENTENCE = re.compile(r"[A-Z][^\n]*[a-z]\.")

@@ -24,9 +24,9 @@ import torch
 from app.search.aspects import background_phrases
 from app.search.value_distributions import QUERY_TEMPERATURE, fits
 from embedder import Encoder, load_encoder
-from embedder.mentions import mentions
 from embedder.model_info import DEFAULT_MODEL
-from embedder.relevance import distributions, similarities, value_cosines
+from embedder.text.mentions import mentions
+from embedder.text.relevance import distributions, similarities, value_cosines
 
 _BACKGROUND = 256
 _OTHERS = 6  # aspects whose texts are asked for values that they do not have

@@ -40,7 +40,7 @@ from app.types.point_ids import PointIds
 from app.types.search import SearchMode, SearchRequest
 from app.wiring.services import open_services
 from embedder.checkpoint import DEFAULT_MODEL, load_encoder
-from embedder.model_thread import on_model_thread
+from embedder.model.model_thread import on_model_thread
 from research.benchmarks.encode import load, machine, texts_of
 from research.benchmarks.qdrant_choice import QdrantChoice, add_qdrant_options, qdrant_choices
 from research.benchmarks.spread_vectors import fit_spread

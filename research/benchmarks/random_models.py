@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 from transformers import AutoModelForCausalLM, BertConfig, MistralConfig, PretrainedConfig, Qwen2Config
 
-from embedder.backbone import Backbone, take_apart, with_decoder
-from embedder.decoder import Decoder
-from embedder.heads import attach_soft_head
-from embedder.layouts import read_layout
-from embedder.vocabulary import build_vocabulary
+from embedder.model.backbone import Backbone, take_apart, with_decoder
+from embedder.model.decoder import Decoder
+from embedder.model.heads import attach_soft_head
+from embedder.model.layouts import read_layout
+from embedder.model.vocabulary import build_vocabulary
 
 _SOFT_ENTRIES = 10_000  # of a soft token of gircse-mini
 # As the config.json of each base model on the hub has it.

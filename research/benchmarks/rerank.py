@@ -42,9 +42,9 @@ from embedder.engine.limits import Limits
 from embedder.evaluation.bootstrap import draw_weights, estimate, means
 from embedder.evaluation.data import files_of, is_tuning, name_of, read_instructions, read_rows
 from embedder.evaluation.machine import cpu_name
-from embedder.mentions import mentions
 from embedder.model_info import DEFAULT_MODEL
-from embedder.relevance import distributions, similarities, value_cosines
+from embedder.text.mentions import mentions
+from embedder.text.relevance import distributions, similarities, value_cosines
 from research.benchmarks.hybrid import COLLECTIONS, Judged, per_query, read_judged
 
 CANDIDATES, DEPTH = 50, 10

@@ -31,7 +31,7 @@ from app.types.pages import PageView
 from app.types.search import SearchRequest
 from app.wiring.ingestion import open_pipeline, run_worker
 from app.wiring.services import open_services
-from embedder.sentences import sentence_spans
+from embedder.text.sentences import sentence_spans
 from ingest.readers import ProcessPageRenderer, ProcessReader
 from ingest.readers.document import TextInMemory
 from ingest.readers.media_types import type_of_suffix

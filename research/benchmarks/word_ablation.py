@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from app.search.bm25 import document_vector, query_vector
 from app.search.highlights_bm25 import highlight_by_bm25
 from app.types.search import Hit, HitChunk, HitDocument, SearchMode
-from embedder.sentences import sentence_spans
+from embedder.text.sentences import sentence_spans
 from research.benchmarks.ablation import RANDOM_DRAWS, Pair
 
 

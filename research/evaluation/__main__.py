@@ -13,8 +13,6 @@ from pathlib import Path
 import torch
 from tokenizers import Tokenizer
 
-from embedder.auxiliary_models import AuxiliaryModels
-from embedder.backbone import Backbone
 from embedder.checkpoint import (
     DEFAULT_MODEL,
     Checkpoint,
@@ -27,7 +25,7 @@ from embedder.checkpoint import (
 )
 from embedder.command import run_command
 from embedder.encoder import Encoder
-from embedder.errors import EmbedderError
+from embedder.errors import DataError, EmbedderError
 from embedder.evaluation.__main__ import (
     ERRORS,
     RESULTS_TOLD,
@@ -38,8 +36,9 @@ from embedder.evaluation.__main__ import (
     run_report,
     tasks_of,
 )
-from embedder.evaluation.data import DataError
-from embedder.prompts import without_cut_warnings
+from embedder.extensions.auxiliary_models import AuxiliaryModels
+from embedder.model.backbone import Backbone
+from embedder.text.prompts import without_cut_warnings
 from research.evaluation.comparison import write_comparison
 from research.evaluation.evaluate_systems import evaluate_systems
 from research.evaluation.privacy import (

@@ -10,8 +10,8 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 
+from embedder.errors import DataError
 from embedder.evaluation.bootstrap import estimate
-from embedder.evaluation.data import DataError
 from embedder.evaluation.outcomes import BM25, NO_INSTRUCTION
 from embedder.evaluation.report import CONDITIONS, show_change, show_estimate, table
 from embedder.evaluation.results import outcomes_from_json

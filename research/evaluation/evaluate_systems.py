@@ -10,8 +10,8 @@ from typing import Any
 from tqdm.auto import tqdm
 
 from embedder.encoder import Encoder
+from embedder.errors import DataError
 from embedder.evaluation.config import EvaluationConfig
-from embedder.evaluation.data import DataError
 from embedder.evaluation.evaluate import measure_task, open_results
 from embedder.evaluation.results import Json, write_results
 from research.evaluation.systems import SystemEmbedder

@@ -16,7 +16,7 @@ from tokenizers import Tokenizer
 from torch import Tensor, nn
 from tqdm.auto import tqdm
 
-from embedder.evaluation.data import DataError
+from embedder.errors import DataError
 
 MAX_PIECES = 80  # of a text; what follows is neither learnt nor written
 _END = 0  # the entry that ends a text, and that stands before its first piece

@@ -15,8 +15,9 @@ from scipy.sparse import csr_matrix
 from tokenizers import Tokenizer
 
 from embedder.encoder import Encoder
+from embedder.errors import DataError
 from embedder.evaluation.bootstrap import Estimate, draw_weights, estimate, means
-from embedder.evaluation.data import DataError, files_of, is_tuning, read_rows, spread
+from embedder.evaluation.data import files_of, is_tuning, read_rows, spread
 from embedder.evaluation.report import show_estimate, table
 from embedder.training.words import STOP_WORDS
 from research.evaluation.generative_attacker import DecoderConfig, GenerativeAttacker

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
-from embedder.contract import sha256_of
 from embedder.encoder import Encoder
 from embedder.errors import ContractError
 from embedder.evaluation.outcomes import Steps
-from embedder.hyper_projection import PROJECTION_FILE, ProjectedEncoder, StoredVectors, load_projection
+from embedder.extensions.hyper_projection import PROJECTION_FILE, ProjectedEncoder, StoredVectors, load_projection
+from embedder.model.contract import sha256_of
 from research.evaluation.systems import SystemEmbedder
 
 PLAIN, READING, HYPER_CL = "Stored vectors", "Reading", "Hyper-CL"

@@ -10,13 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from embedder.backbone import GGUF_PREFIX, locate_model
 from embedder.checkpoint import CARD_FILE, DEFAULT_MODEL, Checkpoint, find_checkpoint, model_folder, write_contract
-from embedder.contract import CONTRACT_FILE, SAME_MODEL, Contract, hash_files
 from embedder.errors import ContractError, EmbedderError
-from embedder.gguf_source import copy_notices, hash_weights
-from embedder.hyper_projection import PROJECTION_FILE, read_projection
-from embedder.sentence_selection import SELECTION_FILE
+from embedder.extensions.hyper_projection import PROJECTION_FILE, read_projection
+from embedder.extensions.sentence_selection import SELECTION_FILE
+from embedder.model.backbone import GGUF_PREFIX, locate_model
+from embedder.model.contract import CONTRACT_FILE, SAME_MODEL, Contract, hash_files
+from embedder.model.gguf_source import copy_notices, hash_weights
 from research.evaluation.systems import SYSTEMS, System
 
 _GENERATOR_HELP = (

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 from scipy import stats
 
+from embedder.errors import DataError
 from embedder.evaluation.bootstrap import Estimate, estimate
-from embedder.evaluation.data import DataError
 from embedder.evaluation.outcomes import Setting
 from embedder.evaluation.report import CONDITIONS, show_change, show_estimate, table
 from embedder.evaluation.results import outcomes_from_json, read_results

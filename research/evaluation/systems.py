@@ -16,14 +16,14 @@ from pathlib import Path
 import numpy as np
 from tokenizers import Tokenizer
 
-from embedder.auxiliary_models import AuxiliaryModels
-from embedder.backbone import Backbone
 from embedder.checkpoint import Checkpoint, find_checkpoint, load_auxiliary_models, load_encoder
-from embedder.contract import Contract
 from embedder.encoder import Encoder
 from embedder.errors import ContractError
 from embedder.evaluation.outcomes import Steps
-from embedder.pooling import PROMPT_POOLINGS
+from embedder.extensions.auxiliary_models import AuxiliaryModels
+from embedder.model.backbone import Backbone
+from embedder.model.contract import Contract
+from embedder.model.pooling import PROMPT_POOLINGS
 
 
 @dataclass(frozen=True, slots=True)

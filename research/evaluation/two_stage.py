@@ -17,13 +17,13 @@ import numpy as np
 from tokenizers import Tokenizer
 from tqdm.auto import tqdm
 
-from embedder.auxiliary_models import AuxiliaryModels
-from embedder.backbone import Backbone
 from embedder.checkpoint import Checkpoint, load_generator
 from embedder.encoder import Encoder
 from embedder.errors import ServerError
 from embedder.evaluation.outcomes import Steps
-from embedder.expansion import MAX_TOKENS, expanded, expansion_prompt
+from embedder.extensions.auxiliary_models import AuxiliaryModels
+from embedder.extensions.expansion import MAX_TOKENS, expanded, expansion_prompt
+from embedder.model.backbone import Backbone
 from research.evaluation.systems import SYSTEMS, SystemEmbedder, open_systems
 
 _URLS = ("http://", "https://")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from embedder.weight_formats import BlockedLinear, has_blocks
+from embedder.model.weight_formats import BlockedLinear, has_blocks
 from research.benchmarks import flops, gpu
 from research.benchmarks.gpu_parts import bytes_read, until_saturated
 from research.benchmarks.random_models import SHAPES, random_backbone, shape_alone

@@ -5,10 +5,10 @@ import json
 import numpy as np
 import pytest
 
+from embedder.evaluation.card import SCORES_BEGIN, SCORES_END
 from embedder.evaluation.outcomes import Measure, Setting, TaskOutcomes
 from embedder.evaluation.results import FORMAT, task_to_json
 from embedder.evaluation.scoring import score
-from embedder.training.card import SCORES_BEGIN, SCORES_END
 from research.evaluation.__main__ import main
 
 ITEMS = [f"item {n}" for n in range(40)]

@@ -11,15 +11,15 @@ import pytest
 from tiny_models import contract, family_backbone, save_tiny_model, tiny_tokenizer
 
 from embedder import Encoder, load_encoder, load_model_tokenizer
-from embedder.auxiliary_models import AuxiliaryModels
-from embedder.backbone import Backbone, with_decoder
 from embedder.checkpoint import find_checkpoint, load_parts
 from embedder.engine.engine import Engine
 from embedder.engine.work import query_item
 from embedder.errors import ContractError
-from embedder.expansion import Expander, expanded, expansion_prompt
-from embedder.prompts import PromptTokenizer, split_instructions
-from embedder.templates import TEMPLATES
+from embedder.extensions.auxiliary_models import AuxiliaryModels
+from embedder.extensions.expansion import Expander, expanded, expansion_prompt
+from embedder.model.backbone import Backbone, with_decoder
+from embedder.text.prompts import PromptTokenizer, split_instructions
+from embedder.text.templates import TEMPLATES
 from research.evaluation.__main__ import main
 from research.evaluation.systems import SYSTEMS
 from research.evaluation.two_stage import open_generator, open_two_stage

@@ -8,9 +8,9 @@ import torch
 from tiny_models import tiny_tokenizer
 from tokenizers import Tokenizer
 
-from embedder.backbone import locate_model
-from embedder.evaluation.data import DataError
-from embedder.prompts import load_tokenizer
+from embedder.errors import DataError
+from embedder.model.backbone import locate_model
+from embedder.text.prompts import load_tokenizer
 from research.evaluation.generative_attacker import (
     MAX_PIECES,
     DecoderConfig,

@@ -14,10 +14,9 @@ import torch
 from safetensors.torch import save_file
 from tiny_models import contract, family_backbone, save_tiny_model, tiny_tokenizer
 
-from embedder.backbone import Backbone, with_decoder
 from embedder.encoder import Encoder
-from embedder.errors import ContractError
-from embedder.hyper_projection import (
+from embedder.errors import ContractError, DataError
+from embedder.extensions.hyper_projection import (
     KINDS,
     PROJECTION_FILE,
     InstructionProjection,
@@ -28,7 +27,8 @@ from embedder.hyper_projection import (
     load_projection,
     save_projection,
 )
-from embedder.training.data import Aspect, DataError, TrainingData, labels_by_text
+from embedder.model.backbone import Backbone, with_decoder
+from embedder.training.data import Aspect, TrainingData, labels_by_text
 from embedder.training.progress import read_log
 from embedder.training.sampling import Mixture
 from research.evaluation.__main__ import main as evaluate
@@ -271,11 +271,11 @@ def written(folder: Path) -> tuple[Path, Path]:
 
 def test_one_command_trains_and_another_measures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model, data = written(tmp_path)
-    level = logging.getLogger("embedder.prompts").level
+    level = logging.getLogger("embedder.text.prompts").level
     for kind in KINDS:
         command = ["--data", str(data), "--model", str(model), "--out", str(tmp_path / kind), "--batches", "3"]
         assert main([*command, "--kind", kind, "--width", "4"]) == 0, capsys.readouterr().err
-    assert logging.getLogger("embedder.prompts").level == level  # so that what comes after still warns
+    assert logging.getLogger("embedder.text.prompts").level == level  # so that what comes after still warns
     assert main([*command, "--kind", kind, "--width", "5"]) == 1
     assert "another config; width differ" in capsys.readouterr().err
 

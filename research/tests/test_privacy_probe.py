@@ -12,7 +12,7 @@ from tiny_models import contract, family_backbone, save_tiny_model, tiny_tokeniz
 
 import research.evaluation.__main__ as evaluation
 from embedder.encoder import Encoder
-from embedder.evaluation.data import DataError
+from embedder.errors import DataError
 from research.evaluation import privacy
 from research.evaluation.generative_attacker import DecoderConfig, GenerativeAttacker
 from research.evaluation.privacy import (

@@ -18,13 +18,12 @@ from app.cli import app
 from app.edge import EdgeProcess
 from app.types.chunk_text import with_context
 from embedder import Encoder, load_encoder
-from embedder.auxiliary_models import AuxiliaryModels
 from embedder.checkpoint import find_checkpoint
-from embedder.contract import CONTRACT_FILE
 from embedder.engine.engine import Engine
 from embedder.engine.errors import InvalidRequestError
 from embedder.errors import ContractError
-from embedder.hyper_projection import (
+from embedder.extensions.auxiliary_models import AuxiliaryModels
+from embedder.extensions.hyper_projection import (
     PROJECTION_FILE,
     ProjectedEncoder,
     ProjectionShape,
@@ -33,10 +32,11 @@ from embedder.hyper_projection import (
     load_projection,
     save_projection,
 )
-from embedder.langchain import GircseEmbeddings
-from embedder.prompts import INSTRUCTION_END
+from embedder.integrations.langchain import GircseEmbeddings
+from embedder.model.contract import CONTRACT_FILE
 from embedder.server.protocol import EmbedTask, InputType
 from embedder.server.service import EngineSource
+from embedder.text.prompts import INSTRUCTION_END
 from research.evaluation.__main__ import main
 
 TEXTS = {

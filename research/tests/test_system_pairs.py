@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from embedder.evaluation.data import DataError
+from embedder.errors import DataError
 from embedder.evaluation.outcomes import Measure, Setting, TaskOutcomes
 from embedder.evaluation.results import task_to_json
 from embedder.evaluation.scoring import score

@@ -12,16 +12,16 @@ import torch
 from tiny_models import SHAPE, TOKENIZER_FOLDER, contract, family_backbone, save_tiny_model, tiny_tokenizer
 from transformers import BertConfig, BertModel
 
-from embedder.backbone import Backbone, with_decoder
 from embedder.checkpoint import find_checkpoint, load_encoder, load_parts
-from embedder.contract import CONTRACT_FILE, hash_files
 from embedder.encoder import Encoder
 from embedder.errors import ContractError
 from embedder.evaluation.similarity import paired_scores, scores_of
-from embedder.pooling import step_distances, steps_to_convergence
-from embedder.prefill_start import start_prefill
-from embedder.prompts import INSTRUCTION_END, Frame, PromptTokenizer
-from embedder.templates import TEMPLATES
+from embedder.model.backbone import Backbone, with_decoder
+from embedder.model.contract import CONTRACT_FILE, hash_files
+from embedder.model.pooling import step_distances, steps_to_convergence
+from embedder.model.prefill_start import start_prefill
+from embedder.text.prompts import INSTRUCTION_END, Frame, PromptTokenizer
+from embedder.text.templates import TEMPLATES
 from research.evaluation.__main__ import main
 from research.evaluation.systems import (
     SYSTEMS,

@@ -11,8 +11,8 @@ from test_training import data_folder, write_config  # noqa: F401
 from test_training_head import ENCODER, HEAD, INSTRUCTION, TEXT
 
 from embedder import load_encoder
+from embedder.errors import DataError
 from embedder.training.config import read_config
-from embedder.training.data import DataError
 from embedder.training.train import Trainer
 from research.training import average
 from research.training.average import average_adapters

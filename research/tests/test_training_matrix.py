@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 from test_training import data_folder, write_config  # noqa: F401
 
 from embedder import load_encoder
-from embedder.training.data import DataError
+from embedder.errors import DataError
 from embedder.training.sampling import KINDS
 from embedder.training.train import HEAD_FILE
 from research.training import matrix

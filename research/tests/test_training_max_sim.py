@@ -16,14 +16,13 @@ from tiny_models import bert_encoder, contract, save_tiny_model
 from torch.nn.functional import normalize
 
 from embedder import load_encoder
-from embedder.contract import CONTRACT_FILE, Contract, hash_files
-from embedder.errors import ContractError
+from embedder.errors import ContractError, DataError
 from embedder.evaluation.data import is_tuning
 from embedder.evaluation.embedders import EncoderEmbedder
 from embedder.evaluation.measures import validate_briefly
 from embedder.evaluation.similarity import scores_of
+from embedder.model.contract import CONTRACT_FILE, Contract, hash_files
 from embedder.training.config import read_config
-from embedder.training.data import DataError
 from embedder.training.losses import stepwise_scores
 from research.evaluation.__main__ import main
 from research.evaluation.systems import SYSTEMS, SystemEmbedder, open_trained

@@ -17,9 +17,10 @@ from test_training_options import batch_of, trainer_factory  # noqa: F401
 from tiny_models import save_tiny_model
 from torch.nn.functional import cross_entropy
 
+from embedder.errors import DataError
 from embedder.training import reconstruction
 from embedder.training.config import read_config
-from embedder.training.data import DataError, read_training_data
+from embedder.training.data import read_training_data
 from embedder.training.plots import plot_run
 from embedder.training.progress import RecentSteps, summarise
 from embedder.training.train import Trainer

@@ -18,11 +18,11 @@ from served import in_thread
 from tiny_models import save_tiny_model, tiny_tokenizer
 from tokenizers.processors import TemplateProcessing
 
-from embedder.causal_model import load_causal_model
 from embedder.checkpoint import find_checkpoint, load_parts
 from embedder.errors import ContractError, ServerError, TextError
-from embedder.expansion import expansion_prompt
-from embedder.generators import TransformersGenerator
+from embedder.extensions.expansion import expansion_prompt
+from embedder.extensions.generators import TransformersGenerator
+from embedder.model.causal_model import load_causal_model
 from research.evaluation.__main__ import main
 from research.evaluation.systems import SYSTEMS, open_systems
 from research.evaluation.two_stage import (

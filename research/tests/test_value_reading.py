@@ -14,7 +14,7 @@ from tiny_models import family_encoder, save_tiny_model
 from torch import Tensor
 
 from embedder import DEFAULT_MODEL, load_encoder
-from embedder.relevance import SENTENCE_TEMPERATURE
+from embedder.text.relevance import SENTENCE_TEMPERATURE
 from research.evaluation.value_reading import measures
 from research.evaluation.value_reading.__main__ import main
 from research.evaluation.value_reading.measures import NamedValues, Outcomes, compose_aspects, read_aspects

@@ -8,8 +8,7 @@ import sys
 from pathlib import Path
 
 from embedder.command import run_command
-from embedder.errors import EmbedderError
-from embedder.training.data import DataError
+from embedder.errors import DataError, EmbedderError
 from research.training.matrix import read_matrix, run_matrix
 
 

@@ -18,13 +18,12 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from embedder.adapter import CONFIG_FILE, WEIGHTS_FILE
-from embedder.backbone import locate_model
 from embedder.checkpoint import write_contract
-from embedder.contract import ADAPTER_FILES, Contract, hash_files, read_contract
-from embedder.errors import ContractError
-from embedder.gguf_source import copy_notices
-from embedder.training.data import DataError
+from embedder.errors import ContractError, DataError
+from embedder.model.adapter import CONFIG_FILE, WEIGHTS_FILE
+from embedder.model.backbone import locate_model
+from embedder.model.contract import ADAPTER_FILES, Contract, hash_files, read_contract
+from embedder.model.gguf_source import copy_notices
 from embedder.training.publish import published_folder
 
 

@@ -14,14 +14,14 @@ import torch
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from embedder.backbone import DTYPES
 from embedder.checkpoint import DEFAULT_MODEL, load_encoder
 from embedder.command import run_command
 from embedder.encoder import Encoder
-from embedder.errors import EmbedderError
-from embedder.hyper_projection import KINDS, ProjectionShape, build_projection, save_projection
-from embedder.prompts import without_cut_warnings
-from embedder.training.data import ASPECTS_FILE, DataError, TrainingData, fingerprint_of, read_training_data
+from embedder.errors import DataError, EmbedderError
+from embedder.extensions.hyper_projection import KINDS, ProjectionShape, build_projection, save_projection
+from embedder.model.backbone import DTYPES
+from embedder.text.prompts import without_cut_warnings
+from embedder.training.data import ASPECTS_FILE, TrainingData, fingerprint_of, read_training_data
 from embedder.training.losses import stepwise_info_nce
 from embedder.training.progress import RunLog
 from embedder.training.sampling import Batch, BatchSampler, Mixture

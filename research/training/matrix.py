@@ -15,9 +15,10 @@ from typing import Any
 import yaml
 from filelock import FileLock, Timeout
 
-from embedder.pooling import PROMPT_POOLINGS
+from embedder.errors import DataError
+from embedder.model.pooling import PROMPT_POOLINGS
 from embedder.training.config import TrainConfig, parse_config
-from embedder.training.data import DataError, TrainingData, read_training_data
+from embedder.training.data import TrainingData, read_training_data
 from embedder.training.progress import read_log
 from embedder.training.sampling import BatchSampler
 from embedder.training.train import HEAD_FILE, Trainer

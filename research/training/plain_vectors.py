@@ -12,7 +12,7 @@ from safetensors.numpy import load_file, save_file
 from tqdm.auto import tqdm
 
 from embedder.encoder import Encoder
-from embedder.training.data import DataError
+from embedder.errors import DataError
 
 _KEY_BYTES = 16
 _CHUNK = 2_048  # texts between two looks at Ctrl-C and the progress bar

@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 import torch
 
-from embedder.backbone import take_apart, with_decoder
-from embedder.batching import PADDING_SIDES, pad
-from embedder.causal_model import load_causal_model
 from embedder.checkpoint import find_checkpoint
-from embedder.contract import Contract
 from embedder.encoder import Encoder
-from embedder.pooling import pool_prefixes
-from embedder.prefill import PaddedPrefill
-from embedder.prompts import PromptTokenizer, load_tokenizer
-from embedder.refine import RefinedStates, refine_states
-from embedder.templates import TEMPLATES
+from embedder.model.backbone import take_apart, with_decoder
+from embedder.model.batching import PADDING_SIDES, pad
+from embedder.model.causal_model import load_causal_model
+from embedder.model.contract import Contract
+from embedder.model.pooling import pool_prefixes
+from embedder.model.prefill import PaddedPrefill
+from embedder.model.refine import RefinedStates, refine_states
+from embedder.text.prompts import PromptTokenizer, load_tokenizer
+from embedder.text.templates import TEMPLATES
 from embedder.training.config import PRESETS
 from embedder.training.losses import icr_loss, stepwise_info_nce
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from safetensors.torch import load_file, save_file
 
-from embedder.adapter import CONFIG_FILE, WEIGHTS_FILE
 from embedder.checkpoint import find_checkpoint
-from embedder.contract import CONTRACT_FILE, hash_files
+from embedder.model.adapter import CONFIG_FILE, WEIGHTS_FILE
+from embedder.model.contract import CONTRACT_FILE, hash_files
 
 
 def save_one_step_model(folder: Path) -> Path:

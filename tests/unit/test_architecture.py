@@ -6,7 +6,7 @@ import ast
 import re
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -53,6 +53,34 @@ FLOORS: tuple[dict[str, str], ...] = (
     },
     {"app.cli": "the entry point of `gircse`", "app.wiring": "the composition root, where real parts meet ports"},
 )
+# The same of embedder/, whose root holds what callers import.
+EMBEDDER_FLOORS: tuple[dict[str, str], ...] = (
+    {
+        "embedder.errors": "every error of the library",
+        "embedder.refinement": "what a model makes of a text, a frozen value",
+        "embedder.refinement_steps": "of it, the words of every step",
+        "embedder.model_info": "what callers are told of a model, a frozen value",
+        "embedder.lru": "the values that were asked for last",
+        "embedder.vector_cache": "the vectors that were computed last",
+        "embedder.command": "how commands end",
+    },
+    {"embedder.text": "from texts and instructions to token ids, and from soft tokens to words"},
+    {"embedder.model": "what a model is, and how its weights compute"},
+    {"embedder.extensions": "what a contract may add: selection of sentences, projections, generators"},
+    {"embedder.encoder": "texts in, vectors and soft tokens out"},
+    {
+        "embedder.checkpoint": "from a model's name to an encoder",
+        "embedder.engine": "one scheduler for all that ask a model",
+    },
+    {
+        "embedder.server": "HTTP around an engine",
+        "embedder.integrations": "interfaces of LangChain",
+        "embedder.sentence_transformers": "the class that exported folders name",
+        "embedder.evaluation": "how good a model is on one's own data",
+    },
+    {"embedder.llamaindex": "the interface of LlamaIndex", "embedder.training": "how GIRCSE is trained"},
+)
+MAX_ROOT_FILES = 12
 # Modules of app/ that ingest/ and ui/ may import: values, protocols, errors, and functions of nothing but these.
 CORE = {"app.types", "app.ports", "app.errors"}
 FUNCTIONS = {
@@ -79,8 +107,8 @@ FORBIDDEN = {
 # everywhere, how texts of the caller's own are read as values, so that they are read alike everywhere, and where their
 # sentences end, and how much of a request every server reads before it knows whose it is.
 FREE_OF_EMBEDDER = {
-    *("embedder.refinement", "embedder.refinement_steps", "embedder.model_info"),
-    *("embedder.mentions", "embedder.relevance", "embedder.lru", "embedder.sentences", "embedder.server.http_guard"),
+    *("embedder.refinement", "embedder.refinement_steps", "embedder.model_info", "embedder.lru"),
+    *("embedder.text.mentions", "embedder.text.relevance", "embedder.text.sentences", "embedder.server.http_guard"),
 }
 # Packages that may break a direction, and why.
 ENTRY_POINTS = {"app.wiring": "joins the real parts to the ports"}
@@ -91,7 +119,7 @@ RESERVED = {
     "sqlalchemy": {"app.catalog", "app.migrations"},
     "gradio": {"ui"},
     "joserfc": {"app.openid"},
-    "transformers": {"embedder.pretrained"},  # two threads must not import it from two places
+    "transformers": {"embedder.model.pretrained"},  # two threads must not import it from two places
 }
 # What imports a module by its name would escape the walk.
 IMPORTERS = {"import_module", "__import__", "run_module"}
@@ -105,10 +133,10 @@ IMPORTS_BY_NAME = {
     "app.wiring.training": "runs the training, a program of its own",
     "ingest.readers.document": "loads a reader, and its parser, with the first document of its format",
     "embedder": "brings in torch when a name that needs it is used",
-    "embedder.adapter": "brings in PEFT for the adapters that need it",
-    "embedder.backbone": "brings in transformers for every layout but BERT's",
+    "embedder.model.adapter": "brings in PEFT for the adapters that need it",
+    "embedder.model.backbone": "brings in transformers for every layout but BERT's",
     "embedder.checkpoint": "brings in transformers where a language model writes what texts are embedded with",
-    "embedder.prompts": "brings in transformers where a model has no tokenizer.json",
+    "embedder.text.prompts": "brings in transformers where a model has no tokenizer.json",
 }
 LOCAL_IMPORTS: dict[str, str] = {
     "app.wiring.access: app.openid": "the extra [oidc]",
@@ -203,27 +231,39 @@ def test_imports_follow_the_directions(folder: str) -> None:
     assert not wrong
 
 
-def floor_of(module: str) -> int:
+def floor_of(module: str, floors: Sequence[Mapping[str, str]] = FLOORS) -> int:
     """Raises ValueError, which says what belongs where, for what is in none of the folders."""
-    for floor, folders in enumerate(FLOORS):
+    for floor, folders in enumerate(floors):
         if is_within(module, set(folders)):
             return floor
-    places = "\n".join(f"  {name}: {what}" for folders in FLOORS for name, what in folders.items())
-    raise ValueError(f"{module} is at no place of app/. Move it to where it belongs:\n{places}")
+    places = "\n".join(f"  {name}: {what}" for folders in floors for name, what in folders.items())
+    package = module.partition(".")[0]
+    raise ValueError(f"{module} is at no place of {package}/. Move it to where it belongs:\n{places}")
 
 
-def upward_imports(imports: Mapping[str, Iterable[str]]) -> list[str]:
+def upward_imports(
+    imports: Mapping[str, Iterable[str]], floors: Sequence[Mapping[str, str]] = FLOORS, package: str = "app"
+) -> list[str]:
     return [
         f"{module} imports {name}, which is above it"
         for module, names in imports.items()
         for name in names
-        if is_within(name, {"app"}) and floor_of(name) > floor_of(module)
+        if is_within(name, {package}) and floor_of(name, floors) > floor_of(module, floors)
     ]
 
 
 def test_no_import_of_app_runs_up() -> None:
     of_app = {module: imports_of(module) - {"app"} for module in MODULES if module.startswith("app.")}
     assert not upward_imports(of_app)
+
+
+def test_no_import_of_the_embedder_runs_up() -> None:
+    within = {module: imports_of(module) - {"embedder"} for module in MODULES if module.startswith("embedder.")}
+    assert not upward_imports(within, EMBEDDER_FLOORS, "embedder")
+
+
+def test_few_files_stand_at_the_root_of_the_embedder() -> None:
+    assert len(list((ROOT / "embedder").glob("*.py"))) <= MAX_ROOT_FILES
 
 
 def test_a_file_at_the_wrong_place_is_told_the_right_one() -> None:

@@ -8,7 +8,7 @@ from embedder.engine import scheduler as scheduling
 from embedder.engine.limits import Limits
 from embedder.engine.scheduler import Scheduler
 from embedder.engine.work import Item, Priority, document_items
-from embedder.prompts import PromptIds
+from embedder.text.prompts import PromptIds
 
 SECONDS_PER_TEXT = 0.01
 TOKENS = 20

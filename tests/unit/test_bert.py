@@ -11,12 +11,12 @@ import pytest
 import torch
 from transformers import BertConfig, BertLMHeadModel
 
-from embedder.backbone import locate_model, take_apart, with_decoder
-from embedder.bert import load_bert
-from embedder.causal_model import load_causal_model
 from embedder.checkpoint import find_checkpoint, load_encoder
 from embedder.errors import ModelNotFoundError
-from embedder.heads import attach_soft_head
+from embedder.model.backbone import locate_model, take_apart, with_decoder
+from embedder.model.bert import load_bert
+from embedder.model.causal_model import load_causal_model
+from embedder.model.heads import attach_soft_head
 
 SHAPE = {
     "vocab_size": 90,

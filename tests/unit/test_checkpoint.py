@@ -13,13 +13,13 @@ from tiny_models import contract, save_tiny_model
 
 from app.wiring.nodes import JsonTokenCounter
 from embedder import ContractError, ModelNotFoundError, load_encoder, load_model_tokenizer
-from embedder.adapter import merge_adapter
-from embedder.backbone import locate_model
-from embedder.causal_model import load_causal_model
 from embedder.checkpoint import find_checkpoint
-from embedder.contract import CONTRACT_FILE, Golden, hash_files, read_contract
+from embedder.model.adapter import merge_adapter
+from embedder.model.backbone import locate_model
+from embedder.model.causal_model import load_causal_model
+from embedder.model.contract import CONTRACT_FILE, Golden, hash_files, read_contract
+from embedder.model.peft_adapter import lora_config
 from embedder.model_info import SHIPPED_MODELS
-from embedder.peft_adapter import lora_config
 
 SHIPPED = Path("embedder/models/gircse-mini")
 

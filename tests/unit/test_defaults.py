@@ -17,12 +17,12 @@ from app.types.defaults import DEFAULT_COLLECTION
 from app.types.evaluation import EvaluationPlan
 from app.types.search import DEFAULT_MODE, SearchMode, SearchRequest
 from embedder.checkpoint import DEFAULT_MODEL, find_checkpoint
-from embedder.contract import Contract
+from embedder.integrations.retriever import GircseRetriever
+from embedder.model.contract import Contract
 from embedder.refinement_steps import QUERY_STEPS
-from embedder.retriever import GircseRetriever
 
 ROOT = Path(__file__).parents[2]
-SOURCES = {"app/types/search.py", "embedder/retriever.py"}  # the embedder may import nothing of app
+SOURCES = {"app/types/search.py", "embedder/integrations/retriever.py"}  # the embedder may import nothing of app
 # What stands for a mode, and where it is no default: how it is called, and what to do in it.
 NAMED = re.compile(r"""(?:value|default|mode)\s*[=:]+\s*\[?["'](?:hybrid|dense)["']|= \[?SearchMode\.\w+\]?,?$""")
 

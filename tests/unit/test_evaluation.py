@@ -12,9 +12,10 @@ from typer.testing import CliRunner
 
 from app.cli import app
 from embedder import load_encoder
+from embedder.errors import DataError
 from embedder.evaluation.__main__ import main
 from embedder.evaluation.config import EvaluationConfig
-from embedder.evaluation.data import DataError, read_label_sets
+from embedder.evaluation.data import read_label_sets
 from embedder.evaluation.embedders import EncoderEmbedder, Memory, MiniLmEmbedder, bm25_scores
 from embedder.evaluation.outcomes import NO_INSTRUCTION, ON_BOTH_SIDES, ON_QUERIES
 from embedder.evaluation.results import outcomes_from_json, read_results

@@ -12,10 +12,10 @@ import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from embedder import GircseEmbeddings
-from embedder.backbone import saved_pieces
 from embedder.checkpoint import find_checkpoint, load_model_tokenizer
-from embedder.sentences import sentence_spans
-from embedder.tokens import FRAGMENTS_FILE, read_fragments, shown_word_of
+from embedder.model.backbone import saved_pieces
+from embedder.text.sentences import sentence_spans
+from embedder.text.tokens import FRAGMENTS_FILE, read_fragments, shown_word_of
 from embedder.training import fragments
 from embedder.training.fragments import find_fragments
 

@@ -16,12 +16,12 @@ from test_training import data_folder, write_config  # noqa: F401
 from tiny_models import FAMILIES, SHAPE, contract
 from transformers import AutoModelForCausalLM, LlamaConfig
 
-from embedder.backbone import locate_model
-from embedder.causal_model import load_causal_model
 from embedder.checkpoint import find_checkpoint, load_encoder, load_parts
 from embedder.errors import ContractError, ModelNotFoundError
-from embedder.gguf_source import SOURCE_FILE, copy_notices
-from embedder.prompts import load_tokenizer
+from embedder.model.backbone import locate_model
+from embedder.model.causal_model import load_causal_model
+from embedder.model.gguf_source import SOURCE_FILE, copy_notices
+from embedder.text.prompts import load_tokenizer
 from embedder.training.config import read_config
 from embedder.training.train import Trainer
 from research.evaluation.two_stage import open_generator

@@ -10,7 +10,7 @@ from collections import Counter
 import pytest
 from patience import PATIENCE_S
 
-from embedder.instructions import UnknownTaskError, instruction_for, load_instructions
+from embedder.text.instructions import UnknownTaskError, instruction_for, load_instructions
 
 INTENT_EMOTION_AND_NYT_ROWS = 4  # Table 12; the other 91 are Table 11
 PAPER_SHA256 = (
@@ -100,7 +100,7 @@ def test_import_opens_no_registry_file() -> None:
     opened = (
         "import sys; seen = []\n"
         "sys.addaudithook(lambda event, args: seen.append(str(args[0])) if event == 'open' else None)\n"
-        "import embedder.instructions as module\n"
+        "import embedder.text.instructions as module\n"
         "assert not [path for path in seen if path.endswith('instructions.json')], seen\n"
         "module.load_instructions()\n"
         "assert [path for path in seen if path.endswith('instructions.json')]\n"

@@ -20,7 +20,7 @@ from app.search.text_reranking import rerank_texts
 from app.search.value_syntax import parse_values
 from app.wiring.embedding import LocalEmbedder
 from embedder import DEFAULT_MODEL, GircseEmbeddings, GircseReranker, TextError
-from embedder.relevance import (
+from embedder.text.relevance import (
     INSTRUCTED_TEMPERATURE,
     MAX_PHRASES,
     MAX_VALUES,
@@ -33,8 +33,8 @@ from embedder.relevance import (
     Parts,
     ValuePhrases,
 )
-from embedder.relevance import value_similarities as similarities
-from embedder.sentences import sentences_to_read
+from embedder.text.relevance import value_similarities as similarities
+from embedder.text.sentences import sentences_to_read
 
 TEXTS = ("The band played rock songs.", "The striker scored a goal.", "", "A concert of old music.", "   ")
 ROOT = Path(__file__).parents[2]
@@ -231,5 +231,5 @@ def test_sentences_of_parts_that_are_kept() -> None:
 
 
 def test_importing_the_embedder_brings_no_reranker() -> None:
-    code = "import embedder, sys; sys.exit('embedder.reranker' in sys.modules or 'torch' in sys.modules)"
+    code = "import embedder, sys; sys.exit('embedder.integrations.reranker' in sys.modules or 'torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0

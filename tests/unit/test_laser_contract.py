@@ -9,8 +9,8 @@ from tiny_models import contract, family_backbone, save_tiny_model, tiny_tokeniz
 from tokenizers import Tokenizer
 from torch.nn.functional import normalize
 
-from embedder.backbone import Backbone, take_apart, with_decoder
 from embedder.encoder import Encoder
+from embedder.model.backbone import Backbone, take_apart, with_decoder
 
 MARKS = ["<|im_start|>", "<|im_end|>", "<think>", "</think>"]
 TEXTS = ["which rivers reach the sea", "a longer question, about {braces}\nand lines"]

@@ -23,8 +23,8 @@ from app.types.documents import ScoredPoint
 from app.types.lens_indexes import LABELS_VERSION
 from app.types.search import SearchRequest
 from app.types.values import OTHER, LensValue
-from embedder.mentions import PLANES, mentions
-from embedder.relevance import MENTION, distributions, similarities, value_cosines
+from embedder.text.mentions import PLANES, mentions
+from embedder.text.relevance import MENTION, distributions, similarities, value_cosines
 
 ANIMALS = ("cat = kitten, tomcat", "dog", "horse")
 

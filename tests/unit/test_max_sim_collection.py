@@ -22,8 +22,8 @@ from app.types.chunk_text import with_context
 from app.wiring.langchain import open_vector_store
 from app.wiring.services import open_services
 from embedder import Encoder, load_encoder
-from embedder.contract import CONTRACT_FILE, Contract, hash_files
 from embedder.evaluation.similarity import scores_of
+from embedder.model.contract import CONTRACT_FILE, Contract, hash_files
 
 pytestmark = pytest.mark.xdist_group("max-sim-collection")  # it is filled once
 

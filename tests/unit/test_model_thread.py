@@ -16,7 +16,7 @@ from tiny_models import save_tiny_model
 
 from app.wiring.embedding import LocalEmbedder
 from embedder import Encoder, GircseEmbeddings, TextError, load_encoder
-from embedder.model_thread import on_model_thread
+from embedder.model.model_thread import on_model_thread
 
 
 @pytest.fixture(scope="module")

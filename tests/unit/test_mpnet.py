@@ -15,15 +15,15 @@ import torch
 from huggingface_hub import constants
 from transformers import MPNetConfig, MPNetModel
 
-from embedder import model_packages
-from embedder.backbone import locate_model
-from embedder.bare_encoder import load_bare_encoder
-from embedder.batching import pad
 from embedder.checkpoint import load_encoder
-from embedder.contract import Contract
 from embedder.errors import ContractError, ModelNotFoundError
-from embedder.mpnet import load_mpnet
-from embedder.prefill import PackedPrefill
+from embedder.model import model_packages
+from embedder.model.backbone import locate_model
+from embedder.model.bare_encoder import load_bare_encoder
+from embedder.model.batching import pad
+from embedder.model.contract import Contract
+from embedder.model.mpnet import load_mpnet
+from embedder.model.prefill import PackedPrefill
 
 SHAPE = {
     "vocab_size": 90,

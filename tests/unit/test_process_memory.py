@@ -7,7 +7,7 @@ import sys
 import pytest
 import torch
 
-from embedder.weight_formats import multiplies_bfloat16
+from embedder.model.weight_formats import multiplies_bfloat16
 
 # A thousand small blocks between two large ones that are kept: what is freed lies in the middle of the heap.
 _PROGRAM = """

@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiny_models import tiny_tokenizer
 
-from embedder.backbone import locate_model
-from embedder.batching import pad, plan_batches
 from embedder.errors import TextError
-from embedder.prompts import PromptTokenizer, load_tokenizer
-from embedder.templates import TEMPLATES
-from embedder.tokens import bias_vector, word_of
+from embedder.model.backbone import locate_model
+from embedder.model.batching import pad, plan_batches
+from embedder.text.prompts import PromptTokenizer, load_tokenizer
+from embedder.text.templates import TEMPLATES
+from embedder.text.tokens import bias_vector, word_of
 
 
 @pytest.fixture(scope="module")

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from tiny_models import FAMILIES, bert_backbone, bert_encoder, family_encoder, save_tiny_model
 from transformers import AutoModel
 
-from embedder.backbone import locate_model, with_decoder
-from embedder.batching import PADDING_SIDES
-from embedder.decoder import KVCacheSession
 from embedder.errors import TextError
-from embedder.prefill import PackedPrefill, Prompt
-from embedder.refine import refine_states
+from embedder.model.backbone import locate_model, with_decoder
+from embedder.model.batching import PADDING_SIDES
+from embedder.model.decoder import KVCacheSession
+from embedder.model.prefill import PackedPrefill, Prompt
+from embedder.model.refine import refine_states
 
 TEXTS = [
     "Short.",

@@ -19,8 +19,8 @@ from app.wiring.query_template import QueryTemplate
 from app.wiring.rerank_server import ServerReranker
 from embedder import DEFAULT_MODEL, Encoder, GircseEmbeddings, GircseReranker, load_encoder
 from embedder.engine.limits import Limits
-from embedder.relevance import INSTRUCTED_TEMPERATURE, VALUE_WEIGHT, value_similarities
 from embedder.server.application import create_application
+from embedder.text.relevance import INSTRUCTED_TEMPERATURE, VALUE_WEIGHT, value_similarities
 
 KEY = "a-secret"
 ASK = {"query": "a river", "documents": ["the sea is salt", "a river runs", "a lake"], "instruction": "Which water?"}

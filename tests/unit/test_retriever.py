@@ -15,7 +15,8 @@ from langchain_tests.integration_tests import RetrieversIntegrationTests
 from served import served
 
 from app.testing import ToyEmbedder
-from embedder import GircseRetriever, ServerError, retriever
+from embedder import GircseRetriever, ServerError
+from embedder.integrations import retriever
 
 TEXTS = ("The cat sleeps on the sofa.", "A cat dreams of mice.", "The dog barks at the cat.", "Ferries are late.")
 

@@ -17,18 +17,18 @@ from hypothesis import strategies as st
 from tiny_models import contract, tiny_tokenizer
 from torch.nn.functional import normalize
 
-from embedder.auxiliary_models import AuxiliaryModels
-from embedder.backbone import locate_model
 from embedder.checkpoint import find_checkpoint, load_encoder, load_parts, model_folder, write_contract
-from embedder.contract import CONTRACT_FILE, Golden, read_contract
 from embedder.encoder import Encoder
-from embedder.errors import ContractError
+from embedder.errors import ContractError, DataError
+from embedder.extensions.auxiliary_models import AuxiliaryModels
+from embedder.extensions.sentence_selection import SELECTION_FILE, SentenceSelector, read_selector, save_selector
 from embedder.lru import LRUCache
-from embedder.prompts import SENTENCE_START, PromptTokenizer, load_tokenizer, split_instructions, split_sentences
-from embedder.sentence_selection import SELECTION_FILE, SentenceSelector, read_selector, save_selector
-from embedder.sentences import sentences_to_read
-from embedder.templates import TEMPLATES
-from embedder.training.data import DataError, read_training_data
+from embedder.model.backbone import locate_model
+from embedder.model.contract import CONTRACT_FILE, Golden, read_contract
+from embedder.text.prompts import SENTENCE_START, PromptTokenizer, load_tokenizer, split_instructions, split_sentences
+from embedder.text.sentences import sentences_to_read
+from embedder.text.templates import TEMPLATES
+from embedder.training.data import read_training_data
 from embedder.training.sentence_selection import main, retrieval_instructions, train_selector
 
 INSTRUMENT, ANSWERS = "Which musical instrument is played?", "Given a question, retrieve passages that answer it."

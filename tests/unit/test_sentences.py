@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from embedder.sentences import MAX_SENTENCES, sentence_spans, sentences_to_read
+from embedder.text.sentences import MAX_SENTENCES, sentence_spans, sentences_to_read
 
 
 def sentences(text: str) -> list[str]:

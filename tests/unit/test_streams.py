@@ -21,7 +21,7 @@ from embedder.engine.limits import Limits
 from embedder.engine.scheduler import Scheduler
 from embedder.engine.streams import streams_for
 from embedder.engine.work import Item, Priority, document_items
-from embedder.model_thread import on_model_thread
+from embedder.model.model_thread import on_model_thread
 
 CORES = 4
 

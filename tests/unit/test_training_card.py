@@ -7,10 +7,11 @@ import pytest
 import yaml
 from test_training import data_folder, write_config  # noqa: F401
 
-from embedder.contract import read_contract
-from embedder.training.card import SCORES_BEGIN, SCORES_END, fill_scores, read_licences
+from embedder.errors import DataError
+from embedder.evaluation.card import SCORES_BEGIN, SCORES_END, fill_scores
+from embedder.model.contract import read_contract
+from embedder.training.card import read_licences
 from embedder.training.config import read_config
-from embedder.training.data import DataError
 from embedder.training.plots import plot_run
 from embedder.training.progress import RecentSteps, summarise
 from embedder.training.train import Trainer

@@ -10,8 +10,9 @@ from test_training import ANIMALS, COLOURS, curve, data_folder, write_config, wr
 from tiny_models import save_tiny_model
 
 from embedder import load_encoder
+from embedder.errors import DataError
 from embedder.training.config import read_config
-from embedder.training.data import ASPECTS_FILE, DataError
+from embedder.training.data import ASPECTS_FILE
 from embedder.training.train import Trainer
 
 FOLDER = resources.files("embedder.training") / "configs"

@@ -6,7 +6,8 @@ import logging
 
 import pytest
 
-from embedder.training.data import DataError, Pair, fingerprint_of, read_training_data
+from embedder.errors import DataError
+from embedder.training.data import Pair, fingerprint_of, read_training_data
 
 FLAG_ROWS = [
     {"query": "q1", "pos": ["p1", "p2"], "neg": ["n"], "pos_scores": [1.5, 1], "neg_scores": [0], "prompt": "Find it."},

@@ -9,10 +9,10 @@ from safetensors.torch import load_file
 from test_training import data_folder, write_config  # noqa: F401
 
 from embedder import load_encoder
-from embedder.backbone import locate_model
-from embedder.prompts import load_tokenizer
+from embedder.errors import DataError
+from embedder.model.backbone import locate_model
+from embedder.text.prompts import load_tokenizer
 from embedder.training.config import read_config
-from embedder.training.data import DataError
 from embedder.training.progress import read_log
 from embedder.training.train import Trainer
 from embedder.training.words import STOP_WORDS, empty_pieces

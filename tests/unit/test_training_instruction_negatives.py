@@ -11,8 +11,9 @@ from test_training import data_folder, write_config  # noqa: F401
 from test_training_options import batch_of, gradient_of, trainer_factory  # noqa: F401
 from torch.nn.functional import normalize
 
+from embedder.errors import DataError
 from embedder.training.config import read_config
-from embedder.training.data import Aspect, DataError, Pair, TrainingData
+from embedder.training.data import Aspect, Pair, TrainingData
 from embedder.training.instruction_negatives import instruction_negative_loss
 from embedder.training.sampling import BatchSampler, Mixture
 

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from tiny_models import family_encoder, save_tiny_model
 
+from embedder.errors import DataError
 from embedder.training.__main__ import main
-from embedder.training.data import DataError, Pair, read_pairs
+from embedder.training.data import Pair, read_pairs
 from embedder.training.mining import Window, mine_file, mine_negatives
 
 

@@ -9,8 +9,8 @@ from test_training import curve, data_folder, write_config, write_rows  # noqa: 
 
 from embedder import load_encoder
 from embedder.encoder import Encoder
+from embedder.errors import DataError
 from embedder.training.config import check_config, read_config
-from embedder.training.data import DataError
 from embedder.training.model import refuse_gradient_checkpointing
 from embedder.training.progress import read_log
 from embedder.training.train import Trainer

@@ -11,9 +11,9 @@ import torch
 from safetensors.torch import load_file
 from test_training import data_folder, write_config  # noqa: F401
 
+from embedder.errors import DataError
 from embedder.training.compute import Compute
 from embedder.training.config import read_config
-from embedder.training.data import DataError
 from embedder.training.progress import read_log
 from embedder.training.train import Trainer
 

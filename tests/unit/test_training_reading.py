@@ -14,16 +14,10 @@ from tiny_models import TOKENIZER_FOLDER, tiny_tokenizer
 from transformers import MPNetConfig, MPNetModel
 
 from embedder import Encoder, load_encoder
-from embedder.contract import resolve_defaults
+from embedder.errors import DataError
+from embedder.model.contract import resolve_defaults
 from embedder.training.config import read_config
-from embedder.training.data import (
-    ASPECTS_FILE,
-    WRITTEN_ASPECTS,
-    DataError,
-    fingerprint_of,
-    is_inner,
-    read_training_data,
-)
+from embedder.training.data import ASPECTS_FILE, WRITTEN_ASPECTS, fingerprint_of, is_inner, read_training_data
 from embedder.training.sampling import BatchSampler, Mixture
 from embedder.training.train import Trainer
 

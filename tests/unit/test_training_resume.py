@@ -12,8 +12,8 @@ import torch
 from patience import PATIENCE_S
 from test_training import data_folder, write_config, write_rows  # noqa: F401
 
+from embedder.errors import DataError
 from embedder.training.config import read_config
-from embedder.training.data import DataError
 from embedder.training.progress import RunLog, read_log
 from embedder.training.state import Checkpoint, load_checkpoint, load_weights, save_checkpoint
 from embedder.training.stopping import stop_requests

@@ -14,12 +14,11 @@ from tiny_models import bert_encoder, family_encoder, save_tiny_model
 from torch import Tensor
 
 from embedder.encoder import Encoder
-from embedder.heads import SoftHead
-from embedder.prefill import PackedPrefill
-from embedder.refine import refine_states, softmax_over_vocabulary
-from embedder.tiled_vocabulary import Tiles, cut
-from embedder.vocabulary import LARGE, Vocabulary, build_vocabulary
-from embedder.weight_formats import Linear
+from embedder.model.heads import SoftHead
+from embedder.model.prefill import PackedPrefill
+from embedder.model.refine import refine_states, softmax_over_vocabulary
+from embedder.model.vocabulary import LARGE, Tiles, Vocabulary, build_vocabulary, cut
+from embedder.model.weight_formats import Linear
 
 TEXTS = ["A short one.", "A text that is somewhat longer than the other one."]
 

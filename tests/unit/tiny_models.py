@@ -14,11 +14,11 @@ from transformers import (
     Qwen3Config,
 )
 
-from embedder.backbone import DTYPES, Backbone, locate_model, take_apart, with_decoder
-from embedder.causal_model import load_causal_model
-from embedder.contract import Contract
 from embedder.encoder import Encoder
-from embedder.prompts import load_tokenizer
+from embedder.model.backbone import DTYPES, Backbone, locate_model, take_apart, with_decoder
+from embedder.model.causal_model import load_causal_model
+from embedder.model.contract import Contract
+from embedder.text.prompts import load_tokenizer
 
 TOKENIZER_FOLDER = Path(__file__).parent.parent / "golden" / "reference" / "tiny-qwen2"
 SHAPE = {

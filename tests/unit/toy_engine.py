@@ -13,7 +13,7 @@ from app.testing import ToyEmbedder
 from app.wiring.embedding import LocalEmbedder
 from embedder.engine.engine import Engine
 from embedder.engine.limits import Limits
-from embedder.prompts import PromptIds
+from embedder.text.prompts import PromptIds
 
 
 class ToyEncoder:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from app.types.search import Highlight
-from embedder.sentences import sentence_spans
+from embedder.text.sentences import sentence_spans
 from ui.render.markdown_signs import sign_spans
 from ui.render.text import clean
 

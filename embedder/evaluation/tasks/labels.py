@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 
+from embedder.errors import DataError
 from embedder.evaluation.config import EvaluationConfig
-from embedder.evaluation.data import DataError, LabelSet, in_half, is_tuning, read_label_sets, spread
+from embedder.evaluation.data import LabelSet, in_half, is_tuning, read_label_sets, spread
 from embedder.evaluation.embedders import Memory, TextEmbedder, bm25_scores
 from embedder.evaluation.outcomes import BM25, NO_INSTRUCTION, ON_BOTH_SIDES, ON_QUERIES, Measure, Setting, TaskOutcomes
 from embedder.evaluation.similarity import one_vector, scores_of

@@ -9,8 +9,9 @@ import ir_measures
 import numpy as np
 from ir_measures import R, nDCG
 
+from embedder.errors import DataError
 from embedder.evaluation.config import EvaluationConfig
-from embedder.evaluation.data import DataError, choose, files_of, name_of, read_rows, spread
+from embedder.evaluation.data import choose, files_of, name_of, read_rows, spread
 from embedder.evaluation.embedders import Memory, TextEmbedder, bm25_scores
 from embedder.evaluation.outcomes import BM25, NO_INSTRUCTION, ON_QUERIES, Measure, Setting, TaskOutcomes
 from embedder.evaluation.similarity import scores_of

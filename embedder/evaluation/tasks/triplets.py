@@ -13,8 +13,9 @@ from importlib.resources import files
 
 import numpy as np
 
+from embedder.errors import DataError
 from embedder.evaluation.config import EvaluationConfig
-from embedder.evaluation.data import DataError, Row, choose, files_of, read_rows
+from embedder.evaluation.data import Row, choose, files_of, read_rows
 from embedder.evaluation.embedders import Memory, TextEmbedder, bm25_scores
 from embedder.evaluation.outcomes import BM25, NO_INSTRUCTION, ON_BOTH_SIDES, ON_QUERIES, Measure, Setting, TaskOutcomes
 from embedder.evaluation.similarity import paired_scores

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from embedder.encoder import Encoder
-from embedder.hyper_projection import StoredVectors
-from embedder.mentions import mentions
-from embedder.relevance import Parts
+from embedder.extensions.hyper_projection import StoredVectors
+from embedder.text.mentions import mentions
+from embedder.text.relevance import Parts
 
 _SCALE = 10.0  # 1 / τ of value distributions
 _BOTH, _MENTION = 0.5, 0.2  # of joined sums; chosen on the tuning half for gircse-small

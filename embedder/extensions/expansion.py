@@ -1,0 +1,98 @@
+"""Two-stage generation (GIRCSE, appendix G): a language model writes an augmentation of a text, which is embedded with
+it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from tokenizers import Tokenizer
+
+from embedder.lru import LRUCache
+from embedder.text.prompts import PromptTokenizer
+from embedder.text.templates import Template
+
+MAX_TOKENS = 256  # of an augmentation
+_MOST = 4096  # augmentations that are remembered, for other steps of the same texts
+
+Ids = tuple[int, ...]
+
+
+def expansion_prompt(instruction: str, text: str) -> str:
+    """Table 7 of the paper, word for word. Its braces mark what is filled in: {256}, the budget, as well as
+    {instruction} and {text}; so the model reads "within 256 tokens". Without an instruction that line stays, empty."""
+    return (
+        "Given the INSTRUCTION and the TEXT, produce a helpful augmentation that, when concatenated to the original "
+        "TEXT and embedded, is likely to improve embedding quality for the instruction’s task. Do not explain yourself "
+        "or output anything other than the augmentation. Your answer must be written within "
+        f"{MAX_TOKENS} tokens.\nINSTRUCTION: {instruction}\nTEXT: {text}"
+    )
+
+
+def expanded(text: str, augmentation: str) -> str:
+    return f"{text}\n{augmentation}" if augmentation else text
+
+
+class TextGenerator(Protocol):
+    """A language model of this process, which continues prompts greedily, by `MAX_TOKENS` tokens at most."""
+
+    batch_size: int
+
+    def generate(self, prompts: Sequence[str], *, between_tokens: Callable[[], None] | None = None) -> list[str]:
+        """between_tokens: called after each, and may generate for others."""
+
+
+class Expander:
+    """From the ids of prompts to those of prompts whose texts have their augmentations.
+
+    The text is what the ids spell: one that was cut is augmented as it was cut. Safe to use from several threads.
+    """
+
+    def __init__(self, generator: TextGenerator, vocabulary: Tokenizer, template: Template, *, max_length: int) -> None:
+        """vocabulary and the rest: of the model that embeds."""
+        self._generator = generator
+        self._template = template
+        # Of a long text the augmentation is cut, which nobody can mend by splitting.
+        self._prompts = PromptTokenizer(vocabulary, template, max_length=max_length, report_cuts=False)
+        self._known: LRUCache[tuple[Ids, Ids], Ids] = LRUCache(_MOST)
+
+    def expand(
+        self,
+        instructions: Sequence[Ids],
+        prompts: Sequence[Ids],
+        *,
+        between_tokens: Callable[[], None] | None = None,
+    ) -> list[Ids]:
+        """instructions: the ids of each prompt's instruction as a text of its own; none where it has none."""
+        keys = list(zip(instructions, prompts, strict=True))
+        found = {key: ids for key in keys if (ids := self._known.get(key)) is not None}
+        # Prompts of similar length need few pads.
+        missing = sorted((key for key in dict.fromkeys(keys) if key not in found), key=lambda key: sum(map(len, key)))
+        for start in range(0, len(missing), self._generator.batch_size):
+            batch = missing[start : start + self._generator.batch_size]
+            said = [self._instruction_and_text(*key) for key in batch]
+            written = self._generator.generate(
+                [expansion_prompt(*each) for each in said], between_tokens=between_tokens
+            )
+            for key, (instruction, text), augmentation in zip(batch, said, written, strict=True):
+                longer = self._prompts.encode([expanded(text, augmentation)], instruction) if augmentation else None
+                found[key] = key[1] if longer is None else longer[0].ids
+                self._known.keep({key: found[key]})
+        return [found[key] for key in keys]
+
+    def _instruction_and_text(self, instruction: Ids, prompt: Ids) -> tuple[str, str]:
+        """Instruction and text."""
+        asked = self._decode_text(instruction) if instruction else ""
+        prefix = self._template.prefix(asked)
+        respelled = self._decode(self._prompts.vocabulary.encode(prefix, add_special_tokens=False).ids)
+        text = self._decode_text(prompt).removeprefix(respelled)
+        # BERT's vocabulary decodes to lower case, and to one space between words.
+        return asked, text if respelled == prefix else text.strip()
+
+    def _decode_text(self, prompt: Ids) -> str:
+        own = [prompt[at] for at in self._prompts.frame.second_copy(len(prompt))]
+        return self._decode([each for each in own if each >= 0])
+
+    def _decode(self, ids: Sequence[int]) -> str:
+        text: str = self._prompts.vocabulary.decode(list(ids), skip_special_tokens=False)
+        return text

@@ -1,0 +1,198 @@
+"""Hyper-CL (Yoo et al. 2024): an instruction's own vector becomes a projection of stored vectors of texts, so that
+documents are read under an instruction without a pass of the model for each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from embedder.errors import ContractError
+from embedder.model.module_files import save_module
+
+PROJECTION_FILE = "projection.safetensors"
+KINDS = ("low_rank", "film")
+_FORMAT = "1"
+
+
+class PlainEncoder(Protocol):
+    """The model whose vectors are projected, as `Encoder` is."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def fingerprint(self) -> str: ...
+    @property
+    def dimension(self) -> int: ...
+    def encode_documents(self, texts: Sequence[str], *, instruction: str, steps: int | None) -> np.ndarray: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectionShape:
+    """kind: `low_rank` or `film`; dimension: of vectors; width: the rank, or the hidden units of FiLM."""
+
+    kind: str
+    dimension: int
+    width: int
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise ContractError(f"A projection's kind is {self.kind!r}; this version knows {', '.join(KINDS)}.")
+        if min(self.dimension, self.width) < 1:
+            raise ContractError(f"A projection from {self.dimension} to {self.width} dimensions: both must be above 0.")
+
+
+class InstructionProjection(nn.Module):
+    """Both kinds add what they make of a vector to the vector itself, and begin with nothing to add."""
+
+    def __init__(self, shape: ProjectionShape) -> None:
+        super().__init__()
+        self.shape = shape
+        # Entries of about 1 in place of L2-normalised ones, for which layers are initialised.
+        self._scale = shape.dimension**0.5
+
+    @property
+    def dimension(self) -> int:
+        return self.shape.dimension
+
+    def forward(self, vectors: Tensor, instruction: Tensor) -> Tensor:
+        """vectors (n, D) and the instruction's own (D,), L2-normalised; to (n, D), L2-normalised."""
+        return F.normalize(vectors + self._change(vectors * self._scale, instruction * self._scale), dim=-1)
+
+    def _change(self, vectors: Tensor, instruction: Tensor) -> Tensor:
+        raise NotImplementedError
+
+
+class LowRankProjection(InstructionProjection):
+    """Hyper-CL's low-rank hypernetwork: A(c) and B(c), each linear in the instruction c, and W = I + A Bᵀ."""
+
+    def __init__(self, shape: ProjectionShape) -> None:
+        super().__init__(shape)
+        size = shape.dimension * shape.width
+        self.down, self.up = nn.Linear(shape.dimension, size), nn.Linear(shape.dimension, size)
+        nn.init.zeros_(self.up.weight)
+        nn.init.zeros_(self.up.bias)
+
+    def _change(self, vectors: Tensor, instruction: Tensor) -> Tensor:
+        rank = self.shape.width
+        down, up = self.down(instruction).view(-1, rank), self.up(instruction).view(rank, -1)
+        # (n, D) (D, r) (r, D): W itself is never formed.
+        return vectors @ down @ up / vectors.shape[-1]
+
+
+class FilmProjection(InstructionProjection):
+    """A nonlinear projection: the hidden layer over the text is scaled and shifted by the instruction (FiLM, Perez et
+    al. 2018)."""
+
+    def __init__(self, shape: ProjectionShape) -> None:
+        super().__init__(shape)
+        self.text = nn.Linear(shape.dimension, shape.width)
+        self.instruction = nn.Sequential(
+            nn.Linear(shape.dimension, shape.width), nn.GELU(), nn.Linear(shape.width, 2 * shape.width)
+        )
+        self.out = nn.Linear(shape.width, shape.dimension)
+        nn.init.zeros_(self.out.weight)
+        nn.init.zeros_(self.out.bias)
+
+    def _change(self, vectors: Tensor, instruction: Tensor) -> Tensor:
+        scale, shift = self.instruction(instruction).chunk(2)
+        return self.out(F.gelu(self.text(vectors) * (1 + scale) + shift))
+
+
+def build_projection(shape: ProjectionShape) -> InstructionProjection:
+    """Random numbers of torch begin it."""
+    return (LowRankProjection if shape.kind == "low_rank" else FilmProjection)(shape)
+
+
+def save_projection(projection: InstructionProjection, folder: Path, *, fingerprint: str) -> Path:
+    """fingerprint: of the model whose vectors it projects. Returns the file, which is never there by half."""
+    shape = projection.shape
+    said = {"format": _FORMAT, "kind": shape.kind, "width": str(shape.width), "model": fingerprint}
+    said["dimension"] = str(shape.dimension)
+    folder.mkdir(parents=True, exist_ok=True)
+    return save_module(projection, folder / PROJECTION_FILE, said=said)
+
+
+def load_projection(folder: Path, encoder: PlainEncoder) -> InstructionProjection:
+    """What `save_projection` left in `folder`. Raises ContractError where it is none, or of another model."""
+    projection, model = read_projection(folder)
+    path = folder / PROJECTION_FILE
+    if model != encoder.fingerprint:
+        raise ContractError(
+            f"{path} projects vectors of a model with fingerprint {model}, but {encoder.name} has "
+            f"{encoder.fingerprint}. Name the model that it was trained with."
+        )
+    if projection.dimension != encoder.dimension:
+        raise ContractError(f"{path} projects {projection.dimension} dimensions, but vectors have {encoder.dimension}.")
+    return projection
+
+
+def read_projection(folder: Path) -> tuple[InstructionProjection, str]:
+    """With the fingerprint of the model whose vectors it projects. Raises ContractError where it cannot be read."""
+    path = folder / PROJECTION_FILE
+    if not path.is_file():
+        raise ContractError(f"{path} is missing. Train one: python -m research.training.hyper_projection --help.")
+    try:
+        with safe_open(path, framework="pt") as file:
+            said = file.metadata() or {}
+        weights = load_file(path)
+    except SafetensorError as error:
+        raise ContractError(f"{path} cannot be read ({error}). Train it again.") from error
+    if said.get("format") != _FORMAT:
+        raise ContractError(f"{path} is no projection that this version reads. Train it again.")
+    try:
+        shape = ProjectionShape(said["kind"], int(said["dimension"]), int(said["width"]))
+        projection = build_projection(shape)
+        projection.load_state_dict(weights)
+    except (KeyError, ValueError, RuntimeError) as error:
+        raise ContractError(f"{path} is incomplete: {error}. Train it again.") from error
+    return projection.eval().requires_grad_(False), said.get("model", "")
+
+
+class StoredVectors:
+    """Vectors of texts without an instruction, as an index keeps them: the model reads each text once.
+
+    steps: None takes those that the model has for documents.
+    """
+
+    def __init__(self, encoder: PlainEncoder, *, steps: int | None = None) -> None:
+        self._encoder, self._steps = encoder, steps
+        self._rows: dict[str, np.ndarray] = {}
+
+    def read(self, texts: Sequence[str]) -> int:
+        """Has the model read those that are not known. Returns how many these were."""
+        if missing := [text for text in dict.fromkeys(texts) if text not in self._rows]:
+            vectors = self._encoder.encode_documents(missing, instruction="", steps=self._steps)
+            self._rows |= zip(missing, vectors, strict=True)
+        return len(missing)
+
+    def of(self, texts: Sequence[str]) -> np.ndarray:
+        """(n, D), L2-normalised."""
+        self.read(texts)
+        return np.stack([self._rows[text] for text in texts])
+
+
+class ProjectedEncoder:
+    """Vectors of texts under instructions, from stored ones: the model reads each instruction once, no text again."""
+
+    def __init__(self, stored: StoredVectors, projection: InstructionProjection) -> None:
+        self.stored = stored
+        self._projection = projection
+
+    @torch.inference_mode()
+    def encode(self, texts: Sequence[str], *, instruction: str) -> np.ndarray:
+        """(n, D) under the instruction, L2-normalised; without one, the stored vectors as they are."""
+        plain = self.stored.of(texts)
+        if not instruction:
+            return plain
+        asked = self.stored.of([instruction])[0]
+        projected: np.ndarray = self._projection(torch.from_numpy(plain), torch.from_numpy(asked)).numpy()
+        return projected

@@ -1,1 +1,0 @@
-"""For CUDA alone: decode steps as CUDA graphs. A CPU needs nothing of it."""

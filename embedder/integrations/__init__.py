@@ -1,0 +1,1 @@
+"""LangChain's interfaces over the encoder and over collections."""

@@ -1,0 +1,87 @@
+"""`GircseReranker`: a document compressor of LangChain, which looks again at what a retriever found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from langchain_core.callbacks import Callbacks
+from langchain_core.documents import BaseDocumentCompressor, Document
+from pydantic import ConfigDict, Field
+
+from embedder.integrations.langchain import GircseEmbeddings
+from embedder.text.mentions import mentions
+from embedder.text.relevance import Parts, ValuePhrases, cosine_scores, joined_scores, reads_values_under
+
+
+class GircseReranker(BaseDocumentCompressor):
+    """Ranks documents by a GIRCSE model with the query's instruction on their side too.
+
+    .. code-block:: python
+
+        from embedder import GircseReranker
+        from langchain_classic.retrievers import ContextualCompressionRetriever
+
+        reranker = GircseReranker(instruction="Identify the feeling.", top_n=5)
+        ContextualCompressionRetriever(base_compressor=reranker, base_retriever=retriever)
+
+    Each document gets its score as `relevance_score` of its metadata; an empty one is left out.
+    """
+
+    embeddings: GircseEmbeddings = Field(default_factory=GircseEmbeddings)
+    """The model. Embeddings with a cache (`cache_mb`) embed a document once for an instruction."""
+    instruction: str | None = None
+    """What "similar" means, for query and documents. None: that of the embeddings' queries; "": no instruction."""
+    values: list[str] = Field(default_factory=list)
+    """Values that the instruction tells apart, each as `name` or as `name = synonym, synonym`: documents are ranked by
+    being alike among them, too."""
+    steps: int = Field(default=1, ge=1)
+    """Refinement steps of query and documents."""
+    top_n: int | None = Field(default=None, ge=1)
+    """Only the best so many. None: all."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    def compress_documents(
+        self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
+    ) -> Sequence[Document]:
+        """The documents, the best first. Raises ValueError for an empty query or values that cannot be told apart."""
+        held = [each for each in documents if each.page_content.strip()]
+        if not held:
+            return []
+        scores = self._scores(query, [each.page_content for each in held])
+        order = np.argsort(-scores, kind="stable")[: self.top_n]
+        return [
+            held[at].model_copy(update={"metadata": {**held[at].metadata, "relevance_score": float(scores[at])}})
+            for at in order
+        ]
+
+    def _scores(self, query: str, texts: list[str]) -> np.ndarray:
+        encoder, batch_size = self.embeddings._encoder, self.embeddings.batch_size
+        instruction = self.embeddings.query_instruction if self.instruction is None else self.instruction
+        asked = encoder.encode_queries([query], instruction=instruction, steps=self.steps)[0]
+        if instruction is None:
+            instruction = encoder.contract.default_query_instruction
+        seen = encoder.encode_documents(texts, instruction=instruction, steps=self.steps, batch_size=batch_size)
+        cosines = cosine_scores(asked, seen)
+        if not self.values:
+            return cosines
+        values = ValuePhrases.parse(self.values)
+        is_read_under = reads_values_under(instruction, encoder.contract.default_query_instruction)
+        parts = Parts.of([query, *texts]) if is_read_under else Parts((query, *texts))
+        steps = 0 if encoder.contract.min_steps == 0 else None
+        parts, plain = parts.unrelated(
+            encoder.encode_documents(
+                parts.to_embed(values.phrases, instruction),
+                instruction="" if steps == 0 else None,
+                steps=steps,
+                batch_size=batch_size,
+            )
+        )
+        instructed = None
+        if is_read_under:
+            more = [*parts.texts[1 + len(texts) :], *values.phrases]
+            others = encoder.encode_documents(more, instruction=instruction, steps=self.steps, batch_size=batch_size)
+            instructed = np.concatenate([asked[None], seen, others])
+        said = mentions(parts.texts, values.phrases)
+        return joined_scores(cosines, values.owners, said, plain, instructed, parts=parts)

@@ -1,0 +1,261 @@
+"""Reads prompts and advances them position by position, for embedding: nothing is padded, copied or computed twice.
+
+All rows of a batch are read as one sequence of tokens, so that the matrix products see no pads whatever the lengths;
+only attention looks at the rows apart, those of one length together. Keys and values lie in one block that has room for
+every step from the start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from embedder.model.layouts import Layer, Layout, Norm
+from embedder.model.spare_memory import SpareMemory
+from embedder.model.vocabulary import Vocabulary
+
+
+@dataclass(frozen=True, slots=True)
+class RowGroup:
+    """Adjacent rows of one length."""
+
+    rows: slice
+    tokens: slice  # their tokens in the sequence of all rows
+    count: int
+    length: int
+
+
+class Decoder:
+    """A body of a known layout. Holds no state of a run."""
+
+    def __init__(self, layout: Layout, vocabulary: Vocabulary | None, *, sees_both_ways: bool) -> None:
+        self._layout = layout
+        self._vocabulary = vocabulary  # None: of an encoder that generates nothing
+        self._sees_both_ways = sees_both_ways  # among the positions of a prompt
+        self._spare = SpareMemory()
+
+    def with_sight(self, *, both_ways: bool) -> Decoder:
+        """The same weights under another attention within prompts."""
+        return Decoder(self._layout, self._vocabulary, sees_both_ways=both_ways)
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        if self._vocabulary is None:
+            raise ValueError("A soft token was asked for, but the model has no head that says words.")
+        return self._vocabulary
+
+    @property
+    def can_share(self) -> bool:
+        """Whether what rows begin with alike can be read once for all: not where it sees what comes after it."""
+        return not self._sees_both_ways
+
+    def start(
+        self,
+        lengths: Sequence[int],
+        *,
+        steps: int,
+        like: Tensor,
+        shared: int = 0,
+        between_parts: Callable[[], None] | None = None,
+    ) -> KVCacheSession:
+        """A run over rows of these lengths, longest first, with room for `steps` more positions each.
+
+        shared: how many tokens all rows begin with alike, fewer than the shortest has; between_parts: called after each
+        attention and each feed-forward part, and may compute another run.
+        """
+        return KVCacheSession(
+            self._layout,
+            list(lengths),
+            steps=steps,
+            shared=shared,
+            sees_both_ways=self._sees_both_ways,
+            like=like,
+            spare=self._spare,
+            between_parts=between_parts,
+        )
+
+
+@dataclass(slots=True, weakref_slot=True, eq=False)
+class KVCacheSession:
+    """The keys and values of a batch while it is read and refined."""
+
+    layout: Layout
+    lengths: list[int]
+    steps: int
+    shared: int
+    sees_both_ways: bool
+    like: Tensor
+    spare: SpareMemory
+    between_parts: Callable[[], None] | None = None
+    _keys: Tensor = field(init=False)  # (layers, B, key_heads, longest + steps, head_size)
+    _values: Tensor = field(init=False)
+    _mask: Tensor | None = field(init=False)  # 0 or -inf (B, longest + steps), None where all rows are of one length
+    _taken: int = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        layout, longest = self.layout, self.lengths[0]
+        shape = (2, len(layout.layers), len(self.lengths), layout.key_heads, longest + self.steps, layout.head_size)
+        if self.like.device.type == "cpu":
+            # There attention is fastest in float32, and the few keys and values are all that is kept in it.
+            self._keys, self._values = self.spare.take(shape, torch.float32, owner=self)
+        else:
+            self._keys, self._values = self.like.new_empty(shape)
+        self._mask = None
+        shortest = self.lengths[-1]
+        if shortest < longest:
+            # Prompts end where the steps begin; what stands before a shorter one is never attended to.
+            self._keys[..., : longest - shortest, :] = 0
+            self._values[..., : longest - shortest, :] = 0
+            places = torch.arange(longest + self.steps, device=self.like.device)
+            starts = longest - torch.tensor(self.lengths, device=self.like.device)
+            self._mask = self._keys.new_zeros(len(self.lengths), longest + self.steps)
+            self._mask.masked_fill_(places < starts[:, None], -torch.inf)
+
+    def read(self, inputs: Tensor) -> Tensor:
+        """The prefill. inputs: embeddings of the shared tokens, then of all rows' others, row after row (N, D).
+
+        Their final states (N, D).
+        """
+        shared, longest = self.shared, self.lengths[0]
+        groups = _group([each - shared for each in self.lengths], first_token=shared)
+        starts_ends = [(0, shared), *((shared, each) for each in self.lengths)]
+        positions = torch.cat([torch.arange(*each, device=inputs.device) for each in starts_ends])
+        relative = self.layout.relative
+
+        def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+            window = self.layout.layers[layer].window
+            out = torch.empty_like(q)
+            queries, *before = (each[None, :shared].transpose(1, 2) for each in (q, k, v))  # (1, heads, shared, size)
+            if shared:
+                out[:shared] = self._attend(queries, *before, window=window)[0].transpose(0, 1)
+            for group in groups:
+                shape = (group.count, group.length, -1, q.shape[-1])
+                queries, *own = (each[group.tokens].view(shape).transpose(1, 2) for each in (q, k, v))
+                keys, values = (_behind(one, other) for one, other in zip(before, own, strict=True)) if shared else own
+                if self.steps:
+                    places = slice(longest - keys.shape[2], longest)
+                    self._keys[layer, group.rows, :, places] = keys
+                    self._values[layer, group.rows, :, places] = values
+                bias = None if relative is None else relative.bias(group.length, q.dtype)
+                attended = self._attend(queries, keys, values, window=window, mask=bias)
+                out[group.tokens] = attended.transpose(1, 2).reshape(-1, *q.shape[1:])
+            return out
+
+        return self._forward(inputs, positions, attend)
+
+    def _attend(
+        self, queries: Tensor, keys: Tensor, values: Tensor, *, window: int | None, mask: Tensor | None = None
+    ) -> Tensor:
+        """Within prompts: queries (rows, heads, n, size) of the last n of those positions that have keys and values.
+
+        mask: (heads, n, n), added before the softmax, where prompts are seen both ways.
+        """
+        before = keys.shape[2] - queries.shape[2]
+        # What is seen both ways has no windows, as in transformers where all positions are let through.
+        is_cut = window is not None and keys.shape[2] > window and not self.sees_both_ways
+        if before or is_cut:
+            mask = torch.ones(queries.shape[2], keys.shape[2], dtype=torch.bool, device=keys.device).tril(before)
+            if window is not None and is_cut:
+                mask = mask.triu(before - window + 1)
+        return F.scaled_dot_product_attention(
+            queries,
+            keys,
+            values,
+            attn_mask=mask,
+            is_causal=not self.sees_both_ways and mask is None,
+            scale=self.layout.scaling,
+            enable_gqa=keys.shape[1] != queries.shape[1],
+        )
+
+    def advance(self, inputs: Tensor) -> Tensor:
+        """One position more for every row: (B, D) to its final states (B, D)."""
+        at = self.lengths[0] + self._taken
+        positions = torch.tensor([each + self._taken for each in self.lengths], device=inputs.device)
+        mask = None if self._mask is None else self._mask[:, None, None, : at + 1]
+        layers = self.layout.layers
+
+        def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+            self._keys[layer, :, :, at] = k
+            self._values[layer, :, :, at] = v
+            window = layers[layer].window
+            seen = slice(0 if window is None else max(0, at + 1 - window), at + 1)  # prompts end where the steps begin
+            keys, values = self._keys[layer, :, :, seen], self._values[layer, :, :, seen]
+            # Query heads that share a key are rows of one product.
+            queries = q.reshape(q.shape[0], k.shape[1], -1, q.shape[-1])
+            hidden = None if mask is None else mask[..., seen]
+            return _attend_once(queries, keys, values, hidden, self.layout.scaling).reshape(q.shape)
+
+        self._taken += 1
+        return self._forward(inputs, positions, attend)
+
+    def _forward(self, x: Tensor, positions: Tensor, attend) -> Tensor:
+        layout = self.layout
+        angles = layout.angles(x, positions)
+        x = layout.enter(x.float(), positions)
+        for index, layer in enumerate(layout.layers):
+            if layout.is_norm_first:
+                attended = self._attention(index, layer, layer.attention_norm(x), angles[layer.angles], attend)
+                x = x + _normed(layer.attention_end_norm, attended)
+                self._pause()
+                x = x + _normed(layer.feed_end_norm, layout.feed(layer, layer.feed_norm(x)))
+            else:
+                x = layer.attention_norm(x + self._attention(index, layer, x, angles[layer.angles], attend))
+                self._pause()
+                x = layer.feed_norm(x + layout.feed(layer, x))
+            self._pause()
+        return x if layout.final_norm is None else layout.final_norm(x)
+
+    def _pause(self) -> None:
+        if self.between_parts is not None:
+            self.between_parts()
+
+    def _attention(self, index: int, layer: Layer, x: Tensor, angles, attend) -> Tensor:
+        layout = self.layout
+        sizes = [layout.heads, layout.key_heads, layout.key_heads]
+        q, k, v = layer.qkv(x).view(x.shape[0], -1, layout.head_size).split(sizes, dim=1)  # (N, heads, head_size)
+        q, k = _normed(layer.query_norm, q), _normed(layer.key_norm, k)
+        if angles is not None:
+            q, k = _rotated(q, *angles), _rotated(k, *angles)
+        q, k = q.to(v.dtype), k.to(v.dtype)
+        return layer.out(attend(index, q, k, v).flatten(1))
+
+
+def _attend_once(q: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, scaling: float) -> Tensor:
+    """Attention of a single position of every row: (B, key_heads, queries per key, head_size)."""
+    if q.device.type != "cpu":
+        return F.scaled_dot_product_attention(q, keys, values, attn_mask=mask, scale=scaling)
+    # torch's fused kernel for CPUs is made for long queries: for many rows of one query it takes three times as long.
+    q = q.to(keys.dtype) * scaling
+    scores = q @ keys.transpose(2, 3)
+    if mask is not None:
+        scores = scores.add_(mask)
+    return torch.softmax(scores, dim=-1) @ values
+
+
+def _behind(shared: Tensor, own: Tensor) -> Tensor:
+    """Keys or values (rows, heads, length, size) with the shared ones (1, heads, shared, size) before every row's."""
+    return torch.cat([shared.expand(len(own), -1, -1, -1), own], dim=2)
+
+
+def _group(lengths: Sequence[int], *, first_token: int) -> list[RowGroup]:
+    groups: list[RowGroup] = []
+    row, token = 0, first_token
+    for length, equal in groupby(lengths):
+        count = len(list(equal))
+        groups.append(RowGroup(slice(row, row + count), slice(token, token + count * length), count, length))
+        row, token = row + count, token + count * length
+    return groups
+
+
+def _normed(norm: Norm | None, x: Tensor) -> Tensor:
+    return x if norm is None else norm(x)
+
+
+def _rotated(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    half = x.shape[-1] // 2
+    return x * cos + torch.cat([-x[..., half:], x[..., :half]], dim=-1) * sin

@@ -1,0 +1,1 @@
+"""From texts and instructions to token ids, and from soft tokens to words."""

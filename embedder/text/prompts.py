@@ -1,0 +1,280 @@
+"""Tokenises rendered prompts. Truncation cuts the text, never the instruction or the template."""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from itertools import pairwise
+from pathlib import Path
+
+from tokenizers import Encoding, Tokenizer
+
+from embedder.errors import ContractError, ModelNotFoundError, TextError
+from embedder.text.sentences import spans_to_read
+from embedder.text.templates import Template
+
+logger = logging.getLogger(__name__)
+
+
+@contextmanager
+def without_cut_warnings() -> Iterator[None]:
+    """While many texts are read of which long ones are cut on purpose."""
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+CONTEXT_SLOT = -1  # stands for the contextual token among a prompt's ids; its embedding is no row of E
+INSTRUCTION_END = -2  # before it, where a contract wants it, stand the ids of the instruction as a text of its own
+SENTENCE_START = -3  # before the first id of each sentence of the text, where a contract selects among them
+# By the names that families give their end-of-text token; the first that a vocabulary has.
+_END_TOKENS = ("<eos>", "</s>", "<|endoftext|>", "<|end_of_text|>", "[SEP]")
+
+
+@dataclass(frozen=True, slots=True)
+class PromptIds:
+    """Token ids of one prompt; `length` is how many it would have without truncation.
+
+    apart: so many ids are not of the prompt itself: those of the instruction alone, `INSTRUCTION_END`,
+    `SENTENCE_START`.
+    """
+
+    ids: tuple[int, ...]
+    length: int
+    apart: int = 0
+
+    @property
+    def tokens(self) -> int:
+        """Of the prompt itself."""
+        return len(self.ids) - self.apart
+
+    @property
+    def is_cut(self) -> bool:
+        return self.length > self.tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """Ids that stand around those of instruction and text; with `middle`, these stand there twice."""
+
+    begin: tuple[int, ...]
+    middle: tuple[int, ...] | None
+    end: tuple[int, ...]
+
+    def around(self, ids: Sequence[int], *, max_length: int) -> PromptIds:
+        """Cuts the text, in both copies alike."""
+        fixed = len(self.begin) + len(self.middle or ()) + len(self.end)
+        copies = 1 if self.middle is None else 2
+        cut = ids[: max(0, max_length - fixed) // copies]
+        again = () if self.middle is None else (*self.middle, *cut)
+        return PromptIds((*self.begin, *cut, *again, *self.end) if cut else (), fixed + copies * len(ids))
+
+    def second_copy(self, length: int) -> range:
+        """The places of the second copy in a prompt of so many ids; of the only one, where there is one."""
+        fixed = len(self.begin) + len(self.middle or ()) + len(self.end)
+        count = (length - fixed) // (1 if self.middle is None else 2)
+        return range(length - len(self.end) - count, length - len(self.end))
+
+
+class PromptTokenizer:
+    """Text and instruction to ids. Safe for threads: the tokenizer's truncation and padding never change."""
+
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        template: Template,
+        *,
+        max_length: int,
+        max_instruction: int | None = None,
+        report_cuts: bool = True,
+        instruction_apart: bool = False,
+        instruction_in_prompt: bool = True,
+        marks_sentences: bool = False,
+    ) -> None:
+        """instruction_apart: before a prompt's ids stand those of its instruction alone, and `INSTRUCTION_END`.
+        instruction_in_prompt: False where they stand there and nowhere else. marks_sentences: where they stand there,
+        `SENTENCE_START` is before each sentence."""
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+        self._tokenizer = tokenizer
+        self._template = template
+        self.max_length = max_length
+        self._report_cuts = report_cuts  # training cuts on purpose
+        self._instruction_apart = instruction_apart
+        self._instruction_in_prompt = instruction_in_prompt
+        self._marks_sentences = marks_sentences
+        # Tokens that instruction and template may take; half, unless training with short prompts needs more.
+        self._max_instruction = max_length // 2 if max_instruction is None else max_instruction
+        self.frame = frame_of(tokenizer, template)
+
+    @property
+    def vocabulary(self) -> Tokenizer:
+        return self._tokenizer
+
+    def encode(self, texts: Sequence[str], instruction: str, *, tells_cuts: bool = True) -> list[PromptIds]:
+        """tells_cuts: log how many texts were cut. Raises TextError for an unusable text (with its index) or an
+        instruction that leaves too little room."""
+        for index, text in enumerate(texts):
+            check_text(text, f"Text {index}")
+        self.check_instruction(instruction)
+        rendered = instruction if self._instruction_in_prompt else ""
+        marked = self._tokenised(texts, rendered) if instruction and self._marks_sentences else None
+        inner = self._inner_ids(texts, rendered) if marked is None else [each.ids for each in marked]
+        encoded = [self.frame.around(ids, max_length=self.max_length) for ids in inner]
+        for index, each in enumerate(encoded):
+            if not each.ids:
+                raise TextError(
+                    f"Text {index} ({texts[index][:40]!r}) has no token that the model knows. Leave it out."
+                )
+        cut = [each.length for each in encoded if each.length > self.max_length]
+        if self._report_cuts and tells_cuts and cut:
+            logger.warning(
+                "%d of %d texts were cut to %d tokens (the longest has %d); split them to embed all of them.",
+                len(cut), len(texts), self.max_length, max(cut),
+            )  # fmt: skip
+        if not (instruction and self._instruction_apart):
+            return encoded
+        (own,) = self._inner_ids([instruction], "")
+        before = (*self.frame.around(own, max_length=self.max_length).ids, INSTRUCTION_END)
+        if marked is None:
+            return [PromptIds((*before, *each.ids), each.length, apart=len(before)) for each in encoded]
+        found = (self._sentences(*each, rendered) for each in zip(texts, marked, strict=True))
+        return [self._with_marks(before, *each) for each in zip(encoded, found, strict=True)]
+
+    def _with_marks(self, before: tuple[int, ...], prompt: PromptIds, starts: Iterable[int]) -> PromptIds:
+        """starts: where sentences begin among the ids of instruction and text; what was cut has none."""
+        first, last = len(self.frame.begin), len(prompt.ids) - len(self.frame.end)
+        ids = list(prompt.ids)
+        kept = [first + each for each in starts if first + each < last]
+        for at in reversed(kept):
+            ids.insert(at, SENTENCE_START)
+        return PromptIds((*before, *ids), prompt.length, apart=len(before) + len(kept))
+
+    def marked_sentences(self, text: str, instruction: str) -> list[tuple[int, int]]:
+        """Characters [start, end) of each marked sentence, also of those that a prompt has no room for."""
+        (tokens,) = self._tokenised([text], instruction)
+        return list(self._sentences(text, tokens, instruction).values())
+
+    def _sentences(self, text: str, tokens: Encoding, instruction: str) -> dict[int, tuple[int, int]]:
+        """By where it begins among the ids of instruction and text, the characters of each sentence; one without an id
+        of its own belongs to the next, or the last."""
+        prefix = len(self._template.prefix(instruction))
+        ends = [end for _, end in tokens.offsets]  # ascending: a sentence begins with the first token that ends in it
+        found: dict[int, tuple[int, int]] = {}
+        for start, end in spans_to_read(text):
+            at = bisect_right(ends, prefix + start)
+            at = at if at < len(ends) else max(found, default=len(ends))
+            if at < len(ends):
+                found[at] = (found[at][0] if at in found else start, end)
+        return found
+
+    def _tokenised(self, texts: Sequence[str], instruction: str) -> list[Encoding]:
+        """Instruction and text together, of templates without a contextual token."""
+        prompts = [self._template.render(instruction, text) for text in texts]
+        return list(self._tokenizer.encode_batch(prompts, add_special_tokens=False))
+
+    def _inner_ids(self, texts: Sequence[str], instruction: str) -> list[Sequence[int]]:
+        """Of instruction and text; none where a text has none."""
+        if not self._template.has_context:
+            return [each.ids for each in self._tokenised(texts, instruction)]
+        prefix = self._tokenizer.encode(self._template.prefix(instruction), add_special_tokens=False).ids
+        own = self._tokenizer.encode_batch(list(texts), add_special_tokens=False)
+        return [(*prefix, CONTEXT_SLOT, *each.ids) if each.ids else () for each in own]
+
+    def token_offsets(self, text: str) -> list[tuple[int, int]]:
+        """Character [start, end) of every token of the bare text."""
+        return list(self._tokenizer.encode(text, add_special_tokens=False).offsets)
+
+    def check_instruction(self, instruction: str) -> None:
+        """Raises TextError where it leaves too little room for a text."""
+        if not instruction:
+            return
+        check_surrogates(instruction, "The instruction")
+        prefix = self._template.prefix(instruction)
+        count = len(self._tokenizer.encode(prefix, add_special_tokens=False).ids)
+        if count > self._max_instruction:
+            raise TextError(
+                f"The instruction with its template takes {count} tokens, but may take at most "
+                f"{self._max_instruction} of the model's {self.max_length}. Shorten it."
+            )
+
+
+def split_instructions(prompts: Sequence[Sequence[int]]) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
+    """The ids of each prompt's instruction, none where it has none apart, and those of the prompt itself."""
+    ends = [ids.index(INSTRUCTION_END) if INSTRUCTION_END in ids else -1 for ids in prompts]
+    own = [tuple(ids[: max(end, 0)]) for ids, end in zip(prompts, ends, strict=True)]
+    return own, [tuple(ids[end + 1 :]) for ids, end in zip(prompts, ends, strict=True)]
+
+
+def split_sentences(ids: Sequence[int]) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
+    """What stands before the first marked sentence, and the ids of each; the last one's with what closes the prompt."""
+    starts = [at for at, each in enumerate(ids) if each == SENTENCE_START]
+    bounds = [*starts, len(ids)]
+    return tuple(ids[: bounds[0]]), [tuple(ids[start + 1 : end]) for start, end in pairwise(bounds)]
+
+
+def check_text(text: str, name: str) -> None:
+    """Raises TextError for what is not a non-empty, valid Unicode string."""
+    if not isinstance(text, str):
+        raise TextError(f"{name} is a {type(text).__name__}, not a string. Token ids of other models are not accepted.")
+    if not text.strip():
+        raise TextError(f"{name} is empty. An empty text has no meaning to embed; leave it out.")
+    check_surrogates(text, name)
+
+
+def check_surrogates(text: str, name: str) -> None:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise TextError(
+            f"{name} holds a lone surrogate ({text[error.start]!r} at character {error.start}), which is no valid "
+            'Unicode. Read the source with errors="replace".'
+        ) from None
+
+
+def load_tokenizer(folder: Path) -> Tokenizer:
+    """The fast tokenizer of a model folder."""
+    file = folder / "tokenizer.json"
+    if file.is_file():
+        return Tokenizer.from_file(str(file))
+    try:
+        slow = import_module("embedder.model.pretrained").AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+        tokenizer: Tokenizer = slow.backend_tokenizer
+    except (OSError, ValueError, AttributeError) as error:
+        raise ModelNotFoundError(f"{folder} has no usable tokenizer ({error}). It needs a tokenizer.json.") from error
+    return tokenizer
+
+
+def frame_of(tokenizer: Tokenizer, template: Template) -> Frame:
+    """Raises ContractError where the template asks for an end-of-text token that the vocabulary lacks."""
+    begin, end = _surrounding_ids(tokenizer) if template.special_tokens else ((), ())
+    if template.end_token:
+        end = (_end_of_text(tokenizer),)
+    opening, closing, middle = (
+        tuple(tokenizer.encode(part, add_special_tokens=False).ids) if part else ()
+        for part in (template.opening, template.closing, template.middle)
+    )
+    return Frame((*begin, *opening), None if template.middle is None else middle, (*closing, *end))
+
+
+def _end_of_text(tokenizer: Tokenizer) -> int:
+    known = (tokenizer.token_to_id(name) for name in _END_TOKENS)
+    found = next((each for each in known if each is not None), None)
+    if found is None:
+        raise ContractError(f"The vocabulary has none of {', '.join(_END_TOKENS)}, and the template ends with one.")
+    return found
+
+
+def _surrounding_ids(tokenizer: Tokenizer) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The special ids that the tokenizer puts before and after a text, [CLS] and [SEP] for BERT."""
+    bare = tokenizer.encode("a", add_special_tokens=False).ids
+    full = tokenizer.encode("a", add_special_tokens=True).ids
+    at = next(i for i in range(len(full) - len(bare) + 1) if full[i : i + len(bare)] == bare)
+    return tuple(full[:at]), tuple(full[at + len(bare) :])
