@@ -1,14 +1,14 @@
-"""Tells addresses of the public internet from those of this machine and its networks. Knows numbers, no names.
+"""Tells public internet addresses from local and special-purpose ones. Works on IP addresses only, never on names.
 
-The ranges are written out: what Python's `is_global` says differs between its patch releases.
+The ranges are listed here because Python's `is_global` differs between its patch releases.
 """
 
 from __future__ import annotations
 
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address
 
-# https://www.iana.org/assignments/iana-ipv4-special-registry, those that are globally reachable included: no documents
-# are there. Then multicast, and an address of a cloud's own that looks public.
+# https://www.iana.org/assignments/iana-ipv4-special-registry, including the ranges that IANA marks as globally
+# reachable: they host no documents. Then multicast, and Azure's platform address, which looks public.
 SPECIAL_4 = tuple(
     IPv4Network(text)
     for text in (
@@ -33,8 +33,8 @@ SPECIAL_4 = tuple(
         "168.63.129.16/32",  # the host of a machine in Azure
     )
 )
-# All that IANA has given out; whatever lies outside has a local meaning, or embeds an IPv4 address as ::ffff:0:0/96
-# (mapped), ::/96 (compatible) and 64:ff9b::/96 (NAT64) do.
+# All addresses that IANA has allocated. The rest is local, or embeds an IPv4 address: ::ffff:0:0/96 (mapped),
+# ::/96 (compatible) and 64:ff9b::/96 (NAT64).
 _GLOBAL_UNICAST = IPv6Network("2000::/3")
 # https://www.iana.org/assignments/iana-ipv6-special-registry, up to RFC 9780.
 SPECIAL_6 = tuple(
@@ -62,9 +62,9 @@ SPECIAL_6 = tuple(
 
 
 def is_public(address: str) -> bool:
-    """Whether this IP address is on the public internet, and its number alone says so.
+    """Whether this IP address is certainly on the public internet. False for text that is no IP address.
 
-    Not public: the special-purpose registries of IANA, and every IPv6 address that stands for an IPv4 one.
+    Special-purpose ranges of IANA are not public, nor is any IPv6 address that embeds an IPv4 address.
     """
     try:
         parsed = ip_address(address)

@@ -1,4 +1,5 @@
-"""Sends what standing searches found by mail or chat, to targets that the operator wrote down; extra `[alerts]`."""
+"""Sends the new matches of saved searches by mail or chat, to targets that the operator configured; extra
+`[alerts]`."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ class AlertSender:
         self._targets = targets
 
     def __call__(self, delivery: Delivery, search: StandingSearch, news: Sequence[News]) -> None:
-        """Raises DeliveryError."""
+        """Sends one alert. Raises DeliveryError; `is_final` where a retry cannot help."""
         target = self._targets.get(search.watch.alert or "")
         if target is None or not target.is_for(search.owner):
             raise DeliveryError(f"The alert {search.watch.alert!r} is not there any more.", is_final=True)
@@ -33,11 +34,12 @@ class AlertSender:
 
 
 def written(delivery: Delivery, search: StandingSearch, news: Sequence[News]) -> tuple[str, str]:
-    """Title and body, as plain text."""
+    """Title and body of the alert, as plain text: at most 10 passages of at most 300 characters."""
     lines = []
-    for each in news[:_SHOWN]:
-        text = " ".join(each.text.split())
-        lines += [each.title or each.uri, text[:_SHOWN_CHARACTERS] + ("…" if len(text) > _SHOWN_CHARACTERS else ""), ""]
+    for match in news[:_SHOWN]:
+        text = " ".join(match.text.split())
+        shown = text[:_SHOWN_CHARACTERS] + ("…" if len(text) > _SHOWN_CHARACTERS else "")
+        lines += [match.title or match.uri, shown, ""]
     if len(news) > _SHOWN:
         lines += [f"… and {len(news) - _SHOWN} more", ""]
     lines.append(f"{delivery.id}")

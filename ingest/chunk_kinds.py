@@ -1,4 +1,4 @@
-"""Tells tables of numbers and lists of references from prose, by their form alone. Knows nothing of words' meanings."""
+"""Tells tables of numbers and bibliographies from prose by their layout. Does not use the meaning of words."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _NUMBER = re.compile(r"[-+−±~<>≤≥≈(\[|]*\d[\d.,:/%×x±–−-]*[)\]%*�
 _LONGEST_NUMBER = 40  # characters
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _NO_NUMBERS = re.compile(r"[|\-–—:.()\[\]✓✗]+")
-_TABLE_SHARE = 0.5  # of what is number or word
-_FEWEST_NUMBERS = 6  # in a chunk
-_FEWEST_LINES = 3  # in a row that are of a table
-_MOST_OTHERS, _LONGEST_OTHER = 2, 60  # lines between two of a table, and characters of each
+_TABLE_SHARE = 0.5  # least share of numbers among numbers and words
+_FEWEST_NUMBERS = 6  # least numbers in a chunk that is a table
+_FEWEST_LINES = 3  # least consecutive lines of a table
+_MOST_OTHERS, _LONGEST_OTHER = 2, 60  # lines between two table lines, and characters of each
 _YEAR = re.compile(r"\b(?:19|20)\d\d[a-z]?\b")
 _DIGIT, _MAYBE_YEAR = re.compile(r"\d"), re.compile(r"(?:19|20)\d\d")
 _OF_REFERENCES = re.compile(
@@ -24,18 +24,19 @@ _OF_REFERENCES = re.compile(
     r"Journal of|Conference on|Workshop on|Advances in|Association for|University Press|preprint|CoRR|https?://|"
     r"\b[A-Z]\.(?: ?-?[A-Z]\.)* [A-Z]\w+|\b[A-Z][\w’'-]+, [A-Z]\."
 )
-# As in running text: (Peng et al., 2024), Peng et al. (2024).
+# In-text citations: (Peng et al., 2024), Peng et al. (2024).
 _CITED = re.compile(r"\((?=[^()]{0,200}[^\W\d_]{2})[^()]{0,400}\b(?:19|20)\d\d[a-z]?\)|et al\.? ?\(\d{4}[a-z]?\)")
 _NAMES = re.compile(r"(?:\b[A-Z][\w’'.-]*(?: [A-Z][\w’'.-]*){1,3}, ){2,}")
 _LABEL = re.compile(r"^\W{0,4}\[[\w+]{1,12}\]\s", re.MULTILINE)
 _PER_WORDS = 100
-_FEWEST_YEARS, _FEWEST_SIGNS = 1.5, 5.0  # per 100 words, of a list of references
-_WITHIN = 0.4  # of that under a heading that says so
+_FEWEST_YEARS, _FEWEST_SIGNS = 1.5, 5.0  # per 100 words, in a bibliography
+_WITHIN = 0.4  # factor on both thresholds below a heading such as "References"
 
 
 def kind_of(text: str, *, is_under_references: bool = False) -> ChunkKind:
+    """Classifies a chunk as TABLE, REFERENCES or PROSE. Below a heading of references, fewer signs suffice."""
     if len(_DIGIT.findall(text)) < _FEWEST_NUMBERS and not _MAYBE_YEAR.search(text):
-        return ChunkKind.PROSE  # as most are, which need no counting
+        return ChunkKind.PROSE  # the common case, decided without counting words
     numbers, words = _counts(text)
     if numbers >= _FEWEST_NUMBERS and numbers >= _TABLE_SHARE * (numbers + words):
         return ChunkKind.TABLE
@@ -51,8 +52,11 @@ def kind_of(text: str, *, is_under_references: bool = False) -> ChunkKind:
 
 
 def table_runs(text: str) -> Iterator[tuple[int, int]]:
-    """Characters [start, end) of lines that follow each other and hold more numbers than words, or the signs of a
-    table in Markdown; with the short lines among them, as the names of groups, and blank ones."""
+    """Character ranges [start, end) of tables in `text`.
+
+    A table is at least 3 lines that hold at least as many numbers as words, or are rows of a Markdown table. Blank
+    lines and up to 2 short lines in between, such as names of groups, belong to it.
+    """
     lines = text.splitlines(keepends=True)
     if len(lines) < _FEWEST_LINES:
         return
@@ -86,7 +90,7 @@ def _is_table_line(line: str) -> bool:
 
 
 def _counts(text: str) -> tuple[int, int]:
-    """How many numbers and words."""
+    """Numbers and words in `text`. Markup and tokens of punctuation alone count as neither."""
     numbers = words = 0
     for found in _TOKEN.finditer(_MARKUP.sub(" ", text)):
         token = found.group()

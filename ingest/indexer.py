@@ -1,7 +1,7 @@
-"""Makes the points of documents what their files say: read, split, diff by text hash, embed only what is new, write.
+"""Indexes documents: parse, split, compare chunks by text hash, embed only new ones, write.
 
-Every step can be repeated, and the index itself says what is there. It knows the ports only: no SQL, no Qdrant, no
-model, and no jobs, so a node of a cluster runs it as a worker does.
+Every step can be repeated: the index itself shows which points are present. This module uses ports only: no SQL, no
+Qdrant, no model, no jobs. So a cluster node runs it exactly as a worker does.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from ingest.points import IngestReport, PointWriter
 from ingest.readers.skipped import Skipped
 from ingest.spooled_files import SpooledChunks, SpooledText
 
-Heartbeat = Callable[[float], None]  # takes the progress, 0 to 1; raises when the document is to be left
+Heartbeat = Callable[[float], None]  # takes the progress, 0 to 1; raises when work on the document must stop
 
 
 @dataclass(frozen=True, slots=True)
 class Indexed:
-    """Documents of one call, by id: what was found and done, and of the others why they are not in the index.
+    """The result of an `index_documents` call, by document id: documents and reports, and the errors of those left out.
 
     Chunks can be read until the block of `index_documents` ends.
     """
@@ -41,7 +41,7 @@ class Indexed:
     left: Mapping[str, GircseError]
 
     def of(self, document_id: str) -> IngestedDocument:
-        """Raises why it is not in the index."""
+        """The indexed document. Raises the error that kept it out of the index."""
         if document_id in self.left:
             raise self.left[document_id]
         return self.documents[document_id]
@@ -49,13 +49,13 @@ class Indexed:
 
 @dataclass(kw_only=True, eq=False)
 class DocumentIndexer:
-    """Safe to use from several threads. A document is held in parts of bounded size, however long it is.
+    """Thread-safe. Holds a document in parts of bounded size, however long it is.
 
-    `splitter_for` gives the splitter with the chunk size and overlap that a collection was made with. Long
-    documents are kept in temporary files in `temporary_folder` (None: the system's own). `batch_size` chunks of a
-    document are embedded and written at a time; of several documents `block_batch_size`, since the lengths of their
-    chunks differ, and the model does best with a wide choice. `before_embedding` is called, in the thread that indexes,
-    whenever texts go to the model.
+    `splitter_for` returns the splitter with the chunk size and overlap of a collection. Long documents are kept in
+    temporary files in `temporary_folder` (None: the system's own). Chunks of a single document are embedded and written
+    in batches of `batch_size`; those of several documents in batches of `block_batch_size`, because their chunk lengths
+    differ and the model batches better when it can choose among more. `before_embedding` is called in the indexing
+    thread before each call of the model.
     """
 
     blobs: BlobStore
@@ -73,9 +73,10 @@ class DocumentIndexer:
     def index_documents(
         self, documents: Sequence[Document], collection: Collection, *, heartbeat: Callable[[Document, float], None]
     ) -> Iterator[Indexed]:
-        """Makes their points in the active index of `collection` what they should be. Records nothing in the catalog.
+        """Updates the points of `documents` in the active index of `collection`. Writes nothing to the catalog.
 
-        What `heartbeat` raises of LeaseLostError and CollectionPausedError concerns that document alone.
+        `heartbeat` gets a document and its progress, 0 to 1. If it raises LeaseLostError or CollectionPausedError, only
+        that document is left out.
         """
         require_same_model(collection, self.embedder)
         block = _Block(documents, heartbeat)
@@ -111,10 +112,11 @@ class DocumentIndexer:
         texts: BlobBatch,
         block: _Block,
     ) -> IngestedDocument | None:
-        """None when it was left."""
+        """Parses, splits and writes one document. None when it was left out; `block.left` then has the error."""
         with SpooledText(self.temporary_folder) as text:
             findings = None
-            # Read whole before the first write, so that a document that cannot be read leaves the index as it is.
+            # Parse the whole document before the first write, so that an unreadable one leaves its old points
+            # untouched.
             with block.leaving_out(document):
                 heartbeat = partial(block.heartbeat, document)
                 findings = read_text(document, text, blobs=self.blobs, texts=texts, read=self.read, heartbeat=heartbeat)
@@ -140,7 +142,7 @@ class DocumentIndexer:
 
 
 class _Block:
-    """How far each document has come, and which of them were left, by id."""
+    """The progress of each document of a call, and the errors of those left out, by id."""
 
     def __init__(self, documents: Iterable[Document], heartbeat: Callable[[Document, float], None]) -> None:
         self._documents = {document.id: document for document in documents}
@@ -149,11 +151,11 @@ class _Block:
         self.left: dict[str, GircseError] = {}
 
     def advance(self, document: Document, share: float) -> None:
-        """`share` of its text is on its way into the index."""
+        """Records that `share` of the text (0 to 1) has been passed to the writer."""
         self._progress[document.id] = READ_PROGRESS + (1 - READ_PROGRESS) * share
 
     def held(self) -> set[str]:
-        """Ids of those that may still be written."""
+        """Ids of the documents whose points may still be written. Sends a heartbeat for each."""
         for document in self._documents.values():
             if document.id not in self.left:
                 with self.leaving_out(document):
@@ -162,7 +164,7 @@ class _Block:
 
     @contextmanager
     def leaving_out(self, document: Document) -> Iterator[None]:
-        """Notes an error as this document's own matter; that a part is away concerns them all."""
+        """Records an error for this document alone. UnavailableError passes through: it stops all documents."""
         try:
             yield
         except UnavailableError:
@@ -174,7 +176,8 @@ class _Block:
 def read_text(
     document: Document, text: SpooledText, *, blobs: BlobStore, texts: BlobBatch, read: Reader, heartbeat: Heartbeat
 ) -> Findings:
-    """Reads the stored file into `text`, and puts that into `texts`."""
+    """Parses the stored file into `text`, then stores text and layout in `texts`. Raises DocumentError if it has
+    none."""
     sink = _ProgressingSink(text, document, heartbeat)
 
     def attempt() -> Findings:
@@ -184,7 +187,7 @@ def read_text(
 
     try:
         found = attempt()
-    except FileNotFoundError:  # it was put aside, or back, at this moment
+    except FileNotFoundError:  # the file was quarantined or restored at this moment
         found = attempt()
     if not text.has_text:
         raise DocumentError(f"No text was found in {document.uri}: it is empty, or holds only images.")
@@ -202,13 +205,13 @@ def _interruptible(parts: Iterator[str], heartbeat: Heartbeat) -> Iterator[str]:
 
 
 def describe(document: Document, found: Findings) -> tuple[str, Metadata]:
-    """Title and metadata: what the person said about the document wins over what the reader found."""
+    """Title and metadata. Values that the user gave win over those that the reader found."""
     title = found.title if document.title in ("", document.uri) else document.title
     return title, {**found.metadata, **document.metadata}
 
 
 class _ProgressingSink:
-    """Tells between two parts how much of the document they are, in bytes."""
+    """Before each part, reports how many bytes of the document have been parsed."""
 
     def __init__(self, text: SpooledText, document: Document, heartbeat: Heartbeat) -> None:
         self._text = text
@@ -235,11 +238,14 @@ def chunks_of(
     split: Splitter,
     unknown: Skipped,
 ) -> Iterator[Chunk]:
-    """With where they stand, if the collection wants that. Passages that the model cannot embed go to `unknown`."""
+    """The chunks of the document, with title and headings if the collection wants them.
+
+    Spans without a single token of the model are not embedded; they are added to `unknown`.
+    """
     if not collection.chunk_context:
         return make_chunks(document, _known(split_text(text, split), unknown))
     title = found.title if found.is_titled else ""
-    # Neither where it is nor what it was called for want of a title tells what it says.
+    # Ignore titles that are only the URI or a fallback: they carry no content.
     if document.title not in ("", document.uri, found.title):
         title = document.title
     return make_chunks(document, _known(split_text(text, split, path=HeadingPath()), unknown), title=title)
@@ -256,10 +262,10 @@ def _known(spans: Iterable[Span], unknown: Skipped) -> Iterator[Span]:
 
 
 def split_text(text: SpooledText, split: Splitter, *, path: HeadingPath | None = None) -> Iterator[Span]:
-    """Of the whole text, though each part is split by itself. With `path` spans have the headings above them."""
+    """Spans of the whole text, though each part is split by itself. With `path`, spans have the headings above them."""
     begin = 0
     for part in text.parts():
-        # Pages that began before this part count, too.
+        # Page starts before this part count, too: they become negative.
         pages = [page - begin for page in text.page_starts]
         marks = text.marks(begin, begin + len(part))
         spans = split(ExtractedText(part, title="", media_type="", page_starts=pages, marks=marks))
@@ -269,14 +275,14 @@ def split_text(text: SpooledText, split: Splitter, *, path: HeadingPath | None =
 
 
 def make_chunks(document: Document, spans: Iterable[Span], *, title: str = "") -> Iterator[Chunk]:
-    """Chunks whose ids depend on what is embedded alone, so that text which only moved keeps its point.
+    """Yields chunks whose ids depend on the embedded text alone, so that moved text keeps its point.
 
-    They are embedded with `title` and the headings of their spans.
+    The context of a chunk, made of `title` and the headings of its span, is embedded with it.
     """
     point_ids = PointIds(document.collection, document.id)
     for ordinal, span in enumerate(spans):
-        place = context_of(title, span.headings)
-        text_hash = hash_of_text(with_context(place, span.text))
+        context = context_of(title, span.headings)
+        text_hash = hash_of_text(with_context(context, span.text))
         yield Chunk(
             id=point_ids.next(text_hash),
             document_id=document.id,
@@ -286,14 +292,14 @@ def make_chunks(document: Document, spans: Iterable[Span], *, title: str = "") -
             start=span.start,
             end=span.end,
             page=span.page,
-            context=place,
+            context=context,
             kind=span.kind,
             page_starts=span.page_starts,
         )
 
 
 def make_payload(document: Document, chunk: Chunk, title: str, metadata: Metadata) -> dict[str, object]:
-    """LangChain's Qdrant convention, so that its QdrantVectorStore reads our collections."""
+    """The payload in LangChain's Qdrant convention, so that its QdrantVectorStore can read our collections."""
     return {
         "page_content": chunk.text,
         "metadata": {

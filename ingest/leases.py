@@ -1,4 +1,4 @@
-"""Keeps the leases of jobs that are worked on together, and knows which of them were lost."""
+"""Keeps the leases of jobs that run together, and knows which were lost."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from app.types.documents import Job
 
 log = logging.getLogger(__name__)
 
-_LOOK_S = 1.0  # how often the jobs are looked up: a cancelled one ends after this and the batch in flight
-_PROGRESS_S = 0.5  # how often progress is written down; in between a job is only looked up
-_FRESH_S = 0.1  # a lookup this recent is reused: short documents take many steps in that time
+_LOOK_S = 1.0  # interval of lookups: a cancelled job ends after this and the batch in flight
+_PROGRESS_S = 0.5  # least time between two writes of progress; in between a job is only looked up
+_FRESH_S = 0.1  # reuse a lookup this recent: short documents take many steps in that time
 
 Tell = Callable[[set[str], float], None]  # ids of lost jobs, seconds until the leases of the others end
 
 
 class LeaseKeeper:
-    """A thread prolongs the leases every third of them, and writes progress down within a second, also while a batch of
-    minutes is computed. Where the catalog does not answer, leases end by themselves."""
+    """Renews leases in a thread, every third of their duration, and writes progress within a second, even while a batch
+    takes minutes to compute. While the catalog is unavailable, leases are not renewed and expire by themselves."""
 
     def __init__(self, ledger: ShardLedger, jobs: Iterable[Job], *, lease: timedelta) -> None:
         self._ledger = ledger
@@ -34,8 +34,8 @@ class LeaseKeeper:
         self._lost: set[str] = set()
         self._tell: Tell | None = None
         self._lock = threading.Lock()
-        self._telling = threading.Lock()  # one after the other, so that none comes after the last
-        self._prolonged_at = self._looked_at = time.monotonic()  # they were claimed just now
+        self._telling = threading.Lock()  # announcements run one at a time, so that none arrives after `listen(None)`
+        self._prolonged_at = self._looked_at = time.monotonic()  # the jobs were claimed just now
         self._held_until = self._prolonged_at + lease.total_seconds()
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._keep, name="leases", daemon=True)
@@ -49,7 +49,7 @@ class LeaseKeeper:
         self._thread.join()
 
     def listen(self, tell: Tell | None) -> None:
-        """Tells what is known at once, and from now on whenever it was looked up. Who listened before hears no more."""
+        """Calls `tell` now, and after each lookup from now on. Replaces the former listener; None removes it."""
         with self._telling:
             self._tell = tell
         self._announce()
@@ -68,7 +68,7 @@ class LeaseKeeper:
                 self._progress[job] = progress
 
     def confirm(self, job: Job, progress: float) -> None:
-        """As `advance`. Raises LeaseLostError when the job is lost as of a moment ago."""
+        """Records progress, after a lookup if the last one is old. Raises LeaseLostError when the lease was lost."""
         self.advance(job, progress)
         now = time.monotonic()
         if now - self._prolonged_at > min(_PROGRESS_S, self._lease.total_seconds() / 3):
@@ -79,7 +79,7 @@ class LeaseKeeper:
             raise LeaseLostError(f"Job {job.id} was cancelled, paused or taken over since it was claimed.")
 
     def drop(self, job: Job) -> None:
-        """It needs its lease no longer."""
+        """Stops renewing the lease of a finished job."""
         with self._lock:
             self._progress.pop(job, None)
 
@@ -98,16 +98,16 @@ class LeaseKeeper:
 
     def _look(self, *, prolong: bool) -> None:
         with self._lock:
-            asked = dict(self._progress)
+            current = dict(self._progress)
         begun = time.monotonic()
-        held = self._ledger.heartbeat_shard(asked, lease=self._lease) if prolong else self._ledger.held_jobs(asked)
+        held = self._ledger.heartbeat_shard(current, lease=self._lease) if prolong else self._ledger.held_jobs(current)
         with self._lock:
             self._looked_at = begun
             if prolong:
                 self._prolonged_at, self._held_until = begun, begun + self._lease.total_seconds()
-                self._written.update(asked)
-            for job in asked:
-                if job.id not in held and job in self._progress:  # else it was finished meanwhile
+                self._written.update(current)
+            for job in current:
+                if job.id not in held and job in self._progress:  # else it was dropped meanwhile
                     del self._progress[job]
                     self._lost.add(job.id)
 

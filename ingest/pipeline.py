@@ -1,4 +1,4 @@
-"""Does jobs of the ledger, and records how they ended. A job that was killed anywhere is simply run again."""
+"""Runs jobs of the ledger and records their results. A job that was killed at any point is simply run again."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from ingest.points import IngestReport
 
 @dataclass(kw_only=True, eq=False)
 class IngestPipeline(DocumentIndexer):
-    """Safe to use from several threads. Without `complete` nobody is told what is new."""
+    """Thread-safe. Without `complete`, saved searches are not notified of new documents."""
 
     catalog: Ledger
     complete: Completion | None = None
 
     def run(self, job: Job, *, heartbeat: Heartbeat) -> IngestReport:
-        """Raises DocumentError or another GircseError with a reason that a person can act on."""
+        """Runs one job of any kind. Raises DocumentError or another GircseError with a reason that a person can act
+        on."""
         if job.kind is JobKind.DELETE:
             return self._delete(job, heartbeat)
         if job.kind is JobKind.LENS_INDEX:
@@ -36,10 +37,10 @@ class IngestPipeline(DocumentIndexer):
     def run_block(
         self, jobs: Sequence[Job], *, heartbeat: Callable[[Job, float], None]
     ) -> dict[str, IngestReport | GircseError]:
-        """Ingests documents of one collection together; what became of each, by the id of its job.
+        """Ingests documents of one collection together. Returns the report or error of each, by job id.
 
-        A document that cannot be read, or whose job is lost, does not stop the others. An exception concerns all of
-        them, or one that is not known: run them one by one then.
+        A document that cannot be parsed, or whose job is lost, does not stop the others. An exception raised from here
+        concerns all of them, or an unknown one: then run the jobs one by one.
         """
         collection = self.catalog.collection(jobs[0].collection)
         found = self.catalog.documents_of(jobs)
@@ -49,11 +50,12 @@ class IngestPipeline(DocumentIndexer):
             heartbeat(by_document[document.id], progress)
 
         with self.index_documents(list(found.values()), collection, heartbeat=beat) as indexed:
-            done = {by_document[document_id]: each for document_id, each in indexed.documents.items()}
+            done = {by_document[document_id]: document for document_id, document in indexed.documents.items()}
             completed = self._record(collection, done) if done else set()
         completed_ids = {job.document_id for job in jobs if job.id in completed}
-        self._remove_superseded(collection, [each for each in found.values() if each.id not in completed_ids])
-        if any(found[job.document_id].revision > 1 for job in done):  # the files of the versions before
+        superseded = [document for document in found.values() if document.id not in completed_ids]
+        self._remove_superseded(collection, superseded)
+        if any(found[job.document_id].revision > 1 for job in done):  # files of their earlier versions
             self._remove_unneeded()
         return {
             job.id: indexed.reports[job.document_id]
@@ -63,10 +65,10 @@ class IngestPipeline(DocumentIndexer):
         }
 
     def _remove_superseded(self, collection: Collection, documents: Sequence[Document]) -> None:
-        """What was written after the last look at a job, when its document was deleted or replaced meanwhile."""
-        there = self.catalog.unqueued_documents([each.id for each in documents]) if documents else {}
+        """Deletes points written after the last lookup of a job whose document was deleted or replaced meanwhile."""
+        existing = self.catalog.unqueued_documents([document.id for document in documents]) if documents else {}
         for document in documents:
-            if document.id not in there:
+            if document.id not in existing:
                 delete_points_of(self.index, collection.active_index, document.id)
             discard_file(self.blobs, document.content_hash, catalog=self.catalog)
 

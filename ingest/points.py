@@ -1,4 +1,4 @@
-"""Makes the points of documents what their chunks say: new ones are embedded, kept ones get their payload again."""
+"""Brings the points of documents in line with their chunks: embeds new chunks, rewrites the payload of kept ones."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _DELETE_BATCH_SIZE = 1_000
 
 @dataclass(frozen=True, slots=True)
 class IngestReport:
-    """Chunks that were embedded, chunks that kept their vector, points that were removed, and chunks that got a label
-    of a lens index that they lacked."""
+    """Counts of chunks embedded, chunks that kept their vector, points deleted, and chunks that got a missing label of
+    a lens index."""
 
     embedded: int = 0
     reused: int = 0
@@ -32,16 +32,16 @@ class IngestReport:
 
 
 class PresentPoints:
-    """The ids that a document's points have, and which of them are wanted: 17 bytes each."""
+    """The ids of a document's present points, and which of them are wanted. Takes 17 bytes per point."""
 
     def __init__(self, ids: Iterable[str]) -> None:
-        self._unmanaged: list[str] = []  # numbered ids, which gircse never gives
+        self._unmanaged: list[str] = []  # numeric ids, which gircse never assigns
         self._ids = np.sort(np.fromiter(self._uuids(ids), dtype="S16"))
         self._is_wanted = np.zeros(len(self._ids), dtype=bool)
 
     def want(self, point_id: str) -> bool:
-        """Whether it is there; if so it stays."""
-        key = UUID(point_id).bytes.rstrip(b"\0")  # as numpy gives it back
+        """Whether the point is present. If so, it is marked as wanted and will not be deleted."""
+        key = UUID(point_id).bytes.rstrip(b"\0")  # numpy strips trailing zeros, too
         row = int(np.searchsorted(self._ids, np.bytes_(key)))
         if row == len(self._ids) or self._ids[row] != key:
             return False
@@ -62,10 +62,11 @@ class PresentPoints:
 
 
 class PointWriter:
-    """Takes the chunks of documents, one document after the other.
+    """Writes the points of documents, one document after the other.
 
-    `held` is asked before each write, and nothing is written of a document whose id is not in it. `before_write` is
-    called then, for what must be there once points are found; `before_embedding` when texts go to the model.
+    Before each write it calls `held`, which returns the ids of documents that may be written; points of others are
+    dropped. Then it calls `before_write`, which stores everything that must exist once a search finds the points.
+    `before_embedding` is called before each call of the model.
     """
 
     def __init__(
@@ -107,9 +108,9 @@ class PointWriter:
                 self._write_new()
 
     def finish(self, document_ids: Iterable[str]) -> dict[str, IngestReport]:
-        """Writes what is left, and deletes the points that no chunk of these documents wanted.
+        """Writes the rest, and deletes the points that no chunk of these documents wanted.
 
-        Reports on those that were held to the end.
+        Returns reports only for documents that `held` still contains.
         """
         self._write_new()
         self._write_kept()
@@ -134,7 +135,7 @@ class PointWriter:
             return
         self._before_embedding()
         vectors = embed_chunks(self._embedder, self._collection, [chunk for chunk, _ in self._new])
-        held = self._held()  # still ours? then write
+        held = self._held()  # embedding took time: check again before the write
         points = [
             Point.of_steps(chunk.id, steps, payload)
             for (chunk, payload), steps in zip(self._new, vectors, strict=True)
@@ -164,27 +165,30 @@ class PointWriter:
 
 
 def _present_points(index: VectorIndex, name: str, document_ids: Sequence[str]) -> dict[str, PresentPoints]:
-    if len(document_ids) == 1:  # it may be a long one, whose ids are not to be held as texts
+    if len(document_ids) == 1:  # possibly a long document: do not hold its ids as strings
         (document_id,) = document_ids
         return {document_id: PresentPoints(point_id for _, point_id in index.points_of(name, document_ids))}
     ids: dict[str, list[str]] = {document_id: [] for document_id in document_ids}
     for document_id, point_id in index.points_of(name, document_ids):
         ids[document_id].append(point_id)
-    return {document_id: PresentPoints(each) for document_id, each in ids.items()}
+    return {document_id: PresentPoints(point_ids) for document_id, point_ids in ids.items()}
 
 
 def embed_chunks(embedder: Embedder, collection: Collection, chunks: Sequence[Chunk]) -> list[list[list[float]]]:
-    """Of each chunk its vector, or those of all steps where the collection holds these. Raises ValueError for one that
-    cannot be used."""
+    """Embeds chunks with their context: per chunk a list of vectors, (chunks, collection.vectors_per_chunk, dimension).
+
+    That is one vector, or those of all steps if the collection stores these. Raises ValueError for a vector of the
+    wrong dimension or with a value that is not finite.
+    """
     texts = [with_context(chunk.context, chunk.text) for chunk in chunks]
     instruction, count = collection.document_instruction, collection.document_steps
     if collection.vectors_per_chunk > 1:
-        found = embedder.embed_steps(texts, instruction=instruction, steps=count)
+        vectors = embedder.embed_steps(texts, instruction=instruction, steps=count)
     else:
-        found = [[vector] for vector in embedder.embed_documents(texts, instruction=instruction, steps=count)]
-    for chunk, steps in zip(chunks, found, strict=True):
+        vectors = [[vector] for vector in embedder.embed_documents(texts, instruction=instruction, steps=count)]
+    for chunk, steps in zip(chunks, vectors, strict=True):
         _check_usable(steps, chunk, collection, embedder.info.name)
-    return found
+    return vectors
 
 
 def _check_usable(steps: Sequence[Sequence[float]], chunk: Chunk, collection: Collection, model: str) -> None:

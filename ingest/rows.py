@@ -1,6 +1,6 @@
-"""Reads a JSONL or CSV file row by row: each row a document whose other fields are its metadata.
+"""Reads a JSONL or CSV file row by row: each row is a document, and its other fields are metadata.
 
-One row is in memory at a time; a row that cannot be used is named by its line and harms no other.
+One row is in memory at a time. An unusable row is reported by its line number and does not affect the others.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ ROW_SUFFIXES = JSONL_SUFFIXES + CSV_SUFFIXES
 MAX_ROW_BYTES = 10_000_000
 _DELIMITERS = ",;\t|"
 
-Row = tuple[int, Mapping[str, Any] | str]  # the number of its line, and its fields or why there are none
+Row = tuple[int, Mapping[str, Any] | str]  # line number, and the fields or the reason why there are none
 
 
 @dataclass(frozen=True, slots=True)
 class RowFields:
-    """Which fields of a row hold its text, id and title. None: `id` or `title` where a row has it."""
+    """Which fields of a row hold its text, id and title. None: the field `id` or `title`, if the row has it."""
 
     text: str = "text"
     id: str | None = None
@@ -36,7 +36,8 @@ class RowFields:
 
 
 def read_rows(file: Path, fields: RowFields) -> Iterator[Source | SourceFailure]:
-    """Rows without an id go by the number of their line. The URI is that of the file, # and the id."""
+    """Yields a source or a failure per row. The URI is the file's, `#` and the id; a row without an id gets
+    `line-N`."""
     lines_by_id: dict[str, int] = {}
     try:
         with file.open("rb") as opened:
@@ -65,7 +66,7 @@ def _json_rows(file: BinaryIO) -> Iterator[Row]:
 def _parsed(line: bytes) -> Mapping[str, Any] | str:
     try:
         row = json.loads(line)
-    except (ValueError, RecursionError) as error:  # bytes that are no Unicode are a ValueError too
+    except (ValueError, RecursionError) as error:  # bytes that are not UTF-8 raise a ValueError, too
         return f"The row is not JSON ({error})."
     return row if isinstance(row, dict) else 'The row is not an object, as in {"text": "…"}.'
 
@@ -83,7 +84,7 @@ def _csv_rows(file: BinaryIO) -> Iterator[Row]:
         if len(cells) > len(header):
             yield line, f"The row has {len(cells)} cells, the header {len(header)}."
         elif cells:
-            # As pandas writes it, a column of row numbers has no name.
+            # pandas writes the row number as a column without a name.
             yield line, {name: cell for name, cell in zip(header, cells, strict=False) if name and cell}
         line = rows.line_num + 1
 

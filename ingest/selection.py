@@ -1,4 +1,4 @@
-"""Which files below a folder are taken: not hidden, not excluded, not ignored by .gitignore or .gircseignore."""
+"""Selects files below a folder: not hidden, not excluded, not ignored by .gitignore or .gircseignore."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from app.errors import InputError
 
 log = logging.getLogger(__name__)
 
-IGNORE_FILES = (".gitignore", ".gircseignore")  # where both speak of a path, the later one wins
+IGNORE_FILES = (".gitignore", ".gircseignore")  # if both match a path, the later one wins
 _HIDDEN = (".", "~$")  # ~$ marks the lock files of Word and Excel
 _MAX_IGNORE_BYTES = 1_000_000
 
 
 class Selection:
-    """All patterns have the syntax of .gitignore. Ignore files are read once: make a new one to see them changed.
+    """All patterns have the syntax of .gitignore. Ignore files are read once: make a new Selection to see changes.
 
-    `without` is a folder that is passed over wherever it is: the one where all that is taken in is kept.
+    The folder `without` is skipped wherever it is: the home of the application, which holds the ingested files.
     """
 
     def __init__(
@@ -46,7 +46,8 @@ class Selection:
         return self._globs is None or self._globs.match_file(file.relative_to(self.root).as_posix())
 
     def reaches(self, path: Path) -> bool:
-        """Whether a walk from the root comes to the folder of `path`: no folder between is left out or a link."""
+        """Whether a walk from the root reaches the folder of `path`: no folder in between is left out or a symbolic
+        link."""
         folders = [parent for parent in path.parents if parent.is_relative_to(self.root) and parent != self.root]
         return all(self.takes_folder(folder) and not folder.is_symlink() for folder in folders)
 
@@ -56,7 +57,7 @@ class Selection:
         slash = "/" if is_folder else ""
         if self._excludes.match_file(path.relative_to(self.root).as_posix() + slash):
             return True
-        # As in git, the deepest ignore file that speaks of a path decides.
+        # As in git, the deepest ignore file that matches a path decides.
         for folder in path.parents:
             for spec in reversed(self._specs_of(folder)):
                 is_ignored = spec.check_file(path.relative_to(folder).as_posix() + slash).include
@@ -91,7 +92,7 @@ def _read_spec(file: Path) -> GitIgnoreSpec:
 
 
 def _usable(lines: Iterable[str], file: Path) -> Iterator[str]:
-    """One bad line must not undo the others."""
+    """Skips invalid lines, so that one bad line does not disable the others."""
     for number, line in enumerate(lines, start=1):
         try:
             GitIgnoreSpec.from_lines([line])

@@ -1,4 +1,4 @@
-"""Metadata in a file beside a document: `paper.pdf.meta.json` holds the title and the metadata of `paper.pdf`."""
+"""Metadata in a file beside a document: `paper.pdf.meta.json` holds title and metadata of `paper.pdf`."""
 
 from __future__ import annotations
 
@@ -19,15 +19,16 @@ def sidecar_of(file: Path) -> Path:
 
 
 def described_by(path: Path) -> Path | None:
-    """The file that `path` would be the sidecar of; None when its name is not that of a sidecar."""
+    """The file that the sidecar `path` describes; None when its name is not that of a sidecar."""
     name = path.name.removesuffix(SUFFIX)
     return path.with_name(name) if name not in ("", path.name) else None
 
 
 def read_sidecar(file: Path) -> tuple[str, Metadata]:
-    """Title and metadata that the sidecar of `file` gives, empty without one. Raises DocumentError."""
+    """Title and metadata from the sidecar of `file`; empty if it has none. Raises DocumentError for an invalid
+    sidecar."""
     sidecar = sidecar_of(file)
-    if sidecar.is_symlink():  # it could show any JSON file of this machine
+    if sidecar.is_symlink():  # it could expose any JSON file of this machine
         raise _refused(sidecar, "it is a link; put a file in its place")
     if not sidecar.is_file():
         return "", {}
@@ -35,7 +36,7 @@ def read_sidecar(file: Path) -> tuple[str, Metadata]:
         raise _refused(sidecar, f"it has more than {_MAX_BYTES:,} bytes")
     try:
         found = json.loads(sidecar.read_bytes())
-    except (ValueError, RecursionError) as error:  # bytes that are no Unicode are a ValueError too
+    except (ValueError, RecursionError) as error:  # bytes that are not UTF-8 raise a ValueError, too
         raise _refused(sidecar, f"it is not JSON ({error})") from None
     if not isinstance(found, dict) or found.keys() - {"title", "metadata"}:
         raise _refused(sidecar, f"write it as {_EXAMPLE}")

@@ -1,4 +1,4 @@
-"""Finds the files to ingest under the paths that a person names, and says which were left out and why."""
+"""Finds the files to ingest under the given paths, and reports which were left out and why."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ def find_files(
     without: Path | None = None,
     rows: RowFields | None = None,
 ) -> Iterator[Source | SourceFailure]:
-    """Walks files and folders, each file once, in a fixed order.
+    """Walks files and folders in a fixed order and yields each file once.
 
-    Inside folders, what `Selection` leaves out goes unmentioned, and links that lead out of the folder or to folders
-    are never followed. A file named itself is always taken. The URI is file:// and the absolute path. With `rows`
-    every row of a JSONL or CSV file is a document.
+    Inside folders, files that `Selection` leaves out are not reported. Links to folders and links that lead out of the
+    folder are never followed, but reported. A file given itself is always taken. The URI is file:// and the absolute
+    path. With `rows`, every row of a JSONL or CSV file is a document.
     """
     roots = []
     for path in map(Path, paths):
         try:
-            # The folders above may be links (as /tmp on macOS); a link that is named itself is meant.
+            # Parent folders may be links (/tmp on macOS). A link given itself stands for its target.
             roots.append(path.resolve(strict=True))
         except (OSError, RuntimeError):
             yield SourceFailure(str(path), "there is no such file or folder")
-    seen: set[str] = set()  # a Path keeps four times as much
+    seen: set[str] = set()  # strings: a Path takes four times the memory
     for root in roots:
         selection = Selection(root, globs=globs, excludes=excludes, without=without)
         found = _walk(root, selection) if root.is_dir() else _take(root)
-        for each in found:
-            if not isinstance(each, Path):
-                yield each
-            elif (target := str(each.resolve() if each.is_symlink() else each)) not in seen:
+        for file in found:
+            if not isinstance(file, Path):
+                yield file
+            elif (target := str(file.resolve() if file.is_symlink() else file)) not in seen:
                 seen.add(target)
-                yield from _open(each, was_named=each in roots, rows=rows)
+                yield from _open(file, was_named=file in roots, rows=rows)
 
 
 def find_changed(
@@ -55,18 +55,18 @@ def find_changed(
     excludes: Sequence[str] | None = None,
     without: Path | None = None,
 ) -> Iterator[Source | SourceFailure]:
-    """What `find_files([root])` finds at and below the paths `changed`; `root` is a resolved folder."""
+    """Yields what `find_files([root])` would find at and below the `changed` paths. `root` is a resolved folder."""
     selection = Selection(root, globs=globs, excludes=excludes, without=without)
     for path in outermost(affected(root, changed)):
-        for each in _walk_part(path, selection):
-            if isinstance(each, Path):
-                yield from _open(each, was_named=False, rows=None)
+        for file in _walk_part(path, selection):
+            if isinstance(file, Path):
+                yield from _open(file, was_named=False, rows=None)
             else:
-                yield each
+                yield file
 
 
 def affected(root: Path, changed: Iterable[Path]) -> Iterator[Path]:
-    """`changed`, what its sidecars describe, and the folders that its ignore files speak of."""
+    """The paths whose ingestion may change: `changed`, files described by changed sidecars, folders of ignore files."""
     for path in changed:
         yield path
         if path.name in IGNORE_FILES and path != root:
@@ -76,7 +76,7 @@ def affected(root: Path, changed: Iterable[Path]) -> Iterator[Path]:
 
 
 def outermost(paths: Iterable[Path]) -> list[Path]:
-    """Without repeats and without what lies below another one."""
+    """The distinct paths that are not below another one, sorted."""
     kept: list[Path] = []
     for path in sorted(set(paths)):  # a folder sorts right before what is below it
         if not kept or not path.is_relative_to(kept[-1]):
@@ -98,20 +98,20 @@ def _walk(start: Path, selection: Selection) -> Iterator[Path | SourceFailure]:
     unopened: list[OSError] = []
     for name, folder_names, file_names in os.walk(start, onerror=unopened.append):
         folder = Path(name)
-        taken = [folder / each for each in sorted(folder_names) if selection.takes_folder(folder / each)]
-        folder_names[:] = [each.name for each in taken]
+        taken = [folder / child for child in sorted(folder_names) if selection.takes_folder(folder / child)]
+        folder_names[:] = [child.name for child in taken]
         for link in taken:
             if link.is_symlink():
                 yield SourceFailure(str(link), _why_not_followed(link, selection.root) or "", was_named=False)
-        for each in sorted(file_names):
-            if selection.takes_file(folder / each):
-                yield from _follow_link(folder / each, selection)
+        for file_name in sorted(file_names):
+            if selection.takes_file(folder / file_name):
+                yield from _follow_link(folder / file_name, selection)
     for error in unopened:
         yield SourceFailure(str(error.filename), f"the folder cannot be opened ({error.strerror})", was_named=False)
 
 
 def _follow_link(file: Path, selection: Selection) -> Iterator[Path | SourceFailure]:
-    """A file inside a folder; a link to a file that is also found by its own name is skipped."""
+    """Yields a file found inside a folder. Skips a link whose target is found by its own name, too."""
     if file.is_symlink():
         if reason := _why_not_followed(file, selection.root):
             yield SourceFailure(str(file), reason, was_named=False)
@@ -127,7 +127,7 @@ def _follow_link(file: Path, selection: Selection) -> Iterator[Path | SourceFail
 
 
 def _take(file: Path) -> Iterator[Path | SourceFailure]:
-    """A file that is named itself."""
+    """Yields a file that the user named; a sidecar of an existing file is refused."""
     described = described_by(file)
     if described is not None and os.path.lexists(described):
         yield SourceFailure(str(file), f"this is the sidecar of {described.name}; name that")

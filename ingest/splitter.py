@@ -1,7 +1,7 @@
-"""Splits a document into overlapping chunks of at most so many tokens of the model, cut at sentence ends.
+"""Splits a document at sentence ends into overlapping chunks of a bounded number of the model's tokens.
 
-Where a chunk ends depends on the text near that place alone, so that an edit changes only the chunks around it
-and the rest of the document need not be embedded again.
+Where a chunk ends depends only on the text nearby. So an edit changes only the chunks around it, and the rest of the
+document need not be embedded again.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from app.types.texts import ExtractedText, Span
 from embedder.text.sentences import sentence_spans
 
 _FEWEST_TOKENS = 8  # one character can be four tokens of a byte-level tokenizer
-# Text that the model sees as few tokens (a run it does not know, a gap of spaces) is still cut into pieces.
+# Bounds chunks of text that yields few tokens (unknown characters, long runs of spaces).
 _CHARACTERS_PER_TOKEN = 16
 _CHUNKS_PER_WINDOW = 64  # tokenised in one call
-CONTEXT = 48  # characters on each side that decide between equally good cuts
+CONTEXT = 48  # characters on each side of a cut; their checksum chooses among equally good cuts
 _WORD = re.compile(r"\S")
 _CLAUSE_STARTS = re.compile(r"(?<=[,;:]\s)\S|(?<=[，；：、])\S")
 _WORD_STARTS = re.compile(r"(?<=\s)\S")
@@ -29,9 +29,11 @@ _HEADING, _PARAGRAPH, _SENTENCE = range(3)
 
 
 class TokenSplitter:
-    """`max_tokens` bounds a chunk with its overlap; `overlap` is how many tokens of the chunk before it may repeat.
+    """Splits a text into spans of at most `max_tokens` tokens, of which up to `overlap` repeat the end of the chunk
+    before.
 
-    With `whole_sentences` what is repeated begins with a sentence, or nothing is; and the end of a page ends none.
+    With `whole_sentences`, the overlap starts at a sentence start or is left out, and a page end does not end a
+    sentence. Raises ValueError for `max_tokens` below 8, or an `overlap` above half of it.
     """
 
     def __init__(
@@ -52,7 +54,7 @@ class TokenSplitter:
         max_characters = self._max_tokens * _CHARACTERS_PER_TOKEN
         window = _Window([], 0)
         spans: list[Span] = []
-        core = start = _next_word(text, 0)  # the chunk's text is [start, end): [start, core) repeats the one before
+        core = start = _next_word(text, 0)  # a chunk is text[start:end]; text[start:core] repeats the chunk before
         while core < len(text):
             if window.end < min(len(text), core + 2 * max_characters):
                 window = _Window.of(self._counter, text, start, start + _CHUNKS_PER_WINDOW * max_characters)
@@ -67,7 +69,8 @@ class TokenSplitter:
         return len(self._counter.token_offsets(text))
 
     def _fit(self, text: str, breaks: _Breaks, window: _Window, start: int, core: int) -> tuple[int, int]:
-        """Chooses the chunk's end so that its text, tokenised on its own, keeps to `max_tokens`."""
+        """Chooses start and end of the chunk so that its text, tokenised on its own, has at most `max_tokens`
+        tokens."""
         budget = self._max_tokens
         while True:
             begin, end = self._choose(text, breaks, window, start, core, budget)
@@ -77,7 +80,7 @@ class TokenSplitter:
                 return begin, end
             if budget > 1 and not is_shortest:
                 budget = max(1, budget - excess)
-            elif start < core:  # the text repeated from the chunk before has too many tokens alone
+            elif start < core:  # the overlap alone has too many tokens: drop it
                 start, budget = core, self._max_tokens
             else:
                 return core, self._halve(text, core, end)
@@ -90,13 +93,13 @@ class TokenSplitter:
     def _choose(
         self, text: str, breaks: _Breaks, window: _Window, start: int, core: int, budget: int
     ) -> tuple[int, int]:
-        """The chunk's start and end: at a sentence end with the overlap, else without it, else inside a sentence."""
+        """Start and end of the chunk: at a sentence end with the overlap, else without it, else inside a sentence."""
         for begin in dict.fromkeys((start, core)):
             limit = min(window.after(begin, budget), begin + self._max_tokens * _CHARACTERS_PER_TOKEN)
             if limit >= len(text):
                 return begin, len(text)
             least = window.after(begin, budget // 2)
-            # The last chunk of a document must not be a scrap.
+            # The last chunk of a document should not be tiny.
             ample = min(limit, window.back(window.end, budget // 4)) if window.end == len(text) else limit
             for low, high in ((least, ample), (least, limit), (window.after(core, budget // 8), least)):
                 if end := breaks.best(text, max(low, core + 1), min(high, limit)):
@@ -105,7 +108,7 @@ class TokenSplitter:
         return start, self._cut_sentence(text, window, core, max(limit, core + 1))
 
     def _cut_sentence(self, text: str, window: _Window, core: int, limit: int) -> int:
-        """A cut in (core, limit] of a sentence too long for a chunk: at a clause, a word, a token, anywhere."""
+        """A cut in (core, limit] inside a sentence too long for a chunk: at a clause, a word, a token, or anywhere."""
         low = core + max(1, (limit - core) // 2)
         for pattern in (_CLAUSE_STARTS, _WORD_STARTS):
             if found := most_distinct(text, (match.start() for match in pattern.finditer(text, low, limit + 1))):
@@ -113,7 +116,7 @@ class TokenSplitter:
         return most_distinct(text, window.token_starts(low, limit)) or limit
 
     def _overlap_start(self, text: str, breaks: _Breaks, window: _Window, core: int, end: int) -> int:
-        """Where the chunk after the cut at `end` begins: the first sentence, else word, within the overlap."""
+        """Where the chunk after `end` starts: at the first sentence within the overlap, else at the first word."""
         if not self._overlap or end >= len(text):
             return _next_word(text, end)
         earliest = max(window.back(end, self._overlap), end - self._overlap * _CHARACTERS_PER_TOKEN, core)
@@ -128,8 +131,8 @@ class TokenSplitter:
 
 
 class _LastTokens:
-    """A `TokenCounter` that knows the text it was asked for last: of a short one it is asked whether it is a section,
-    where its tokens start, and whether they are too many."""
+    """A `TokenCounter` that caches its last text. For a short text, three callers ask in a row: whether it is long
+    enough for a section, where its tokens start, and whether they are too many."""
 
     def __init__(self, counter: TokenCounter) -> None:
         self._counter = counter
@@ -145,14 +148,14 @@ class _LastTokens:
 
 @dataclass(frozen=True, slots=True)
 class _Breaks:
-    """Where sentences start, and how good a place to begin a chunk each of them is."""
+    """The starts of sentences in a text, ascending, and a rank for each: lower ranks are better places to cut."""
 
     positions: list[int]
     ranks: list[int]
 
     @classmethod
     def of(cls, text: str, *, pages: Sequence[int] = ()) -> _Breaks:
-        """Where one of `pages` begins, a sentence goes on."""
+        """Finds them. The start of one of `pages` is not counted: sentences go on across pages."""
         begun = {_next_word(text, page) for page in pages}
         positions, ranks = [], []
         for (before, before_end), (start, _) in pairwise(sentence_spans(text)):
@@ -162,13 +165,13 @@ class _Breaks:
             if text.startswith("#", start):
                 ranks.append(_HEADING)
             elif text.startswith("#", before) or text.count("\n", before_end, start) < 2:
-                ranks.append(_SENTENCE)  # right after a heading is no place to cut either
+                ranks.append(_SENTENCE)  # right after a heading is a poor cut, too
             else:
                 ranks.append(_PARAGRAPH)
         return cls(positions, ranks)
 
     def best(self, text: str, low: int, high: int) -> int | None:
-        """The best break in [low, high]; the text around it decides between equals."""
+        """The best-ranked break in [low, high]. Among equals the text around them decides."""
         first, last = bisect_left(self.positions, low), bisect_right(self.positions, high)
         best_rank = min(self.ranks[first:last], default=None)
         return most_distinct(text, (self.positions[i] for i in range(first, last) if self.ranks[i] == best_rank))
@@ -181,7 +184,7 @@ class _Breaks:
 
 @dataclass(frozen=True, slots=True)
 class _Window:
-    """The tokens of a stretch of the text that ends at `end`, by the characters at which they start."""
+    """The token starts, as character positions, of a stretch of the text that ends at `end`."""
 
     starts: list[int]
     end: int
@@ -206,7 +209,8 @@ class _Window:
 
 
 def most_distinct(text: str, positions: Iterable[int]) -> int | None:
-    """Picks one by a checksum of the text around it: the same one from wherever the search began."""
+    """Picks a position by a checksum of the text around it, so that the choice does not depend on where a search
+    began."""
 
     def checksum(position: int) -> tuple[int, int]:
         around = text[max(0, position - CONTEXT) : position + CONTEXT]
@@ -229,5 +233,5 @@ def _span(document: ExtractedText, start: int, end: int) -> Span:
 
 
 def page_of(page_starts: Sequence[int], start: int) -> int | None:
-    """From 1; None where there are no pages."""
+    """The page, counted from 1, of the character at `start`; None without pages."""
     return max(1, bisect_right(page_starts, start)) if page_starts else None

@@ -1,4 +1,4 @@
-"""The splitter that a collection was made with."""
+"""Selects the splitter of a collection."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class _SpooledFile:
 
     @contextmanager
     def _errors_translated(self) -> Iterator[None]:
-        """As UnavailableError: the job is tried again later."""
+        """Translates an OSError to FilesUnavailableError, so that the job is retried later."""
         try:
             yield
         except OSError as error:
@@ -51,7 +51,7 @@ class _SpooledFile:
 
 
 class SpooledText(_SpooledFile):
-    """Implements the port `TextSink`."""
+    """The text and layout of one document. Implements the port `TextSink`."""
 
     def __init__(self, folder: Path | None = None) -> None:
         super().__init__(folder)
@@ -60,7 +60,7 @@ class SpooledText(_SpooledFile):
     def clear(self) -> None:
         self._sizes: list[int] = []
         self.page_starts: list[int] = []
-        # A long table has hundreds of thousands, a long scan has millions of words.
+        # Columns of integers: a long table has hundreds of thousands of cells, a long scan millions of words.
         self._marks = _Columns("QQB")
         self._cells = _Columns("QQQL")
         self._words = _Columns("QQLHHHHB")
@@ -87,16 +87,16 @@ class SpooledText(_SpooledFile):
         self.has_text = self.has_text or bool(part.text.strip())
 
     def advance(self, share: float) -> None:
-        """It is kept nowhere."""
+        """Does nothing: progress is not stored."""
 
     def marks(self, begin: int, end: int) -> list[Mark]:
-        """Those that begin in characters [begin, end), counted from `begin`."""
+        """Marks that begin in characters [begin, end), with offsets from `begin`."""
         found = (Mark(*row) for row in self._marks.rows(begin, end))
         return [Mark(start - begin, last - begin, level) for start, last, level in found]
 
     @property
     def layout(self) -> Layout:
-        """Of the whole text. Its parts are read as they are asked for."""
+        """The layout of the whole text. Its items are created on access."""
         return Layout(
             self.page_starts,
             _Rows(self._marks, Mark),
@@ -105,7 +105,7 @@ class SpooledText(_SpooledFile):
         )
 
     def parts(self) -> Iterator[str]:
-        """One iteration at a time: all share the position in the file."""
+        """The parts, decoded. Only one iteration at a time: all share the file position."""
         with self._errors_translated():
             self._file.seek(0)
         for size in self._sizes:
@@ -115,10 +115,10 @@ class SpooledText(_SpooledFile):
 
 
 class _Columns:
-    """Rows of whole numbers, in the order of the first."""
+    """Rows of integers, one array per column, sorted by the first."""
 
     def __init__(self, types: str) -> None:
-        self._columns = tuple(array(each) for each in types)
+        self._columns = tuple(array(type_code) for type_code in types)
 
     def __len__(self) -> int:
         return len(self._columns[0])
@@ -128,7 +128,7 @@ class _Columns:
             column.extend(values)
 
     def rows(self, begin: int, end: int) -> Iterator[tuple[int, ...]]:
-        """Those whose first number is in [begin, end)."""
+        """The rows whose first number is in [begin, end)."""
         chosen = slice(bisect_left(self._columns[0], begin), bisect_left(self._columns[0], end))
         yield from zip(*(column[chosen] for column in self._columns), strict=True)
 
@@ -140,7 +140,7 @@ Item = TypeVar("Item", bound=Mark | Cell | Word)
 
 
 class _Rows(Sequence[Item]):
-    """Each made as it is asked for."""
+    """A sequence that creates each item on access."""
 
     def __init__(self, columns: _Columns, make: Callable[..., Item]) -> None:
         self._columns = columns
@@ -151,12 +151,12 @@ class _Rows(Sequence[Item]):
 
     def __getitem__(self, number: Any) -> Any:
         if isinstance(number, slice):
-            return [self[each] for each in range(*number.indices(len(self)))]
+            return [self[index] for index in range(*number.indices(len(self)))]
         return self._make(*self._columns.row(number))
 
 
 class SpooledChunks(_SpooledFile):
-    """The chunks of one document in their order, without their texts."""
+    """The chunks of one document in order, without their texts. Can be iterated again, but only once at a time."""
 
     def __init__(self, document_id: str, folder: Path | None = None) -> None:
         super().__init__(folder)

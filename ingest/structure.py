@@ -1,6 +1,6 @@
-"""Splits a document where its author did: at headings, pages that are complete, rows and tables of numbers.
+"""Splits a document at its structure: headings, complete pages, table rows and tables of numbers.
 
-Within each of these sections `TokenSplitter` cuts at sentence ends. Where one begins depends on the text near it.
+Inside each of these sections `TokenSplitter` cuts at sentence ends. Where a section starts depends only on nearby text.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from app.types.texts import NAVIGATION, ROW, ExtractedText, Mark, Span
 from ingest.chunk_kinds import kind_of, table_runs
 from ingest.splitter import TokenSplitter, page_of
 
-_SHARE_OF_SCRAPS = 25  # of the longest chunk: what is shorter is no section, but goes with the next one
-_MOST_OF_SCRAP = 100  # characters per token of what may be one
-_LONGEST_HEADING = 80  # characters of a line that may be one
-_MOST_RUNNING = 3  # lines at the head or the foot of every page
-_SIGNS = re.compile(r"\W*(?:\d+(?:\.\d+)*|[IVX]+)?\W*")  # before the words of a heading
+_SHARE_OF_SCRAPS = 25  # a section below 1/25 of the longest chunk is a scrap: it is merged into the next section
+_MOST_OF_SCRAP = 100  # characters per token of a scrap; longer sections are kept without counting tokens
+_LONGEST_HEADING = 80  # characters of a line taken for a heading
+_MOST_RUNNING = 3  # running header or footer lines per page
+_SIGNS = re.compile(r"\W*(?:\d+(?:\.\d+)*|[IVX]+)?\W*")  # a number and punctuation before the words of a heading
 _REFERENCES = re.compile(
     _SIGNS.pattern + r"(?:references|bibliography|works cited|literature(?: cited)?|literaturverzeichnis)\W*",
     re.IGNORECASE,
 )
-# Of texts that tell no headings, as papers: a line of its own, which names what follows.
+# For texts without marked headings, such as papers: a line of its own that names the section below it.
 _NAMED = re.compile(
     r"^(?:abstract|introduction|conclusions?|acknowledge?ments?|references|bibliography|works cited|"
     r"(?:appendix|chapter|section|part) [\dA-Z]{1,4}\b[^\n]{0,60})$",
@@ -44,7 +44,7 @@ _SENTENCE_ENDS = ".!?…:。！？"
 _CLOSERS = "\"')]}»”’*_"
 _PAGE_NUMBER = re.compile(r"\W*(?:page|seite|p\.)?\W*\d{1,4}(?:\W+(?:of|von|/)?\W*\d{1,4})?\W*", re.IGNORECASE)
 _BULLET = re.compile(r"[-–—•‣◦▪■●○►*·]\s")
-_LONGEST_SLIDE, _LONGEST_POINT = 800, 60  # characters of a page, and of most of its lines
+_LONGEST_SLIDE, _LONGEST_POINT = 800, 60  # characters of a slide's page, and of its median line
 _WORD = re.compile(r"\S")
 _DIGITS = re.compile(r"\d+")
 
@@ -57,7 +57,7 @@ class _Section(NamedTuple):
 
 
 class StructureSplitter:
-    """`max_tokens` and `overlap` as of `TokenSplitter`; sections share nothing with each other."""
+    """Splits at sections first. `max_tokens` and `overlap` are those of `TokenSplitter`; sections never overlap."""
 
     def __init__(self, counter: TokenCounter, *, max_tokens: int = 200, overlap: int = 30) -> None:
         self._split = TokenSplitter(counter, max_tokens=max_tokens, overlap=overlap, whole_sentences=True)
@@ -79,8 +79,11 @@ class StructureSplitter:
             yield replace(span, start=start, end=section.start + span.end, page=page, kind=kind)
 
     def _sections(self, document: ExtractedText) -> Iterator[_Section]:
-        """What is too short stands at the begin of the next one, so that a heading is with what follows it; at the end
-        of the document it stands alone."""
+        """Yields the sections in order.
+
+        A scrap is prepended to the next section, so that a heading stays with the text below it; at the end of the
+        document it is a section of its own.
+        """
         text, headings = document.text, _headings(document)
         rows = {mark.start for mark in document.marks if mark.level == ROW}
         menus = {mark.start for mark in document.marks if mark.level == NAVIGATION}
@@ -115,13 +118,13 @@ class StructureSplitter:
 
 
 def _first_word(text: str, start: int, end: int) -> int:
-    """Where it begins; the end where there is none."""
+    """The position of the first non-space character in [start, end), or `end`."""
     found = _WORD.search(text, start, end)
     return found.start() if found else end
 
 
 def _cuts(document: ExtractedText, headings: Sequence[Mark]) -> list[int]:
-    """Where sections begin, and the end of the text."""
+    """The section boundaries in ascending order, with 0 and the end of the text. None lies inside a marked row."""
     text = document.text
     cuts = {0, len(text)}
     cuts.update(mark.start for mark in headings)
@@ -142,10 +145,10 @@ def _cuts(document: ExtractedText, headings: Sequence[Mark]) -> list[int]:
 
 
 def _headings(document: ExtractedText) -> list[Mark]:
-    """Those that the reader told; else lines that look like some."""
-    if told := [mark for mark in document.marks if mark.is_heading]:
-        return told
-    if document.marks:  # a table
+    """The headings that the reader marked; without any mark, lines that look like headings."""
+    if marked := [mark for mark in document.marks if mark.is_heading]:
+        return marked
+    if document.marks:  # only rows or navigation: a table or a menu
         return []
     lines = [*_NAMED.finditer(document.text), *_NUMBERED.finditer(document.text)]
     found = {line.start(): Mark(line.start(), line.end(), 1) for line in lines if _is_title_like(line.group())}
@@ -157,7 +160,7 @@ def _is_title_like(line: str) -> bool:
 
 
 def _complete_pages(document: ExtractedText) -> Iterator[int]:
-    """Begins of pages before which a sentence or a title ended, and which begin with something new."""
+    """Yields the starts of pages that begin something new, after a page that ended with a sentence or a title."""
     text = document.text
     bounds = [start for start in document.page_starts if 0 <= start < len(text)]
     pages = [text[start:end] for start, end in pairwise([*bounds, len(text)])]
@@ -165,7 +168,7 @@ def _complete_pages(document: ExtractedText) -> Iterator[int]:
     last = Counter(_running(lines[-1]) for page in pages if len(lines := _lines(page)) > 1)
 
     def content(page: str) -> list[str]:
-        """Without what stands at the head or the foot of every page, and without page numbers."""
+        """The page's lines without running headers, footers and page numbers."""
         lines = _lines(page)
         for at, running in ((-1, last), (0, first)):
             for _ in range(_MOST_RUNNING):
@@ -185,7 +188,7 @@ def _is_complete(before: Sequence[str], after: Sequence[str]) -> bool:
 
 
 def _slides(document: ExtractedText) -> Iterator[int]:
-    """Begins of pages of a few short lines, which are passages of their own however short they are."""
+    """Yields the starts of slide-like pages: a few short lines. Each is a section of its own, however short."""
     bounds = [start for start in document.page_starts if 0 <= start < len(document.text)]
     for start, end in pairwise([*bounds, len(document.text)]):
         lines = _lines(document.text[start:end])
@@ -198,7 +201,8 @@ def _is_page_number(line: str) -> bool:
 
 
 def _running(line: str) -> str:
-    """The same for every page that it stands on, whatever the number in it; a short one may name its topic by it."""
+    """A key that is equal for a running line on all pages. Numbers are masked, except in lines of one or two words,
+    where they may name the topic."""
     return _DIGITS.sub("0", line) if line.count(" ") > 1 else line
 
 
@@ -211,7 +215,7 @@ def _ends_sentence(line: str) -> bool:
 
 
 def _are_titled(before: Sequence[str], after: Sequence[str]) -> bool:
-    """As slides: the one ends with a short line, and the other begins with one that has lines below it."""
+    """Whether both are like slides with titles: `before` ends with a short line, `after` begins with a title line."""
     return len(before[-1]) <= _LONGEST_HEADING and len(after) > 1 and _is_title_like(after[0])
 
 

@@ -1,4 +1,4 @@
-"""Finds the headings of texts that are written with signs: Markdown, reStructuredText, AsciiDoc, Org."""
+"""Finds the headings in plain-text markup: Markdown, reStructuredText, AsciiDoc, Org."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from app.types.texts import Mark
 _ATX = re.compile(r"[ ]{0,3}(?P<level>#{1,6})[ \t]+.*[^\s#][ \t#]*")
 _FENCE = re.compile(r"[ ]{0,3}(?P<sign>`{3,}|~{3,})")
 _SETEXT = re.compile(r"[ ]{0,3}(?P<sign>=|-)(?P=sign){2,}[ \t]*")
-# No paragraph, so that dashes below it do not make it a heading.
+# Lines of lists, quotes, tables and code: dashes below them do not make them a heading.
 _NO_PARAGRAPH = re.compile(r"[ \t]{4}|[ \t]*(?:[-*+>|#]|\d+[.)][ \t]|```|~~~|<)|.*\|")
 _FRONT_MATTER = re.compile(r"\A\ufeff?(?P<sign>---|\+\+\+)[ \t]*\n.*?^(?P=sign)[ \t]*$", re.MULTILINE | re.DOTALL)
 _ADORNMENT = re.compile(r"""(?P<sign>[!-/:-@\[-`{-~])(?P=sign)+[ \t]*""")
 _FEWEST_SIGNS = 3
-_SURELY_ADORNED = 4  # signs: docutils takes a shorter line below a longer title for text
+_SURELY_ADORNED = 4  # signs: docutils takes a shorter underline below a longer title for text
 _ASCIIDOC = re.compile(r"(?P<level>={1,6}|#{1,6})[ \t]+\S.*")
 _ASCIIDOC_BLOCK = re.compile(r"([-.+/])\1{3,}[ \t]*|```.*")
 _ORG = re.compile(r"(?P<level>\*{1,8})[ \t]+\S.*")
@@ -26,7 +26,8 @@ _LOWEST = 6
 
 class Headings(Protocol):
     def marks(self, part: str, begin: int) -> tuple[Mark, ...]:
-        """Of a part of a text that comes in parts; `begin`: characters of the text before this part."""
+        """The headings of one part of a text. `begin` is the number of characters before this part; marks count from 0
+        of the whole text. Parsers keep state: call it once per part, in order."""
 
 
 class _Line(NamedTuple):
@@ -39,7 +40,7 @@ class _Line(NamedTuple):
 
 
 class MarkdownHeadings:
-    """With `#` or underlined. Lines of code blocks, of comments and of front matter are none."""
+    """Headings with `#`, or underlined with `=` or `-`. Skips code blocks, comments and front matter."""
 
     def __init__(self) -> None:
         self._fence = ""
@@ -64,7 +65,7 @@ class MarkdownHeadings:
             before, last = last, line
 
     def _is_text(self, line: str) -> bool:
-        """Whether it is neither code nor comment."""
+        """Whether the line is neither code nor comment. Tracks open blocks: call it once per line."""
         if self._is_comment:
             self._is_comment = "-->" not in line
             return False
@@ -83,7 +84,7 @@ class MarkdownHeadings:
 
 
 class RestructuredHeadings:
-    """Underlined, or with a line above, too; a level per kind of line, in the order in which they come."""
+    """Headings with an underline, and optionally an overline. Each kind of line is a level, numbered as they appear."""
 
     def __init__(self) -> None:
         self._kinds: list[tuple[str, bool]] = []
@@ -115,7 +116,7 @@ class RestructuredHeadings:
 
 
 class AsciidocHeadings:
-    """Lines of listings, literals and comments are none."""
+    """Headings with `=` or `#`. Skips listings, literals and comments."""
 
     def __init__(self) -> None:
         self._block = ""
@@ -136,7 +137,7 @@ class AsciidocHeadings:
 
 
 class OrgHeadings:
-    """Lines of blocks are none."""
+    """Headings with `*`. Skips blocks."""
 
     def __init__(self) -> None:
         self._is_block = False

@@ -1,4 +1,4 @@
-"""Chooses the title of a document among what may be one."""
+"""Chooses the title of a document among candidates, and parses declared titles."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 MAX_TITLE = 200  # characters; a longer heading is a paragraph
 _SHORTENED = 120
-# What programs and layouts write where a title should stand, and headings of what every document may have.
+# Placeholder titles of programs and layouts, and headings that any document may have.
 _SAYING_NOTHING = re.compile(
     r"\W*(?:table of contents|contents|toc|title (?:slide|page)|untitled(?: document| presentation)?|document ?\d*|"
     r"presentation ?\d*|powerpoint presentation|slide ?\d+|sheet ?\d+|cover(?: page)?|home ?page|index|no title|"
@@ -21,14 +21,15 @@ _WORD = re.compile(r"\w")
 _FRONT_MATTER = re.compile(r"\A(?P<sign>---|\+\+\+)[ \t]*\n(?P<body>.*?)^(?P=sign)[ \t]*$", re.MULTILINE | re.DOTALL)
 _FIELD = re.compile(r"^title[ \t]*[:=][ \t]*(?P<value>.*(?:\n[ \t]+\S.*)*)", re.MULTILINE | re.IGNORECASE)
 _BLOCK_SIGN = re.compile(r"[>|][-+]?\s*")
-# Of a text that begins with its fields, or of Org and AsciiDoc.
+# A field at the head of a text, and the title keywords of Org and AsciiDoc.
 _LEADING_FIELD = re.compile(r"\A(?:[\w-]+:[^\n]*\n){0,9}?title:[ \t]+(?P<value>\S.*)", re.IGNORECASE)
 _KEYWORD = re.compile(r"^(?:#\+title:|:(?:doc)?title:)[ \t]+(?P<value>\S.*)", re.MULTILINE | re.IGNORECASE)
 _KEYWORD_WITHIN = 5_000
 
 
 def choose_title(candidates: Iterable[str]) -> str:
-    """The first that can be one, in one line; empty without any. One that is far too long is shortened at a word."""
+    """The first usable candidate, on one line; empty without any. Candidates above 200 characters come last,
+    shortened."""
     long = ""
     for candidate in candidates:
         title = " ".join(candidate.split())
@@ -41,7 +42,7 @@ def choose_title(candidates: Iterable[str]) -> str:
 
 
 def heading_text(heading: str) -> str:
-    """In one line, without the signs and lines that make it one."""
+    """The heading on one line, without its markup."""
     lines = [line for line in heading.split("\n") if _WORD.search(line)]
     text = " ".join(" ".join(lines).split())
     signs = _SIGNS.fullmatch(text)
@@ -49,7 +50,7 @@ def heading_text(heading: str) -> str:
 
 
 def declared_title(text: str) -> str:
-    """The title in the front matter at the begin of `text`, or in its fields; empty without one."""
+    """The title declared in the front matter or leading fields of `text`; empty without one."""
     found = None
     if matter := _FRONT_MATTER.match(text):
         found = _FIELD.search(matter["body"])

@@ -1,6 +1,7 @@
 """Fetches documents from untrusted URLs: only from the public internet, unless allowed.
 
-A name is resolved once; the address that was checked is the one that is connected to, at every redirect again.
+Against DNS rebinding, each request resolves its host name once and connects to the address that it has checked; so
+does each redirect.
 """
 
 from __future__ import annotations
@@ -33,14 +34,14 @@ Resolver = Callable[[str, int], Awaitable[Sequence[str]]]  # addresses of a host
 
 MAX_REDIRECTS = 5
 _LONGEST_MARK = 500
-_STEP_TIMEOUT_S = 20  # of connecting and of every single read
+_STEP_TIMEOUT_S = 20  # for the connection and for every single read
 _HEADERS = {"User-Agent": "gircse-search", "Accept": "*/*", "Accept-Encoding": "identity"}
-_SAYING_NOTHING = ("", "text/plain")  # servers' defaults
+_SAYING_NOTHING = ("", "text/plain")  # defaults of servers, which say nothing about the content
 
 
 @dataclass(frozen=True, slots=True)
 class FetchLimits:
-    """For one document; `total_s` counts from the resolution of its name to its last byte, over all redirects."""
+    """Limits for one document. `total_s` runs from name resolution to the last byte, over all redirects."""
 
     max_bytes: int = DEFAULT_LIMITS.max_bytes
     total_s: float = 120
@@ -66,7 +67,7 @@ class UrlReader:
     def __init__(
         self,
         *,
-        is_allowed: Callable[[str], bool] = is_public,  # asked of every address before it is connected to
+        is_allowed: Callable[[str], bool] = is_public,  # called with every address before the connection
         limits: FetchLimits | None = None,
         resolve: Resolver = resolve_name,
         tls: ssl.SSLContext | None = None,
@@ -81,6 +82,7 @@ class UrlReader:
         return self._given_tls or httpx.create_ssl_context(trust_env=False)  # reads hundreds of certificates
 
     def read_all(self, urls: Iterable[str]) -> Iterator[Source | SourceFailure]:
+        """Fetches the URLs in order. A URL that fails yields a SourceFailure and does not stop the others."""
         for url in urls:
             try:
                 yield self.read(url)
@@ -88,13 +90,14 @@ class UrlReader:
                 yield SourceFailure(url, str(error))
 
     def read(self, url: str) -> Source:
-        """The document at `url`, which is also its URI, wherever it redirects to. Raises DocumentError."""
+        """Fetches the document at `url`. Its URI is `url`, even after redirects. Raises DocumentError."""
         fetched = self.read_if_changed(url, Mark())
         assert fetched is not None  # without a mark nothing is unchanged
         return fetched.source
 
     def read_if_changed(self, url: str, mark: Mark) -> Fetched | None:
-        """None where the server says that it is as it was. Raises VanishedError and DocumentError."""
+        """Fetches the document; None where the server answers 304 for `mark`. Raises VanishedError (404, 410),
+        DocumentError."""
         answer = self._answer(url, mark)
         if answer is None:
             return None
@@ -102,7 +105,7 @@ class UrlReader:
         return Fetched(Source(name=url, uri=str(answer.asked), media_type=media_type, data=answer.data), answer.mark)
 
     def read_bytes(self, url: str, *, most: int | None = None) -> bytes:
-        """As they are, whatever they are, but no more than `most`. Raises DocumentError."""
+        """Fetches the body unparsed, at most `most` bytes. Raises DocumentError, also when it is larger."""
         answer = self._answer(url, Mark(), most)
         assert answer is not None  # without a mark nothing is unchanged
         return answer.data
@@ -120,7 +123,7 @@ class UrlReader:
         transport = PinnedTransport(resolve=self._resolve, is_allowed=self._is_allowed, tls=self._tls)
         try:
             async with asyncio.timeout(self._limits.total_s):
-                # Proxies of the environment would connect to what they like.
+                # Proxies from the environment would bypass the address check.
                 async with httpx.AsyncClient(
                     transport=transport, trust_env=False, headers=_HEADERS, timeout=_STEP_TIMEOUT_S
                 ) as client:
@@ -136,7 +139,7 @@ class UrlReader:
     ) -> _Answer | None:
         asked = url
         for _ in range(MAX_REDIRECTS + 1):
-            # httpx would read the bodies of redirects whole, so they are followed here.
+            # httpx would read whole bodies of redirects, so redirects are followed here.
             async with client.stream("GET", url, headers=headers) as response:
                 if response.status_code == httpx.codes.NOT_MODIFIED and headers:
                     return None
@@ -150,12 +153,13 @@ class UrlReader:
 
 
 class PinnedTransport(httpx.AsyncBaseTransport):
-    """Connects to addresses that it has resolved and checked itself; Host and the name in TLS stay as asked."""
+    """Connects only to addresses that it has resolved and checked; the Host header and the TLS name stay the
+    original."""
 
     def __init__(self, *, resolve: Resolver, is_allowed: Callable[[str], bool], tls: ssl.SSLContext) -> None:
         self._resolve = resolve
         self._is_allowed = is_allowed
-        # A connection kept alive would be found again by its address, whatever name it was opened for.
+        # The pool would reuse a connection by its address, even for another host name.
         limits = httpx.Limits(max_keepalive_connections=0)
         self._inner = httpx.AsyncHTTPTransport(verify=tls, trust_env=False, limits=limits)
 
@@ -193,7 +197,11 @@ class PinnedTransport(httpx.AsyncBaseTransport):
 
 
 async def _body(response: httpx.Response, most: int) -> bytes:
-    """Decoded bytes are counted."""
+    """The decoded body. Raises DocumentError for an error status, an unexpected encoding, or more than `most` decoded
+    bytes.
+
+    VanishedError for 404 and 410.
+    """
     if not response.is_success:
         reason = f"{response.status_code} {response.reason_phrase}".strip()
         is_gone = response.status_code in (httpx.codes.NOT_FOUND, httpx.codes.GONE)
@@ -211,7 +219,7 @@ async def _body(response: httpx.Response, most: int) -> bytes:
 
 
 def _media_type(content_type: str, data: bytes, *urls: str) -> str:
-    """What the content, the server and the suffixes of the URLs say, with the charset that the server declares."""
+    """Detects the media type from content, Content-Type and the suffixes of `urls`; keeps the charset of the server."""
     known = known_type(content_type)
     if known in _SAYING_NOTHING:
         content_type = with_charset(next(filter(None, map(type_of_suffix, urls)), known), content_type)

@@ -1,4 +1,4 @@
-"""Says which paths below some folders changed, once nothing happened to them for a while. Knows no documents."""
+"""Reports which paths below given folders changed, once they stayed unchanged for a while. Knows no documents."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from app.errors import UnavailableError
 
 _GROUPING_MS = 100
 _POLL_DELAY_MS = 500
-_TIMEOUT_MS = 200  # after so long without a change the watcher looks whether it is to stop
-_FLOOD = 1000  # changes that wait: the system's queue may have lost some, so everything is looked at
+_TIMEOUT_MS = 200  # interval without changes after which the watcher checks whether to stop
+_FLOOD = 1000  # pending changes: the system's queue may have lost some, so all folders are checked
 
 
 class Quiet:
-    """Paths wait here until nothing was heard of them for `quiet_s`: a file that is being written is not taken."""
+    """Holds changed paths until they stay unchanged for `quiet_s`, so that a file is not ingested while it is
+    written."""
 
     def __init__(self, quiet_s: float, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._quiet_s = quiet_s
@@ -35,7 +36,7 @@ class Quiet:
         self._heard.update(dict.fromkeys(paths, now))
 
     def take(self) -> set[Path]:
-        """The quiet ones, each once."""
+        """Removes and returns the paths that have been quiet for long enough."""
         until = self._clock() - self._quiet_s
         quiet = {path for path, heard in self._heard.items() if heard <= until}
         for path in quiet:
@@ -44,9 +45,9 @@ class Quiet:
 
 
 class FolderWatch:
-    """Hears of every change from `__enter__` on, but of none below the folder `without`.
+    """Records every change from `__enter__` on, except below the folder `without`.
 
-    `is_polling`: by looking again and again, as network disks need it.
+    With `is_polling` it compares the folders at intervals, which network disks need.
     """
 
     def __init__(
@@ -63,12 +64,12 @@ class FolderWatch:
         self._quiet = Quiet(quiet_s)
         self._batches: queue.SimpleQueue[set[Path] | Exception] = queue.SimpleQueue()
         self._stop = threading.Event()
-        # A thread, since in the main one the library would swallow signals.
+        # In the main thread the library would swallow signals.
         self._thread = threading.Thread(target=self._listen, name="folder-watch", daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
-        while not self._receive(1.0):  # the first batch, empty or not, says that it listens
+        while not self._receive(1.0):  # the first batch, even if empty, shows that the watcher is running
             pass
         return self
 
@@ -77,17 +78,17 @@ class FolderWatch:
         self._thread.join()
 
     def quiet_paths(self, *, wait_s: float) -> set[Path]:
-        """Waits for changes; gives paths unchanged for `quiet_s`. Raises UnavailableError when the folders cannot be
-        watched."""
+        """Waits up to `wait_s` for changes; returns the paths that stayed unchanged for `quiet_s`. Raises
+        UnavailableError when the folders cannot be watched."""
         self._receive(wait_s)
         return self._quiet.take()
 
     def hear_again(self, paths: set[Path]) -> None:
-        """Gives paths back that could not be dealt with."""
+        """Puts back paths that could not be processed."""
         self._quiet.hear(paths)
 
     def _receive(self, wait_s: float) -> bool:
-        """Whether anything came within `wait_s`."""
+        """Whether a batch, even an empty one, arrived within `wait_s`. Raises UnavailableError if watching failed."""
         try:
             batch = self._batches.get(timeout=wait_s)
         except queue.Empty:

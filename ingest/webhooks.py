@@ -1,6 +1,6 @@
-"""Sends what standing searches found to webhooks, signed as https://www.standardwebhooks.com says.
+"""Sends the matches of saved searches to webhooks, signed as in https://www.standardwebhooks.com.
 
-Only to the public internet, unless allowed: to the address that was checked, and without redirects."""
+Connects only to the public internet, unless allowed: to the address that it has checked, and without redirects."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class WebhookSender:
         return self._given_tls or httpx.create_ssl_context(trust_env=False)
 
     def __call__(self, delivery: Delivery, search: StandingSearch, news: Sequence[News]) -> None:
-        """Raises DeliveryError."""
+        """Posts one delivery. Raises DeliveryError; `is_final` where a retry cannot help."""
         if search.watch.webhook is None:
             raise DeliveryError("The webhook was taken away.", is_final=True)
         body = json.dumps(message(delivery, search, news), ensure_ascii=False).encode("utf-8", "replace")
@@ -73,13 +73,14 @@ class WebhookSender:
         async with (
             asyncio.timeout(TOTAL_S),
             httpx.AsyncClient(transport=transport, trust_env=False, timeout=_STEP_S) as client,
-            # Its body is nobody's to read.
+            # The body of the response is not read.
             client.stream("POST", url, content=body, headers=headers) as response,
         ):
             return response.status_code
 
 
 def message(delivery: Delivery, search: StandingSearch, news: Sequence[News]) -> dict[str, object]:
+    """The JSON body of a delivery. Passages are cut to 2,000 characters."""
     return {
         "type": "standing_search.matched",
         "timestamp": delivery.created_at.isoformat(),
@@ -94,24 +95,24 @@ def message(delivery: Delivery, search: StandingSearch, news: Sequence[News]) ->
             },
             "matches": [
                 {
-                    "chunk_id": each.chunk_id,
-                    "document_id": each.document_id,
-                    "title": each.title,
-                    "uri": each.uri,
-                    "text": each.text[:_SHOWN],
-                    "page": each.page,
-                    "score": round(each.score, 4),
-                    "match": each.match.value,
-                    "matched_at": each.matched_at.isoformat(),
+                    "chunk_id": match.chunk_id,
+                    "document_id": match.document_id,
+                    "title": match.title,
+                    "uri": match.uri,
+                    "text": match.text[:_SHOWN],
+                    "page": match.page,
+                    "score": round(match.score, 4),
+                    "match": match.match.value,
+                    "matched_at": match.matched_at.isoformat(),
                 }
-                for each in news
+                for match in news
             ],
         },
     }
 
 
 def signed(delivery_id: str, body: bytes, *, secret: str, at: datetime) -> dict[str, str]:
-    """The headers that prove who sent it, and when."""
+    """The headers that prove sender and time: id, timestamp in seconds, and an HMAC-SHA256 over both and the body."""
     seconds = int(at.timestamp())
     key = base64.b64decode(secret.removeprefix(_SECRET_PREFIX))
     digest = hmac.new(key, f"{delivery_id}.{seconds}.".encode() + body, hashlib.sha256).digest()

@@ -1,4 +1,4 @@
-"""Works off the ledger: claims jobs, keeps their leases alive while the pipeline does them, and records how they ended.
+"""Runs the jobs of the ledger: claims them, renews their leases while the pipeline works, records their results.
 
 Runs in a thread of a serving process or as a process of its own; any number of workers may share one catalog.
 """
@@ -26,25 +26,25 @@ from ingest.worker_slots import WorkerSlots
 log = logging.getLogger(__name__)
 
 DEFAULT_LEASE = timedelta(seconds=60)
-DEFAULT_BLOCK = 128  # small documents that are ingested together; the next are read while the model has these
+DEFAULT_BLOCK = 128  # small documents ingested together; the next block is parsed while the model embeds this one
 SMALL_BYTES = 8_192
 _STOP_LOOK_S = 0.2
-_SHARED_ATTEMPTS = 2  # a job whose workers died this often runs alone: it may be the cause
-_SUSPECTS = 8  # jobs whose worker died once run in blocks smaller by this factor: fewer are suspected twice
+_SHARED_ATTEMPTS = 2  # after more attempts, each ended by a killed worker, a job runs alone: it may be the cause
+_SUSPECTS = 8  # after the first attempt blocks are smaller by this factor, so that fewer jobs become suspects again
 _FIRST_RETRY_IN = timedelta(seconds=10)
 _LONGEST_RETRY_IN = timedelta(minutes=10)
 
 
 class StopRequestedError(Exception):
-    """The worker is to stop before the job is done; what was embedded so far is kept in the index."""
+    """The worker must stop before the job is done. The index keeps what has been embedded so far."""
 
 
 class Worker:
-    """Does one job, or a block of small documents, per worker slot, each slot in a thread of its own.
+    """Runs one job, or a block of small documents, per worker slot. Each slot is a thread.
 
-    A job that fails does not stop the others. A job that is cancelled, paused or taken over writes nothing more: its
-    lease is checked every second and before each batch is written, and long steps ask `WorkerSlots.is_leaving`. A batch
-    that is being embedded cannot be interrupted; its vectors are discarded.
+    A failed job does not stop the others. A job that is cancelled, paused or taken over writes nothing more: its lease
+    is checked every second and before each write of a batch, and long steps poll `WorkerSlots.is_leaving`. A batch that
+    is being embedded cannot be interrupted; its vectors are discarded.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Worker:
         observer: Observer = SILENT,
         when_idle: Callable[[], None] = lambda: None,
     ) -> None:
-        """`when_idle` is called once each time that nothing is left to do."""
+        """`owner` names this worker in leases. `when_idle` is called once each time that no work is left."""
         self._observer = observer
         self._when_idle = when_idle
         self._has_worked = False
@@ -71,10 +71,10 @@ class Worker:
         self._poll_s = poll_s
         self._slots = slots or WorkerSlots()
         self._block = block
-        self._must_rest = threading.Event()  # a job was put off: the next would find the same part unavailable
+        self._must_rest = threading.Event()  # a job was postponed: the next one would meet the same unavailable part
 
     def run(self, stop: threading.Event) -> None:
-        """Works until `stop` is set. Jobs in flight are then left between two batches and released."""
+        """Works until `stop` is set. Then jobs in flight end between two batches and are released."""
         log.info("Worker %s started", self._owner)
         while not stop.is_set():
             try:
@@ -90,12 +90,12 @@ class Worker:
         log.info("Worker %s stopped", self._owner)
 
     def run_once(self, stop: threading.Event | None = None) -> bool:
-        """Does a job, or a block of them. False when none is due, or a part is unavailable."""
+        """Runs one job, or a block of them. False when no job is due or a part is unavailable."""
         jobs = self._claim()
         return bool(jobs) and self._finish(jobs, stop or threading.Event())
 
     def _rest(self, listener: JobListener, stop: threading.Event) -> None:
-        """Until the listener hears of a job, else for the time between two polls."""
+        """Waits until the listener reports a job, at most the time between two polls."""
         if self._has_worked and self._slots.taken == 0:
             self._has_worked = False
             self._when_idle()
@@ -105,7 +105,8 @@ class Worker:
                 return
 
     def _fill_slot(self, stop: threading.Event) -> bool:
-        """Waits a moment for a free slot and starts a job in it. False when no job is due."""
+        """Waits briefly for a free slot and starts a job in it. False when no job is due; True while no slot is
+        free."""
         if self._must_rest.is_set():
             self._must_rest.clear()
             return False
@@ -129,6 +130,7 @@ class Worker:
         return True
 
     def _claim(self) -> list[Job]:
+        """Claims the next job, and for a small document others like it. Empty when no job is due."""
         job = self._catalog.claim(self._owner, lease=self._lease)
         if job is None:
             return []
@@ -160,29 +162,30 @@ class Worker:
             self._slots.give_back()
 
     def _finish(self, jobs: list[Job], stop: threading.Event, *, is_alone: bool = False) -> bool:
-        """False when a part that is needed is unavailable."""
+        """Runs the jobs and records their results. False when a required part is unavailable."""
         leases = LeaseKeeper(self._catalog, jobs, lease=self._lease)
         with leases, self._slots.holding(leases.are_all_lost):
             in_flight = _InFlight(self._catalog, leases, stop)
             if is_alone:
                 self._wait_until_alone(jobs, in_flight)
             outcomes = self._run_together(jobs, in_flight) if len(jobs) > 1 else {}
-            recorded = [self._record_outcome(job, in_flight, outcomes.get(job.id)) for job in jobs]  # all, before all()
+            recorded = [self._record_outcome(job, in_flight, outcomes.get(job.id)) for job in jobs]  # no short circuit
             return all(recorded)
 
     def _run_together(self, jobs: list[Job], in_flight: _InFlight) -> dict[str, IngestReport | Exception]:
-        """Empty when they are to be run one by one, so that the error is recorded for the document that caused it."""
+        """Runs the jobs as one block. Empty result: run them one by one, so that an error is recorded for its own
+        document."""
         try:
             with self._observer.stage("ingest.block"):
                 return dict(self._pipeline.run_block(jobs, heartbeat=in_flight.confirm))
         except (StopRequestedError, UnavailableError) as error:
             return {job.id: error for job in jobs}
-        except Exception as error:  # noqa: BLE001 - raised again by the job that caused it
+        except Exception as error:  # noqa: BLE001 - the job that caused it raises it again
             log.info("%d documents are done one by one: %s", len(jobs), error)
             return {}
 
     def _record_outcome(self, job: Job, in_flight: _InFlight, outcome: IngestReport | Exception | None) -> bool:
-        """Records how the job ended; one without an outcome is run. False when a part that is needed is unavailable."""
+        """Records the result of a job; runs it first if it has none. False when a required part is unavailable."""
         try:
             return self._record(job, in_flight, outcome)
         except LeaseLostError as error:
@@ -199,17 +202,17 @@ class Worker:
             log.info("Job %s was left: %s", job.id, error or "the worker stops")
             self._catalog.release(job)
         except UnavailableError as error:
-            if in_flight.is_leaving(job):  # a step was interrupted for just that
+            if in_flight.is_leaving(job):  # the step was interrupted because the job must stop
                 log.info("Job %s was left: %s", job.id, error)
                 self._catalog.release(job)
                 return True
             log.warning("Job %s is put off: %s", job.id, error)
             self._catalog.release(job, reason=str(error))
             return False
-        except GircseError as error:  # its message is for the user, and a retry would not help
+        except GircseError as error:  # the message is for the user, and a retry would not help
             log.warning("Job %s failed: %s", job.id, error)
             self._catalog.fail(job, str(error), retry_in=None)
-        except Exception as error:  # noqa: BLE001 - the one broad clause: an error in one job must not end the worker
+        except Exception as error:  # noqa: BLE001 - the only broad clause: an error in one job must not end the worker
             self._catalog.fail(job, log_incident(log, job.id, error), retry_in=retry_in(job.attempts))
         else:
             log.info("Job %s done: %s", job.id, report)
@@ -220,14 +223,14 @@ class Worker:
             return self._pipeline.run(job, heartbeat=partial(in_flight.confirm, job))
 
     def _wait_until_alone(self, jobs: list[Job], in_flight: _InFlight) -> None:
-        """Until no other slot is taken, or the job is to be left; its first heartbeat says so."""
+        """Waits until no other slot is taken. Returns early if a job must stop; its first heartbeat then raises."""
         while not self._slots.wait_until_taken_is(1, timeout_s=_STOP_LOOK_S):
             if any(in_flight.is_leaving(job) for job in jobs):
                 return
 
 
 class _InFlight:
-    """The jobs of one slot: their leases, until the worker stops."""
+    """The jobs of one slot: whether they still hold their leases and the worker goes on."""
 
     def __init__(self, catalog: Ledger, leases: LeaseKeeper, stop: threading.Event) -> None:
         self._catalog = catalog
@@ -235,7 +238,8 @@ class _InFlight:
         self._stop = stop
 
     def confirm(self, job: Job, progress: float) -> None:
-        """Raises when the job is to be left. A lost one is released now, since the rest of its block may take long."""
+        """Records progress. Raises when the job must stop. A lost job is released now: the rest of its block may take
+        long."""
         if self._stop.is_set():
             raise StopRequestedError
         try:
@@ -249,12 +253,12 @@ class _InFlight:
 
 
 def retry_in(attempts: int) -> timedelta:
-    """The pause after the n-th failed attempt: 10 s, 20 s, 40 s … at most 10 minutes."""
+    """The pause after the n-th failed attempt: 10 s, 20 s, 40 s, …, at most 10 minutes."""
     return min(_LONGEST_RETRY_IN, _FIRST_RETRY_IN * 2 ** min(attempts - 1, 16))
 
 
 def stop_on_signals() -> threading.Event:
-    """An event that SIGTERM and SIGINT set. To be called from the main thread of a worker process."""
+    """Returns an event that SIGTERM and SIGINT set. Call it in the main thread of a worker process."""
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())

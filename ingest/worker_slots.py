@@ -1,4 +1,4 @@
-"""How many jobs a worker does at the same time, each in a thread; shared by the worker and the parts it calls."""
+"""Limits how many jobs a worker runs at once, each in a thread. The worker and the parts that it calls share it."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ class _InFlight:
 
 
 class WorkerSlots:
-    """A slot is taken before its jobs are claimed. `is_leaving` answers for the jobs of the calling context: of the
-    thread that does them, and of one that watches it.
+    """Counts taken slots. A slot is taken before its jobs are claimed.
 
-    While the job of a slot is read, the next slot is given out only after `patience_s`: where the model runs on the
-    CPU, jobs that are read at the same time keep it waiting, unless one of them takes long.
+    `holding` binds an `is_leaving` callback to the calling context; `is_leaving` in the same context asks it.
+
+    While the jobs of a slot are being parsed, the next slot is given out only after `patience_s`. Where the model runs
+    on the CPU, parsing several jobs at once would starve it, unless one of them takes long.
     """
 
     def __init__(self, count: int = 1, *, patience_s: float = 0.0) -> None:
@@ -34,7 +35,7 @@ class WorkerSlots:
         self.count = count
         self.patience_s = patience_s
         self._taken = 0
-        self._at_model = 0  # slots whose jobs have been read
+        self._at_model = 0  # slots whose jobs have been parsed
         self._changed_at = 0.0
         self._changed = threading.Condition()
         self._in_flight: ContextVar[_InFlight | None] = ContextVar("in_flight", default=None)
@@ -44,7 +45,7 @@ class WorkerSlots:
         return self._taken
 
     def take(self, *, timeout_s: float) -> bool:
-        """Waits for a free slot. False when there was none in that time."""
+        """Waits up to `timeout_s` for a free slot and takes it. False if none became free."""
         with self._changed:
             if not self._wait_until_free(timeout_s):
                 return False
@@ -52,7 +53,7 @@ class WorkerSlots:
             return True
 
     def note_read(self) -> None:
-        """The jobs of the calling context have come to the model; others may be read meanwhile."""
+        """Records that the jobs of this context are parsed and have reached the model, so that others may be parsed."""
         held = self._in_flight.get()
         if held is not None and not held.is_read:
             self._note_read(held, True)
@@ -78,7 +79,7 @@ class WorkerSlots:
             left_s = deadline - time.monotonic()
             if left_s <= 0:
                 return False
-            self._changed.wait(min(left_s, _LOOK_S))  # no notification when `patience_s` is over
+            self._changed.wait(min(left_s, _LOOK_S))  # nothing notifies when `patience_s` is over
         return True
 
     def _is_free(self) -> bool:
@@ -91,7 +92,7 @@ class WorkerSlots:
 
     @contextmanager
     def holding(self, is_leaving: Callable[[], bool]) -> Iterator[None]:
-        """Until it ends, `is_leaving` tells whether the jobs of this context are to be left."""
+        """Within the block, `is_leaving` of this context calls the given function."""
         held = _InFlight(is_leaving)
         token = self._in_flight.set(held)
         try:
@@ -102,6 +103,6 @@ class WorkerSlots:
             self._in_flight.reset(token)
 
     def is_leaving(self) -> bool:
-        """Whether the jobs of this context are to be left."""
+        """Whether the jobs of this context must stop: lost, or the worker stops. False outside `holding`."""
         held = self._in_flight.get()
         return held is not None and held.is_leaving()

@@ -1,4 +1,4 @@
-"""A Ray cluster: joined by its address, or started on this machine for as long as it is needed. Nothing is reported."""
+"""A Ray cluster: joined by its address, or started on this machine while it is needed. Sends no usage statistics."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from ray.exceptions import RayError
 from app.errors import ConflictError, UnavailableError
 from ingest.worker_slots import CPU_PATIENCE_S, DEFAULT_SLOTS
 
-_LOCAL_OBJECT_STORE_BYTES = 128 * 1024 * 1024  # what came of documents; Ray would take a third of the memory
+_LOCAL_OBJECT_STORE_BYTES = 128 * 1024 * 1024  # for results; by default Ray would take a third of the memory
 _LOCAL = "local"
-_CPUS_PER_MODEL = 2  # one for each of the two batches that a model computes side by side
+_CPUS_PER_MODEL = 2  # one for each of the two batches that a model computes in parallel
 _GPU_SLOTS = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where one model runs, on a node. `threads` None: on a GPU of its own."""
+    """Where one copy of the model runs: a node and a number on it. `threads` None: on a GPU of its own."""
 
     node_id: str
     number: int
@@ -30,7 +30,7 @@ class Place:
 
     @property
     def cpus(self) -> float:
-        """What it takes of the node: half of what it uses, so that another driver has room beside it."""
+        """CPUs reserved on the node: half of the threads, so that a second driver fits beside it."""
         return 0 if self.threads is None else self.threads / 2
 
     @property
@@ -55,9 +55,12 @@ class NodeSize:
 
 @contextmanager
 def open_cluster(address: str | None) -> Iterator[None]:
-    """`address` None: a cluster of this machine alone, which ends with the block."""
+    """Joins or starts a cluster. Without `address` it runs on this machine alone and ends with the block.
+
+    Raises UnavailableError when Ray cannot be reached or started.
+    """
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    of_its_own = {
+    local_options = {
         "num_cpus": _cpu_count(),
         "object_store_memory": _LOCAL_OBJECT_STORE_BYTES,
         "include_dashboard": False,
@@ -67,7 +70,7 @@ def open_cluster(address: str | None) -> Iterator[None]:
             address=address or _LOCAL,
             log_to_driver=False,
             logging_level=logging.ERROR,
-            **({} if address else of_its_own),  # type: ignore[arg-type]
+            **({} if address else local_options),  # type: ignore[arg-type]
         )
     except (ConnectionError, RayError, RuntimeError, ValueError) as error:
         where = f"at {address!r}" if address else "on this machine"
@@ -84,7 +87,7 @@ def has_gpus() -> bool:
 
 
 def living_nodes() -> list[NodeSize]:
-    """They come and go."""
+    """The nodes that are alive now; nodes come and go."""
     return [
         NodeSize(node["NodeID"], int(node["Resources"].get("CPU", 0)), int(node["Resources"].get("GPU", 0)))
         for node in ray.nodes()
@@ -93,8 +96,8 @@ def living_nodes() -> list[NodeSize]:
 
 
 def find_places(nodes: list[NodeSize], *, use_gpus: bool) -> list[Place]:
-    """A model for each GPU; in a cluster without any, one for every two CPUs of a node. Raises ConflictError when there
-    is room for none."""
+    """One model per GPU; in a cluster without GPUs, one per two CPUs of a node. Raises ConflictError when no model
+    fits."""
     if use_gpus and any(node.gpus for node in nodes):
         return [Place(node.id, number, None) for node in nodes for number in range(node.gpus)]
     places = [place for node in nodes for place in _on_cpus(node)]
@@ -111,7 +114,7 @@ def _on_cpus(node: NodeSize) -> list[Place]:
 
 
 def require_one_machine() -> None:
-    """Raises ConflictError when nodes are elsewhere, from where the embedded vector engine cannot be reached."""
+    """Raises ConflictError when a node is on another machine, which cannot reach the embedded vector engine."""
     addresses = {node["NodeManagerAddress"] for node in ray.nodes() if node["Alive"]}
     others = addresses - {ray.util.get_node_ip_address()}
     if others:
@@ -122,6 +125,6 @@ def require_one_machine() -> None:
 
 
 def _cpu_count() -> int:
-    """Those that this process may use."""
+    """The CPUs that this process may use."""
     affinity = getattr(os, "sched_getaffinity", None)
     return len(affinity(0)) if affinity else os.cpu_count() or 1

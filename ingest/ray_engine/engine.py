@@ -1,7 +1,7 @@
-"""Works off the ledger of one collection in shards: claims many jobs, has nodes do them, records each.
+"""Runs the jobs of one collection in shards: claims many jobs, has cluster nodes do them, records each.
 
-The catalog stays the one source of truth. A shard can be killed anywhere and is simply claimed again: what the index
-has is not embedded twice.
+The catalog stays the one source of truth. A shard can be killed at any point and is simply claimed again; points in
+the index are not embedded twice.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ from ingest.worker import DEFAULT_LEASE, retry_in
 log = logging.getLogger(__name__)
 
 DEFAULT_SHARD_DOCUMENTS = 10_000
-_MOST_BREAKS = 5  # of one shard in a row, without a document done in between
+_MOST_BREAKS = 5  # broken runs of one shard in a row without a document done in between
 
 Delete = Callable[[Job], None]
 
 
 class StopRequestedError(Exception):
-    """The shard is to be given back; what was embedded so far is kept in the index."""
+    """The shard must be released. The index keeps what has been embedded so far."""
 
 
 class ShardEngine:
-    """`delete` does the job of a deletion, with its record in the catalog. Without `complete` nobody is told what is
-    new."""
+    """Runs shards of jobs on a cluster. `delete` runs a deletion job and records it in the catalog. Without `complete`,
+    saved searches are not notified of new documents."""
 
     def __init__(
         self,
@@ -83,9 +83,9 @@ class ShardEngine:
                 stop.wait(self._poll_s)
 
     def run_shard(self, collection: str, stop: threading.Event | None = None) -> bool:
-        """Does the jobs that are due, up to a shard of them. False when there are none.
+        """Runs the jobs that are due, up to one shard. False when none is due.
 
-        Raises GircseError when no document of the collection can be taken in like this.
+        Raises GircseError when this cluster can ingest no document of the collection.
         """
         jobs = self._catalog.claim_shard(
             self._owner, collection=collection, limit=self._shard_documents, lease=self._lease
@@ -105,11 +105,11 @@ class ShardEngine:
             self._give_back(shard)
             raise
         else:
-            self._give_back(shard)  # those that were cancelled, paused or taken over
+            self._give_back(shard)  # jobs that were cancelled, paused or taken over
         finally:
             shard.close()
-        self._catalog.queue_lens_indexes(collection)  # which nodes know nothing of
-        if shard.has_replaced:  # the files of the versions before
+        self._catalog.queue_lens_indexes(collection)  # nodes do not build lens indexes
+        if shard.has_replaced:  # files of earlier versions
             remove_unneeded(catalog=self._catalog, index=self._index, blobs=self._blobs)
         return True
 
@@ -117,8 +117,8 @@ class ShardEngine:
         for job in [job for job in shard.open.values() if job.kind is JobKind.DELETE]:
             _raise_if(stop)
             self._finish(shard, leases, job, partial(self._delete, job))
-        jobs = [job for job in shard.open.values() if job.kind is not JobKind.DELETE]  # one may have been left above
-        found = self._catalog.documents_of(jobs)  # what was deleted since is not in it, and its job is cancelled
+        jobs = [job for job in shard.open.values() if job.kind is not JobKind.DELETE]  # lost deletions are still open
+        found = self._catalog.documents_of(jobs)  # without documents deleted since; their jobs are cancelled
         works = [Work(job.id, found[job.document_id]) for job in jobs if job.document_id in found]
         if works:
             collection = self._catalog.collection(next(iter(shard.open.values())).collection)
@@ -192,7 +192,7 @@ class ShardEngine:
     def _complete(
         self, shard: _Shard, leases: LeaseKeeper, collection: Collection, whole: Sequence[GatheredDocument]
     ) -> None:
-        done = {each.job: each.document for each in whole}
+        done = {document.job: document.document for document in whole}
         completed = self._complete_many(collection, done)
         for job in done:
             if job.id not in completed:
@@ -223,7 +223,7 @@ class ShardEngine:
 
 
 class _Shard:
-    """Jobs that were claimed, and what has come back for those that are still open."""
+    """Claimed jobs, and the results received so far for those that are still open."""
 
     def __init__(self, jobs: list[Job]) -> None:
         self.open = {job.id: job for job in jobs}

@@ -1,4 +1,4 @@
-"""Gathers what came back of a document until it is whole."""
+"""Collects the results of one document until it is complete."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from ingest.spooled_files import SpooledChunks
 
 
 class GatheredDocument:
-    """Chunks come in their order, but again from the first where a run broke. Close it when it is recorded."""
+    """Chunks arrive in order, but start again at the first after a broken run. Close it once the document is
+    recorded."""
 
     def __init__(self, job: Job) -> None:
         self.job = job
@@ -39,8 +40,8 @@ class GatheredDocument:
 
     @property
     def document(self) -> IngestedDocument:
-        """Its chunks can be read, in their order, until it is closed."""
-        assert self._found is not None  # it is whole
+        """The document; its chunks can be read in order until `close`."""
+        assert self._found is not None  # only asked for once is_whole
         return IngestedDocument(self._found.title, self._found.metadata, self._chunks)
 
     def close(self) -> None:

@@ -1,6 +1,6 @@
-"""What a process of a cluster does: indexes documents as a worker does, for jobs that the driver holds the leases of.
+"""The actor that runs on a cluster: indexes documents as a worker does. The driver holds the leases of their jobs.
 
-It is an actor, but knows nothing of Ray.
+This module does not import Ray.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 _CHUNKS_AT_A_TIME = 4_000
 _LOOK_S = 0.2
-_PATIENCE_S = 60.0  # with a part that is away for a moment: a run that breaks costs more
+_PATIENCE_S = 60.0  # how long a part may be unavailable: a broken run costs more
 _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 8.0
 # Unexpected errors of one document, which must not fail the others.
@@ -34,9 +34,9 @@ UNFORESEEN = (ArithmeticError, AssertionError, AttributeError, LookupError, Runt
 
 
 class Node:
-    """Holds one model. `slots` blocks of documents at a time; while one is read, the next begins after `patience_s`.
+    """Holds one model and indexes up to `slots` blocks of documents at once.
 
-    `threads`: how many compute together on the CPU; None with a GPU.
+    While one block is parsed, the next starts after `patience_s`. `threads`: CPU threads of the model; None with a GPU.
     """
 
     def __init__(self, parts: NodeParts, *, slots: int, patience_s: float = 0.0, threads: int | None = None) -> None:
@@ -48,15 +48,17 @@ class Node:
         self._leases = _Leases()
 
     def load(self) -> str:
-        """The model, whose name it returns; what fails while an actor is made, Ray tells as mere text."""
+        """Loads the model and returns its name. Not done in `__init__`, where Ray would turn an error into mere
+        text."""
         return self._parts.embedder().info.name
 
     def renew(self, run: str, lost: Container[str], seconds: float) -> Mapping[str, float]:
-        """As `Run.renew`. A run ends when another one, or none, is renewed."""
+        """As `Run.renew`. A run ends when another run is renewed, or none in time."""
         return self._leases.renew(run, lost, seconds)
 
     def index(self, run: str, collection: Collection, works: Sequence[Work]) -> Iterator[list[Result]]:
-        """Raises FingerprintMismatchError, and UnavailableError when a part is away for a minute."""
+        """Yields the results of a block in parts. Raises FingerprintMismatchError, and UnavailableError when a part is
+        unavailable for a minute."""
         require_same_model(collection, self._parts.embedder())
         leases = _BlockLeases(self._leases, run, {work.document.id: work.job_id for work in works})
         with self._slot(leases) as is_given:
@@ -68,7 +70,7 @@ class Node:
 
     @contextmanager
     def _slot(self, leases: _BlockLeases) -> Iterator[bool]:
-        """False when there was none before the leases were lost."""
+        """Waits for a slot; yields False if the leases were lost first."""
         while not self._slots.take(timeout_s=_LOOK_S):
             if leases.are_lost():
                 yield False
@@ -84,7 +86,7 @@ class Node:
             try:
                 indexed = self._patiently_indexed(collection, works, leases, opened)
             except UnavailableError:
-                if not leases.are_lost():  # else a wait was ended for just that
+                if not leases.are_lost():  # else a wait was interrupted because the leases were lost
                     raise
                 return
             except (GircseError, FileNotFoundError, *UNFORESEEN) as error:
@@ -94,13 +96,13 @@ class Node:
             else:
                 yield from _results(works, indexed)
                 return
-        for work in works:  # it is one document's error: the others are indexed
+        for work in works:  # one document caused the error: index the others
             yield from self._index(collection, [work], leases)
 
     def _patiently_indexed(
         self, collection: Collection, works: Sequence[Work], leases: _BlockLeases, opened: ExitStack
     ) -> Indexed:
-        """Tries again, for a while, as long as a part that is needed is away."""
+        """Indexes the documents; retries for up to a minute while a required part is unavailable."""
         deadline = time.monotonic() + _PATIENCE_S
         pause_s = _FIRST_PAUSE_S
         documents = [work.document for work in works]
@@ -117,7 +119,7 @@ class Node:
 
 
 class _Leases:
-    """Of the jobs of one run, as the driver told them last. Only the clock of this process counts."""
+    """The leases of one run as of the driver's last call. Times are of this process's clock alone."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -140,7 +142,7 @@ class _Leases:
 
 
 class _BlockLeases:
-    """Those of documents that are indexed together, by the id of the document."""
+    """The leases of documents that are indexed together, by document id."""
 
     def __init__(self, leases: _Leases, run: str, job_ids: Mapping[str, str]) -> None:
         self._leases = leases
@@ -152,7 +154,7 @@ class _BlockLeases:
             self._leases.progress.pop(job_id, None)
 
     def confirm(self, document: Document, progress: float) -> None:
-        """Raises LeaseLostError."""
+        """Records progress, 0 to 1. Raises LeaseLostError."""
         job_id = self._job_ids[document.id]
         if not self._leases.holds(self._run, job_id):
             raise LeaseLostError(f"Job {job_id} was lost, or the driver fell silent.")
@@ -163,7 +165,7 @@ class _BlockLeases:
 
 
 def _results(works: Sequence[Work], indexed: Indexed) -> Iterator[list[Result]]:
-    """In parts of bounded size. Nothing of documents whose jobs were lost."""
+    """Yields lists of at most 4,000 chunks. Documents whose jobs were lost are left out."""
     results: list[Result] = []
     count = 0
     for work in works:
@@ -185,6 +187,6 @@ def _results(works: Sequence[Work], indexed: Indexed) -> Iterator[list[Result]]:
 def _failed(work: Work, error: Exception) -> FailedDocument:
     if isinstance(error, NotFoundError | FileNotFoundError):
         return FailedDocument(work.job_id, str(error), is_its_own=True, is_missing=True)
-    if isinstance(error, GircseError):  # its message is written for a person, and trying again would not help
+    if isinstance(error, GircseError):  # the message is for the user, and a retry would not help
         return FailedDocument(work.job_id, str(error), is_its_own=True)
     return FailedDocument(work.job_id, log_incident(log, work.job_id, error), is_its_own=False)

@@ -1,4 +1,4 @@
-"""What the engine needs of a node, and of a cluster, as protocols. `app/wiring/nodes.py` implements the first."""
+"""Protocols of the parts that the engine needs: a node's and a cluster's. `app/wiring/nodes.py` implements a node's."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ from ingest.ray_engine.results import Result, Work
 
 
 class NodeParts(Protocol):
-    """Travels to the nodes as a value. Each part is opened once in a process, when it is first asked for."""
+    """Pickled and sent to the nodes. Each part is opened once per process, on first use."""
 
     def prepare_cpu(self, threads: int) -> None:
-        """Before all else, in a process that computes on the CPU with so many threads."""
+        """Limits this process to `threads` CPU threads. Call it before anything else."""
         ...
 
     def embedder(self) -> Embedder:
-        """On the device that this process was given."""
+        """The model, on the device assigned to this process."""
         ...
 
     def indexer(self, *, is_leaving: Callable[[], bool], before_embedding: Callable[[], None]) -> DocumentIndexer:
-        """`is_leaving` is asked, in the thread that indexes, by what waits for something."""
+        """`is_leaving` is polled by blocking calls in the indexing thread; `before_embedding` is called before the
+        model."""
         ...
 
 
@@ -34,25 +35,26 @@ class Run(Protocol):
     """One pass over the documents of a shard."""
 
     def results(self) -> Iterator[Sequence[Result]]:
-        """Of each document its results in their order. Empty ones while nothing comes back, so that a stop is seen.
+        """Yields results; those of one document arrive in order. Yields empty sequences while it waits, so that the
+        caller can stop.
 
-        Raises GircseError, and BrokenRunError.
+        Raises GircseError and BrokenRunError.
         """
         ...
 
     def renew(self, lost: Container[str], *, seconds: float) -> Mapping[str, float]:
-        """From now on nothing is written for the jobs that are lost, and in so many seconds for none.
+        """Renews the leases of the run for `seconds`; from now on nothing is written for the `lost` jobs.
 
-        The progress, 0 to 1, of those that are worked on, by the id of the job.
+        Returns the progress, 0 to 1, of jobs in flight, by job id.
         """
         ...
 
 
 class Cluster(Protocol):
     def open_run(self, collection: Collection, works: Sequence[Work]) -> AbstractContextManager[Run]:
-        """Once its block has ended, nothing more is written for these documents."""
+        """Opens a run over these documents. After the block nothing more is written for them."""
         ...
 
 
 class BrokenRunError(UnavailableError):
-    """A node or a process of the cluster was lost. What was not recorded is run again."""
+    """A node or a process of the cluster was lost. Documents not yet recorded are run again."""

@@ -1,4 +1,4 @@
-"""Actors of a cluster, one for each model that it has room for. They live as long as the driver, over all shards."""
+"""The actors of a cluster, one per model that fits. They live as long as the driver, across shards."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from ingest.ray_engine.results import Work
 log = logging.getLogger(__name__)
 
 _RENEW_TIMEOUT_S = 60
-_ROOM_AFTER_S = 30.0  # of waiting for the first model a person is told why
+_ROOM_AFTER_S = 30.0  # wait for the first model before a warning says why
 _Actor: Any = ray.remote(concurrency_groups={"leases": 1})(Node)  # type: ignore[call-overload]
 
 
 @dataclass(eq=False)
 class PooledNode:
-    """`is_loaded` once its model is. On a node whose CPUs or GPUs are taken that is when they are free."""
+    """One actor and its place. `is_loaded` turns true once its model is loaded; before that, its node may be busy."""
 
     actor: ray.actor.ActorHandle
     place: Place
@@ -40,12 +40,12 @@ class PooledNode:
         return self.actor.index.options(num_returns="streaming").remote(run, collection, works)
 
     def renew(self, run: str, lost: Container[str], seconds: float) -> ray.ObjectRef:
-        """Answered also while all slots are taken."""
+        """Renews leases. Uses its own concurrency group, so that the actor answers while all slots are taken."""
         return self.actor.renew.options(concurrency_group="leases").remote(run, set(lost), seconds)
 
 
 class NodePool:
-    """To be used by one thread, but for `renew`."""
+    """Not thread-safe, except `renew`."""
 
     def __init__(self, parts: NodeParts, *, use_gpus: bool) -> None:
         self._parts = parts
@@ -55,12 +55,12 @@ class NodePool:
 
     @property
     def slot_count(self) -> int:
-        """Of all nodes, also of those that have no model yet."""
+        """Slots of all nodes, including those whose model is not loaded yet."""
         return sum(place.slots for place in self._nodes)
 
     def refresh(self) -> None:
-        """Leaves out what is on nodes that are gone, and begins to load models where there are none. Raises
-        ConflictError when the cluster has room for none."""
+        """Drops actors of nodes that are gone, and starts actors at places without one. Raises ConflictError when the
+        cluster has room for none."""
         places = find_places(living_nodes(), use_gpus=self._use_gpus)
         self._nodes = {place: self._nodes.get(place) or self._begin(place) for place in places}
 
@@ -75,16 +75,18 @@ class NodePool:
         return PooledNode(actor, place, actor.load.remote())
 
     def loaded(self, *, timeout_s: float) -> list[PooledNode]:
-        """Those whose models are there; where there is none, waits so long for one. Raises what a model's loading
-        raised."""
+        """The nodes whose models are loaded. If none is, waits up to `timeout_s` for the first.
+
+        Raises the error of a model that failed to load.
+        """
         loading = {node.loading: node for node in self._nodes.values() if not node.is_loaded}
         is_waiting = len(loading) == len(self._nodes)
         if loading:
-            found, _ = ray.wait([*loading], num_returns=len(loading), timeout=0)
-            if not found and is_waiting:
-                found, _ = ray.wait([*loading], timeout=timeout_s)
-            for each in found:
-                self._note_loaded(loading[each])
+            done, _ = ray.wait([*loading], num_returns=len(loading), timeout=0)
+            if not done and is_waiting:
+                done, _ = ray.wait([*loading], timeout=timeout_s)
+            for reference in done:
+                self._note_loaded(loading[reference])
         nodes = [node for node in self._nodes.values() if node.is_loaded]
         self._tell_of_waiting(has_any=bool(nodes))
         return nodes
@@ -107,34 +109,34 @@ class NodePool:
             log.warning("No node of the cluster has a model yet: its CPUs or GPUs are taken, or the model is large.")
 
     def drop(self, node: PooledNode) -> None:
-        """It is broken. The next `refresh` puts another one in its place."""
+        """Kills a broken actor. The next `refresh` starts another one at its place."""
         ray.kill(node.actor)
-        self._nodes = {place: each for place, each in self._nodes.items() if each is not node}
+        self._nodes = {place: kept for place, kept in self._nodes.items() if kept is not node}
 
     def renew(self, run: str, lost: Container[str], seconds: float) -> dict[str, float]:
-        """On all nodes that have their model. The progress of jobs.
+        """Renews the leases on all loaded nodes; returns the progress, 0 to 1, by job id.
 
-        One that does not answer is ended, which shows in what it works on.
+        Kills a node that does not answer within 60 s; its blocks then fail with BrokenRunError.
         """
-        asked = {node.renew(run, lost, seconds): node for node in self._nodes.values() if node.is_loaded}
-        answered, silent = ray.wait([*asked], num_returns=len(asked), timeout=_RENEW_TIMEOUT_S) if asked else ([], [])
-        for each in silent:
-            log.warning("Node %s does not answer, and is ended.", asked[each].place.node_id[:8])
-            ray.kill(asked[each].actor)
+        calls = {node.renew(run, lost, seconds): node for node in self._nodes.values() if node.is_loaded}
+        answered, silent = ray.wait([*calls], num_returns=len(calls), timeout=_RENEW_TIMEOUT_S) if calls else ([], [])
+        for call in silent:
+            log.warning("Node %s does not answer and is ended.", calls[call].place.node_id[:8])
+            ray.kill(calls[call].actor)
         progress: dict[str, float] = {}
-        for each in answered:
+        for call in answered:
             try:
-                progress |= ray.get(each)
+                progress |= ray.get(call)
             except RayError as error:
-                log.debug("A node was not told of the leases: %s", error)
+                log.debug("The leases of a node were not renewed: %s", error)
         return progress
 
 
 def cause_of(error: RayError) -> GircseError:
-    """What a node raised of our own errors, else that it is broken."""
+    """The GircseError that a node raised; any other failure becomes a BrokenRunError."""
     if isinstance(error, RayTaskError) and isinstance(error.cause, GircseError):
         return error.cause
     lines = str(error).strip().splitlines() or [type(error).__name__]
-    # The last line of a traceback, the first of what Ray itself has to say.
+    # A traceback ends with the error; Ray's own messages begin with it.
     line = lines[-1 if isinstance(error, RayTaskError) else 0]
     return BrokenRunError(f"The Ray cluster lost a part of the work: {line}")

@@ -1,4 +1,4 @@
-"""What travels between the driver and the nodes: documents there, and back what became of them."""
+"""Messages between the driver and the nodes: documents to index, and their results."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from app.types.documents import Chunk, Document, Metadata
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A document to be indexed, and the job that it is done for."""
+    """A document to index, and the id of its job."""
 
     job_id: str
     document: Document
@@ -18,7 +18,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class IndexedChunks:
-    """Of an indexed document the next chunks, without their texts."""
+    """The next chunks of an indexed document, without their texts."""
 
     job_id: str
     chunks: Sequence[Chunk]
@@ -26,7 +26,7 @@ class IndexedChunks:
 
 @dataclass(frozen=True, slots=True)
 class IndexedDocument:
-    """Comes after its chunks: all of it is in the index."""
+    """Follows the last chunks of a document: all its points are in the index."""
 
     job_id: str
     title: str
@@ -35,9 +35,9 @@ class IndexedDocument:
 
 @dataclass(frozen=True, slots=True)
 class FailedDocument:
-    """Why the document cannot be indexed; trying again helps unless the error is its own.
+    """Why the document cannot be indexed. `is_its_own`: the error lies in the document, so that a retry does not help.
 
-    With `is_missing` its stored file is not there, or the node does not see it.
+    `is_missing`: its stored file does not exist, or this node cannot see it.
     """
 
     job_id: str

@@ -1,4 +1,4 @@
-"""Shares the documents of a shard out among the nodes of a Ray cluster: large ones alone, small ones in blocks."""
+"""Distributes the documents of a shard over the nodes of a Ray cluster: large ones alone, small ones in blocks."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ _UnderWay = dict[ray.ObjectRefGenerator, PooledNode]
 
 
 class RayCluster:
-    """Implements the port `Cluster` on the one that this process is connected to."""
+    """Implements the port `Cluster` on the Ray cluster that this process is connected to."""
 
     def __init__(self, parts: NodeParts, *, use_gpus: bool) -> None:
-        """Models begin to load."""
+        """Starts to load the models."""
         self._pool = NodePool(parts, use_gpus=use_gpus)
         self._pool.refresh()
 
     def wait_until_loaded(self, count: int = 1) -> None:
-        """So many models at least."""
+        """Waits until at least `count` models are loaded."""
         while len(self._pool.loaded(timeout_s=_LOOK_S)) < count:
             time.sleep(_LOOK_S)
 
@@ -48,7 +48,7 @@ class RayCluster:
 
 
 class _RayRun:
-    """`renew` may be called by another thread, and is to be called first."""
+    """Call `renew` before `results`. Another thread may call `renew`."""
 
     def __init__(self, pool: NodePool, collection: Collection, works: Sequence[Work]) -> None:
         self._id = uuid4().hex
@@ -68,11 +68,11 @@ class _RayRun:
             self._hand_out(waiting, nodes, under_way)
             yield self._next(under_way) if under_way else []
             if time.monotonic() > refresh_at:
-                self._pool.refresh()  # nodes may have come
+                self._pool.refresh()  # nodes may have joined
                 refresh_at = time.monotonic() + _REFRESH_S
 
     def _hand_out(self, waiting: deque[Sequence[Work]], nodes: Sequence[PooledNode], under_way: _UnderWay) -> None:
-        """One to each node that has few, until all have what they can hold."""
+        """Assigns waiting blocks to nodes evenly, until all slots are taken."""
         held = Counter(under_way.values())
         for level in range(max((node.place.slots for node in nodes), default=0)):
             for node in nodes:
@@ -82,7 +82,7 @@ class _RayRun:
                     held[node] += 1
 
     def _tell(self, node: PooledNode) -> None:
-        """What it must know before it is given its first work. Raises BrokenRunError."""
+        """Gives the node its leases before its first block. Raises BrokenRunError."""
         if node in self._told:
             return
         try:
@@ -115,9 +115,12 @@ class _RayRun:
 
 
 def blocks_of(works: Sequence[Work], *, slots: int) -> Iterator[Sequence[Work]]:
-    """The largest first, so that none of them is begun at the end; small ones so that every slot has some."""
+    """Blocks of work: large documents alone, the largest first, so that none starts last; then small ones together.
+
+    Small documents are spread so that each slot gets some.
+    """
     large = [work for work in works if work.document.byte_count > SMALL_BYTES]
-    for work in sorted(large, key=lambda each: each.document.byte_count, reverse=True):
+    for work in sorted(large, key=lambda work: work.document.byte_count, reverse=True):
         yield [work]
     small = [work for work in works if work.document.byte_count <= SMALL_BYTES]
     size = min(DEFAULT_BLOCK, max(_FEWEST_PER_BLOCK, len(small) // slots))

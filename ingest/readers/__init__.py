@@ -1,6 +1,6 @@
-"""Readers: the bytes of a file become text. Workers use `ProcessReader`.
+"""Readers parse the bytes of a file into text. Workers use `ProcessReader`.
 
-What this package exports imports no parser: parsers are loaded in the child process alone.
+Importing this package loads no parser: parsers are loaded only in the child process.
 """
 
 from ingest.readers.content_types import detect

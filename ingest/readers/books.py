@@ -1,4 +1,4 @@
-"""EPUB books: the chapters in their reading order, whole, since a book has no menus to leave out."""
+"""EPUB books: all chapters in spine order, with nothing stripped, since books have no menus."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ _DUBLIN_CORE = "{http://purl.org/dc/elements/1.1/}"
 
 
 def read_epub(data: bytes, limits: ReadLimits) -> ExtractedText:
+    """The text of all chapters, with title and metadata. Raises DocumentError for DRM and for damaged packages."""
     check_package(data, limits, kind="EPUB", folder="META-INF/")
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         package_name = _package_name(archive)
@@ -50,7 +51,7 @@ def _package_name(archive: zipfile.ZipFile) -> str:
 
 
 def _chapters(package: Element, folder: str) -> Iterator[str]:
-    """Names in the archive, in the order of the spine."""
+    """Yields the names of chapters in the archive, in spine order. A chapter may be missing from the archive."""
     items = {item.get("id"): item for item in package.iter() if item.tag.endswith("}item")}
     for reference in package.iter():
         item = items.get(reference.get("idref")) if reference.tag.endswith("}itemref") else None
@@ -59,18 +60,18 @@ def _chapters(package: Element, folder: str) -> Iterator[str]:
 
 
 def _encrypted(archive: zipfile.ZipFile) -> set[str]:
-    """Fonts often are, by a public scheme; chapters only under DRM."""
+    """Names of encrypted files. Fonts are often obfuscated by a public scheme; chapters are encrypted only by DRM."""
     if _ENCRYPTION not in archive.namelist():
         return set()
     root = parse_xml(archive.read(_ENCRYPTION))
-    return {unquote(each.get("URI", "")) for each in root.iter() if each.tag.endswith("}CipherReference")}
+    return {unquote(node.get("URI", "")) for node in root.iter() if node.tag.endswith("}CipherReference")}
 
 
 def _properties(package: Element) -> tuple[str, dict[str, MetadataValue]]:
     def first(name: str) -> str:
-        return next((text for each in package.iter(_DUBLIN_CORE + name) if (text := (each.text or "").strip())), "")
+        return next((text for node in package.iter(_DUBLIN_CORE + name) if (text := (node.text or "").strip())), "")
 
-    modified = next((each.text for each in package.iter() if each.get("property") == "dcterms:modified"), None)
+    modified = next((node.text for node in package.iter() if node.get("property") == "dcterms:modified"), None)
     metadata: dict[str, MetadataValue] = {}
     if author := first("creator"):
         metadata["author"] = author

@@ -1,4 +1,4 @@
-"""Zip and tar archives: every file that a reader knows, read in memory under a heading. Nothing is unpacked to disk."""
+"""Zip and tar archives: parses every file of a known format in memory, under a heading. Writes nothing to disk."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ingest.readers.members import Members, ReadMember
 
 _ENCRYPTED = 0x1
 _COMPRESSIONS = ((b"\x1f\x8b", gzip.open), (b"BZh", bz2.open), (b"\xfd7zXZ\x00", lzma.open))
-_TAR_OVERHEAD = 2  # headers and padding: many tiny files may take as much again as they hold
+_TAR_OVERHEAD = 2  # for headers and padding, which can double the size of many tiny files
 
 
 def read_zip(data: bytes, limits: ReadLimits, read_member: ReadMember) -> ExtractedText:
@@ -51,7 +51,7 @@ def _add_zipped(members: Members, archive: zipfile.ZipFile, entry: zipfile.ZipIn
 
 def read_tar(data: bytes, limits: ReadLimits, read_member: ReadMember) -> ExtractedText:
     members = Members("tar archive", "files", limits, read_member)
-    # A stream, so that no header can send the reader about, and every byte is counted.
+    # Read as a stream, so that no header can make the reader seek, and every byte is counted.
     with tarfile.open(fileobj=_unpacked(data, limits), mode="r|") as archive:
         for entry in archive:
             if entry.isdir():
@@ -83,7 +83,7 @@ def _unpacked(data: bytes, limits: ReadLimits) -> IO[bytes]:
 
 
 class _Counted:
-    """A stream that refuses to give more than the limit, and so to unpack it."""
+    """A decompressing stream that raises DocumentError once more bytes than the limit come out."""
 
     def __init__(self, stream: IO[bytes], limits: ReadLimits) -> None:
         self._stream = stream
@@ -102,5 +102,5 @@ class _Counted:
 
 
 def _is_hidden(name: str) -> bool:
-    """What file managers and version control leave in archives, as `.git/` and `__MACOSX/`."""
+    """Whether a file manager or version control left it in the archive, such as `.git/` and `__MACOSX/`."""
     return any(part.startswith((".", "__MACOSX")) for part in name.split("/") if part not in (".", ".."))

@@ -1,7 +1,8 @@
-"""Numbers of a spreadsheet as its formats show them (ECMA-376 part 1, 18.8.30 and 18.8.31), with units and currencies.
+"""Numbers of a spreadsheet as their formats show them (ECMA-376 part 1, 18.8.30 and 18.8.31), with units and
+currencies.
 
-Dates and times are ISO's, since what a format shows of them depends on the language of the program. Numbers that a
-format shows as fractions, in powers of ten, or in thousands are shown whole."""
+Dates and times become ISO 8601, because their display depends on the language of the program. Numbers formatted as
+fractions, powers of ten or thousands are shown in full."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ _NUMBERS = {1: "0", 2: "0.00", 3: "#,##0", 4: "#,##0.00", 9: "0%", 10: "0.00%", 
 _NUMBERS |= {39: "#,##0.00", 40: "#,##0.00", 46: "[h]:mm:ss"}
 _BUILT_IN = {**_NUMBERS, **_DATES, **_TIMES}
 _LITERAL = re.compile(r'"[^"]*"|\\.|_.|\*.|\[(?!(?:h+|m+|s+)\])[^\]]*\]', re.I)
-# Of one form: a text, a currency, what takes room alone, a place for digits, and any other sign.
+# The tokens of a number format: text, escaped character, currency, padding, digit placeholders, any other character.
 _FORM = re.compile(
     r'"(?P<text>[^"]*)"|\\(?P<sign>.)|\[\$(?P<currency>[^\]-]*)[^\]]*\]|(?P<nothing>_.|\*.|\[[^\]]*\])'
     r"|(?P<general>[Gg][Ee][Nn][Ee][Rr][Aa][Ll])|(?P<digits>[0#?][0#?,]*(?:\.[0#?]*)?|\.[0#?]+)|(?P<other>.)",
@@ -26,34 +27,37 @@ _FORM = re.compile(
 )
 _SECTION_END = re.compile(r'((?:"[^"]*"|\\.|[^";\\])*)(?:;|\Z)', re.DOTALL)
 _CONDITION = re.compile(r"\[[<>=]")
-_OTHERWISE_SHOWN = set("eE/@,")  # powers of ten, fractions, texts, thousands
+_OTHERWISE_SHOWN = set("eE/@,")  # signs of powers of ten, fractions, text, thousands
 _GENERAL = "0.###############"
 _MAX_DIGITS = 30
-_LONGEST = 255  # characters of a form, by Excel's own limit
+_LONGEST = 255  # characters of a format, the limit of Excel
 _DAY = timedelta(days=1)
-_DAYS = range(-693_593, 2_958_466)  # of the years 1 to 9999
-_DIGITS = 15  # that a spreadsheet keeps of a number
+_DAYS = range(-693_593, 2_958_466)  # serial days of the years 1 to 9999
+_DIGITS = 15  # significant digits that a spreadsheet stores
 
 
 class CellFormats:
+    """The number formats of a workbook, by style index. `is_1904`: days are counted from 1904, not from 1900."""
+
     def __init__(self, styles: Element | None, *, is_1904: bool) -> None:
         codes = dict(_BUILT_IN)
-        for each in () if styles is None else styles.iter("{*}numFmt"):
-            if attribute(each, "numFmtId").isdecimal():
-                codes[int(attribute(each, "numFmtId"))] = attribute(each, "formatCode")[:_LONGEST]
+        for number_format in () if styles is None else styles.iter("{*}numFmt"):
+            if attribute(number_format, "numFmtId").isdecimal():
+                code = attribute(number_format, "formatCode")[:_LONGEST]
+                codes[int(attribute(number_format, "numFmtId"))] = code
         formats = first(styles, "cellXfs")
-        numbers = [] if formats is None else [attribute(each, "numFmtId") for each in formats.iterchildren("{*}xf")]
-        self._codes = [codes.get(int(each), "") if each.isdecimal() else "" for each in numbers]
+        numbers = [] if formats is None else [attribute(xf, "numFmtId") for xf in formats.iterchildren("{*}xf")]
+        self._codes = [codes.get(int(number), "") if number.isdecimal() else "" for number in numbers]
         self._epoch = datetime(1904, 1, 1) if is_1904 else datetime(1899, 12, 30)
 
     def shown(self, text: str, style: str) -> str:
-        """`style` is the number of a format; without one the number is shown as it is."""
+        """The number `text` in the format with index `style`; unformatted without a known format."""
         code = self._codes[int(style)] if style.isdecimal() and int(style) < len(self._codes) else ""
         if not text or not code:
             return shown_number(text)
         try:
             value = float(text)
-            int(value)  # neither infinite nor none
+            int(value)  # raises for infinity and NaN
         except (ValueError, OverflowError):
             return text
         if int(value) in _DAYS and set(_plain(code)) & set("ymdhs"):
@@ -65,10 +69,10 @@ class CellFormats:
             seconds = round(value * _DAY.total_seconds())
             return f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}"
         if 0 < value < 60 and self._epoch.year == 1899:
-            value += 1  # Excel counts a 29 February 1900
+            value += 1  # Excel counts a 29 February 1900, which did not exist
         try:
             moment = self._epoch + timedelta(seconds=round(value * _DAY.total_seconds()))
-        except OverflowError:  # behind the year 9999
+        except OverflowError:  # after the year 9999
             return shown_number(repr(value))
         if not set(code) & set("yd"):
             return moment.time().isoformat()
@@ -76,7 +80,7 @@ class CellFormats:
 
 
 def shown_number(text: str) -> str:
-    """Without the digits that only rounding left."""
+    """The number without binary rounding noise: at most 15 significant digits."""
     if len(text) <= _DIGITS or not text.replace(".", "", 1).lstrip("-").isdecimal():
         return text
     return f"{float(text):.{_DIGITS}g}"
@@ -84,7 +88,7 @@ def shown_number(text: str) -> str:
 
 @lru_cache(1024)
 def _plain(code: str) -> str:
-    """The form for positive numbers, without texts, colours and conditions."""
+    """The format for positive numbers in lower case, without literals, colours and conditions."""
     code = _LITERAL.sub("", code.split(";")[0]).lower()
     return "" if code == "general" else code
 
@@ -98,10 +102,11 @@ def _number(text: str, code: str) -> str:
         if form is None:
             return shown_number(text)
         if not form.places:
-            # A form without a place for digits shows its text alone, as "-" for nought; of colours alone, nothing.
+            # Formats without digit placeholders show only their text, as "-" for zero; formats of colours alone show
+            # nothing.
             return form.text or shown_number(text)
         shown = form.shown(abs(value))
-    except InvalidOperation:  # no number, or one of more digits than are counted with
+    except InvalidOperation:  # not a number, or with more digits than Decimal keeps
         return text
     sign = "-" if value < 0 and not has_own_form and any("1" <= sign <= "9" for sign in shown) else ""
     return " ".join((sign + shown).split())
@@ -109,11 +114,12 @@ def _number(text: str, code: str) -> str:
 
 @lru_cache(1024)
 def _forms(code: str) -> tuple[_Form | None, ...]:
-    """For positive numbers, negative ones and nought; None for one that would lose digits, or has a condition."""
+    """The parts for positive, negative and zero values. None for a part with a condition, or one that would drop
+    digits."""
     forms, at = list[str](), 0
     while at < len(code):
         found = _SECTION_END.match(code, at)
-        if found is None:  # a quote that is never closed
+        if found is None:  # an unclosed quote
             return (None,)
         forms.append(found[1])
         at = found.end()
@@ -133,31 +139,32 @@ def _form(form: str) -> _Form | None:
             places.append(",")
         else:
             texts[-1] += text
-    digits = [each for each in places if each != ","]
-    has_point = ["." in each for each in digits]
-    if digits and (any(each.endswith(",") for each in places) or any(has_point[:-1])):
+    digits = [place for place in places if place != ","]
+    has_point = ["." in place for place in digits]
+    if digits and (any(place.endswith(",") for place in places) or any(has_point[:-1])):
         return None
     return _Form(texts, digits)
 
 
 class _Form:
-    """Of one sign of numbers: texts, and places for digits between them."""
+    """One part of a number format: digit placeholders with texts around them, len(texts) == len(places) + 1."""
 
     def __init__(self, texts: list[str], places: list[str]) -> None:
         self.places = places
         self.text = "".join(texts).strip()
         self._texts = texts
-        whole = "".join(each.partition(".")[0] for each in places)
-        broken = "".join(each.partition(".")[2] for each in places)
-        self._counts = [len(each.partition(".")[0].replace(",", "")) for each in places]
-        self._with_point = max((at for at, each in enumerate(places) if "." in each), default=-1)
+        whole = "".join(place.partition(".")[0] for place in places)
+        broken = "".join(place.partition(".")[2] for place in places)
+        self._counts = [len(place.partition(".")[0].replace(",", "")) for place in places]
+        self._with_point = max((at for at, place in enumerate(places) if "." in place), default=-1)
         self._least, self._zeros = broken.count("0"), whole.count("0")
         self._step = Decimal(1).scaleb(-min(len(broken), _MAX_DIGITS))
         self._is_grouped = "," in whole
         self._factor = 100 if "%" in self.text else 1
 
     def shown(self, value: Decimal) -> str:
-        """The first place takes all digits that the others leave. Raises InvalidOperation for numbers of 28 digits."""
+        """Formats `value`; the first placeholder takes all digits left over. Raises InvalidOperation above 28
+        digits."""
         whole, _, broken = f"{(value * self._factor).quantize(self._step, ROUND_HALF_UP):f}".partition(".")
         broken = broken[: self._least] + broken[self._least :].rstrip("0")
         whole = whole.lstrip("0").rjust(self._zeros, "0")

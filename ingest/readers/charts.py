@@ -1,4 +1,4 @@
-"""Charts as a title and a table of categories and series; SmartArt as its texts."""
+"""Charts become a title and a table of categories and series; SmartArt becomes its texts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MAX_POINTS = 100_000
 
 def chart_blocks(root: Element) -> Iterator[Block]:
     series = list(root.iter("{*}ser"))
-    texts = [text for each in root.iter("{*}p") if (text := _text_of(each))]
+    texts = [text for paragraph in root.iter("{*}p") if (text := _text_of(paragraph))]
     heading = first(root, "chart", "title")
     title = " ".join(() if heading is None else filter(None, map(_text_of, heading.iter("{*}p"))))
     if title:
@@ -22,17 +22,17 @@ def chart_blocks(root: Element) -> Iterator[Block]:
     others = [text for text in texts if text not in title]
     if others:  # axes and labels
         yield Block("\n".join(dict.fromkeys(others)))
-    named = [(_name(each), _points(each, "cat", "xVal"), _points(each, "val", "yVal", "bubbleSize")) for each in series]
+    named = [(_name(one), _points(one, "cat", "xVal"), _points(one, "val", "yVal", "bubbleSize")) for one in series]
     categories = max((points for _, points, _ in named), key=len, default={})
     keys = sorted({key for _, points, values in named for key in (*points, *values)})
     names = [name or f"Series {number}" for number, (name, _, _) in enumerate(named, start=1)]
     for key in keys:
         values = [(name, points.get(key, "")) for name, (_, _, points) in zip(names, named, strict=True)]
         yield record_block([("Category", categories.get(key, "")), *values])
-    if not series:  # charts of 2016 and later have other names for all of it
-        said = [(each.text or "").strip() for each in root.iter("{*}pt", "{*}v")]
-        if any(said):
-            yield Block("; ".join(filter(None, map(shown_number, said))))
+    if not series:  # charts since Office 2016 use other element names
+        cached = [(point.text or "").strip() for point in root.iter("{*}pt", "{*}v")]
+        if any(cached):
+            yield Block("; ".join(filter(None, map(shown_number, cached))))
 
 
 def diagram_blocks(root: Element) -> Iterator[Block]:
@@ -44,17 +44,17 @@ def diagram_blocks(root: Element) -> Iterator[Block]:
 
 
 def _text_of(paragraph: Element) -> str:
-    return "".join(each.text or "" for each in paragraph.iter("{*}t")).strip()
+    return "".join(run.text or "" for run in paragraph.iter("{*}t")).strip()
 
 
 def _name(series: Element) -> str:
     text = first(series, "tx")
-    return "" if text is None else " ".join(shown_number(each.text or "") for each in text.iter("{*}v")).strip()
+    return "" if text is None else " ".join(shown_number(value.text or "") for value in text.iter("{*}v")).strip()
 
 
 def _points(series: Element, *names: str) -> dict[int, str]:
-    """By their index; of categories in several levels the outer stands before the inner."""
-    found = next((each for name in names if (each := first(series, name)) is not None), None)
+    """Values by index. For categories with several levels, outer levels come first: `2024 Q1`."""
+    found = next((node for name in names if (node := first(series, name)) is not None), None)
     points: dict[int, str] = {}
     if found is None:
         return points

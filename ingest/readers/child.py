@@ -1,7 +1,7 @@
-"""The process in which documents are parsed, one after the other: `python -m ingest.readers.child`.
+"""The process that parses documents, one after the other: `python -m ingest.readers.child`.
 
-It speaks over stdin and stdout (see messages.py) and ends when stdin closes, so that it never outlives its worker.
-It limits itself where the system can, besides being watched from outside.
+It communicates over stdin and stdout (see messages.py) and ends when stdin closes, so that it never outlives its
+worker. It limits its own resources where the system allows; the worker watches it, too.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ def main() -> None:
     threading.Thread(target=_receive, args=(requests, inbox), daemon=True).start()
     write_frame(answers, READY)
     request = inbox.get()
-    start_bytes = address_space()  # with what the thread has reserved for itself
+    start_bytes = address_space()  # includes what the thread has reserved for itself
     while True:
         limit(request.process_limits, start_bytes)
         try:
             answer = _answer(request, _Parts(answers, request.process_limits))
         except MemoryError:
-            os._exit(OUT_OF_MEMORY_EXIT_CODE)  # what is half done holds memory: nothing can be relied on any more
+            os._exit(OUT_OF_MEMORY_EXIT_CODE)  # half-done work holds memory, and no state is reliable now
         lift_alarm()
         if isinstance(answer, bytes):
             write_image(answers, answer)
@@ -65,7 +65,7 @@ def main() -> None:
 
 
 class _Parts:
-    """The `TextSink` at whose other end the worker is."""
+    """A `TextSink` that sends the parts to the worker."""
 
     def __init__(self, answers: BinaryIO, limits: ProcessLimits) -> None:
         self._answers = answers
@@ -79,7 +79,7 @@ class _Parts:
         write_message(self._answers, part)
 
     def clear(self) -> None:
-        raise AssertionError("unreachable: the worker starts over")
+        raise AssertionError("unreachable: only the worker starts over")
 
 
 def _answer(request: ReadRequest | PageRequest, parts: _Parts) -> Findings | PageWords | bytes | Refusal:
@@ -101,7 +101,7 @@ def _receive(requests: BinaryIO, inbox: queue.SimpleQueue[ReadRequest | PageRequ
         while True:
             inbox.put(read_request(requests))
     except EOFError:
-        os._exit(0)  # even in the middle of a document: its reader was cancelled
+        os._exit(0)  # even in the middle of a document: the worker cancelled it
 
 
 if __name__ == "__main__":

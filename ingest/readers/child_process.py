@@ -1,6 +1,6 @@
-"""A child process that takes in what is not trusted, as its parent sees it: started, watched while it answers, ended.
+"""The parent's side of a child process that handles untrusted input: starts it, watches it while it answers, ends it.
 
-Its limits on time and memory are those of one request. Whatever ends it becomes a reason in plain words.
+Time and memory are limited per request. Whatever ends the child is reported as a readable reason.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from ingest.readers.watchdog import Watchdog
 _START_TIMEOUT_S = 120
 _STOP_TIMEOUT_S = 2
 _POLL_S = 0.05
-# What Python and the loader need. Not passed on: passwords and keys, which a document could otherwise reach.
+# The variables that Python and the loader need. Passwords and keys are left out: a document could exploit the child.
 _ENVIRONMENT = (
     *("PATH", "PYTHONPATH", "PYTHONHOME", "PYTHONUSERBASE", "HOME", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"),
     *("LANG", "LC_ALL", "TZ", "TMPDIR", "SYSTEMROOT", "USERPROFILE", "APPDATA"),
 )
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-# glibc otherwise keeps the large blocks that text recognition frees: half a gigabyte instead of a fifth of one.
+# Otherwise glibc keeps large blocks freed by text recognition: half a gigabyte instead of a fifth.
 _GIVE_BACK = {"MALLOC_MMAP_THRESHOLD_": "1000000"}
 
 
 class ChildLostError(Exception):
-    """The child ended, or spoke nonsense, for a reason that need not lie in what it was given."""
+    """The child ended, or answered invalidly, for a reason that need not lie in its input."""
 
 
 class Check:
-    """Raises once a child has used up what it may, or where `look` does."""
+    """Raises DocumentError once the child exceeds its time or memory. Also raises what `look` raises."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Check:
         self._memory_bytes = memory_bytes
         self._look = look
         self._reasons = reasons
-        self._look_at = time.monotonic() + _POLL_S  # at its memory: most documents are read by then
+        self._look_at = time.monotonic() + _POLL_S  # first check of memory: most documents are parsed by then
 
     def __call__(self) -> None:
         self._look()
@@ -70,22 +70,22 @@ class Check:
 
 
 class ChildProcess(ABC):
-    """After any error it is of no more use: call `stop`."""
+    """Unusable after any error: then call `stop`."""
 
-    module: ClassVar[str]  # which it runs
+    module: ClassVar[str]  # the module that the child runs
     environment: ClassVar[tuple[str, ...]] = ()  # names of further variables that are passed on
 
     def __init__(self) -> None:
         names = (*_ENVIRONMENT, *self.environment)
         environment = {name: os.environ[name] for name in names if name in os.environ} | _ONE_THREAD | _GIVE_BACK
         self._process = subprocess.Popen(  # noqa: S603 - our own module
-            # -P: a folder named `ingest` where the user stands must not be taken for ours.
+            # -P: a folder named `ingest` in the working directory must not shadow this package.
             [sys.executable, "-P", "-m", self.module],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env=environment,
-            start_new_session=True,  # Ctrl-C is for the worker, which then ends its children
+            start_new_session=True,  # Ctrl-C goes to the worker, which then ends its children
         )
         self._watchdog = Watchdog(self.kill, name=f"{self.module}-{self._process.pid}")
         self._vitals = psutil.Process(self._process.pid)
@@ -102,7 +102,10 @@ class ChildProcess(ABC):
 
     @contextmanager
     def watched(self, limits: ProcessLimits, look: Callable[[], None]) -> Iterator[Check]:
-        """One request and its answer. Raises DocumentError, ChildLostError, UnavailableError and what `look` raises."""
+        """The block sends one request and reads its answer, while a watchdog checks limits and calls `look`.
+
+        Raises DocumentError, ChildLostError, UnavailableError, and what `look` raises.
+        """
         if self._start_bytes is None:
             self._start_bytes = self._wait_until_ready(look)
         check = Check(limits, self._start_bytes, self._memory_bytes, look, self)
@@ -132,19 +135,19 @@ class ChildProcess(ABC):
         return self._process.poll() is None
 
     def kill(self) -> None:
-        self._process.kill()  # it holds nothing that could be lost
+        self._process.kill()  # it holds no state worth saving
 
     def stop(self) -> None:
         self.kill()
         self._process.wait()
         self._watchdog.end()
         for pipe in (self._process.stdin, self._process.stdout):
-            with suppress(OSError):  # bytes that it no longer took
+            with suppress(OSError):  # unsent bytes cannot be flushed
                 if pipe is not None:
                     pipe.close()
 
     def _wait_until_ready(self, look: Callable[[], None]) -> int:
-        """Waits until its libraries are loaded and gives the memory that they take."""
+        """Waits until the child has loaded its libraries; returns the bytes of memory that they take."""
         deadline = time.monotonic() + _START_TIMEOUT_S
 
         def check() -> None:
@@ -166,10 +169,10 @@ class ChildProcess(ABC):
         try:
             return self._vitals.memory_info().rss
         except psutil.Error:
-            return 0  # it is just gone; the pipes will say so
+            return 0  # it has just ended; the pipes will report that
 
     def _ending(self, limits: ProcessLimits) -> DocumentError | ChildLostError:
-        """What a child that closed its pipes died of."""
+        """The error for a child that closed its pipes, by its exit code or signal."""
         sign = self._last_sign()
         exit_code = self._process.returncode
         if exit_code == OUT_OF_MEMORY_EXIT_CODE:

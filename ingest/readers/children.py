@@ -1,6 +1,6 @@
-"""Child processes that parse documents, and a pool of them: each call has one to itself, or waits for one.
+"""A pool of child processes that parse documents. Each call has a child to itself, or waits for one.
 
-Children stay warm between documents. Whatever ends one becomes the reason on the document that it was reading.
+Children stay warm between documents. Whatever ends a child is reported as the error of its document.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ingest.readers.messages import (
 )
 
 MAX_CHILDREN = 4  # each holds the parsers in memory
-_PATIENCE_S = 2.0  # most documents are read in milliseconds, and starting another child takes a second
+_PATIENCE_S = 2.0  # wait this long for an idle child: most documents take milliseconds, starting a child takes a second
 _POLL_S = 0.05
 _HOW_TO_MEND = "Split it into parts, save it in a simpler form, or raise {name}."
 
@@ -37,9 +37,9 @@ T = TypeVar("T")
 
 
 class ChildPool:
-    """Safe to use from several threads.
+    """Thread-safe.
 
-    `is_stopping` is asked while a child is at work; once it says yes, the work ends with UnavailableError.
+    `is_stopping` is polled while a child works; once true, the work ends with UnavailableError.
     """
 
     def __init__(
@@ -54,14 +54,17 @@ class ChildPool:
         self._closed = False
 
     def run(self, work: Callable[[ReaderChild], T], *, again: Callable[[], None] = lambda: None) -> T:
-        """What `work` makes of a child; once more with a fresh one where the child is lost, after `again`."""
+        """Runs `work` with a child. If the child is lost, calls `again` and retries once with a new child.
+
+        Raises DocumentError if that one is lost, too, and whatever `work` raises.
+        """
         try:
             with self._child(fresh=False) as child:
                 return work(child)
         except ChildLostError:
             again()
         try:
-            with self._child(fresh=True) as child:  # perhaps something else ended the child: one more chance
+            with self._child(fresh=True) as child:  # another cause may have ended the child: one more chance
                 return work(child)
         except ChildLostError as error:
             raise DocumentError(
@@ -71,16 +74,16 @@ class ChildPool:
 
     @property
     def child_ids(self) -> frozenset[int]:
-        """Process ids of the children that are there now."""
+        """Process ids of the children that exist now."""
         with self._lock:
             return frozenset(child.pid for child in (*self._idle, *self._busy))
 
     def start(self) -> None:
-        """The first child, which loads the parsers while others get ready, too."""
+        """Starts the first child, so that it loads the parsers while other parts start."""
         self._idle.append(ReaderChild())
 
     def close(self) -> None:
-        """Ends the children. Work under way ends with UnavailableError within a moment."""
+        """Ends the children. Running work ends with UnavailableError shortly after."""
         with self._lock:
             self._closed = True
             idle, self._idle = self._idle, []
@@ -134,7 +137,7 @@ class ChildPool:
 
 
 class ReaderChild(ChildProcess):
-    """One child process. After any error of `read` it is of no more use: call `stop`."""
+    """One child process that parses documents. Unusable after any error of `read` or `page`: then call `stop`."""
 
     module = "ingest.readers.child"
 
@@ -143,7 +146,7 @@ class ReaderChild(ChildProcess):
         self._document_count = 0
 
     def read(self, request: ReadRequest, into: TextSink, *, is_stopping: Callable[[], bool]) -> Findings | Refusal:
-        """Raises DocumentError, UnavailableError or ChildLostError."""
+        """Parses one document into `into`. Raises DocumentError, UnavailableError or ChildLostError."""
         with self._asked(request, is_stopping) as (answer, check):
             while True:
                 message = answer.next()
@@ -158,7 +161,8 @@ class ReaderChild(ChildProcess):
                     raise MessageError("the answer is of another kind than was asked for")
 
     def page(self, request: PageRequest, *, is_stopping: Callable[[], bool]) -> PageWords | bytes | Refusal:
-        """Its words, or its picture. Raises DocumentError, UnavailableError or ChildLostError."""
+        """The words of a page, or its image if `request.width`. Raises DocumentError, UnavailableError or
+        ChildLostError."""
         with self._asked(request, is_stopping) as (answer, _):
             message = answer.next()
             if isinstance(message, PageImage) and request.width:

@@ -1,4 +1,4 @@
-"""In which order boxes of text on a page are read: column by column, and within one row by row, from the top."""
+"""The reading order of text boxes on a page: column by column, and row by row within a column, from the top."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 _FEWEST_LINES = 3  # of a column
-_LEAST_COLUMN = 0.2  # of the width of both: narrower ones are cells of a table, and are read row by row
-_LEAST_WIDTH = 8  # times the height of its lines, likewise
-_MOST_CROSSING = 0.3  # of the lines, which may run over both columns, as titles do
-_SAME_ROW = 0.5  # of their height: lines whose middles are nearer stand side by side
-_FULL = 0.75  # of its column: prose fills most of its lines so far, cells of a table do not
-_FULL_SHARE = 0.4  # of the lines of prose
-_ALIGNED = 0.6  # of the lines: so many stand at the height of one across where both are rows of one table
+_LEAST_COLUMN = 0.2  # least width of a column, as a share of both: narrower ones are table cells, read row by row
+_LEAST_WIDTH = 8  # least width of a column, times its line height; likewise
+_MOST_CROSSING = 0.3  # share of lines that may run across a gap between columns, as titles do
+_SAME_ROW = 0.5  # of their height: lines whose middles are nearer are in one row
+_FULL = 0.75  # of the column width: most lines of prose are at least this long, table cells are not
+_FULL_SHARE = 0.4  # share of full lines in prose
+_ALIGNED = 0.6  # from this share of lines level with a line across, both sides are rows of one table
 _MOSTLY_ALIGNED = 0.85
-_MANY_LINES = 6  # of prose, beside which anything may stand
-_SAME_HEIGHT = 0.15  # times their height
+_MANY_LINES = 6  # of prose, which is a column whatever is beside it
+_SAME_HEIGHT = 0.15  # times the line height: nearer middles are level
 _MOST_TRIED = 12  # gaps, the emptiest first
-_MOST_BOXES = 5_000  # a page of more is no page of prose, and is read row by row
-_DEEPEST = 12  # columns within columns
-_ROW_GAP = 0.35  # of a line's height: what is empty on both sides for so long ends a row of a table
+_MOST_BOXES = 5_000  # a page with more is not prose and is read row by row
+_DEEPEST = 12  # levels of columns within columns
+_ROW_GAP = 0.35  # of a line's height: a gap on both sides that ends a table row
 _FEWEST_ROWS = 3
 
 
@@ -44,7 +44,7 @@ _Stretch = tuple[list[T], list[T], list[T]]
 
 
 def columns(boxes: Sequence[T], depth: int = 0) -> Iterator[list[T]]:
-    """Stretches to be read one after the other, each row by row."""
+    """Yields groups of boxes in reading order. Read each group row by row."""
     stretches = _stretches(boxes) if depth < _DEEPEST else []
     if not stretches:
         if boxes:
@@ -58,7 +58,7 @@ def columns(boxes: Sequence[T], depth: int = 0) -> Iterator[list[T]]:
 
 
 def rows(column: Sequence[T]) -> list[list[T]]:
-    """Boxes that stand side by side make one row, from the left."""
+    """Groups boxes into rows from the top, each sorted from the left. Boxes in a row have about the same middle."""
     found: list[list[T]] = []
     for box in sorted(column, key=_middle):
         if found and abs(_middle(box) - _middle(found[-1][0])) < _SAME_ROW * min(_height(box), _height(found[-1][0])):
@@ -77,7 +77,8 @@ def _height(box: Box) -> float:
 
 
 def _stretches(boxes: Sequence[T]) -> list[_Stretch[T]]:
-    """A page of columns, cut by the lines that run over both; empty where it is none."""
+    """Splits a page into stretches (lines across, left column, right column) from the top. Empty if it has no
+    columns."""
     if not 2 * _FEWEST_LINES <= len(boxes) <= _MOST_BOXES:
         return []
     lefts, rights = (np.sort([getattr(box, side) for box in boxes]) for side in ("left", "right"))
@@ -87,15 +88,15 @@ def _stretches(boxes: Sequence[T]) -> list[_Stretch[T]]:
         verdicts = [_are_columns(before, after, right - left) for _, before, after in found]
         if True in verdicts:
             return [
-                each if verdict is not False else ([*over, *before, *after], [], [])
-                for each, verdict in zip(found, verdicts, strict=True)
-                for over, before, after in (each,)
+                stretch if verdict is not False else ([*over, *before, *after], [], [])
+                for stretch, verdict in zip(found, verdicts, strict=True)
+                for over, before, after in (stretch,)
             ]
     return []
 
 
 def _cut(boxes: Sequence[T], at: float) -> Iterator[_Stretch[T]]:
-    """Lines over both columns, and what stands to the left and the right below them."""
+    """Yields stretches at the vertical line x = `at`: lines that cross it, then the boxes left and right below them."""
     over: list[T] = []
     sides: tuple[list[T], list[T]] = [], []
     for box in sorted(boxes, key=_middle):
@@ -108,7 +109,7 @@ def _cut(boxes: Sequence[T], at: float) -> Iterator[_Stretch[T]]:
 
 
 def _gaps(lefts: NDArray[np.float64], rights: NDArray[np.float64], low: float, high: float) -> list[float]:
-    """Middles of gaps between `low` and `high`, those that the fewest boxes cross first, then the widest."""
+    """The x positions of vertical gaps between `low` and `high`: fewest crossing boxes first, then the widest."""
     ends = np.unique(rights)
     following = np.searchsorted(lefts, ends)
     ends, following = ends[following < len(lefts)], following[following < len(lefts)]
@@ -118,13 +119,13 @@ def _gaps(lefts: NDArray[np.float64], rights: NDArray[np.float64], low: float, h
     middles = (ends + starts) / 2
     crossing = len(lefts) - (len(lefts) - np.searchsorted(lefts, middles)) - np.searchsorted(rights, middles, "right")
     chosen = (low < middles) & (middles < high) & (crossing <= _MOST_CROSSING * len(lefts))
-    # Of gaps that begin at different ends and reach to one start the widest one holds the others.
+    # Among gaps that end at the same start of a box, the widest contains the others.
     order = np.lexsort((ends[chosen] - starts[chosen], crossing[chosen]))
-    return [float(each) for each in middles[chosen][order][:_MOST_TRIED]]
+    return [float(middle) for middle in middles[chosen][order][:_MOST_TRIED]]
 
 
 def _are_columns(before: Sequence[T], after: Sequence[T], width: float) -> bool | None:
-    """None where there are too few lines to say."""
+    """Whether both sides are columns of text, not of a table. None if there are too few lines to tell."""
     if not before or not after:
         return None
     sides = [rows(side) for side in (before, after)]
@@ -132,7 +133,7 @@ def _are_columns(before: Sequence[T], after: Sequence[T], width: float) -> bool 
         return None
     aligned = _aligned(*sides)
     if aligned < _MOSTLY_ALIGNED and any(_is_prose(side, least_lines=_MANY_LINES, share=0.5) for side in sides):
-        return True  # whatever stands beside it: a picture with its labels, a table, code
+        return True  # whatever is beside it: a picture with labels, a table, code
     for side in (before, after):
         if _usual_width(side) < max(_LEAST_COLUMN * width, _LEAST_WIDTH * statistics.median(map(_height, side))):
             return False
@@ -151,20 +152,22 @@ def _is_prose(side: Sequence[Sequence[Box]], *, least_lines: int = 1, share: flo
 
 
 def _aligned(before: Sequence[Sequence[Box]], after: Sequence[Sequence[Box]]) -> float:
-    """Which share of the lines of the side that has fewer stands at the height of a line of the other."""
+    """The share of lines, on the side with fewer, that are level with a line of the other side."""
     fewer, more = sorted((before, after), key=len)
     heights = np.sort([_middle(row[0]) for row in more])
     aligned = 0
     for row in fewer:
         at = int(np.searchsorted(heights, _middle(row[0])))
-        near = min(abs(float(each) - _middle(row[0])) for each in heights[max(0, at - 1) : at + 1])
+        near = min(abs(float(height) - _middle(row[0])) for height in heights[max(0, at - 1) : at + 1])
         aligned += near <= _SAME_HEIGHT * _height(row[0])
     return aligned / len(fewer)
 
 
 def _table_rows(before: Sequence[T], after: Sequence[T]) -> list[list[T]]:
-    """Cells of a table whose cells have several lines, row by row; empty where it is none: prose in columns is not
-    empty on both sides at the same heights, time and again."""
+    """The cells, row by row, of a table whose cells have several lines. Empty if it is not a table.
+
+    In a table both sides are empty at the same heights again and again; in columns of prose they are not.
+    """
     boxes = sorted([*before, *after], key=lambda box: box.top)
     if not before or not after:
         return []

@@ -1,6 +1,6 @@
-"""The media type of a file by its content: its signature, then its suffix or what is declared, then whether it is text.
+"""Detects the media type of a file: by signature, then by suffix or declaration, then by whether it is text.
 
-Imports no parser, so that a folder is listed, and an upload refused, before one is loaded.
+Imports no parser, so that a folder can be listed, and an upload refused, without loading one.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from ingest.readers.media_types import (
 PDF = "application/pdf"
 _OPEN_DOCUMENT = "application/vnd.oasis.opendocument."
 _HEAD_BYTES = 64_000
-_PDF_WITHIN = 1_024  # bytes that may stand before its signature
+_PDF_WITHIN = 1_024  # bytes that may precede the signature of a PDF
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _SIGNATURES = (
     (b"\x89PNG\r\n", "image/png"),
@@ -83,7 +83,7 @@ _UNREADABLE = (
     (b"wOF", "a font"),
     (b"\x00\x01\x00\x00\x00", "a font"),
 )
-# Names of the streams of compound files of Microsoft.
+# Streams that identify compound files of Microsoft Office.
 _OLE_STREAMS = (
     ("EncryptedPackage", ""),
     ("__properties_version1.0", OUTLOOK),
@@ -138,10 +138,10 @@ READABLE = frozenset(SUFFIXES.values())
 
 
 def detect(stream: BinaryIO, *, uri: str, declared: str = "") -> str:
-    """The media type by which a file is read, with the charset that is declared; leaves `stream` at its begin.
+    """The media type that selects the reader, with the declared charset for texts. Leaves `stream` at its start.
 
-    `declared` is what its sender says: it counts more than the suffix of `uri`, and less than a signature. Raises
-    DocumentError, in one line, for what cannot be read here.
+    `declared` is the sender's media type: it outranks the suffix of `uri`, but not a signature. Raises DocumentError
+    with one line for unreadable formats.
     """
     expected = known_type(declared)
     if expected not in READABLE:
@@ -171,9 +171,9 @@ def _of_content(stream: BinaryIO, head: bytes, expected: str) -> str:
         kind = next((kind for signature, kind in _UNREADABLE if head.startswith(signature)), "")
         if kind or (not is_signed and expected != TAR):
             raise _refused(f"it is {kind}" if kind else "it holds no text, and its format is unknown")
-        return expected  # damaged, as its reader tells
+        return expected  # damaged; its reader reports how
     if expected == PDF and _OBJECT.search(head):
-        return PDF  # whose signature is damaged
+        return PDF  # with a damaged signature
     if expected and not is_signed and (expected != MANUAL or _MACRO.search(head)):
         return expected
     return _begun_like(head) or (CSV if expected in _TABLES else PLAIN)
@@ -200,7 +200,7 @@ def _signature(head: bytes) -> str:
 
 
 def _zipped(stream: BinaryIO, expected: str) -> str:
-    """What the archive is; a damaged one is what it is called."""
+    """The format of a zip archive; for a damaged one, the format that its name or sender claims."""
     try:
         with zipfile.ZipFile(stream) as archive:
             names: set[str] = set(archive.namelist())
@@ -210,16 +210,16 @@ def _zipped(stream: BinaryIO, expected: str) -> str:
         return expected if expected in _SIGNED and expected != PDF else ZIP
     if kind.startswith((EPUB, _OPEN_DOCUMENT)):
         return _readable(kind.partition("-template")[0].strip() if kind.startswith(_OPEN_DOCUMENT) else EPUB)
-    if "content.xml" in names and expected in (ODT, ODS, ODP):  # whose first file was lost
+    if "content.xml" in names and expected in (ODT, ODS, ODP):  # its file `mimetype` is missing
         return expected
     if "META-INF/container.xml" in names:
         return EPUB
     if types:
         if "sheet.binary" in types:
-            return XLS  # xlsb, which the same library reads
+            return XLS  # xlsb, which the reader of xls handles, too
         folders = {name.partition("/")[0] for name in names}
         for folder, word, media_type in _OOXML:
-            if folder in folders and word in types:  # a presentation may hold workbooks
+            if folder in folders and word in types:  # both, because a presentation may embed workbooks
                 return media_type
         return expected if expected in _SIGNED and expected != PDF else ZIP
     return ZIP
@@ -231,13 +231,13 @@ def _begin_of(archive: zipfile.ZipFile, name: str) -> str:
 
 
 def _compound(stream: BinaryIO, expected: str) -> str:
-    """What a compound file of Microsoft's programs holds."""
+    """The format of a Microsoft compound file (OLE)."""
     try:
         with olefile.OleFileIO(stream) as compound:
             found = next((kind for name, kind in _OLE_STREAMS if compound.exists(name)), None)
     except (OSError, ValueError, TypeError, IndexError, AttributeError, struct.error) as error:
         if expected in _SIGNED:
-            return expected  # which its reader tells
+            return expected  # damaged; its reader reports how
         raise _refused(f"it is damaged ({type(error).__name__})") from error
     if found is None:
         raise _refused("it is a compound file of an unknown program")
@@ -247,7 +247,7 @@ def _compound(stream: BinaryIO, expected: str) -> str:
 
 
 def _is_text(head: bytes, *, most_nuls: float = 0.0) -> bool:
-    """Whether hardly anything in it is a control character, in whichever encoding."""
+    """Whether it has hardly any control characters, in any encoding."""
     if head.startswith(_BYTE_ORDER_MARKS) or unmarked_utf16(head) is not None:
         return True
     if head.count(0) > most_nuls * len(head):
@@ -256,7 +256,7 @@ def _is_text(head: bytes, *, most_nuls: float = 0.0) -> bool:
 
 
 def _begun_like(head: bytes) -> str:
-    """The kind of text whose form its beginning has; empty for any other."""
+    """The media type of a text by its first lines; empty if none matches."""
     head = head.removeprefix(codecs.BOM_UTF8)
     if _MAILBOX_LINE.match(head):
         return MAILBOX

@@ -1,4 +1,4 @@
-"""Tables as text: the delimiter is told from a sample of lines, and a quote that nobody closes costs its line alone."""
+"""Delimited tables. Detects the delimiter from a sample of lines; an unclosed quote affects only its own line."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from ingest.readers.parts import Opened
 from ingest.readers.tables import block_pieces
 from ingest.readers.text import decoded, lines_of
 
-_DELIMITERS = ";\t|,"  # commas stand in numbers and in prose, too: of equals the last
+_DELIMITERS = ";\t|,"  # comma last, so that it loses ties: it also occurs in numbers and prose
 _SAMPLE_LINES = 200
 _SAMPLE_CHARACTERS = 1_000_000
-_MAX_JOINED = 1_000  # lines that an open quote makes one cell
+_MAX_JOINED = 1_000  # lines that an open quote may join into one cell
 _DECLARED = re.compile(r"\s*sep=(.)\s*", re.I)  # Excel's first line
 
 
 def read_csv(stream: BinaryIO, limits: ReadLimits, charset: str = "") -> Opened:
+    """Opens a CSV or TSV file; the blocks of its rows are read one by one. `charset` is the declared one, or empty."""
     csv.field_size_limit(max(csv.field_size_limit(), limits.max_characters))
     texts = decoded(stream, charset)
     return Opened("", texts.metadata, block_pieces(render_rows(_rows(lines_of(texts)))))
@@ -41,7 +42,7 @@ def _rows(lines: Iterator[str]) -> Iterator[list[str]]:
 
 
 def _delimiter_of(sample: list[str]) -> str:
-    """The one by which most lines have the same number of cells, of those the one with most cells."""
+    """The delimiter that gives most lines the same number of cells; among equals, the one with more cells."""
 
     def agreement(delimiter: str) -> tuple[float, int]:
         widths = [len(row) for row in split_rows(iter(sample), delimiter) if any(row)]
@@ -53,8 +54,8 @@ def _delimiter_of(sample: list[str]) -> str:
 
 
 def split_rows(lines: Iterator[str], delimiter: str) -> Iterator[list[str]]:
-    """Lines that an open quote joins are one row only where the quote is closed as it should be."""
-    waiting: list[str] = []  # lines that were taken for the rest of a row, and were not
+    """Yields rows of cells. Lines joined by an open quote form one row only if the quote is closed properly."""
+    waiting: list[str] = []  # lines read ahead for a row that they turned out not to belong to
     while True:
         line = waiting.pop() if waiting else next(lines, None)
         if line is None:
@@ -74,7 +75,7 @@ def split_rows(lines: Iterator[str], delimiter: str) -> Iterator[list[str]]:
 
 
 def _parsed(lines: list[str], delimiter: str) -> list[str] | None:
-    """None: a quote is open at the end, or followed by what cannot be there."""
+    """The cells of one row. None if a quote is still open or is followed by other text."""
     if not any('"' in line for line in lines):
         return lines[0].rstrip("\n").split(delimiter) if len(lines) == 1 else None
     try:
@@ -85,7 +86,7 @@ def _parsed(lines: list[str], delimiter: str) -> list[str] | None:
 
 
 def _is_malformed(lines: list[str], delimiter: str) -> bool:
-    """Whether no further line could make a row of these: a quote that closes stands before other text."""
+    """Whether no further line could complete the row: a closing quote is followed by other text."""
     try:
         list(csv.reader(lines, delimiter=delimiter, strict=True))
     except csv.Error as error:

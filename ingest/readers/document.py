@@ -1,4 +1,4 @@
-"""Turns a file into text, in this very process. Needs no network and no model.
+"""Parses a file into text in this process. Uses no network and no model.
 
 Every refusal is a DocumentError that says what is wrong with the document and what to do.
 """
@@ -50,11 +50,11 @@ from ingest.readers.text import clean_text, read_code, read_signed_text, read_te
 from ingest.text_headings import AsciidocHeadings, Headings, MarkdownHeadings, OrgHeadings, RestructuredHeadings
 from ingest.titles import choose_title, heading_text
 
-_Open = Callable[[BinaryIO, ReadLimits, str], Opened]  # the last is the charset that its sender declared, or empty
+_Open = Callable[[BinaryIO, ReadLimits, str], Opened]  # the last argument is the declared charset, or empty
 
 
 def _streamed(module: str, name: str, *, takes_charset: bool = False) -> _Open:
-    """A reader is loaded with its first document: few folders need them all, and they take half a second."""
+    """A format read piece by piece. Its module is imported on first use: few folders need all, and they take 0.5 s."""
 
     def open_streamed(stream: BinaryIO, limits: ReadLimits, charset: str) -> Opened:
         more = (charset,) if takes_charset else ()
@@ -65,7 +65,7 @@ def _streamed(module: str, name: str, *, takes_charset: bool = False) -> _Open:
 
 
 def _whole(module: str, name: str, *more: object, takes_charset: bool = False) -> _Open:
-    """For formats that cannot be read piece by piece."""
+    """A format that must be read as a whole."""
 
     def open_whole(stream: BinaryIO, limits: ReadLimits, charset: str) -> Opened:
         options = (charset, *more) if takes_charset else more
@@ -83,7 +83,7 @@ def _function(module: str, name: str) -> Any:
     return getattr(import_module(f"ingest.readers.{module}"), name)
 
 
-# What a person calls the format, and who reads it.
+# Media type → the name of the format in messages, and its reader.
 _FORMATS: dict[str, tuple[str, _Open]] = {
     "text/plain": ("text", read_text),
     "text/html": ("HTML", _whole("html", "read_html", takes_charset=True)),
@@ -121,15 +121,15 @@ _HEADINGS: dict[str, Callable[[], Headings]] = {
     ASCIIDOC: AsciidocHeadings,
     ORG: OrgHeadings,
 }
-_MOST_HEADINGS = 20  # among which a title is looked for
-_TEXT = "text://"  # begins the uri of a text that was handed in without a file
-_FIRST_WORDS = 80  # characters, of a text without a title or a name
+_MOST_HEADINGS = 20  # headings that are considered for a title
+_TEXT = "text://"  # scheme of texts that were submitted without a file
+_FIRST_WORDS = 80  # characters that name a text without title and file name
 
 
 def read_file(
     path: Path, *, uri: str, media_type: str | None = None, into: TextSink, limits: ReadLimits = DEFAULT_LIMITS
 ) -> Findings:
-    """Implements the port `Reader`, in this very process."""
+    """Implements the port `Reader` in this process. Raises DocumentError."""
     with path.open("rb") as stream:
         return _read(stream, uri=uri, media_type=media_type, limits=limits, into=into)
 
@@ -137,14 +137,14 @@ def read_file(
 def read_document(
     data: bytes, *, uri: str, media_type: str | None = None, limits: ReadLimits = DEFAULT_LIMITS
 ) -> ExtractedText:
-    """A document that is in memory anyway, as the member of an archive."""
+    """Parses a document that is already in memory, such as a member of an archive. Raises DocumentError."""
     text = TextInMemory()
     found = _read(io.BytesIO(data), uri=uri, media_type=media_type, limits=limits, into=text)
     return text.of(found)
 
 
 def page_of(path: Path, media_type: str, page: int, width: int, limits: ReadLimits) -> PageWords | bytes:
-    """A page as it is seen: its picture, so many pixels wide, or, where `width` is 0, its words."""
+    """One page: a JPEG image `width` pixels wide, or its words if `width` is 0. Raises DocumentError."""
     try:
         found: PageWords | bytes = _function("page_views", "page_of")(path, media_type, page, width, limits)
     except DocumentError:
@@ -155,7 +155,7 @@ def page_of(path: Path, media_type: str, page: int, width: int, limits: ReadLimi
 
 
 class TextInMemory:
-    """A `TextSink`."""
+    """A `TextSink` that keeps the parts in memory."""
 
     def __init__(self) -> None:
         self._parts: list[TextPart] = []
@@ -167,7 +167,7 @@ class TextInMemory:
         self._parts.clear()
 
     def advance(self, share: float) -> None:
-        """Nobody waits for a part of an archive."""
+        """Does nothing: progress of members is not reported."""
 
     def of(self, found: Findings) -> ExtractedText:
         return ExtractedText(
@@ -192,9 +192,9 @@ def _read(stream: BinaryIO, *, uri: str, media_type: str | None, limits: ReadLim
         metadata["language"] = language
     path = path_of(uri)
     name = path.name if language or not type_of_suffix(uri) else path.stem.removesuffix(".tar")
-    told = opened.late_title() if opened.late_title else opened.title
-    # Headings of archives and workbooks are the names of their parts.
-    candidates = [told, *headings] if told or known in _HEADINGS else [told]
+    declared = opened.late_title() if opened.late_title else opened.title
+    # Headings of archives and workbooks are only the names of their parts.
+    candidates = [declared, *headings] if declared or known in _HEADINGS else [declared]
     title = choose_title(map(clean_text, candidates))
     is_named = not uri.startswith(_TEXT)
     untitled = (clean_text(name) if is_named else "") or textwrap.shorten(begin, _FIRST_WORDS, placeholder=" …")
@@ -202,7 +202,7 @@ def _read(stream: BinaryIO, *, uri: str, media_type: str | None, limits: ReadLim
 
 
 def _clean_value(value: MetadataValue) -> MetadataValue:
-    """Filters compare values letter by letter: accents are one character with theirs."""
+    """Metadata text in NFC, since filters compare values character by character."""
     return normalize("NFC", clean_text(value)) if isinstance(value, str) else value
 
 
@@ -216,7 +216,7 @@ def _told(pieces: Iterable[Piece], into: TextSink) -> Iterator[Piece]:
 def _read_text(
     media_type: str, charset: str, stream: BinaryIO, limits: ReadLimits, into: TextSink
 ) -> tuple[Opened, str, Sequence[str]]:
-    """With how its text begins, and its first headings."""
+    """Writes the text to `into`. Returns the opened document, the start of its text, and its first headings."""
     kind, open_format = _FORMATS[media_type]
     length, begin = 0, ""
     headings: list[str] = []

@@ -1,1 +1,1 @@
-"""Sources that come again: an adapter for each kind, behind the port `SourceReader`."""
+"""Sources that are synced on a schedule: an adapter per kind, behind the port `SourceReader`."""

@@ -21,7 +21,7 @@ def _decoded(part: str) -> str:
     padded = part.replace(",", "/") + "=" * (-len(part) % 4)
     try:
         return b64decode(padded, validate=True).decode("utf-16-be")
-    except (Error, UnicodeDecodeError):  # as it came
+    except (Error, UnicodeDecodeError):  # not valid: keep it as received
         return f"&{part}-"
 
 

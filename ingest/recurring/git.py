@@ -1,5 +1,6 @@
-"""Files of a git repository as a source: a shallow look at one branch, and of its files only those that are wanted and
-changed. Nothing is checked out, so that neither hooks nor filters nor submodules come to anything."""
+"""Files of a git repository as a source. Fetches one branch without its history, and only wanted and changed files.
+
+Nothing is checked out, so that hooks, filters and submodules never run."""
 
 from __future__ import annotations
 
@@ -23,9 +24,8 @@ from ingest.recurring.temporary import temporary_folder
 _HEAD = "refs/gircse/head"
 _FILES = ("100644", "100755")  # neither links nor submodules
 _BLOBS_AT_ONCE = 200
-_WHOLE_ONLY = (
-    "unadvertised object"  # of a server that lets nobody ask for one by its name, as by ssh without protocol 2
-)
+# The reply of servers that do not serve single blobs by id, such as over ssh without protocol 2.
+_WHOLE_ONLY = "unadvertised object"
 _FILTER_IGNORED = "filtering not recognized"
 _LARGE_FILE = b"version https://git-lfs.github.com/"
 _PORTS = {"https": 443, "http": 80, "ssh": 22}
@@ -40,7 +40,7 @@ class GitSourceReader:
         folder: Path | None = None,
         limits: GitLimits | None = None,
     ) -> None:
-        """`folder` is for temporary files; None: the system's own."""
+        """`folder` holds temporary files; None: the system's own."""
         self._guard = guard
         self._credentials = credentials
         self._folder = folder
@@ -74,8 +74,8 @@ class _Repository:
         self._git = git
         self._source = source
         self._marks = marks
-        self._blobs: dict[str, tuple[str, str]] = {}  # address → path and name of what is in it
-        self._lacking: list[str] = []  # blobs that are wanted and not here yet
+        self._blobs: dict[str, tuple[str, str]] = {}  # item address → path and blob id
+        self._lacking: list[str] = []  # ids of wanted blobs that are not fetched yet
 
     def items(self) -> Listing:
         self._git.run("init", "--quiet", "--bare", "--template=", ".")
@@ -112,18 +112,18 @@ class _Repository:
         return Fetched(Source(name=path, uri=address, media_type="", data=data), Mark(blob))
 
     def _bring(self, blob: str) -> None:
-        """With those that will be asked for next: a fetch for each would take a second each."""
+        """Fetches the blob together with the next 200 missing ones: a fetch for each would take a second each."""
         if blob not in self._lacking:
             return
         start = self._lacking.index(blob)
         batch = self._lacking[start : start + _BLOBS_AT_ONCE]
         try:
             self._git.run(
-                # As git itself fetches what a partial clone lacks.
+                # The options that git itself uses to complete a partial clone.
                 "-c", "fetch.negotiationAlgorithm=noop",
                 "fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head",
                 "--filter=blob:none", "--stdin", "origin",
-                given="".join(f"{each}\n" for each in batch),
+                given="".join(f"{blob_id}\n" for blob_id in batch),
             )  # fmt: skip
         except DocumentError:
             if _WHOLE_ONLY not in self._git.said:
@@ -146,7 +146,7 @@ def item_address(address: str, path: str) -> str:
 
 
 def _with_user(address: SplitResult, credentials: Credentials | None) -> SplitResult:
-    """Of ssh: whom to log in as, where the address does not say."""
+    """Adds the user of the credentials to an ssh address that has none."""
     if address.scheme != "ssh" or address.username or credentials is None or not credentials.user:
         return address
     return address._replace(netloc=f"{quote(credentials.user)}@{address.netloc}")

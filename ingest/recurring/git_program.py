@@ -1,5 +1,5 @@
-"""Runs the program git for a repository that is not trusted: no configuration of others, no hooks, no prompts, no other
-protocol than the one of its address, no host but the checked one, and an end to time and size."""
+"""Runs git on an untrusted repository: no foreign configuration, hooks or prompts, only the protocol of the address,
+only the checked host, bounded time and size."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from app.types.credentials import Credentials
 MEGABYTE = 1_000_000
 _LOOK_EVERY_S, _BEAT_EVERY_S = 0.05, 20.0
 _MAX_ERROR_BYTES, _SHOWN = 8_000, 300
-_LEAST_VERSION = (2, 37)  # from which on the address of a host can be given
+_LEAST_VERSION = (2, 37)  # first version with http.curloptResolve, which pins the address of a host
 _PORTS = {"https": 443, "http": 80, "ssh": 22}
 _HINTS = (
     ("Authentication failed", "The credentials are not accepted: check user and password, or the token."),
@@ -47,7 +47,7 @@ class GitLimits:
 
 
 class Git:
-    """In the folder of one bare repository. `beat` is called while a command goes on."""
+    """Runs commands in the folder of one bare repository. `beat` is called about every 20 s while a command runs."""
 
     def __init__(
         self, folder: Path, environment: Mapping[str, str], *, beat: Callable[[], None], limits: GitLimits
@@ -56,12 +56,12 @@ class Git:
         self._environment = environment
         self._beat = beat
         self._limits = limits
-        self.said = ""  # by the last command, on its standard error
+        self.said = ""  # standard error of the last command
 
     def run(self, *arguments: str, given: str = "") -> bytes:
-        """What it prints. Raises DocumentError with what to do, and without secrets."""
+        """Runs one command and returns its standard output. Raises DocumentError with advice, and without secrets."""
         with TemporaryFile(dir=self._folder) as out, TemporaryFile(dir=self._folder) as errors:
-            with subprocess.Popen(  # noqa: S603 - a list, of which no argument that begins with - is a person's
+            with subprocess.Popen(  # noqa: S603 - a list; no argument that begins with - comes from a user
                 [_program(), *arguments],
                 cwd=self._folder,
                 env=self._environment,
@@ -105,7 +105,7 @@ class Git:
 def environment_of(
     address: SplitResult, addresses: Sequence[str], credentials: Credentials | None, *, home: Path
 ) -> dict[str, str]:
-    """Of each command. Secrets are in it, and not in arguments, which other users of the machine can see."""
+    """Environment variables of git. They hold the secrets, because other users of the machine can see arguments."""
     config = {
         "core.hooksPath": os.devnull,
         "credential.helper": "",
@@ -130,7 +130,7 @@ def environment_of(
     }
     host, port = address.hostname or "", address.port or _PORTS.get(address.scheme, 0)
     if address.scheme in ("http", "https"):
-        pinned = ",".join(f"[{each}]" if ":" in each else each for each in addresses)
+        pinned = ",".join(f"[{ip}]" if ":" in ip else ip for ip in addresses)
         config["http.curloptResolve"] = f"{host}:{port}:{pinned}"
         if (authorities := ssl.get_default_verify_paths().cafile) is not None:
             config["http.sslCAInfo"] = authorities
@@ -146,7 +146,7 @@ def environment_of(
 
 
 def require_git() -> None:
-    """Raises InputError where it is not installed, or too old to be told an address that was checked."""
+    """Raises InputError if git is not installed, or too old to be pinned to a checked address."""
     asked = [_program(), "--version"]
     said = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=60).stdout  # noqa: S603
     found = re.search(r"(\d+)\.(\d+)", said)
@@ -186,7 +186,7 @@ def _give(process: subprocess.Popen[bytes], given: str) -> None:
         process.stdin.write(given.encode())
         process.stdin.close()
     except BrokenPipeError:
-        pass  # it ended, and says why
+        pass  # the process ended; its standard error says why
 
 
 def _sizes(folder: Path) -> Iterator[int]:
@@ -194,7 +194,7 @@ def _sizes(folder: Path) -> Iterator[int]:
         for name in names:
             try:
                 yield (Path(root) / name).stat().st_size
-            except FileNotFoundError:  # a temporary one
+            except FileNotFoundError:  # a temporary file of git
                 continue
 
 

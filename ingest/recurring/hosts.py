@@ -1,4 +1,4 @@
-"""Resolves a host once and checks its addresses, for clients of others: what is checked is what is connected to."""
+"""Resolves a host once and checks its addresses, so that clients connect to the address that was checked."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ class HostGuard:
     def __init__(
         self,
         *,
-        is_allowed: Callable[[str], bool] = is_public,  # asked of every address before it is connected to
+        is_allowed: Callable[[str], bool] = is_public,  # called with every address before the connection
         resolve: Resolve = resolve_host,
     ) -> None:
         self._is_allowed = is_allowed
         self._resolve = resolve
 
     def addresses(self, host: str, port: int) -> list[str]:
-        """Raises DocumentError."""
+        """The checked addresses of `host`. Raises DocumentError if it is unknown or an address is not allowed."""
         try:
             found = list(self._resolve(host, port))
         except (OSError, UnicodeError) as error:
@@ -37,7 +37,7 @@ class HostGuard:
 
 
 def require_allowed(host: str, addresses: Sequence[str], is_allowed: Callable[[str], bool]) -> None:
-    """Raises DocumentError."""
+    """Raises DocumentError if one of the addresses is not allowed."""
     for address in addresses:
         if not is_allowed(address):
             raise DocumentError(

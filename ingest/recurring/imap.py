@@ -1,5 +1,6 @@
-"""Messages of IMAP folders as a source, by TLS alone. A message never changes: UIDVALIDITY and UID say which it is (RFC
-3501), and its address is that of RFC 5092. Folders are opened read-only, so that nothing becomes read."""
+"""Messages of IMAP folders as a source, over TLS only. Folders are opened read-only, so that no message becomes read.
+
+A message never changes: UIDVALIDITY and UID identify it (RFC 3501), and its address is a URL of RFC 5092."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ from ingest.recurring.hosts import HostGuard
 _PORT = 993
 _STEP_TIMEOUT_S = 60.0
 _INBOX = "INBOX"
-_MARK = Mark("message")  # of each: it is there
+_MARK = Mark("message")  # the same for every message: they never change
 _LISTED = re.compile(rb'\((?P<flags>[^)]*)\) (?:"(?:\\.|[^"])*"|NIL) (?P<name>.+)', re.DOTALL)
 _UID, _SIZE = re.compile(rb"\bUID (\d+)"), re.compile(rb"\bRFC822\.SIZE (\d+)")
 _ITEM = re.compile(r"/(?P<folder>[^;/]+);UIDVALIDITY=(?P<validity>\d+)/;UID=(?P<uid>\d+)")
@@ -66,7 +67,7 @@ class ImapSourceReader:
 
 
 class _PinnedConnection(imaplib.IMAP4_SSL):
-    """To the addresses that were checked; the name in TLS is the host's."""
+    """Connects to the checked addresses only. TLS still verifies the host name."""
 
     def __init__(self, host: str, port: int, addresses: list[str], tls: ssl.SSLContext) -> None:
         self._addresses = addresses
@@ -98,7 +99,7 @@ class _Mailbox:
             validity, count = self._select(folder)
             if count:
                 own = item_prefix(self._source.address, folder, validity)
-                # Not by a search, whose one line can become too long.
+                # FETCH, not SEARCH: the one line of its answer may exceed the limit of imaplib.
                 found += [(uid, f"{own}{uid}") for uid in self._uids()]
         kept = sorted(found, reverse=True)[:MAX_LISTED_ITEMS]
         is_whole = len(kept) == len(found)
@@ -149,7 +150,7 @@ class _Mailbox:
         return [int(found[1]) for line in lines if isinstance(line, bytes) and (found := _UID.search(line))]
 
     def _asked(self, uid: str, what: str) -> tuple[bytes, bytes]:
-        """The line of the answer, and the literal in it."""
+        """Fetches `what` of one message: the line of the response, and the literal in it."""
         _, parts = self._connection.uid("FETCH", uid, what)
         for part in parts:
             if isinstance(part, tuple):
@@ -162,8 +163,8 @@ def item_prefix(address: str, folder: str, validity: str) -> str:
 
 
 def _folder_of(line: Any) -> str | None:
-    """Of an answer to LIST; None where it holds no messages."""
-    if isinstance(line, tuple):  # the name came as a literal
+    """The folder name in a LIST response; None for folders that hold no messages."""
+    if isinstance(line, tuple):  # the name was sent as a literal
         line = line[0].rpartition(b"{")[0] + line[1]
     found = _LISTED.fullmatch(line) if isinstance(line, bytes) else None
     if found is None or b"\\noselect" in found["flags"].lower() or b"\\nonexistent" in found["flags"].lower():
@@ -176,7 +177,7 @@ def _folder_of(line: Any) -> str | None:
 
 @contextmanager
 def _said_plainly(own: Credentials) -> Iterator[None]:
-    """What goes wrong, with what to do, and without the password, which a server may repeat."""
+    """Maps library errors to DocumentErrors with advice, and removes the password, which a server may repeat."""
     try:
         yield
     except ssl.SSLError as error:

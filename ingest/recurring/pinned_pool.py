@@ -1,6 +1,6 @@
-"""Connections of urllib3 to addresses that were checked; the name in TLS and in Host is the one that was asked for.
+"""Connections of urllib3 to checked addresses only. TLS and the Host header keep the original host name.
 
-Answers that are read whole have a bound, which counts what they unpack to."""
+Responses that are read whole have a size limit, counted after decompression."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ingest.readers.limits import MEGABYTE
 from ingest.recurring.hosts import HostGuard
 
 _TIMEOUT = urllib3.Timeout(connect=20, read=60)
-MAX_ANSWER_BYTES = 16 * MEGABYTE  # a page of S3's list has 1,000 keys of 1 kB, of which escapes make 3
+MAX_ANSWER_BYTES = 16 * MEGABYTE  # an S3 page lists 1,000 keys of up to 1 kB, which escaping can triple
 _PART_BYTES = 1 << 16
 _FIRST_ERROR = 300
 _ENCODINGS = ("", "identity", "gzip", "deflate")
@@ -28,7 +28,7 @@ _RETRIES = urllib3.Retry(total=2, redirect=3, backoff_factor=0.2, status_forceli
 
 @contextmanager
 def pinned_pool(guard: HostGuard) -> Iterator[urllib3.PoolManager]:
-    """What it opens is closed at the end."""
+    """A pool whose connections use `guard`. It is closed after the block."""
 
     class Plain(_Pinned, HTTPConnection):
         _guard = guard
@@ -48,7 +48,7 @@ def pinned_pool(guard: HostGuard) -> Iterator[urllib3.PoolManager]:
 
 
 class _Bounded:
-    """Bodies that the caller would have read whole are read here, and so are those of errors."""
+    """Reads bodies here, within the limit, if urllib3 would read them whole: also those of errors."""
 
     def urlopen(self: Any, method: str, url: str, *arguments: Any, **options: Any) -> urllib3.BaseHTTPResponse:
         is_whole = options.pop("preload_content", True)
@@ -59,12 +59,12 @@ class _Bounded:
 
 
 class _Whole(urllib3.HTTPResponse):
-    """It was read, perhaps by a further try within the call."""
+    """A response already read, perhaps by a retry within the same call."""
 
 
 def _read_whole(answer: urllib3.BaseHTTPResponse) -> _Whole:
     packed = answer.headers.get("content-encoding", "identity").lower()
-    if packed not in _ENCODINGS:  # others unpack a kilobyte to gigabytes in one step
+    if packed not in _ENCODINGS:  # other encodings can expand a kilobyte to gigabytes in one step
         raise DocumentError(f"The server sends its answer packed as {packed[:40]!r} although that was not asked for.")
     body = bytearray()
     for part in answer.stream(_PART_BYTES, decode_content=True):
@@ -83,7 +83,7 @@ class _Pinned:
 
     def _new_conn(self: Any) -> socket.socket:
         failure: OSError | None = None
-        for address in self._guard.addresses(self._dns_host, self.port):  # raises DocumentError, which nobody retries
+        for address in self._guard.addresses(self._dns_host, self.port):  # raises DocumentError, which is not retried
             try:
                 return socket.create_connection((address, self.port), self.timeout)
             except OSError as error:

@@ -1,6 +1,6 @@
-"""Objects of a bucket of any S3-compatible server as a source: `https://host/bucket/prefix`. Extra `[sources]`.
+"""Objects of a bucket on any S3-compatible server as a source: `https://host/bucket/prefix`. Extra `[sources]`.
 
-The list says by ETag what has changed; only that is fetched."""
+The listing shows by ETag which objects changed; only these are fetched."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ingest.recurring.hosts import HostGuard
 from ingest.recurring.pinned_pool import pinned_pool
 from ingest.recurring.selection import PathSelection
 
-_PAGE = 1_000  # objects of one answer, after which the lease is prolonged
+_PAGE = 1_000  # objects per page of a listing; the lease is renewed after each
 _GONE = ("NoSuchKey", "NoSuchVersion")
 _HINTS = {
     "NoSuchBucket": "There is no such bucket.",
@@ -36,7 +36,7 @@ _HINTS = {
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """What an address names: `endpoint` without a scheme, as the client takes it."""
+    """The parts of an address. `endpoint` is host and port without a scheme, as minio takes it."""
 
     endpoint: str
     is_secure: bool
@@ -81,18 +81,19 @@ class _Bucket:
         items: dict[str, Mark | None] = {}
         is_whole = True
         with _said_plainly():
-            every = self._client.list_objects(self._place.bucket, prefix=self._place.prefix or None, recursive=True)
-            for number, each in enumerate(every, start=1):
+            objects = self._client.list_objects(self._place.bucket, prefix=self._place.prefix or None, recursive=True)
+            for number, entry in enumerate(objects, start=1):
                 if number % _PAGE == 0:
                     self._beat()
-                if each.is_dir or not selection.takes(each.object_name):
+                if entry.is_dir or not selection.takes(entry.object_name):
                     continue
                 if len(items) == MAX_LISTED_ITEMS:
                     is_whole = False
                     break
-                address = item_address(self._source.address, self._place, each.object_name)
-                self._keys[address] = each.object_name
-                items[address] = Mark(str(each.etag or ""), each.last_modified.isoformat() if not each.etag else "")
+                address = item_address(self._source.address, self._place, entry.object_name)
+                self._keys[address] = entry.object_name
+                modified = entry.last_modified.isoformat() if not entry.etag else ""
+                items[address] = Mark(str(entry.etag or ""), modified)
         note = None if is_whole else f"It has more than {MAX_LISTED_ITEMS:,} objects; the first ones are looked at."
         return Listing(items, is_whole=is_whole, note=note)
 
@@ -107,7 +108,7 @@ class _Bucket:
             finally:
                 answer.close()
                 answer.release_conn()
-        # Of what was read, which may be newer than the list.
+        # The ETag of the fetched object, which may be newer than the listing.
         found = Mark(answer.headers.get("etag", "").strip('"'))
         if mark == found and found.etag:
             return None
@@ -116,7 +117,7 @@ class _Bucket:
 
 
 def place_of(address: str) -> _Place:
-    """Raises InputError."""
+    """Splits an address into its parts. Raises InputError without a bucket."""
     parts = urlsplit(address)
     bucket, _, prefix = unquote(parts.path).lstrip("/").partition("/")
     if not bucket or not parts.hostname:

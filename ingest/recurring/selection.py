@@ -1,4 +1,4 @@
-"""Which files of a repository, and which objects of a bucket, become documents: by their path alone."""
+"""Selects files of a repository and objects of a bucket by their path alone."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ _HIDDEN = "."
 
 
 class PathSelection:
-    """Patterns have the syntax of .gitignore. Without any, hidden files and those of hidden folders are left out."""
+    """Patterns have the syntax of .gitignore. Without patterns, hidden files and files in hidden folders are left
+    out."""
 
     def __init__(self, patterns: Sequence[str]) -> None:
-        """Raises InputError."""
+        """Raises InputError for an invalid pattern."""
         try:
             self._patterns = GitIgnoreSpec.from_lines(patterns) if patterns else None
         except ValueError as error:
             raise InputError(f"A pattern cannot be used: {error}. Write it as a line of .gitignore: *.md") from None
 
     def takes(self, path: str) -> bool:
-        """What nothing here can read is never fetched."""
+        """Whether to fetch this path: it is selected, and a reader may know its format."""
         if self._patterns is None:
             is_wanted = not any(part.startswith(_HIDDEN) for part in path.split("/"))
         else:

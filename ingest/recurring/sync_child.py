@@ -1,6 +1,7 @@
-"""The process in which one source is synced: `python -m ingest.recurring.sync_child`.
+"""The process that syncs one source: `python -m ingest.recurring.sync_child`.
 
-All that a server sends is decoded and parsed here. It ends when stdin closes, with the programs that it has started.
+Everything that a server sends is decoded and parsed here. The process ends when stdin closes, together with the
+programs that it has started.
 """
 
 from __future__ import annotations
@@ -61,14 +62,14 @@ def main() -> None:
     try:
         _Sync(sync, answers).serve(inbox)
     except MemoryError:
-        os._exit(OUT_OF_MEMORY_EXIT_CODE)  # what is half done holds memory: nothing can be relied on any more
+        os._exit(OUT_OF_MEMORY_EXIT_CODE)  # half-done work holds memory, and no state is reliable now
 
 
 class _Sync:
     def __init__(self, asked: SyncRequest, answers: BinaryIO) -> None:
         self._asked = asked
         self._answers = answers
-        # git writes files and maps more than it uses: the worker watches it from outside.
+        # git writes files and maps more memory than it uses, so only the worker limits it, from outside.
         self._has_program = asked.source.kind is SourceKind.GIT
         self._start_bytes = address_space()
 
@@ -81,10 +82,10 @@ class _Sync:
                 asked = inbox.get()
                 assert isinstance(asked, FetchRequest)
                 self._fetch(source, asked)
-        inbox.get()  # until the worker has read why, and closes the pipe
+        inbox.get()  # wait until the worker has read the refusal and closes the pipe
 
     def _open(self, opened: ExitStack) -> OpenedSource | None:
-        """None where it is refused."""
+        """Opens the source and sends its listing. None after a refusal."""
         asked = self._asked
         self._limit(asked.limits)
         try:
@@ -98,7 +99,7 @@ class _Sync:
         return source
 
     def _beat(self) -> None:
-        if not self._has_program:  # it says only that the program runs
+        if not self._has_program:  # with git, a beat only shows that the program is running, not that a page arrived
             self._limit(self._asked.limits)
             write_answer(self._answers, Progress())
 
@@ -138,13 +139,13 @@ class _Sync:
 
 
 class _Given:
-    """The port `SourceCredentials`: those that the worker has found for this source."""
+    """The port `SourceCredentials` with the credentials that the worker found for this source."""
 
     def __init__(self, own: Credentials | None) -> None:
         self._own = own
 
     def names_for(self, user: str) -> list[str]:
-        raise AssertionError("unreachable: nobody asks here")
+        raise AssertionError("unreachable: not called in the child")
 
     def find(self, name: str, *, user: str, address: str) -> Credentials:
         assert self._own is not None
@@ -182,14 +183,14 @@ def _refusal(error: InputError) -> SyncRefusal:
     if isinstance(error, DocumentError):
         kind = Kind.VANISHED if isinstance(error, VanishedError) else Kind.DOCUMENT
     reason = str(error)[:MAX_REASON]
-    return SyncRefusal(kind, "".join(each if each.isprintable() or each == "\n" else "\ufffd" for each in reason))
+    return SyncRefusal(kind, "".join(char if char.isprintable() or char == "\n" else "\ufffd" for char in reason))
 
 
 def _within(addresses: Iterable[str], characters: int) -> list[str]:
-    """The first ones, as many as have no more characters together; without those that no document can have."""
-    short = [each for each in addresses if len(each) <= MAX_ADDRESS]
+    """The first addresses, up to `characters` in total. Skips addresses too long for a document."""
+    short = [address for address in addresses if len(address) <= MAX_ADDRESS]
     lengths = accumulate(map(len, short))
-    return [each for each, length in zip(short, lengths, strict=True) if length <= characters]
+    return [address for address, length in zip(short, lengths, strict=True) if length <= characters]
 
 
 def _cut(mark: Mark | None) -> Mark | None:
@@ -202,7 +203,7 @@ def _receive(requests: BinaryIO, inbox: queue.SimpleQueue[Asked]) -> None:
             inbox.put(read_asked(requests))
     except EOFError:
         if hasattr(os, "killpg"):
-            os.killpg(0, signal.SIGKILL)  # git, which it may have started, among them: it leads its own session
+            os.killpg(0, signal.SIGKILL)  # includes git, if started: this process leads its own session
         os._exit(0)
 
 

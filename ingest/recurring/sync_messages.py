@@ -1,7 +1,6 @@
-"""What a worker and the child that syncs a source say to each other: frames of a length and JSON, never pickle.
+"""Messages between a worker and the child that syncs a source: frames of a length and JSON, never pickle.
 
-The child is told one source and the credentials for it alone. What it answers is checked: a server may have taken it
-over.
+The child gets one source and only its credentials. Its answers are validated, because a server may have taken it over.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ from ingest.readers.limits import MEGABYTE, ProcessLimits
 from ingest.readers.messages import MessageError, read_frame, write_frame
 
 ITEMS_PER_PART = 500
-MAX_LISTED_CHARACTERS = 20_000_000  # of all addresses of a list
+MAX_LISTED_CHARACTERS = 20_000_000  # all addresses of a listing together
 MAX_ADDRESS, MAX_MARK = 8_000, 500  # characters
 MAX_REASON, _MAX_NAME = 2_000, 8_000
-_MAX_REQUEST_BYTES = 500 * MEGABYTE  # with the marks of all items
+_MAX_REQUEST_BYTES = 500 * MEGABYTE  # includes the marks of all items
 _MAX_ANSWER_BYTES = 6 * ITEMS_PER_PART * (MAX_ADDRESS + 2 * MAX_MARK) + MEGABYTE  # JSON may take six bytes a character
 
 T = TypeVar("T")
@@ -30,12 +29,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class SyncRequest:
-    """Have a look at this source, and list its items. `folder` is for temporary files."""
+    """Open this source and list its items. `folder` holds temporary files."""
 
     source: RecurringSource
     marks: Mapping[str, Mark]
     credentials: Credentials | None
-    may_be_private: bool  # whether addresses that are not on the public internet may be asked
+    may_be_private: bool  # whether addresses outside the public internet are allowed
     folder: str
     limits: ProcessLimits
 
@@ -49,12 +48,12 @@ class FetchRequest:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The list goes on: another of its pages is there."""
+    """Another page of the listing has arrived."""
 
 
 @dataclass(frozen=True, slots=True)
 class ItemsPart:
-    """Addresses of the next items; of each its mark, or None."""
+    """The next items of a listing: address → mark, or None."""
 
     items: dict[str, Mark | None]
 
@@ -67,7 +66,7 @@ class ItemsEnd:
 
 @dataclass(frozen=True, slots=True)
 class ItemHead:
-    """Of a document, whose bytes come in a frame of their own after this."""
+    """Describes a fetched document; its bytes follow in a frame of their own."""
 
     name: str
     uri: str
@@ -78,11 +77,11 @@ class ItemHead:
 
 @dataclass(frozen=True, slots=True)
 class Unchanged:
-    """The item is as it was."""
+    """The item has not changed."""
 
 
 class Kind(StrEnum):
-    """Of the error that the worker raises."""
+    """Which error the worker raises for a refusal."""
 
     INPUT = "input"
     DOCUMENT = "document"
@@ -101,7 +100,7 @@ Answer = Progress | ItemsPart | ItemsEnd | ItemHead | Unchanged | SyncRefusal
 
 @dataclass(frozen=True, slots=True)
 class _AskedEnvelope:
-    """One of them."""
+    """Exactly one field is set."""
 
     sync: SyncRequest | None = None
     fetch: FetchRequest | None = None
@@ -109,7 +108,7 @@ class _AskedEnvelope:
 
 @dataclass(frozen=True, slots=True)
 class _AnswerEnvelope:
-    """One of them."""
+    """Exactly one field is set."""
 
     progress: Progress | None = None
     part: ItemsPart | None = None
@@ -128,7 +127,7 @@ def write_asked(stream: BinaryIO, asked: Asked) -> None:
 
 
 def read_asked(stream: BinaryIO) -> Asked:
-    """Raises EOFError."""
+    """Reads the next request. Raises EOFError at the end of the stream."""
     envelope = _ASKED.validate_json(read_frame(stream, max_bytes=_MAX_REQUEST_BYTES))
     found = envelope.sync or envelope.fetch
     assert found is not None
@@ -153,7 +152,8 @@ def write_answer(stream: BinaryIO, answer: Answer) -> None:
 
 
 def read_answer(stream: BinaryIO) -> Answer:
-    """Raises MessageError and EOFError."""
+    """Reads and validates the next answer. Raises MessageError for an invalid one, EOFError at the end of the
+    stream."""
     try:
         envelope = _ANSWER.validate_json(read_frame(stream, max_bytes=_MAX_ANSWER_BYTES), strict=True)
     except ValidationError as error:
@@ -169,7 +169,7 @@ def read_answer(stream: BinaryIO) -> Answer:
 
 
 def _texts(answer: Answer) -> list[tuple[str, int]]:
-    """With the most characters that each may have."""
+    """The texts of an answer, each with its longest allowed length in characters."""
     if isinstance(answer, ItemsPart):
         found = [(address, MAX_ADDRESS) for address in answer.items]
         marks = [mark for mark in answer.items.values() if mark is not None]

@@ -1,6 +1,6 @@
-"""Syncs each source in a child process: what a server sends costs this process nothing, and the child can be ended.
+"""Syncs each source in a child process, so that server input cannot exhaust this process and the child can be killed.
 
-However slowly a server answers, and at whatever: every step has a deadline, and `beat` ends the sync when it raises.
+Every step has a deadline, however slowly a server answers. `beat` ends the sync when it raises.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ from ingest.recurring.sync_messages import (
 )
 from ingest.recurring.temporary import temporary_folder
 
-_MEMORY_BYTES = 500 * MEGABYTE  # a document of 100 MB is held more than once, by the libraries that fetch it
-_MAX_CHILDREN = 6  # of one sync: what hangs takes its child with it, and the next item begins with a new one
+_MEMORY_BYTES = 500 * MEGABYTE  # the fetching libraries hold more than one copy of a document of 100 MB
+_MAX_CHILDREN = 6  # per sync: an item that hangs costs its child, and the next item starts a new one
 _ERRORS = {Kind.INPUT: InputError, Kind.DOCUMENT: DocumentError, Kind.VANISHED: VanishedError}
 
 
 @dataclass(frozen=True, slots=True)
 class SyncLimits:
-    """Of wall time in seconds: one page of the list, the whole list, one item.
+    """Wall time in seconds for one page of a listing, the whole listing, and one item.
 
-    Repositories come by one command for all of them, so that a step takes longer.
+    A repository is fetched by one command for many files, so its steps get more time.
     """
 
     page_s: float = 300
@@ -68,7 +68,7 @@ class SyncLimits:
 
 
 class SyncingReader:
-    """The port `SourceReader`, for every kind. Each sync has a child of its own, which knows no other source."""
+    """The port `SourceReader` for every kind of source. Each sync has its own child, which knows no other source."""
 
     def __init__(
         self,
@@ -78,8 +78,8 @@ class SyncingReader:
         folder: Path | None = None,
         limits: SyncLimits | None = None,
     ) -> None:
-        """`may_be_private`: addresses that are not on the public internet are asked, too. `folder` is for temporary
-        files; None: the system's own."""
+        """`may_be_private` allows addresses outside the public internet. `folder` holds temporary files; None: the
+        system's own."""
         self._credentials = credentials
         self._may_be_private = may_be_private
         self._folder = folder
@@ -106,9 +106,9 @@ class SyncChild(ChildProcess):
     environment = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 
     def kill(self) -> None:
-        """With the programs that it has started."""
+        """Kills the child and the programs that it has started."""
         if hasattr(os, "killpg"):
-            with suppress(ProcessLookupError, PermissionError):  # it has just ended by itself
+            with suppress(ProcessLookupError, PermissionError):  # it has already ended
                 os.killpg(self.pid, signal.SIGKILL)
         super().kill()
 
@@ -132,7 +132,7 @@ class SyncChild(ChildProcess):
 
 
 class _Sync:
-    """The port `OpenedSource`. An error that ends the child leaves the next item to a new one."""
+    """The port `OpenedSource`. After an error that ends the child, the next item starts a new one."""
 
     def __init__(self, request: SyncRequest, limits: SyncLimits, beat: Callable[[], None]) -> None:
         self._request = request
@@ -247,7 +247,7 @@ def _writing(path: Path) -> Iterator[BinaryIO]:
 
 
 class _RefusedError(Exception):
-    """The child is as it was: it has said why it cannot give what was asked for."""
+    """The child refused a request but is still usable. Carries the error to raise."""
 
     def __init__(self, error: InputError) -> None:
         self.error = error

@@ -1,4 +1,4 @@
-"""Temporary folders that a worker which was killed leaves behind, and the next one removes."""
+"""Temporary folders, cleaned up even after a worker was killed: the next worker removes old ones."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ _LEFT_AFTER_S = 86_400  # longer than any sync takes
 
 @contextmanager
 def temporary_folder(parent: Path | None, *, prefix: str) -> Iterator[Path]:
-    """`parent` None: the system's own. What is there of this prefix since a day is removed."""
+    """A new folder, removed after the block. In `parent` (None: the system's own) it first removes ones older than a
+    day."""
     if parent is not None:
         _remove_left(parent, prefix)
-    # A program that was just ended may still hold a file.
+    # A killed program may still hold a file open.
     with TemporaryDirectory(dir=parent, prefix=prefix, ignore_cleanup_errors=True) as folder:
         yield Path(folder)
 
 
 def _remove_left(parent: Path, prefix: str) -> None:
     until = time.time() - _LEFT_AFTER_S
-    for each in parent.glob(f"{prefix}*"):
-        with suppress(FileNotFoundError):  # another worker is at it, too
-            if each.is_dir() and each.stat().st_mtime < until:
-                shutil.rmtree(each, ignore_errors=True)
+    for folder in parent.glob(f"{prefix}*"):
+        with suppress(FileNotFoundError):  # another worker removes it, too
+            if folder.is_dir() and folder.stat().st_mtime < until:
+                shutil.rmtree(folder, ignore_errors=True)

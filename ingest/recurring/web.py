@@ -1,4 +1,4 @@
-"""Reads pages, feeds and sitemaps as sources that come again; every fetch goes through the guard of `UrlReader`."""
+"""Pages, feeds and sitemaps as sources. Every fetch goes through the address checks of `UrlReader`."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from ingest.readers.limits import MEGABYTE
 from ingest.readers.xml import feed_xml
 from ingest.urls import UrlReader
 
-_MAX_SITEMAPS = 50  # of an index
-_MAX_SITEMAP_BYTES = 50 * MEGABYTE  # as its protocol says
+_MAX_SITEMAPS = 50  # per sitemap index
+_MAX_SITEMAP_BYTES = 50 * MEGABYTE  # the limit of the sitemap protocol
 _MAX_FEED_BYTES = 20 * MEGABYTE
-_MAX_PIECES = 1_000  # in which the parser gives the text of one element
+_MAX_PIECES = 1_000  # pieces of text that are kept per XML element
 
 
 class WebSourceReader:
-    """Of pages, feeds and sitemaps."""
+    """Opens pages, feeds and sitemaps. Implements the port `SourceReader`."""
 
     def __init__(self, urls: UrlReader) -> None:
         self._urls = urls
@@ -56,13 +56,16 @@ class _WebPages:
         return self._urls.read_if_changed(address, mark)
 
     def _sitemap(self, address: str) -> Listing:
-        """Where what vanishes is removed, pages of other hosts are left out: who writes the list would else decide on
-        documents of others (sitemaps.org: all addresses are of one host)."""
+        """Lists the pages of a sitemap or an index of sitemaps.
+
+        If the source removes vanished documents, pages of other hosts are left out: otherwise the author of the list
+        could remove documents of other sites (sitemaps.org: all addresses are on one host).
+        """
         found = list(islice(self._pages(address), MAX_ITEMS + 1))
         notes = []
         if is_cut := self._is_cut or len(found) > MAX_ITEMS:
             notes.append(f"Only the first {MAX_ITEMS:,} pages, of {_MAX_SITEMAPS} sitemaps, are looked at.")
-        pages = [each for each in found if not self._source.removes or _host_of(each) == _host_of(address)]
+        pages = [page for page in found if not self._source.removes or _host_of(page) == _host_of(address)]
         if len(pages) < len(found):
             notes.append(f"{len(found) - len(pages):,} pages of other hosts than the sitemap's are left out.")
         return Listing(dict.fromkeys(pages[:MAX_ITEMS]), is_whole=not is_cut, note=" ".join(notes) or None)
@@ -73,9 +76,9 @@ class _WebPages:
             yield from found
             return
         self._is_cut = len(found) > _MAX_SITEMAPS
-        for each in found[:_MAX_SITEMAPS]:
+        for sitemap in found[:_MAX_SITEMAPS]:
             self._beat()
-            is_nested, pages = _locations(self._urls.read_bytes(each, most=_MAX_SITEMAP_BYTES))
+            is_nested, pages = _locations(self._urls.read_bytes(sitemap, most=_MAX_SITEMAP_BYTES))
             if not is_nested:
                 yield from pages
 
@@ -84,12 +87,12 @@ def _host_of(address: str) -> tuple[str, str, int | None]:
     parts = urlsplit(address)
     try:
         return parts.scheme, parts.hostname or "", parts.port
-    except ValueError:  # a port that is none
+    except ValueError:  # an invalid port
         return "", "", None
 
 
 def _locations(data: bytes) -> tuple[bool, list[str]]:
-    """Whether it is an index of sitemaps, and what it names, as far as it is wanted."""
+    """Whether `data` is an index of sitemaps, and the web addresses in it, at most one more than MAX_ITEMS."""
     found = _Locations()
     try:
         feed_xml(data, found)
@@ -99,13 +102,13 @@ def _locations(data: bytes) -> tuple[bool, list[str]]:
 
 
 class _Locations:
-    """A target of the XML parser, which keeps no tree."""
+    """Collects addresses as a target of the XML parser. Keeps no tree in memory."""
 
     def __init__(self) -> None:
         self.is_index = False
         self.addresses: list[str] = []
         self._is_begun = False
-        self._text: list[str] | None = None  # of <loc>
+        self._text: list[str] | None = None  # pieces of the current <loc>
 
     def start(self, tag: str, attributes: object) -> None:
         name = tag.rpartition("}")[2]
@@ -120,7 +123,7 @@ class _Locations:
     def end(self, tag: str) -> None:
         address = "".join(self._text or ()).strip()
         self._text = None
-        if _is_web(address) and len(self.addresses) <= MAX_ITEMS:  # one more, which tells that there are more
+        if _is_web(address) and len(self.addresses) <= MAX_ITEMS:  # one more shows that there are more
             self.addresses.append(address)
 
     def close(self) -> None:
@@ -137,7 +140,7 @@ def _entries(data: bytes) -> Iterator[str]:
         import feedparser
     except ModuleNotFoundError:
         raise InputError("Feeds need the package feedparser: pip install 'gircse-search[sources]'") from None
-    found = feedparser.parse(io.BytesIO(data))  # bytes it would take for a path or an address first
+    found = feedparser.parse(io.BytesIO(data))  # it would first try plain bytes as a path or URL
     if not found.version:
         raise DocumentError("This is no RSS or Atom feed.")
     for entry in found.entries:
