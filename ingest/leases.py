@@ -19,7 +19,7 @@ _LOOK_S = 1.0  # interval of lookups: a cancelled job ends after this and the ba
 _PROGRESS_S = 0.5  # least time between two writes of progress; in between a job is only looked up
 _FRESH_S = 0.1  # reuse a lookup this recent: short documents take many steps in that time
 
-Tell = Callable[[set[str], float], None]  # ids of lost jobs, seconds until the leases of the others end
+LeaseListener = Callable[[set[str], float], None]  # ids of lost jobs, seconds until the leases of the others end
 
 
 class LeaseKeeper:
@@ -32,9 +32,11 @@ class LeaseKeeper:
         self._progress = dict.fromkeys(jobs, 0.0)
         self._written = dict(self._progress)
         self._lost: set[str] = set()
-        self._tell: Tell | None = None
+        self._listener: LeaseListener | None = None
         self._lock = threading.Lock()
-        self._telling = threading.Lock()  # announcements run one at a time, so that none arrives after `listen(None)`
+        self._announcing = (
+            threading.Lock()
+        )  # announcements run one at a time, so that none arrives after `listen(None)`
         self._prolonged_at = self._looked_at = time.monotonic()  # the jobs were claimed just now
         self._held_until = self._prolonged_at + lease.total_seconds()
         self._done = threading.Event()
@@ -48,10 +50,10 @@ class LeaseKeeper:
         self._done.set()
         self._thread.join()
 
-    def listen(self, tell: Tell | None) -> None:
-        """Calls `tell` now, and after each lookup from now on. Replaces the former listener; None removes it."""
-        with self._telling:
-            self._tell = tell
+    def listen(self, listener: LeaseListener | None) -> None:
+        """Calls `listener` now, and after each lookup from now on. Replaces the former listener; None removes it."""
+        with self._announcing:
+            self._listener = listener
         self._announce()
 
     def is_lost(self, job: Job) -> bool:
@@ -112,9 +114,9 @@ class LeaseKeeper:
                     self._lost.add(job.id)
 
     def _announce(self) -> None:
-        with self._telling:
-            if self._tell is None:
+        with self._announcing:
+            if self._listener is None:
                 return
             with self._lock:
                 lost = set(self._lost)
-            self._tell(lost, self._held_until - time.monotonic())
+            self._listener(lost, self._held_until - time.monotonic())

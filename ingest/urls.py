@@ -51,7 +51,7 @@ class FetchLimits:
 class _Answer:
     data: bytes
     content_type: str
-    asked: httpx.URL
+    requested: httpx.URL
     final: httpx.URL
     mark: Mark
 
@@ -101,8 +101,10 @@ class UrlReader:
         answer = self._answer(url, mark)
         if answer is None:
             return None
-        media_type = _media_type(answer.content_type, answer.data, str(answer.final), str(answer.asked))
-        return Fetched(Source(name=url, uri=str(answer.asked), media_type=media_type, data=answer.data), answer.mark)
+        media_type = _media_type(answer.content_type, answer.data, str(answer.final), str(answer.requested))
+        return Fetched(
+            Source(name=url, uri=str(answer.requested), media_type=media_type, data=answer.data), answer.mark
+        )
 
     def read_bytes(self, url: str, *, most: int | None = None) -> bytes:
         """Fetches the body unparsed, at most `most` bytes. Raises DocumentError, also when it is larger."""
@@ -113,9 +115,11 @@ class UrlReader:
     def _answer(self, url: str, mark: Mark, most: int | None = None) -> _Answer | None:
         conditions = {"If-None-Match": mark.etag, "If-Modified-Since": mark.modified}
         try:
-            asked = httpx.URL(url.strip()).copy_with(fragment=None)
+            requested = httpx.URL(url.strip()).copy_with(fragment=None)
             headers = {name: value for name, value in conditions.items() if value}
-            return asyncio.run(self._fetch_in_time(asked, headers, min(most or sys.maxsize, self._limits.max_bytes)))
+            return asyncio.run(
+                self._fetch_in_time(requested, headers, min(most or sys.maxsize, self._limits.max_bytes))
+            )
         except httpx.InvalidURL as error:
             raise DocumentError(f"This is no URL: {error}. Write it as https://host/path.") from None
 
@@ -137,7 +141,7 @@ class UrlReader:
     async def _follow(
         self, client: httpx.AsyncClient, url: httpx.URL, headers: Mapping[str, str], most: int
     ) -> _Answer | None:
-        asked = url
+        requested = url
         for _ in range(MAX_REDIRECTS + 1):
             # httpx would read whole bodies of redirects, so redirects are followed here.
             async with client.stream("GET", url, headers=headers) as response:
@@ -146,9 +150,9 @@ class UrlReader:
                 if response.next_request is None:
                     found = response.headers
                     mark = Mark(found.get("etag", "")[:_LONGEST_MARK], found.get("last-modified", "")[:_LONGEST_MARK])
-                    return _Answer(await _body(response, most), found.get("content-type", ""), asked, url, mark)
+                    return _Answer(await _body(response, most), found.get("content-type", ""), requested, url, mark)
                 url = response.next_request.url
-                log.debug("%s redirects to %s", asked, url)
+                log.debug("%s redirects to %s", requested, url)
         raise DocumentError(f"It redirects more than {MAX_REDIRECTS} times. Name the page itself.")
 
 

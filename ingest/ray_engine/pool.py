@@ -88,7 +88,7 @@ class NodePool:
             for reference in done:
                 self._note_loaded(loading[reference])
         nodes = [node for node in self._nodes.values() if node.is_loaded]
-        self._tell_of_waiting(has_any=bool(nodes))
+        self._warn_if_waiting(has_any=bool(nodes))
         return nodes
 
     def _note_loaded(self, node: PooledNode) -> None:
@@ -100,7 +100,7 @@ class NodePool:
         node.is_loaded = True
         log.info("Node %s has the model %s", node.place.node_id[:8], name)
 
-    def _tell_of_waiting(self, *, has_any: bool) -> None:
+    def _warn_if_waiting(self, *, has_any: bool) -> None:
         now = time.monotonic()
         if has_any or not self._nodes:
             self._waiting_since = now

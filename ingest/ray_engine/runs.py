@@ -57,7 +57,7 @@ class _RayRun:
         self._works = works
         self._lost: Container[str] = ()
         self._until = 0.0
-        self._told: set[PooledNode] = set()
+        self._informed: set[PooledNode] = set()
 
     def results(self) -> Iterator[Sequence[Result]]:
         waiting = deque(blocks_of(self._works, slots=self._pool.slot_count))
@@ -65,31 +65,31 @@ class _RayRun:
         refresh_at = time.monotonic() + _REFRESH_S
         while waiting or under_way:
             nodes = self._pool.loaded(timeout_s=_LOOK_S)
-            self._hand_out(waiting, nodes, under_way)
+            self._assign(waiting, nodes, under_way)
             yield self._next(under_way) if under_way else []
             if time.monotonic() > refresh_at:
                 self._pool.refresh()  # nodes may have joined
                 refresh_at = time.monotonic() + _REFRESH_S
 
-    def _hand_out(self, waiting: deque[Sequence[Work]], nodes: Sequence[PooledNode], under_way: _UnderWay) -> None:
+    def _assign(self, waiting: deque[Sequence[Work]], nodes: Sequence[PooledNode], under_way: _UnderWay) -> None:
         """Assigns waiting blocks to nodes evenly, until all slots are taken."""
         held = Counter(under_way.values())
         for level in range(max((node.place.slots for node in nodes), default=0)):
             for node in nodes:
                 if waiting and held[node] <= level < node.place.slots:
-                    self._tell(node)
+                    self._inform(node)
                     under_way[node.index(self._id, self._collection, waiting.popleft())] = node
                     held[node] += 1
 
-    def _tell(self, node: PooledNode) -> None:
+    def _inform(self, node: PooledNode) -> None:
         """Gives the node its leases before its first block. Raises BrokenRunError."""
-        if node in self._told:
+        if node in self._informed:
             return
         try:
             ray.get(node.renew(self._id, self._lost, self._until - time.monotonic()))
         except RayError as error:
             raise self._broken(node, error) from error
-        self._told.add(node)
+        self._informed.add(node)
 
     def _next(self, under_way: _UnderWay) -> Sequence[Result]:
         ready, _ = ray.wait([*under_way], num_returns=1, timeout=_LOOK_S)

@@ -147,7 +147,7 @@ class ReaderChild(ChildProcess):
 
     def read(self, request: ReadRequest, into: TextSink, *, is_stopping: Callable[[], bool]) -> Findings | Refusal:
         """Parses one document into `into`. Raises DocumentError, UnavailableError or ChildLostError."""
-        with self._asked(request, is_stopping) as (answer, check):
+        with self._exchange(request, is_stopping) as (answer, check):
             while True:
                 message = answer.next()
                 if isinstance(message, Findings | Refusal):
@@ -163,7 +163,7 @@ class ReaderChild(ChildProcess):
     def page(self, request: PageRequest, *, is_stopping: Callable[[], bool]) -> PageWords | bytes | Refusal:
         """The words of a page, or its image if `request.width`. Raises DocumentError, UnavailableError or
         ChildLostError."""
-        with self._asked(request, is_stopping) as (answer, _):
+        with self._exchange(request, is_stopping) as (answer, _):
             message = answer.next()
             if isinstance(message, PageImage) and request.width:
                 return answer.image(message)
@@ -172,7 +172,7 @@ class ReaderChild(ChildProcess):
             raise MessageError("the answer is of another kind than was asked for")
 
     @contextmanager
-    def _asked(
+    def _exchange(
         self, request: ReadRequest | PageRequest, is_stopping: Callable[[], bool]
     ) -> Iterator[tuple[AnswerReader, Check]]:
         self._document_count += 1

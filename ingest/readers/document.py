@@ -206,7 +206,7 @@ def _clean_value(value: MetadataValue) -> MetadataValue:
     return normalize("NFC", clean_text(value)) if isinstance(value, str) else value
 
 
-def _told(pieces: Iterable[Piece], into: TextSink) -> Iterator[Piece]:
+def _reporting_progress(pieces: Iterable[Piece], into: TextSink) -> Iterator[Piece]:
     for piece in pieces:
         if piece.share is not None:
             into.advance(piece.share)
@@ -224,7 +224,7 @@ def _read_text(
     finder = marked() if marked else None
     try:
         opened = open_format(stream, limits, charset)
-        for part in cut_parts(_told(opened.pieces, into)):
+        for part in cut_parts(_reporting_progress(opened.pieces, into)):
             if finder:
                 part = replace(part, marks=finder.marks(part.text, length))
             if len(headings) < _MOST_HEADINGS:

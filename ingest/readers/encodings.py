@@ -1,6 +1,6 @@
-"""Finds the encoding of a text: byte order mark, declaration, valid UTF-8, else a guess that leans to windows-1252.
+"""Detects the encoding of a text: byte order mark, declaration, valid UTF-8, else a guess that prefers windows-1252.
 
-Names and their meaning are those of browsers (WHATWG Encoding Standard): iso-8859-1 is windows-1252.
+Labels mean what they mean in browsers (WHATWG Encoding Standard): iso-8859-1 is windows-1252.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from chardetng_py import EncodingDetector
 
 from app.types.documents import MetadataValue
 
-# UTF-32 first: its little-endian mark begins with the one of UTF-16.
+# UTF-32 first: its little-endian mark begins with that of UTF-16.
 _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF32_LE, "utf-32"),
     (codecs.BOM_UTF32_BE, "utf-32"),
@@ -27,33 +27,33 @@ _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-# Codecs that know more characters than the one Python has under the standard's name; browsers use these.
+# Python's codecs of the standard names lack characters that browsers decode; these supersets have them.
 _WIDER_CODECS = {"shift_jis": "cp932", "gbk": "gb18030", "euc-kr": "cp949", "big5": "big5hkscs"}
-# Programs declare ASCII for whatever they have not looked at.
+# Labels that say nothing: programs declare ASCII for texts that they have not examined.
 _NO_DECLARATION = re.compile(
     r"(?:us-?)?ascii|ansi_x3\.4-19\d\d|iso-?ir-6|unknown(?:-8bit)?|binary|8bit|none|x-user-defined|replacement"
 )
 _NO_TEXT_CODECS = {"idna", "punycode", "raw-unicode-escape", "unicode-escape", "undefined", "mbcs", "oem"}
 BLOCK_BYTES = 1_000_000
-_SAMPLE_BYTES = 4_000_000  # of a text in an unknown encoding
-_MAX_BROKEN_SHARE = 0.05  # of the characters beyond ASCII; a declaration with more is wrong
-_REPEATED_NULS = 0.4  # of the bytes at even or odd places: every second byte of UTF-16 in Latin script
-# What a text in a Latin script may turn out to be; the first of equally plausible ones is taken.
+_SAMPLE_BYTES = 4_000_000  # that the guess looks at
+_MAX_BROKEN_SHARE = 0.05  # of the characters beyond ASCII; a declaration that breaks more is wrong
+_REPEATED_NULS = 0.4  # of the bytes at even or odd positions: in UTF-16 of Latin script every second byte is NUL
+# Candidates for text in a Latin script; the first of equally plausible ones wins.
 _LATIN_CODECS = ("cp1252", "cp850", "mac_roman")
-_HANDICAPS = {"cp850": 0.25, "mac_roman": 0.25}  # of systems before the web
-# Grave, acute, circumflex, diaeresis, ring: such a letter may be a word, as è and å.
+_HANDICAPS = {"cp850": 0.25, "mac_roman": 0.25}  # encodings of systems before the web are less likely
+# Grave, acute, circumflex, diaeresis, ring: a letter with one of these can be a word, such as è and å.
 _WORDS_BY_THEMSELVES = {"\u0300", "\u0301", "\u0302", "\u0308", "\u030a"}
-_MOST_RUNS = 5_000  # of characters beyond ASCII that are looked at one by one
+_MOST_RUNS = 5_000  # runs of characters beyond ASCII that are examined
 _LONGEST_RUN = 40
 _LETTERS_WITHIN = 100_000
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]+")
 _LATIN_LETTERS = re.compile(r"[^\W\d_\u0370-\U0010ffff]")
-_UNUSUAL = re.compile(r"[\x80-\x9f\u0192\ufffd]")  # controls, and the ƒ that DOS umlauts become
+_UNUSUAL = re.compile(r"[\x80-\x9f\u0192\ufffd]")  # control characters, and ƒ, which umlauts of DOS turn into
 
 
 @dataclass(frozen=True, slots=True)
 class Encoding:
-    """`codec` and `errors` are those of `bytes.decode`; `name` is the standard's."""
+    """An encoding. `codec` and `errors` are arguments of `bytes.decode`; `name` is the label of the WHATWG standard."""
 
     name: str
     codec: str
@@ -62,7 +62,7 @@ class Encoding:
 
     @property
     def metadata(self) -> dict[str, MetadataValue]:
-        """What is reported with the document: nothing of UTF-8."""
+        """Metadata for the document. Empty for UTF-8."""
         if self.name == "utf-8":
             return {}
         guessed: dict[str, MetadataValue] = {"encoding_guessed": True} if self.is_guessed else {}
@@ -73,9 +73,10 @@ _UTF8 = Encoding("utf-8", "utf-8", "surrogatepass")
 
 
 def encoding_of(stream: BinaryIO, *declared: str | None) -> Encoding:
-    """`declared` are labels in the order of their weight; those that are unknown, or that the bytes break, are skipped.
+    """Detects the encoding of a stream.
 
-    Reads the whole stream, block by block, and leaves it at the beginning.
+    `declared` are labels, the most reliable first. Unknown labels, and those that the bytes contradict, are skipped.
+    Reads the whole stream in blocks and rewinds it.
     """
     try:
         return _encoding_of(stream, declared)
@@ -84,7 +85,7 @@ def encoding_of(stream: BinaryIO, *declared: str | None) -> Encoding:
 
 
 def labelled(label: str) -> Encoding | None:
-    """The encoding of this label; None for unknown ones and for ASCII, which says nothing."""
+    """The encoding of a label. None for unknown labels and for ASCII, which says nothing."""
     label = label.strip().strip("\"'").lower()
     if not label or _NO_DECLARATION.fullmatch(label):
         return None
@@ -100,6 +101,7 @@ def labelled(label: str) -> Encoding | None:
 
 
 def decode_stream(stream: BinaryIO, encoding: Encoding) -> Iterator[str]:
+    """Yields the decoded blocks of the stream, from its start."""
     decoder = codecs.getincrementaldecoder(encoding.codec)(encoding.errors)
     stream.seek(0)
     while block := stream.read(BLOCK_BYTES):
@@ -126,7 +128,7 @@ def _encoding_of(stream: BinaryIO, declared: tuple[str | None, ...]) -> Encoding
 
 
 def unmarked_utf16(head: bytes) -> Encoding | None:
-    """Text in a Latin script whose every second byte is NUL."""
+    """UTF-16 without a byte order mark, if every second byte of `head` is NUL, as in Latin script. Else None."""
     if len(head) < 8:
         return None
     even, odd = (head[place::2].count(0) * 2 / len(head) for place in (0, 1))
@@ -142,13 +144,13 @@ def _fits(stream: BinaryIO, encoding: Encoding) -> bool:
         for text in decode_stream(stream, encoding):
             broken += text.count("\ufffd")
             other += sum(len(found[0]) for found in _BEYOND_ASCII.finditer(text))
-    except UnicodeError:  # of UTF-16 without its mark
+    except UnicodeError:  # UTF-16 without its mark
         return False
     return broken <= _MAX_BROKEN_SHARE * other
 
 
 def _utf8_failure(stream: BinaryIO) -> int | None:
-    """About where it is no UTF-8, in bytes; None where all is."""
+    """The approximate byte position of the first error in UTF-8; None if all bytes are valid."""
     try:
         for _ in decode_stream(stream, _UTF8):
             pass
@@ -158,7 +160,7 @@ def _utf8_failure(stream: BinaryIO) -> int | None:
 
 
 def _is_damaged_utf8(stream: BinaryIO) -> bool:
-    """More whole multi-byte characters than broken ones: not another encoding."""
+    """Whether whole multi-byte characters outnumber broken ones: then it is damaged UTF-8, not another encoding."""
     broken = excess = 0
     for text in decode_stream(stream, Encoding("utf-8", "utf-8")):
         broken += text.count("\ufffd")
@@ -167,7 +169,7 @@ def _is_damaged_utf8(stream: BinaryIO) -> bool:
 
 
 def _sample(stream: BinaryIO, failure_at: int) -> bytes:
-    """The beginning, and some from where it is no UTF-8; whole lines, since a character may be several bytes."""
+    """Bytes from the start and from the first error. Cut at line ends, because a character may take several bytes."""
     size = stream.seek(0, os.SEEK_END)
     stream.seek(0)
     if size <= _SAMPLE_BYTES:
@@ -182,41 +184,42 @@ def _sample(stream: BinaryIO, failure_at: int) -> bytes:
 
 
 def _guess(sample: bytes) -> Encoding:
-    """What Firefox takes it for; of a Latin script, the encoding in which its signs stand where people set them."""
+    """Guesses as Firefox does. In Latin script, picks the codec whose letters and signs stand in the most plausible
+    places."""
     detector = EncodingDetector()
     detector.feed(sample, last=True)
     found = labelled(detector.guess(tld=None, allow_utf8=False))
     codecs_tried = dict.fromkeys((found.codec if found else "cp1252", *_LATIN_CODECS))
     texts = {codec: sample.decode(codec, "replace") for codec in codecs_tried}
-    likeliest = next(iter(texts))
-    if _is_latin(texts[likeliest]):
-        likeliest = max(texts, key=lambda codec: _plausibility(texts[codec]) - _HANDICAPS.get(codec, 0))
-    named = labelled(likeliest)
-    name = found.name if found and found.codec == likeliest else named.name if named else likeliest
-    return Encoding(name, likeliest, is_guessed=True)
+    best = next(iter(texts))
+    if _is_latin(texts[best]):
+        best = max(texts, key=lambda codec: _plausibility(texts[codec]) - _HANDICAPS.get(codec, 0))
+    known = labelled(best)
+    name = found.name if found and found.codec == best else known.name if known else best
+    return Encoding(name, best, is_guessed=True)
 
 
 def _is_latin(text: str) -> bool:
-    """Whether most of its letters are; numbers and signs alone are of no script."""
+    """Whether at least half of its letters are Latin. True without any letter."""
     text = text[:_LETTERS_WITHIN]
     return 2 * len(_LATIN_LETTERS.findall(text)) >= sum(map(str.isalpha, text))
 
 
 def _plausibility(text: str) -> float:
-    """Share of the characters beyond ASCII that stand where such characters do: letters beside letters of their kind,
-    signs not between two letters."""
-    likely = count = 0
+    """The share of characters beyond ASCII in a plausible place: letters beside letters, signs not between two
+    letters."""
+    plausible = count = 0
     for run in islice(_BEYOND_ASCII.finditer(text), _MOST_RUNS):
         before, after = text[max(0, run.start() - 1) : run.start()], text[run.end() : run.end() + 1]
         near = before + run[0] + after
         for place, character in enumerate(run[0][:_LONGEST_RUN], start=len(before)):
             count += 1
             neighbours = near[max(0, place - 1) : place], near[place + 1 : place + 2]
-            likely += _stands_well(character, *neighbours)
-    return likely / max(1, count)
+            plausible += _is_plausible(character, *neighbours)
+    return plausible / max(1, count)
 
 
-def _stands_well(character: str, before: str, after: str) -> bool:
+def _is_plausible(character: str, before: str, after: str) -> bool:
     if _UNUSUAL.match(character):
         return False
     if character.isalpha():

@@ -1,4 +1,4 @@
-"""What parsing libraries raise on damaged files: their own errors, and any that a slip in their code may give."""
+"""The exceptions of parsing libraries on damaged files: their own, and those that bugs in their code can raise."""
 
 import csv
 import email.errors
@@ -30,19 +30,20 @@ _BUILT_IN = (
     RuntimeError,
     EOFError,
     OSError,
-    SyntaxError,  # Pillow's of a broken PNG
+    SyntaxError,  # raised by Pillow for a broken PNG
 )
 _OF_LIBRARIES = (("lxml.etree", "LxmlError"),)
 
 
 def parser_errors() -> tuple[type[Exception], ...]:
-    """For `except`: of libraries, the errors of those that are loaded, as no other can have raised one."""
+    """Exception classes for `except`. Includes a library's own only if it is loaded: otherwise none can have been
+    raised."""
     loaded = ((sys.modules[module], name) for module, name in _OF_LIBRARIES if module in sys.modules)
     return (*_BUILT_IN, *(getattr(module, name) for module, name in loaded))
 
 
 def damaged(kind: str, error: Exception) -> DocumentError:
-    """The libraries' messages can be long: their first line says enough."""
+    """The error for a damaged file, with the first line of the library's message."""
     if isinstance(error, RecursionError):
         return too_deep(kind)
     cause = str(error).partition("\n")[0]

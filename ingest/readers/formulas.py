@@ -1,17 +1,17 @@
-"""Formulas of Office Math as one line: `E=mc^2`, `(a+b)/2`, `∑_(i=1)^n x`."""
+"""Formulas of Office Math in one line: `E=mc^2`, `(a+b)/2`, `∑_(i=1)^n x`."""
 
 from __future__ import annotations
 
 from ingest.readers.opc import Element, attribute, children, first, local
 
-_CHARACTERS = {"nary": "∫", "acc": "\u0302", "groupChr": "⏟"}  # where none is declared
+_CHARACTERS = {"nary": "∫", "acc": "\u0302", "groupChr": "⏟"}  # defaults of the standard
 
 
 def linear_formula(element: Element) -> str:
-    return "".join(map(_said, children(element)))
+    return "".join(map(_linear, children(element)))
 
 
-def _said(element: Element) -> str:
+def _linear(element: Element) -> str:
     tag = local(element)
     if tag == "t":
         return element.text or ""
@@ -59,6 +59,6 @@ def _grouped(text: str) -> str:
 
 
 def _sign(element: Element, name: str, default: str) -> str:
-    """A character among the properties, which may be declared as none."""
+    """A character from the element's properties; an empty one is allowed there."""
     declared = first(element, f"{local(element)}Pr", name)
     return default if declared is None else attribute(declared, "val")

@@ -1,4 +1,4 @@
-"""Letters by the glyphs of embedded fonts, for text whose codes are numbers of glyphs and say no more."""
+"""Letters by glyph, from the tables of embedded fonts, for PDF text whose character codes are only glyph numbers."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ import pypdfium2.raw as raw
 from fontTools import agl
 from fontTools.ttLib import TTFont, TTLibError
 
-_LARGEST = 30_000_000  # bytes of a font
+_LARGEST = 30_000_000  # bytes of a font that is parsed
 
 
 class GlyphNames:
-    """Of the fonts of one page."""
+    """The letters of the fonts of one page. Caches the fonts."""
 
     def __init__(self, text: pdfium.PdfTextPage) -> None:
         self._text = text
         self._fonts: dict[int, Mapping[int, str]] = {}
 
     def letter(self, at: int, code: int) -> str:
-        """Of the letter of this number, whose font names none; empty where its glyph has no name either."""
+        """The letter of character `at` on the page, whose glyph number is `code`. Empty if the font names no letter for
+        it."""
         item = raw.FPDFText_GetTextObject(self._text, at)
         font = raw.FPDFTextObj_GetFont(item) if item else None
         key = ctypes.cast(font, ctypes.c_void_p).value if font else None
@@ -46,7 +47,7 @@ def _data(font: raw.FPDF_FONT) -> bytes:
 
 
 def _letters_of(data: bytes) -> Mapping[int, str]:
-    """By numbers of glyphs; empty for fonts that are damaged, or of a kind that has no table of characters."""
+    """Glyph number → letter. Empty for damaged fonts and fonts without a character table or glyph names."""
     if not data:
         return {}
     try:

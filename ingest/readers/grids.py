@@ -1,6 +1,6 @@
-"""Grids of cells as blocks: which rows are titles, which name the columns, and where the next table begins.
+"""Grids of cells become blocks: finds titles, the rows that name the columns, and the start of further tables.
 
-A cell is a text. It knows no file format: CSV, spreadsheets, and tables of Word files, slides and pages come here.
+A cell is a string. Knows no file format: CSV, spreadsheets, and tables in Word files, slides and pages end up here.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from app.types.texts import ROW
 from ingest.readers.parts import Block
 from ingest.readers.tables import record_block
 
-SPANNED = "\0"  # a cell that its left neighbour covers, too
-_HEAD = 30  # rows in which the names of columns are looked for
+SPANNED = "\0"  # a cell covered by the merged cell to its left
+_HEAD = 30  # first rows, in which column names are searched
 _MAX_HEADER_ROWS = 3
-_FULL = 0.8  # of the cells of its table: a row of names has so many
+_FULL = 0.8  # least share of filled cells in a row of column names
 _MAX_NAME = 80
-_MAX_GROUP = 60  # of a name over several columns; a longer one is the title of their table
+_MAX_GROUP = 60  # characters of a name over several columns; a longer one is the title of the table
 _FEWEST_LETTERS = 3
 _NUMBER = re.compile(r"[^\w\s]{0,3}\s?\d[\d.,'\s\u00a0\u202f]*(?:e[+-]?\d+)?\s?(?:[^\w\s]{1,2}|[A-Z]{3})?", re.I)
 _DATE = re.compile(r"\d{1,4}[-./]\d{1,2}[-./]\d{1,4}(?:[ T]\d\d:\d\d.*)?|\d{1,2}:\d\d(?::\d\d)?(?:\.\d+)?")
@@ -31,20 +31,20 @@ Row = Sequence[str]
 
 
 class _Names(NamedTuple):
-    """Of the columns; `kinds` of the values below them, as far as they were seen."""
+    """Names of the columns, and the kinds of values seen below them (see `_kinds_of`)."""
 
     names: list[str]
     kinds: list[str]
 
 
 def render_rows(rows: Iterable[Row], *, has_gaps: bool = False) -> Iterator[Block]:
-    """Each row as `name: value; name: value`, titles above the names as they are.
+    """Yields each row as `name: value; name: value`, and titles above the names unchanged.
 
-    `has_gaps`: an empty row may end a table, as in a spreadsheet; otherwise empty rows mean nothing.
+    With `has_gaps`, an empty row may end a table, as in a spreadsheet. Otherwise empty rows are ignored.
     """
     clean: Iterable[Row] = ([" ".join(cell.split()) for cell in row] for row in rows)
     filled = clean if has_gaps else (row for row in clean if _columns(row))
-    pending: list[Row] = []  # a column of its own, which may be the title of the next table
+    pending: list[Row] = []  # rows of a single column, which may be the title of the next table
     before: _Names | None = None
     for is_filled, run in groupby(filled, lambda row: bool(_columns(row))):
         if not is_filled:
@@ -67,7 +67,7 @@ def render_rows(rows: Iterable[Row], *, has_gaps: bool = False) -> Iterator[Bloc
 
 
 def _tables(head: list[Row], rest: Iterator[Row]) -> Generator[Block, None, _Names]:
-    """A stretch without empty rows: mostly one table, perhaps with a title above it."""
+    """Yields the blocks of rows without an empty row between: usually one table, perhaps with a title above it."""
     if _are_pairs(head):
         for row in chain(head, rest):
             name, *values = [row[column] for column in _columns(row)]
@@ -80,7 +80,7 @@ def _tables(head: list[Row], rest: Iterator[Row]) -> Generator[Block, None, _Nam
     yield from over
     names = _join_names(header)
     data = head[first + count :]
-    if count and not data:  # names of nothing
+    if count and not data:  # a header without rows
         for row in head[first : first + count]:
             yield _plain(row, level=ROW)
         return _Names(names, [])
@@ -89,7 +89,7 @@ def _tables(head: list[Row], rest: Iterator[Row]) -> Generator[Block, None, _Nam
 
 
 def _records(rows: Iterable[Row], named: _Names, *, header: Sequence[Row] = ()) -> Generator[Block, None, _Names]:
-    """Returns the names of the last table: within `rows` another may begin."""
+    """Yields a block per row. Returns the names of the last table, since another table may begin within `rows`."""
     names, source = named.names, iter(rows)
     held: deque[Row] = deque(islice(source, 3))
     unused = {column for row in header for column in _columns(row) if names[column]}
@@ -102,8 +102,8 @@ def _records(rows: Iterable[Row], named: _Names, *, header: Sequence[Row] = ()) 
         row = held.popleft()
         held.extend(islice(source, 1))
         seen += 1
-        if list(row) in [list(each) for each in header]:
-            continue  # said again, as on every page
+        if list(row) in [list(header_row) for header_row in header]:
+            continue  # repeated, as on every page
         unused.difference_update(_columns(row))
         if block := _record(row, names):
             yield block
@@ -125,7 +125,7 @@ def _record(row: Row, names: list[str]) -> Block | None:
 
 
 def _single_column(rows: list[Row]) -> Iterator[Block]:
-    """Its first row is the name of the others where it can be."""
+    """Rows of one column. The first row becomes the name of the others if it can be one."""
     texts = [row[_columns(row)[0]] for row in rows]
     column = _columns(rows[0])[0] if rows else 0
     is_one = all(_columns(row) == [column] for row in rows)
@@ -137,7 +137,7 @@ def _single_column(rows: list[Row]) -> Iterator[Block]:
 
 
 def _find_names(head: list[Row]) -> tuple[int, int]:
-    """Where the names of the columns begin, and how many rows they take; 0: there are none."""
+    """The first row of the column names, and the number of header rows; 0 if there are none."""
     width = max(len(_columns(row)) for row in head)
     left = min(_columns(row)[0] for row in head)
     for number, row in enumerate(head):
@@ -147,7 +147,7 @@ def _find_names(head: list[Row]) -> tuple[int, int]:
         covered = sum(cell == SPANNED for cell in row)
         is_full = len(columns) + corner + covered >= _FULL * width
         is_title = len(columns) == 1 and width > 1 and columns[0] == left
-        # Names over several columns each, of which the first alone is filled.
+        # A row of names over several columns each, with only the first cell filled.
         is_over = (
             len(columns) > 1
             and columns[0] > left
@@ -189,7 +189,7 @@ def _is_second_header(above: Row, row: Row, below: Row) -> bool:
 
 
 def _without_titles(rows: Sequence[Row]) -> tuple[list[Block], list[Row]]:
-    """Long titles that span several columns, and the header rows without them: no row repeats such a title."""
+    """Splits long titles over several columns from the header rows, so that rows do not repeat them."""
     over: list[Block] = []
     header: list[Row] = []
     for row in rows[:-1]:
@@ -197,7 +197,7 @@ def _without_titles(rows: Sequence[Row]) -> tuple[list[Block], list[Row]]:
         for column, cell in enumerate(row):
             is_title = len(cell) > _MAX_GROUP or (is_title and cell == SPANNED)
             if is_title:
-                over += [Block(cell)] if cell != SPANNED and cell not in (each.text for each in over) else []
+                over += [Block(cell)] if cell != SPANNED and cell not in (block.text for block in over) else []
                 cells[column] = ""
         header += [cells] if _columns(cells) else []
     return over, [*header, *rows[-1:]]
@@ -212,7 +212,7 @@ def _join_names(rows: Sequence[Row]) -> list[str]:
         for column in range(width):
             cell = _at(row, column)
             if cell != SPANNED:
-                # Without spans a name over several columns stands over the first alone.
+                # Without SPANNED cells, a name over several columns fills only the first of them.
                 name = cell or ("" if is_last or has_spans or not _at(rows[number + 1], column) else name)
             if name and name not in (names[column], names[column].rpartition(" ")[2]):
                 names[column] = f"{names[column]} {name}".strip()
@@ -220,7 +220,7 @@ def _join_names(rows: Sequence[Row]) -> list[str]:
 
 
 def _begins_table(rows: Sequence[Row], kinds: list[str], before: Row) -> bool:
-    """Whether the first of these rows names columns anew, written as the names `before`, or is the title of such."""
+    """Whether the first row names the columns of a new table, capitalised as the names `before`, or is its title."""
     title = len(_columns(rows[0])) == 1 and len(rows) > 2
     names, below = (rows[1:3] if title else rows[:2]) if len(rows) > 1 else (rows[0], ())
     columns = _columns(names)
@@ -241,7 +241,7 @@ def _begins_table(rows: Sequence[Row], kinds: list[str], before: Row) -> bool:
 
 
 def _goes_on(head: list[Row], before: _Names) -> bool:
-    """Whether a stretch after an empty row has the names of the table before it."""
+    """Whether rows after an empty row continue the table before it, without own names."""
     kinds = _kinds(head[0])
     fits = all(column < len(before.names) and before.names[column] for column in _columns(head[0]))
     if not fits or not before.names:
@@ -254,14 +254,15 @@ def _goes_on(head: list[Row], before: _Names) -> bool:
 
 
 def _are_pairs(head: list[Row]) -> bool:
-    """A form: names with a colon on the left, values on the right."""
+    """Whether the rows are a form: names with a colon on the left, values on the right."""
     pairs = [row for row in head if len(_columns(row)) == 2]
     ended = sum(row[_columns(row)[0]].endswith(":") for row in pairs)
     return len(pairs) > 1 and max(len(_columns(row)) for row in head) == 2 and ended > len(head) / 2
 
 
 def _can_name(row: Row, below: Row) -> bool:
-    """Years and dates name columns, too, where other values stand below them."""
+    """Whether the row may name columns. Numbers and dates may not, except years and dates above values of another
+    kind."""
     for column in _columns(row):
         cell, value = row[column], _at(below, column)
         kind = _kind(cell)
@@ -273,7 +274,7 @@ def _can_name(row: Row, below: Row) -> bool:
 
 
 def _kinds_of(rows: Sequence[Row]) -> list[str]:
-    """`n` numbers, `d` dates, `t` texts, empty where nothing stands, of each column: what most of its values are."""
+    """The most frequent kind of value in each column: `n` number, `d` date, `t` text, empty without values."""
     kinds = [_kinds(row) for row in rows]
     columns = [[_at(row, column) for row in kinds] for column in range(max(map(len, kinds), default=0))]
     return [max(sorted(set(column) - {" ", ""}), key=column.count, default="") for column in columns]
@@ -300,7 +301,7 @@ def _at(row: Sequence[str], column: int) -> str:
 
 
 def _distinct(rows: Sequence[Row]) -> Iterator[Row]:
-    """A title that covers several rows is said once."""
+    """The rows without immediate repeats: a title merged over several rows appears once."""
     return (row for number, row in enumerate(rows) if not number or list(rows[number - 1]) != list(row))
 
 

@@ -1,4 +1,4 @@
-"""HTML: the text that a browser shows, with headings, tables and menus marked, and what the page says of itself."""
+"""HTML: the text that a browser shows, with headings, tables and menus marked, and the metadata of the page."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ _META_NAMES = {
     "modified": {"article:modified_time", "og:updated_time", "dcterms.modified", "last-modified"},
 }
 _LINKED_DATA = {"created": "datePublished", "modified": "dateModified"}
-_CONTROLS = re.compile(r"[\x01-\x08\x0b\x0c\x0e-\x1f]")  # lxml writes none of them back
+_CONTROLS = re.compile(r"[\x01-\x08\x0b\x0c\x0e-\x1f]")  # lxml cannot serialise these
 
 
 def read_html(data: bytes, limits: ReadLimits, charset: str) -> ExtractedText:
     decoded = _decoded(data, charset)
     tree = _parse(decoded.text)
-    title, metadata = _title(tree), _declared(tree)  # before what is invisible goes
+    title, metadata = _title(tree), _declared(tree)  # before invisible elements are removed
     blocks = blocks_of(tree)
     text, marks, cells = join_blocks(blocks, limits)
     headings = [block.text for block in blocks if block.level in range(1, 7)]
@@ -49,7 +49,7 @@ def read_html(data: bytes, limits: ReadLimits, charset: str) -> ExtractedText:
 
 
 def read_body(data: bytes) -> list[Block]:
-    """The blocks of a page that has nothing but its text, as a chapter of a book."""
+    """The blocks of a page without metadata, such as a chapter of a book."""
     return blocks_of(_parse(_decoded(data, "").text))
 
 
@@ -57,7 +57,7 @@ def _decoded(data: bytes, charset: str) -> WholeText:
     head = _without_comments(data[:_HEAD_BYTES])
     found = _DECLARED_CHARSET.search(head)
     inner = found[1].decode("ascii") if found else ""
-    if inner.lower().startswith("utf-16"):  # that it could be read says otherwise
+    if inner.lower().startswith("utf-16"):  # the declaration was readable as ASCII, so it is wrong
         inner = "utf-8"
     xml = _XML_ENCODING.match(head)
     return decode_text(data, charset, inner, xml[1].decode("ascii") if xml else "")
@@ -79,7 +79,7 @@ def _parse(text: str) -> lxml.html.HtmlElement:
 
 
 def _tree(markup: str) -> tuple[lxml.html.HtmlElement, bool]:
-    """And whether elements lie so deep that the parser left out what comes after."""
+    """The tree, and whether the parser dropped content because elements are nested too deeply."""
     parser = lxml.html.HTMLParser(
         encoding="utf-8", no_network=True, remove_comments=True, remove_pis=True, huge_tree=True
     )
@@ -99,7 +99,7 @@ def _title(tree: lxml.html.HtmlElement) -> str:
 
 
 def _declared(tree: lxml.html.HtmlElement) -> dict[str, MetadataValue]:
-    """What the page says of itself in `meta` elements, else in linked data."""
+    """Author and dates from `meta` elements, else from linked data (JSON-LD)."""
     found: dict[str, MetadataValue] = {}
     for meta in tree.iter("meta"):
         name = (meta.get("property") or meta.get("name") or meta.get("http-equiv") or "").lower()

@@ -1,4 +1,5 @@
-"""The text of an HTML tree as a browser shows it: a block per paragraph, list item, heading, row and listing."""
+"""The text of an HTML tree as a browser shows it: one block per paragraph, list item, heading, table row and
+listing."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ BLOCKS = {
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _PREFORMATTED = {"pre", "listing", "plaintext", "xmp", "textarea"}
 _CONTROLS = {"button", "input", "select", "textarea", "label", "meter", "output", "progress"}
-# Of a page, beside what it is about; within an article they are part of that.
+# Elements around the content of a page; inside an article they belong to it.
 _AROUND = {"nav", "footer"}
 _AROUND_ROLES = {"navigation", "contentinfo", "menubar", "menu"}
 _WITHIN = {"article", "blockquote", "section"}
@@ -51,11 +52,11 @@ _PRE_STYLE = re.compile(r"white-space\s*:\s*(?:pre|break-spaces)", re.IGNORECASE
 _SPACES = re.compile(r"[ \t\n\r\f\xa0]+")
 _LINE_ENDS = re.compile(r" *\n *")
 _WORD = re.compile(r"\w")
-_MOST_AROUND = 0.8  # of a page's characters: one that is a menu as a whole has no other content
+_MOST_AROUND = 0.8  # share of a page's characters: if menus have more, the page has no other content
 
 
 def blocks_of(root: HtmlElement) -> list[Block]:
-    """In the order of the page. Menus and footers of the page are blocks of the level NAVIGATION."""
+    """The blocks in page order. Menus and footers of the page have the level NAVIGATION."""
     blocks = list(_Walk(root).blocks())
     around = sum(len(block.text) for block in blocks if block.level == NAVIGATION)
     if around > _MOST_AROUND * sum(len(block.text) for block in blocks):
@@ -64,17 +65,17 @@ def blocks_of(root: HtmlElement) -> list[Block]:
 
 
 def lines_of(element: HtmlElement) -> list[str]:
-    """The texts of the blocks in `element`, as a cell of a table."""
+    """The text blocks in `element`, for example in a table cell."""
     return [block.text for block in _Walk(element).blocks()]
 
 
 class _Walk:
-    """Goes through a tree once, without recursion: pages may be nested thousands deep."""
+    """Walks a tree once, without recursion: pages may be nested thousands of levels deep."""
 
     def __init__(self, root: HtmlElement) -> None:
         self._root = root
         self._texts: list[str] = []
-        self._around: HtmlElement | None = None  # the menu or footer that it is in
+        self._around: HtmlElement | None = None  # the menu or footer that contains the current element
         self._listing: HtmlElement | None = None
         self._heading: tuple[HtmlElement, int] | None = None
 
@@ -101,7 +102,7 @@ class _Walk:
         yield from self._flush()
 
     def _rows(self, table: HtmlElement) -> list[Block] | None:
-        """None of a table that only lays out the page, and in a menu, whose blocks are joined."""
+        """The blocks of a data table. None for a layout table, and inside a menu, whose blocks are joined."""
         grid = None if self._around is not None else data_table(table)
         if grid is None:
             return None
@@ -140,8 +141,8 @@ class _Walk:
             self._heading = None
 
     def _break(self, element: HtmlElement) -> Iterator[Block]:
-        """Ends the paragraph; in a menu, a heading or a listing only the line."""
-        is_inside = any(each is not None and each is not element for each in (self._around, self._listing))
+        """Ends a paragraph. Inside a menu, heading or listing it ends only the line."""
+        is_inside = any(outer is not None and outer is not element for outer in (self._around, self._listing))
         if is_inside or (self._heading and self._heading[0] is not element):
             if self._texts and not self._texts[-1].endswith("\n"):
                 self._texts.append("\n")
@@ -212,7 +213,7 @@ def _heading_level(element: HtmlElement) -> int:
 
 
 def _shown_value(element: HtmlElement) -> str:
-    """What a form's element shows besides its text."""
+    """The text that a form control shows besides its content: its value, label or check mark."""
     if element.tag != "input":
         return ""
     kind = element.get("type", "text").lower()

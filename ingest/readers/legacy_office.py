@@ -1,4 +1,4 @@
-"""Formats of before 2007 (doc, ppt, xls) and xlsb, by libraries of the extra `office`."""
+"""Office formats from before 2007 (doc, ppt, xls) and xlsb, with libraries of the extra `office`."""
 
 from __future__ import annotations
 
@@ -29,16 +29,17 @@ except ImportError:
 
 _ZIP = b"PK\x03\x04"
 _WORD = re.compile(r"[^\W\d_]{2}")
-_POWER = re.compile(r"\dE[+-]\d", re.IGNORECASE)  # digits would be lost
-_MOST_SOUGHT = 10**9  # characters
+_POWER = re.compile(r"\dE[+-]\d", re.IGNORECASE)  # scientific notation loses digits
+_MOST_SOUGHT = 10**9  # characters scanned for missing parts, in total
 _BETWEEN = re.compile(r"\n|[;:.!?]")
 _SIGN = re.compile(r"\w")
-_OBJECT = re.compile(
-    r"\[?Embedded (?:OLE object|sound|video|Microsoft .{1,60})\]?", re.IGNORECASE
-)  # as office-oxide calls them
+# Placeholders that office-oxide writes for embedded objects.
+_OBJECT = re.compile(r"\[?Embedded (?:OLE object|sound|video|Microsoft .{1,60})\]?", re.IGNORECASE)
 
 
 def read_doc(data: bytes, limits: ReadLimits) -> ExtractedText:
+    """A Word document. Raises DocumentError, as do `read_ppt` and `read_xls`: damaged, protected, or no `office`
+    extra."""
     sections, title, metadata, shown = _parsed(data, "doc", "Word document")
     blocks = [block for section in sections for block in _blocks(section["elements"])]
     blocks += _missing(shown, blocks)
@@ -56,10 +57,10 @@ def read_ppt(data: bytes, limits: ReadLimits) -> ExtractedText:
         )
     pages = [
         [
-            *_blocks(each["elements"]),
-            *(Block(f"Notes: {note.text}") for note in _blocks(each.get("speaker_notes") or ())),
+            *_blocks(slide["elements"]),
+            *(Block(f"Notes: {note.text}") for note in _blocks(slide.get("speaker_notes") or ())),
         ]
-        for each in sections
+        for slide in sections
     ]
     found = join_pages(pages, limits)
     title = next((block.text for page in pages for block in page if block.level), title)
@@ -69,7 +70,7 @@ def read_ppt(data: bytes, limits: ReadLimits) -> ExtractedText:
 
 
 def read_xls(data: bytes, limits: ReadLimits) -> ExtractedText:
-    """Also xlsb, which is a zip archive."""
+    """A workbook: xls, Excel 4, or xlsb, which is a zip archive."""
     _require()
     if data.startswith(_ZIP):
         check_package(data, limits, kind="Excel workbook", folder="xl/")
@@ -82,7 +83,7 @@ def read_xls(data: bytes, limits: ReadLimits) -> ExtractedText:
     except CalamineError as error:
         blocks = list(_of_excel_4(data, error))
     else:
-        blocks += _missing(shown, blocks, _WORD)  # numbers may be shown otherwise
+        blocks += _missing(shown, blocks, _WORD)  # words only: numbers may be formatted differently
     text, marks, cells = join_blocks(blocks, limits)
     return ExtractedText(text, "", XLS, marks=marks, cells=cells)
 
@@ -90,7 +91,7 @@ def read_xls(data: bytes, limits: ReadLimits) -> ExtractedText:
 def _parsed(
     data: bytes, form: Literal["doc", "ppt"], kind: str
 ) -> tuple[list[Mapping[str, Any]], str, dict[str, MetadataValue], str]:
-    """Its sections, title, metadata, and its text without structure, which has more."""
+    """The sections, title and metadata of a document, and its plain text, which has parts that the sections lack."""
     _require()
     try:
         with _Panics(kind):
@@ -98,17 +99,17 @@ def _parsed(
             found, shown = document.to_ir(), document.plain_text()
     except OfficeOxideError as error:
         raise (_protected(kind) if "password" in str(error) else _damaged(kind, error)) from error
-    told = found["metadata"]
-    values = [("author", told.get("author")), ("created", iso_date(told.get("created") or ""))]
-    values.append(("modified", iso_date(told.get("modified") or "")))
+    properties = found["metadata"]
+    values = [("author", properties.get("author")), ("created", iso_date(properties.get("created") or ""))]
+    values.append(("modified", iso_date(properties.get("modified") or "")))
     metadata: dict[str, MetadataValue] = {key: value for key, value in values if value}
     if embedded := sum(map(_embedded, found["sections"])):
         metadata |= {"skipped_parts": embedded, "skipped": f"{embedded} embedded objects are not read."}
-    return found["sections"], told.get("title") or "", metadata, shown
+    return found["sections"], properties.get("title") or "", metadata, shown
 
 
 def _embedded(part: Any) -> int:
-    """How many objects of other programs it holds."""
+    """The number of embedded objects of other programs in a part."""
     if isinstance(part, list):
         return sum(map(_embedded, part))
     if not isinstance(part, dict):
@@ -119,7 +120,7 @@ def _embedded(part: Any) -> int:
 
 
 def _missing(shown: str, blocks: Sequence[Block], sought: re.Pattern[str] = _SIGN) -> list[Block]:
-    """What the text of a document has and its structure has not: headers and footers, notes, the words of charts."""
+    """Lines of the plain text that the blocks lack: headers, footers, notes, words of charts."""
     own = {part for block in blocks for part in _packed_parts(block.text)}
     whole = "".join("".join(filter(str.isalnum, block.text)) for block in blocks)
     left = _MOST_SOUGHT
@@ -129,14 +130,14 @@ def _missing(shown: str, blocks: Sequence[Block], sought: re.Pattern[str] = _SIG
             continue
         unknown = [part for part in _packed_parts(line) if part not in own]
         if unknown and (left := left - len(whole)) < 0:
-            break  # in a document of so many parts that are cut otherwise the structure has all
+            break  # too expensive; with so many parts that differ only in their cuts, the blocks have everything
         if any(part not in whole for part in unknown):
             missing[" ".join(line.split())] = None
     return list(map(Block, missing))
 
 
 def _packed_parts(text: str) -> Iterator[str]:
-    """Of sentences and values, which a long cell is cut into, and which names and signs stand between."""
+    """Letters and digits of each sentence or value: comparable although cells are cut and joined differently."""
     parts = ("".join(filter(str.isalnum, part)) for part in _BETWEEN.split(text))
     return filter(None, parts)
 
@@ -145,12 +146,12 @@ def _plain_text(data: bytes) -> str:
     try:
         with _Panics("Excel workbook"):
             return str(Document.from_bytes(data, "xls").plain_text())
-    except (OfficeOxideError, DocumentError):  # the other library has read the cells
+    except (OfficeOxideError, DocumentError):  # the other library has parsed the cells
         return ""
 
 
 def _of_excel_4(data: bytes, error: CalamineError) -> Iterator[Block]:
-    """A workbook of before 1993, as rows; what no library reads is damaged."""
+    """Rows of a workbook from before 1993. Raises DocumentError if this library cannot parse it either."""
     if not (shown := _plain_text(data)).strip():
         raise _damaged("Excel workbook", error) from error
     yield from render_rows((line.split("\t") for line in shown.split("\n")), has_gaps=True)
@@ -166,9 +167,9 @@ def _blocks(elements: Iterable[Mapping[str, Any]]) -> Iterator[Block]:
         elif kind == "table":
             yield from render_rows(_row(row) for row in element.get("rows") or ())
         elif kind == "image":
-            told = (element.get("alt_text") or "").strip()
-            if told and not _OBJECT.fullmatch(told):
-                yield Block(f"Picture: {told}")
+            alternative = (element.get("alt_text") or "").strip()
+            if alternative and not _OBJECT.fullmatch(alternative):
+                yield Block(f"Picture: {alternative}")
         elif kind in ("footnote", "endnote"):
             label = element.get("marker") or kind.capitalize()
             yield from (Block(f"{label}: {block.text}") for block in _blocks(element.get("content") or ()))
@@ -179,8 +180,8 @@ def _blocks(elements: Iterable[Mapping[str, Any]]) -> Iterator[Block]:
 
 
 def _inline(content: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    for each in content:
-        yield "\n" if each.get("type") == "line_break" else each.get("text") or ""
+    for part in content:
+        yield "\n" if part.get("type") == "line_break" else part.get("text") or ""
 
 
 def _row(row: Mapping[str, Any]) -> list[str]:
@@ -192,7 +193,8 @@ def _row(row: Mapping[str, Any]) -> list[str]:
 
 
 def _sheets(workbook: CalamineWorkbook, shown: list[str]) -> Iterator[Block]:
-    """`shown` are the rows as a program shows them, those of a sheet below its name."""
+    """Yields the blocks of all sheets. `shown`: formatted rows of the workbook, each sheet's below a line with its
+    name."""
     at = 0
     for name in workbook.sheet_names:
         at = shown.index(name, at) + 1 if name in shown[at:] else at
@@ -207,11 +209,11 @@ def _rows(sheet: CalamineSheet, shown: list[str]) -> Iterator[list[str]]:
     for number, row in enumerate(sheet.to_python()):
         formatted = shown[number + top].split("\t")[left:] if number + top < len(shown) else []
         if _is_other_row(row, formatted):
-            shown = []  # a cell of several lines has moved those below
+            shown = []  # a cell with line breaks has shifted the formatted rows
             formatted = []
         cells = [
-            told if told and isinstance(value, float) and not _POWER.search(told) else _shown(value)
-            for value, told in zip_longest(row, formatted[: len(row)], fillvalue="")
+            text if text and isinstance(value, float) and not _POWER.search(text) else _shown(value)
+            for value, text in zip_longest(row, formatted[: len(row)], fillvalue="")
         ]
         for r1, c1, r2, c2 in regions:
             if r1 <= number <= r2 and 0 <= c1 < len(cells):
@@ -255,7 +257,8 @@ def _damaged(kind: str, error: Exception) -> DocumentError:
 
 
 class _Panics:
-    """An error that a Rust library did not expect comes as a BaseException of a class that it does not export."""
+    """Turns a panic of a Rust library into a DocumentError. Its class derives from BaseException and is not
+    exported."""
 
     def __init__(self, kind: str) -> None:
         self._kind = kind

@@ -1,4 +1,4 @@
-"""How much a reader takes on before it refuses a document, and how much the process that parses it may use."""
+"""Limits beyond which a reader refuses a document, and limits on the process that parses it."""
 
 from __future__ import annotations
 
@@ -11,30 +11,32 @@ MEGABYTE = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class ReadLimits:
+    """Limits of one document. Exceeding one raises DocumentError, except `max_recognized_pages`."""
+
     max_bytes: int = 100 * MEGABYTE
-    max_expanded_bytes: int = 200 * MEGABYTE  # what an archive, an Office file too, holds once unpacked
+    max_expanded_bytes: int = 200 * MEGABYTE  # unpacked size of an archive; Office files are archives, too
     max_pages: int = 5_000
     max_characters: int = 20_000_000  # of extracted text
     max_members: int = 10_000  # files of an archive, messages of a mailbox, attachments of a message
-    max_recognized_pages: int = 1_000  # whose text is recognised from their picture; 0: of none
-    max_nesting: int = 2  # a message in a zip is 1 deep, its attachment 2
+    max_recognized_pages: int = 1_000  # pages for text recognition (OCR); 0: none
+    max_nesting: int = 2  # a message in a zip has depth 1, its attachment depth 2
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessLimits:
-    """Wall time, CPU time and memory are those of one document; memory counts what parsing adds."""
+    """Limits of the child process for one document: wall time, CPU time, and memory added by parsing."""
 
     wall_s: float = 300
-    page_s: float = 60  # more of wall and CPU time for each page whose text is recognised
+    page_s: float = 60  # extra wall and CPU time per page with text recognition
     cpu_s: int = 200
     memory_bytes: int = 1_000 * MEGABYTE
-    idle_memory_bytes: int = 400 * MEGABYTE  # a child that holds more between two documents gives way to a fresh one
-    max_documents: int = 1_000  # that one child reads
+    idle_memory_bytes: int = 400 * MEGABYTE  # a child that holds more between documents is replaced
+    max_documents: int = 1_000  # after which a child is replaced
 
 
 DEFAULT_LIMITS = ReadLimits()
 DEFAULT_PROCESS_LIMITS = ProcessLimits()
-# Of a page that somebody waits for.
+# For rendering a page that a user is waiting for.
 PAGE_PROCESS_LIMITS = ProcessLimits(wall_s=20, cpu_s=15, memory_bytes=600 * MEGABYTE)
 
 

@@ -1,4 +1,4 @@
-"""Messages and mailboxes: subject, people, date, every text of the body, and the attachments by their own readers."""
+"""Messages and mailboxes: subject, people, date, all texts of the body, and attachments through their own readers."""
 
 from __future__ import annotations
 
@@ -23,25 +23,26 @@ from ingest.readers.limits import ReadLimits
 from ingest.readers.members import Members, ReadMember
 from ingest.readers.text import clean_text, decode_text
 
-# A message begins at such a line after an empty one, and goes on with a header; other lines so begun are text, which
-# not every program quotes.
+# A message starts at such a line after an empty one, if a header follows. Other lines that begin with `From ` are text,
+# which not every program quotes.
 _MESSAGE_START = re.compile(
     rb"(?:\A|(?<=\n\n)|(?<=\r\n\r\n))From [^\n]*\n(?=>?[!-9;-~]{1,76}:)",
 )
 _ENVELOPE_TIME = re.compile(rb"\d{1,2}:\d\d")
 _QUOTED_FROM = re.compile(rb"^>(>*From )", re.MULTILINE)
 _ENCODED_WORDS = re.compile(r"(=\?[^?\s]+\?[BbQq]\?[^?\s]*\?=)\s+(?==\?[^?\s]+\?[BbQq]\?[^?\s]*\?=)")
-_ESCAPED_BYTES = re.compile("[\\udc80-\\udcff]")  # of a header that is not ASCII, as the parser keeps them
+_ESCAPED_BYTES = re.compile("[\\udc80-\\udcff]")  # non-ASCII header bytes, as the parser keeps them
 _MAX_HEADER = 1_000
 _LONGEST_RAW = 20_000
 _MAX_PARTS = 10_000
 _BODY_TYPES = ("text/plain", "text/html", "text/enriched")
 _WORD = re.compile(r"\w{3,}")
-_OTHER_WORDS = 0.4  # of a form of the text: fewer are of its layout
+_OTHER_WORDS = 0.4  # least share of new words in an alternative; with fewer it differs only in layout
 _SHOWN_HEADERS = ("From", "To", "Cc", "Date")
 
 
 def read_message(data: bytes, limits: ReadLimits, read_member: ReadMember) -> ExtractedText:
+    """An .eml message with its attachments. Raises DocumentError if it has no header, or nothing readable."""
     message = parse_message(data)
     if not message.keys():
         raise DocumentError("This is no message: it begins with no header. Save it again as .eml from a mail program.")
@@ -61,7 +62,10 @@ def message_text(
     *,
     media_type: str,
 ) -> ExtractedText:
-    """A message of its headers, and the texts and attachments of its body in their order."""
+    """Builds the text of a message from headers, body texts and attachments. Attachments follow all texts.
+
+    Raises DocumentError for a message without subject, text and readable attachment.
+    """
     members = Members("message", "attachments", limits, read_member, level=2)
     subject = headers.get("Subject", "")
     if subject:
@@ -90,6 +94,7 @@ def message_text(
 
 
 def read_mailbox(data: bytes, limits: ReadLimits, read_member: ReadMember) -> ExtractedText:
+    """An mbox file: each message under a heading. Raises DocumentError without a `From ` line at its start."""
     data = data.removeprefix(codecs.BOM_UTF8)
     starts = [start for start in _MESSAGE_START.finditer(data) if _ENVELOPE_TIME.search(start[0]) or not start.start()]
     if not starts or data[: starts[0].start()].strip():
@@ -112,11 +117,11 @@ class Attachment:
 
 def _header(message: EmailMessage, name: str) -> str:
     raw = str(next((raw for key, raw in message.raw_items() if key.lower() == name.lower()), ""))
-    if len(raw) > _LONGEST_RAW:  # the parser takes seconds for it
+    if len(raw) > _LONGEST_RAW:  # the email parser would take seconds
         return " ".join(clean_text(_decoded_words(raw[:_LONGEST_RAW])).split())[:_MAX_HEADER]
     try:
         value = str(message.get(name, ""))
-    except parser_errors():  # headers are parsed when asked for, and the parser stumbles over some
+    except parser_errors():  # headers are parsed on access, and the parser fails on some
         value = ""
     if "=?" in raw or "\ufffd" in value or _ESCAPED_BYTES.search(raw):
         value = _decoded_words(raw) or value
@@ -124,7 +129,8 @@ def _header(message: EmailMessage, name: str) -> str:
 
 
 def _decoded_words(raw: str) -> str:
-    """As RFC 2047 says: blanks between two encoded words are none of the text, and a character may lie in both."""
+    """Decodes encoded words (RFC 2047): drops blanks between two, and joins their bytes first, as both may share a
+    character."""
     joined: list[tuple[bytes, str]] = []
     try:
         words = decode_header(_ENCODED_WORDS.sub(r"\1 ", raw))
@@ -140,7 +146,8 @@ def _decoded_words(raw: str) -> str:
 
 
 def _decoded(data: bytes, charset: str) -> str:
-    """What is declared comes first: ISO-2022-JP looks like ASCII. Bytes that break it are looked at anew."""
+    """Decodes with the declared charset first: ISO-2022-JP would pass for ASCII. If that breaks, detects the
+    encoding."""
     encoding = labelled(charset)
     if encoding is None:
         return decode_text(data).text if data else ""
@@ -149,7 +156,7 @@ def _decoded(data: bytes, charset: str) -> str:
 
 
 def _parts(message: EmailMessage) -> Iterator[str | Attachment]:
-    """Texts of the body in the order in which they are shown, and attachments wherever they lie."""
+    """Yields body texts in the order shown, and attachments wherever they are."""
     seen = 0
     stack: list[tuple[EmailMessage, bool]] = [(message, True)]
     while stack:
@@ -174,8 +181,8 @@ def _children(part: EmailMessage) -> list[EmailMessage]:
 
 
 def _shown_alternatives(children: list[EmailMessage]) -> list[EmailMessage]:
-    """The first form of the text that is not blank, mostly plain text, and any other one that says much more: the first
-    may only say that a program for HTML is needed."""
+    """The first alternative that is not blank, usually plain text, and others with at least 40 % new words: the first
+    may only say that an HTML viewer is needed."""
     shown: list[EmailMessage] = []
     known: set[str] = set()
     for child in children:
@@ -207,7 +214,7 @@ def _leaf(part: EmailMessage, is_body: bool) -> Iterator[str | Attachment]:
         if isinstance(inner, EmailMessage):
             yield Attachment(name or "message", media_type, inner.as_bytes())
         return
-    if media_type.startswith("multipart/"):  # without the boundary that it declares
+    if media_type.startswith("multipart/"):  # its declared boundary is missing
         if is_body and (text := _text_of(part).strip()):
             yield text
         return
@@ -216,8 +223,8 @@ def _leaf(part: EmailMessage, is_body: bool) -> Iterator[str | Attachment]:
         if text:
             yield text
         return
-    if part.is_multipart():  # a report of delivery, in parts of its own
-        payloads = [each.as_bytes() for each in part.iter_parts() if isinstance(each, EmailMessage)]
+    if part.is_multipart():  # a delivery report, which has parts of its own
+        payloads = [inner.as_bytes() for inner in part.iter_parts() if isinstance(inner, EmailMessage)]
         yield Attachment(name or media_type.partition("/")[2], "text/plain", b"\n".join(payloads))
         return
     if is_inline_picture(part.get_content_maintype(), part.get_content_disposition(), part.get("Content-ID")):
@@ -230,7 +237,7 @@ def _leaf(part: EmailMessage, is_body: bool) -> Iterator[str | Attachment]:
 
 
 def is_inline_picture(maintype: str, disposition: str | None, content_id: object) -> bool:
-    """A logo or the like, which stands in the HTML of a message."""
+    """Whether it is a picture shown inside the HTML of a message, such as a logo."""
     return maintype == "image" and disposition != "attachment" and content_id is not None
 
 

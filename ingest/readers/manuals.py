@@ -1,4 +1,4 @@
-"""Manual pages (roff with the macros man or mdoc): their text with headings, without requests and escapes."""
+"""Manual pages (roff with macros of man or mdoc): text with headings, without requests and escapes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _VERBATIM, _FILLED = {"nf", "EX", "Bd", "SY"}, {"fi", "EE", "Ed", "YS"}
 _FONTS = {"B", "I", "R", "SM", "SB"}
 _ALTERNATING = {"BR", "BI", "RB", "RI", "IB", "IR"}
 _WITH_TEXT = {"IP", "It", "HP", "D1", "Dl", "UR", "MT", "OP", "SY"}
-# Macros of mdoc that print their words with a sign before them.
+# mdoc macros that print their words, with the sign in front.
 _SIGNED = {"Fl": "-", "Op": "", "Ar": "", "Nm": "", "Cm": "", "Pa": "", "Xr": "", "Nd": "— "}
 _NO_TEXT = {
     *("TH", "Dd", "Dt", "Os", "de", "ds", "nr", "if", "ie", "el", "ft", "ad", "hy", "nh", "so", "ne", "in", "ti"),
@@ -104,7 +104,7 @@ def read_manual(data: bytes, limits: ReadLimits, charset: str) -> ExtractedText:
 
 
 class _Page:
-    """`title` is known once its blocks are read."""
+    """Parses one page. `title` is set once `blocks` is exhausted."""
 
     def __init__(self) -> None:
         self.title = ""
@@ -122,7 +122,7 @@ class _Page:
             if _COMMENT.match(line):
                 continue
             name, words = _request(line)
-            if name in ("de", "am", "ig"):  # the definition of a macro
+            if name in ("de", "am", "ig"):  # a macro definition or ignored text
                 end = words[1] if len(words) > 1 else ".."
                 for skipped in lines:
                     if skipped.strip() in (end, f".{end}", ".."):
@@ -175,13 +175,13 @@ def _request(line: str) -> tuple[str, list[str]]:
     rest = re.sub(r'\\".*', "", rest)
     try:
         words = shlex.split(rest.replace("\\", "\x00").replace("'", "\x01"), posix=True)
-    except ValueError:  # a quote that is never closed
+    except ValueError:  # an unclosed quote
         words = rest.replace('"', "").replace("\\", "\x00").replace("'", "\x01").split()
     return name, [_clean(word.replace("\x00", "\\").replace("\x01", "'")) for word in words]
 
 
 def _mdoc(words: list[str]) -> str:
-    """Its macros stand among the words."""
+    """The text of an mdoc line, whose macros may stand among the words."""
     text, sign = "", ""
     for word in words:
         if word in _SIGNED or (len(word) == 2 and word[0].isupper() and word[1].islower()):

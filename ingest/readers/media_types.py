@@ -1,4 +1,4 @@
-"""Media types: those that suffixes stand for, and which of them need an extra. Imports no parser."""
+"""Media types: their suffixes, and the extras that some of them need. Imports no parser."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RTF = "application/rtf"
 ODT = "application/vnd.oasis.opendocument.text"
 ODS = "application/vnd.oasis.opendocument.spreadsheet"
 ODP = "application/vnd.oasis.opendocument.presentation"
-# With macros, templates and shows: files of the same format.
+# Macro-enabled files, templates and slide shows have the same format.
 OFFICE_SUFFIXES = {
     suffix: media_type
     for media_type, suffixes in {
@@ -79,7 +79,7 @@ _LANGUAGES = {
     "latex": ".tex",
     "restructuredtext": ".rst",
 }
-# Media types of source code, and the language that each stands for.
+# Media type of source code → its language.
 CODE = {f"text/x-{language}": language for language in _LANGUAGES}
 
 SUFFIXES = {
@@ -124,7 +124,7 @@ SUFFIXES = {
     ".tar.xz": TAR,
 } | {suffix: f"text/x-{language}" for language, suffixes in _LANGUAGES.items() for suffix in suffixes.split()}
 
-# Other names of the same, as servers and mail programs use them.
+# Other names of the same types, used by servers and mail programs.
 _ALIASES = {
     "application/xhtml+xml": HTML,
     "text/xml": XML,
@@ -137,7 +137,7 @@ _ALIASES = {
     "text/x-markdown": MARKDOWN,
     "text/x-python-script": "text/x-python",
 }
-# Of files that hold no text.
+# Suffixes of formats without text.
 _NEVER_READ = {
     *(".gif", ".bmp", ".ico", ".heic", ".avif", ".psd", ".mp3", ".ogg", ".wav", ".flac", ".m4a", ".mp4", ".mkv"),
     *(".mov", ".avi", ".webm", ".exe", ".dll", ".so", ".dylib", ".a", ".o", ".obj", ".class", ".jar", ".pyc", ".wasm"),
@@ -145,15 +145,15 @@ _NEVER_READ = {
     *(".otf", ".woff", ".woff2", ".eot", ".db", ".sqlite", ".sqlite3", ".mdb", ".parquet", ".feather", ".arrow"),
     *(".npy", ".npz", ".pkl", ".pickle", ".pt", ".pth", ".ckpt", ".onnx", ".h5", ".hdf5", ".safetensors", ".gguf"),
 }
-# What programs say of anything that they do not know.
+# Types that programs send for unknown files.
 _SAYING_NOTHING = ("application/octet-stream", "binary/octet-stream", "application/x-download")
 _CHARSET = re.compile(r""";\s*charset\s*=\s*["']?([\w.:+-]{1,40})""", re.IGNORECASE)
 
 
 def type_of_suffix(uri: str) -> str:
-    """The media type that the suffix of a path, file name or URL stands for; empty where it stands for none."""
+    """The media type of a path, file name or URL by its suffix; empty if unknown."""
     path = path_of(uri)
-    parts = path.name.lower().split(".")  # PurePath takes the dots of a name that begins with several for its own
+    parts = path.name.lower().split(".")  # not PurePath.suffixes: it misreads names that begin with several dots
     for suffix in ("." + ".".join(parts[-2:]), "." + parts[-1]):
         if len(suffix) < len(path.name) and (media_type := SUFFIXES.get(suffix)):
             return media_type
@@ -161,14 +161,14 @@ def type_of_suffix(uri: str) -> str:
 
 
 def known_type(declared: str) -> str:
-    """What is declared, without parameters and under the name that is used here; empty where it says nothing."""
+    """The declared media type without parameters, under its common name; empty if it says nothing."""
     media_type = declared.partition(";")[0].strip().lower()
     media_type = _ALIASES.get(media_type, media_type)
     return "" if media_type in _SAYING_NOTHING else media_type
 
 
 def charset_of(declared: str) -> str:
-    """The charset in a media type; empty without one."""
+    """The charset in a media type; empty if it has none."""
     found = _CHARSET.search(declared)
     return found[1].lower() if found else ""
 
@@ -180,14 +180,14 @@ def with_charset(media_type: str, declared: str) -> str:
 
 
 def may_be_read(path: str) -> bool:
-    """By its name alone, before it is fetched: False where nothing here reads such files."""
+    """Whether a reader may know the format, judged by the file name before the file is fetched."""
     media_type = type_of_suffix(path)
     suffix = path_of(path).suffix.lower()
     return not missing_extra(media_type) if media_type else suffix not in _NEVER_READ
 
 
 def missing_extra(media_type: str) -> str:
-    """What to install before this can be read here; empty where nothing is missing."""
+    """Advice on what to install for this media type; empty if nothing is missing."""
     if media_type in PICTURES and find_spec("rapidocr") is None:
         return "to read pictures by OCR, run pip install 'gircse-search[ocr]'"
     if media_type in (DOC, XLS, PPT) and find_spec("office_oxide") is None:

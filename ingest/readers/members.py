@@ -1,4 +1,4 @@
-"""What containers (archives, messages, mailboxes) share: members read by their own readers, within common limits."""
+"""Members of containers (archives, messages, mailboxes): parsed by their own readers, within common limits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ingest.readers.skipped import Skipped
 from ingest.readers.text import clean_text
 
 _MAX_NAME = 200
-_LOWEST_LEVEL = 6  # of headings
+_LOWEST_LEVEL = 6  # deepest level of headings
 
 
 class ReadMember(Protocol):
@@ -24,16 +24,18 @@ class ReadMember(Protocol):
 
 
 class Members:
-    """Joins the texts of a container's members, each under a heading. A member that cannot be read is skipped.
+    """Joins the texts of a container's members, each under a heading. An unreadable member is skipped and noted.
 
-    Too many members, too many bytes or too deep a nesting refuse the container as a whole: it may be a bomb.
+    Too many members, too many bytes or too deep nesting refuse the whole container, which may be a zip bomb.
     """
 
     def __init__(
         self, container: str, kind: str, limits: ReadLimits, read_member: ReadMember, *, level: int = 1
     ) -> None:
-        """`container` and `kind` are what a person calls it and its members; `level` is that of the headings over
-        these."""
+        """`container` and `kind` name it and its members in messages. `level` is that of the headings over members.
+
+        Raises DocumentError if the container is nested too deeply.
+        """
         if limits.max_nesting < 0:
             raise DocumentError(f"This {container} lies too deep in other archives. Unpack it and add what it holds.")
         self._container = container
@@ -48,11 +50,11 @@ class Members:
         self._cells: list[Cell] = []
         self._characters = 0
         self._skipped = Skipped(kind)
-        self._partly = Skipped("parts")  # of members that were read otherwise
+        self._partly = Skipped("parts")  # skipped parts of members that were parsed
         self.read_count = 0
 
     def write(self, paragraph: str, *, level: int | None = None) -> None:
-        """`level`: it is a heading."""
+        """Adds a paragraph; with `level`, a heading. Raises DocumentError when the text becomes too long."""
         paragraph = clean_text(paragraph)
         if level is not None:
             self._marks.append(Mark(self._characters, self._characters + len(paragraph), level))
@@ -61,7 +63,11 @@ class Members:
         self._paragraphs.append(paragraph)
 
     def add(self, name: str, load: Callable[[int], bytes], *, media_type: str | None = None) -> None:
-        """`load(n)` gives the member's first n bytes, or all; n is more than may come."""
+        """Parses a member and adds its text under a heading.
+
+        `load(n)` returns the first n bytes of the member, or all of it. It is called with one byte more than allowed,
+        so that an excess shows. Raises DocumentError beyond the limits on members and bytes.
+        """
         name = _shown(name)
         self.count(name)
         data = load(self._bytes_left + 1)
@@ -104,7 +110,7 @@ class Members:
             )
 
     def skip(self, name: str, reason: str) -> None:
-        what, _, _ = reason.partition(". ")  # what to do about it would fill the list
+        what, _, _ = reason.partition(". ")  # without the advice, which would fill the list
         self._skipped.add(_shown(name), what)
 
     @property
@@ -125,7 +131,7 @@ class Members:
 
     @property
     def metadata(self) -> Metadata:
-        """How many members were read, and which were not."""
+        """The number of members that were parsed, and notes about those that were not."""
         return self._partly.added_to({self._kind: self.read_count, **self._skipped.metadata})
 
     def require_one(self) -> None:
@@ -135,6 +141,6 @@ class Members:
 
 
 def _shown(name: str) -> str:
-    """A member's name is untrusted text: one line, and no path traversal."""
+    """The name of a member, which is untrusted: on one line, printable, without path traversal."""
     parts = [part for part in " ".join(name.replace("\\", "/").split()).split("/") if part not in ("", ".", "..")]
     return "/".join("".join(filter(str.isprintable, part)) for part in parts)[-_MAX_NAME:] or "unnamed"

@@ -1,7 +1,7 @@
-"""What a worker and its reader child say to each other over pipes: frames of a length and JSON.
+"""Messages between a worker and its reader child over pipes: frames of a length and JSON.
 
-The request names a file; the answer is its text in parts, then what else was found, or why it is refused.
-Never pickle: a document may have taken the child over, and what the child sends must not run in the worker.
+A request names a file. The answer is its text in parts, followed by findings or a refusal. Never pickle: a document may
+have taken over the child, and data from the child must not run code in the worker.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LENGTH = struct.Struct(">Q")
 _MAX_HEADER_BYTES = 1_000_000
 _PIECE_BYTES = 1_000_000
 _MAX_REFUSAL_CHARS = 2_000
-# In JSON, per character: a mark has a blank line after it, a cell something between, a word a space.
+# JSON bytes per character of text: a blank line follows a mark, a separator a cell, a space a word.
 _MARK_BYTES, _CELL_BYTES, _WORD_BYTES = 30 // 3, 40 // 2, 70 // 2
 _MAX_COLUMNS = 2**31
 _MAX_IMAGE_BYTES = 30_000_000
@@ -34,7 +34,7 @@ _JPEG = b"\xff\xd8\xff"
 
 
 class MessageError(Exception):
-    """The other side does not keep to the protocol."""
+    """The other side violates the protocol."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class ReadRequest:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why the document cannot be read; or only that its file is not there."""
+    """Why the document cannot be parsed, or only that its file is missing."""
 
     reason: str
     is_missing: bool = False
@@ -56,7 +56,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class PageRequest:
-    """For a page as it is seen: its picture, so many pixels wide, or, where `width` is 0, its words."""
+    """Asks for one page: a JPEG image `width` pixels wide, or its words if `width` is 0."""
 
     path: str
     media_type: str
@@ -68,25 +68,25 @@ class PageRequest:
 
 @dataclass(frozen=True, slots=True)
 class Advance:
-    """So much of the document is read; a page comes now that takes long."""
+    """The share of the document that is parsed, 0 to 1. The next page takes long (text recognition)."""
 
     share: float
 
 
 @dataclass(frozen=True, slots=True)
 class PageImage:
-    """The JPEG comes in a frame of its own, after this."""
+    """Announces a JPEG, which follows in a frame of its own."""
 
     byte_count: int
 
 
-# Parts and advances, then findings; or a page; or a refusal.
+# A document: parts and advances, then findings. A page: words or an image. Either may end with a refusal.
 ReadMessage = TextPart | Advance | Findings | Refusal | PageWords | PageImage
 
 
 @dataclass(frozen=True, slots=True)
 class _Envelope:
-    """One of them."""
+    """Exactly one field is set."""
 
     part: TextPart | None = None
     found: Findings | None = None
@@ -114,7 +114,7 @@ def write_frame(stream: BinaryIO, payload: bytes) -> None:
 
 
 def read_frame(stream: BinaryIO, *, max_bytes: int) -> bytes:
-    """Raises EOFError when the other side is gone."""
+    """Reads the next frame. Raises EOFError when the other side is gone, MessageError for one above `max_bytes`."""
     (length,) = _LENGTH.unpack(_read_exactly(stream, _LENGTH.size))
     if length > max_bytes:
         raise MessageError(f"a message of {length:,} bytes was announced; at most {max_bytes:,} were expected")
@@ -122,7 +122,7 @@ def read_frame(stream: BinaryIO, *, max_bytes: int) -> bytes:
 
 
 def read_frame_into(stream: BinaryIO, file: BinaryIO, *, byte_count: int) -> None:
-    """A frame of just so many bytes, never held whole. Raises EOFError and MessageError."""
+    """Copies a frame of exactly `byte_count` bytes into `file`, piece by piece. Raises EOFError and MessageError."""
     (length,) = _LENGTH.unpack(_read_exactly(stream, _LENGTH.size))
     if length != byte_count:
         raise MessageError(f"{length:,} bytes came where {byte_count:,} were announced")
@@ -131,7 +131,7 @@ def read_frame_into(stream: BinaryIO, file: BinaryIO, *, byte_count: int) -> Non
 
 
 def write_request(stream: BinaryIO, request: ReadRequest | PageRequest) -> None:
-    values = {each.name: getattr(request, each.name) for each in fields(request)}
+    values = {field.name: getattr(request, field.name) for field in fields(request)}
     for name in ("limits", "process_limits"):
         values[name] = _values_of(values[name])
     write_frame(stream, json.dumps(values).encode("ascii"))
@@ -139,7 +139,7 @@ def write_request(stream: BinaryIO, request: ReadRequest | PageRequest) -> None:
 
 @lru_cache(maxsize=8)
 def _values_of(limits: ReadLimits | ProcessLimits) -> dict[str, object]:
-    """The same for every document."""
+    """Cached, because limits are the same for every document."""
     return asdict(limits)
 
 
@@ -152,7 +152,7 @@ def read_request(stream: BinaryIO) -> ReadRequest | PageRequest:
 
 def write_message(stream: BinaryIO, message: ReadMessage) -> None:
     if isinstance(message, Refusal):
-        # Libraries quote the file, whatever stands in it.
+        # Libraries quote content of the file, which may be unprintable.
         reason = message.reason[:_MAX_REFUSAL_CHARS]
         readable = "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in reason)
         message = replace(message, reason=readable)
@@ -165,7 +165,7 @@ def write_image(stream: BinaryIO, image: bytes) -> None:
 
 
 class AnswerReader:
-    """Reads one answer and believes nothing: size, shape and values are checked."""
+    """Reads one answer of an untrusted child: checks sizes, structure and values."""
 
     def __init__(self, stream: BinaryIO, limits: ReadLimits) -> None:
         self._stream = stream
@@ -178,8 +178,8 @@ class AnswerReader:
         self._advances = 0
 
     def next(self) -> ReadMessage:
-        """Raises MessageError or EOFError."""
-        # JSON writes a character in at most six bytes; titles and metadata are short.
+        """The next message. Raises MessageError or EOFError."""
+        # JSON takes at most six bytes per character; titles and metadata are short.
         per_character = 6 + _MARK_BYTES + _CELL_BYTES + _WORD_BYTES
         max_bytes = per_character * LONGEST_PART + 16 * self._limits.max_pages + _MAX_HEADER_BYTES
         message = _parsed(read_frame(self._stream, max_bytes=max_bytes))
@@ -234,18 +234,18 @@ class AnswerReader:
             self._last_word = word.end
 
     def _check_advance(self, advance: Advance) -> None:
-        """Each gives the child more time."""
+        """Limits advances, because each gives the child more time."""
         self._advances += 1
         if not 0 <= advance.share <= 1 or self._advances > self._limits.max_recognized_pages:
             raise MessageError("more pages were announced than are recognised")
 
     def _check_words(self, page: PageWords) -> None:
-        places = (0 <= each.left <= each.right <= 1 and 0 <= each.top <= each.bottom <= 1 for each in page.words)
+        places = (0 <= word.left <= word.right <= 1 and 0 <= word.top <= word.bottom <= 1 for word in page.words)
         if not all(places) or not (page.width > 0 and page.height > 0) or page.count < 1:
             raise MessageError("the words of the page do not lie on it")
 
     def image(self, announced: PageImage) -> bytes:
-        """Raises MessageError or EOFError."""
+        """The image that follows `announced`. Raises MessageError or EOFError."""
         image = read_frame(self._stream, max_bytes=_MAX_IMAGE_BYTES)
         if len(image) != announced.byte_count or not image.startswith(_JPEG):
             raise MessageError("the picture of the page is none")
@@ -257,7 +257,7 @@ def _parsed(payload: bytes) -> ReadMessage:
         envelope = _ENVELOPE.validate_json(payload, strict=True)
     except ValidationError as error:
         raise MessageError(f"{error.error_count()} values of the answer have another form than agreed") from error
-    messages = [each for name in _NAMES.values() if (each := getattr(envelope, name)) is not None]
+    messages = [value for name in _NAMES.values() if (value := getattr(envelope, name)) is not None]
     if len(messages) != 1:
         raise MessageError("the answer is neither a text nor a refusal")
     message: ReadMessage = messages[0]

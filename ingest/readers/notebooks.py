@@ -1,4 +1,4 @@
-"""Jupyter notebooks: cells in their order, with headings, code as it is, and the text of its results."""
+"""Jupyter notebooks: cells in order, with headings, code unchanged, and the text of outputs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ingest.readers.text import decode_text
 from ingest.text_headings import MarkdownHeadings
 from ingest.titles import heading_text
 
-_MOST_OUTPUT = 20_000  # characters of one result: progress bars and printed arrays know no end
+_MOST_OUTPUT = 20_000  # characters of one output: progress bars and printed arrays can be endless
 
 
 def read_notebook(data: bytes, limits: ReadLimits) -> ExtractedText:
@@ -55,7 +55,7 @@ def _blocks(notebook: dict[str, Any], limits: ReadLimits, cut: Skipped) -> Itera
         kind = cell.get("cell_type")
         if kind == "markdown":
             yield from _markdown(source)
-        elif kind == "heading":  # of the third version
+        elif kind == "heading":  # format version 3
             yield Block(source.strip(), min(max(int(cell.get("level", 1)), 1), 6))
         elif source.strip():
             yield Block(source.strip("\n"))
@@ -67,7 +67,7 @@ def _blocks(notebook: dict[str, Any], limits: ReadLimits, cut: Skipped) -> Itera
 
 
 def _cells(notebook: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    sheets = notebook.get("worksheets")  # of the third version
+    sheets = notebook.get("worksheets")  # format version 3
     for sheet in sheets if isinstance(sheets, list) else [notebook]:
         cells = sheet.get("cells") if isinstance(sheet, dict) else None
         yield from (cell for cell in cells or () if isinstance(cell, dict))
@@ -85,7 +85,7 @@ def _markdown(source: str) -> Iterator[Block]:
 
 
 def _output(output: dict[str, Any], limits: ReadLimits) -> str:
-    """As text, where it has any; pictures have none."""
+    """The output as text; empty for pictures."""
     if output.get("output_type") in ("error", "pyerr"):
         return f"{output.get('ename', '')}: {output.get('evalue', '')}"
     found = output.get("data")

@@ -1,4 +1,4 @@
-"""The automatic numbers of Word's lists and headings, as `2.1` or `Article III.`, and which styles are headings."""
+"""Automatic numbers of lists and headings in Word, such as `2.1` or `Article III.`, and heading styles."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ingest.readers.opc import Element, attribute, first, is_on, local
 
 _HEADING = re.compile(r"heading ([1-9])", re.I)
 _LOWEST_LEVEL = 6
-_MAX_STYLES = 10  # that are based on each other
+_MAX_STYLES = 10  # length of a chain of styles based on each other
 _MAX_ROMAN = 4_000
 _ROMAN = {1000: "M", 900: "CM", 500: "D", 400: "CD", 100: "C", 90: "XC", 50: "L", 40: "XL"}
 _ROMAN |= {10: "X", 9: "IX", 5: "V", 4: "IV", 1: "I"}
@@ -19,27 +19,26 @@ _SILENT = {"bullet", "none"}
 class _Level(NamedTuple):
     start: int
     form: str
-    text: str  # with %1 for the number of the outermost level
+    text: str  # a template: %1 is the number of the outermost level
     is_legal: bool
-    restart: int | None  # the level, from 1, after which it begins anew; 0: after none; None: after each above it
+    restart: int | None  # level, from 1, after which numbering restarts; 0: never; None: after any higher level
 
     def begins_after(self, depth: int) -> bool:
         return self.restart is None or depth < self.restart
 
 
 class Styles:
-    """Of paragraphs, by their ids."""
+    """The paragraph styles of a document, by id."""
 
     def __init__(self, root: Element | None) -> None:
         self._styles = (
-            {} if root is None else {attribute(each, "styleId"): each for each in root.iterchildren("{*}style")}
+            {} if root is None else {attribute(style, "styleId"): style for style in root.iterchildren("{*}style")}
         )
-        default = next((key for key, each in self._styles.items() if _is_default(each)), "")
-        self._default = default
+        self._default = next((key for key, style in self._styles.items() if _is_default(style)), "")
         self._levels: dict[str, int | None] = {}
 
     def level_of(self, paragraph: Element) -> int | None:
-        """Of a heading; the title of a document is its outermost heading."""
+        """The heading level of a paragraph, from 1; None if it is no heading. The title of a document has level 1."""
         outline = attribute(first(paragraph, "pPr", "outlineLvl"), "val")
         if outline:
             return _level(outline)
@@ -52,7 +51,7 @@ class Styles:
         return attribute(first(paragraph, "pPr", "pStyle"), "val") or self._default
 
     def line(self, style: str) -> list[Element]:
-        """A style, and those that it is based on."""
+        """A style and its base styles, nearest first."""
         found: list[Element] = []
         while style in self._styles and len(found) < _MAX_STYLES:
             found.append(self._styles[style])
@@ -61,21 +60,24 @@ class Styles:
 
 
 class Numbers:
+    """Counts numbered paragraphs. Ask for each paragraph once, in order."""
+
     def __init__(self, root: Element | None, styles: Styles) -> None:
         self._styles = styles
         self._abstract: dict[str, Element] = {}
         self._lists: dict[str, Element] = {}
-        for each in () if root is None else root.iterchildren("*"):
-            if local(each) == "abstractNum":
-                self._abstract[attribute(each, "abstractNumId")] = each
-            elif local(each) == "num":
-                self._lists[attribute(each, "numId")] = each
+        for child in () if root is None else root.iterchildren("*"):
+            if local(child) == "abstractNum":
+                self._abstract[attribute(child, "abstractNumId")] = child
+            elif local(child) == "num":
+                self._lists[attribute(child, "numId")] = child
         self._levels: dict[str, dict[int, _Level]] = {}
         self._counts: dict[str, dict[int, int]] = {}
         self._started: set[str] = set()
 
     def before(self, paragraph: Element) -> str:
-        """What is shown before this paragraph, which counts; empty for bullets."""
+        """Counts this paragraph and returns the label shown before it, such as `2.1 `; empty for bullets and plain
+        text."""
         if not self._lists:
             return ""
         number, depth = self._place(paragraph)
@@ -83,13 +85,13 @@ class Numbers:
         if depth not in levels:
             return ""
         counts = self._counts.setdefault(self._key(number), {})
-        if number not in self._started:  # another list of the same kind may begin anew
+        if number not in self._started:  # a further list of the same kind may restart levels
             self._started.add(number)
             for restarted in self._restarts(number):
                 counts.pop(restarted, None)
         counts[depth] = counts.get(depth, levels[depth].start - 1) + 1
         for deeper in [
-            each for each in counts if each > depth and (each not in levels or levels[each].begins_after(depth))
+            other for other in counts if other > depth and (other not in levels or levels[other].begins_after(depth))
         ]:
             del counts[deeper]
         level = levels[depth]
@@ -107,17 +109,17 @@ class Numbers:
         return f"{label} " if label else ""
 
     def _place(self, paragraph: Element) -> tuple[str, int]:
-        """The list and the depth in it, of the paragraph or its style."""
+        """List id and depth of a paragraph, from its own properties or its style."""
         own = first(paragraph, "pPr", "numPr")
         number, depth = attribute(first(own, "numId"), "val"), attribute(first(own, "ilvl"), "val")
         style = self._styles.style_of(paragraph)
         if not number:
-            for each in self._styles.line(style):
-                found = first(each, "pPr", "numPr")
+            for base in self._styles.line(style):
+                found = first(base, "pPr", "numPr")
                 number = attribute(first(found, "numId"), "val")
                 depth = depth or attribute(first(found, "ilvl"), "val")
                 if number:
-                    depth = depth or self._depth_of_style(number, attribute(each, "styleId"))
+                    depth = depth or self._depth_of_style(number, attribute(base, "styleId"))
                     break
         return number, int(depth) if depth.isdecimal() else 0
 
@@ -134,13 +136,17 @@ class Numbers:
         root = self._abstract.get(self._key(number))
         link = attribute(first(root, "numStyleLink"), "val")
         if link:
-            linked = (each for each in self._abstract.values() if attribute(first(each, "styleLink"), "val") == link)
+            linked = (other for other in self._abstract.values() if attribute(first(other, "styleLink"), "val") == link)
             root = next(linked, root)
         return root
 
     def _restarts(self, number: str) -> list[int]:
         overrides = self._lists[number].iterchildren("{*}lvlOverride")
-        return [int(attribute(each, "ilvl") or 0) for each in overrides if first(each, "startOverride") is not None]
+        return [
+            int(attribute(override, "ilvl") or 0)
+            for override in overrides
+            if first(override, "startOverride") is not None
+        ]
 
     def _levels_of(self, number: str) -> dict[int, _Level]:
         if number not in self._lists:
@@ -150,7 +156,7 @@ class Numbers:
             found = (
                 {}
                 if root is None
-                else {attribute(each, "ilvl"): _read_level(each) for each in root.iterchildren("{*}lvl")}
+                else {attribute(level, "ilvl"): _read_level(level) for level in root.iterchildren("{*}lvl")}
             )
             for override in self._lists[number].iterchildren("{*}lvlOverride"):
                 depth = attribute(override, "ilvl")
@@ -188,12 +194,12 @@ def _heading_level(style: Element) -> int | None:
 
 
 def _level(outline: str) -> int | None:
-    """9 says that it is none."""
+    """The heading level of an outline level, which counts from 0; 9 means body text."""
     return min(int(outline) + 1, _LOWEST_LEVEL) if outline.isdecimal() and int(outline) < 9 else None
 
 
 def formatted(value: int, form: str) -> str:
-    """A number as Word's formats have it, as `lowerRoman`."""
+    """A number in one of Word's formats, such as `lowerRoman`; empty for formats without numbers."""
     if form in _SILENT or value < 0:
         return ""
     if form == "decimalZero":
@@ -214,7 +220,7 @@ def formatted(value: int, form: str) -> str:
 
 
 def list_number(form: str, value: int) -> str:
-    """Of a list in a slide, as `arabicPeriod` or `romanLcParenBoth`."""
+    """The label of a list item on a slide; `form` is for example `arabicPeriod` or `romanLcParenBoth`."""
     kinds = {"roman": "Roman", "alpha": "Letter"}
     kind = next((name for start, name in kinds.items() if form.startswith(start)), "")
     number = formatted(value, ("lower" if "Lc" in form else "upper") + kind) if kind else str(value)

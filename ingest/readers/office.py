@@ -1,4 +1,4 @@
-"""Word files: the body in reading order with notes and comments where they are referred to; headers once a section."""
+"""Word files: the body in reading order, notes and comments where they are referenced, headers once per section."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class _Document:
         self._root = package.root(self._part)
         self._styles = Styles(self._first("styles"))
         self._numbers = Numbers(self._first("numbering"), self._styles)
-        self._notes: dict[tuple[str, str], tuple[str, Element]] = {}  # with the parts in which they are
+        self._notes: dict[tuple[str, str], tuple[str, Element]] = {}  # (kind, id) → part and element
         for kind in ("footnote", "endnote", "comment"):
             for part in package.related(self._part, f"{kind}s"):
                 root = package.optional(part)
@@ -53,12 +53,12 @@ class _Document:
                         self._notes[kind, attribute(note, "id")] = (part, note)
         settings = self._first("settings")
         self._has_even_pages = is_on(first(settings, "evenAndOddHeaders"))
-        self._said: set[str] = set()  # headers and footers
+        self._shown: set[str] = set()  # texts of headers and footers so far
 
     def blocks(self) -> Iterator[Block]:
         walk = self._walk(self._part)
         bodies = list(self._root.iterchildren("{*}body"))  # more than one is against the schema
-        sections = [each for each in self._root.iter("{*}sectPr") if local(each.getparent()) != "sectPrChange"]
+        sections = [node for node in self._root.iter("{*}sectPr") if local(node.getparent()) != "sectPrChange"]
         ahead = iter(sections)
         section = next(ahead, None)
         yield from self._margins(section, "headerReference")
@@ -71,7 +71,7 @@ class _Document:
                 section = next(ahead, None)
                 yield from self._margins(section, "headerReference")
         yield from self._margins(section, "footerReference")
-        for kind, identity in list(self._notes):  # answers to comments, for example
+        for kind, identity in list(self._notes):  # unreferenced ones, such as replies to comments
             yield from self._note(kind, identity)
 
     def _walk(self, part: str) -> Walk:
@@ -95,7 +95,7 @@ class _Document:
             yield Block(f"{label}: {text}")
 
     def _margins(self, section: Element | None, kind: str) -> Iterator[Block]:
-        """Headers or footers, where they are not those of the section before."""
+        """Headers or footers of a section, unless the same text was shown before."""
         for reference in () if section is None else section.iterchildren(f"{{*}}{kind}"):
             use = attribute(reference, "type")
             if (use == "first" and not is_on(first(section, "titlePg"))) or (
@@ -107,13 +107,13 @@ class _Document:
             if relation is None or root is None:
                 continue
             text = "\n".join(block.text for block in Walk(self._package, relation.target).blocks(root))
-            if text.strip() and text not in self._said:
-                self._said.add(text)
+            if text.strip() and text not in self._shown:
+                self._shown.add(text)
                 yield Block(text)
 
 
 def _page_count(package: Package) -> int:
-    """As Word counted when it last saved; 0 when it is not told."""
+    """The page count of Word's last save; 0 if it is not stored."""
     for part in package.related("", "extended-properties"):
         try:
             found = _PAGES.search(package.read(part))

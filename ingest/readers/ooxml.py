@@ -1,7 +1,7 @@
-"""The text of Word files, slides and drawings as blocks, in reading order: one walk over their XML.
+"""The text of Word files, slides and drawings as blocks in reading order, in one walk over their XML.
 
-Word and PowerPoint give paragraphs, runs, tables and cells the same names in different namespaces, which are ignored.
-Styles, numbers, notes and sheets are read by office.py, slides.py and sheets.py.
+Word and PowerPoint use the same names for paragraphs, runs, tables and cells in different namespaces, so namespaces are
+ignored. office.py, slides.py and sheets.py parse styles, numbers, notes and sheets.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ingest.readers.grids import SPANNED, render_rows
 from ingest.readers.opc import Element, Package, attribute, children, first, is_on, local
 from ingest.readers.parts import Block
 
-# Deleted or moved away, properties, and names of styles and fields.
+# Deleted and moved text, properties, and instructions of fields.
 _SILENT = {
     *("del", "moveFrom", "instrText", "delText", "pPr", "rPr", "tblPr", "tcPr", "trPr", "tblGrid", "sectPr", "nvPr"),
     *("sdtPr", "sdtEndPr", "ctrlPr", "endParaRPr", "extLst", "binData"),
@@ -24,11 +24,11 @@ _SIGNS = {"tab": "\t", "ptab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-
 _NOTES = {"footnoteReference": "footnote", "endnoteReference": "endnote", "commentReference": "comment"}
 _DRAWINGS = {"drawing", "pict", "object"}
 _FILE_NAME = re.compile(r"\S+\.(?:png|jpe?g|gif|bmp|tiff?|emf|wmf|svg)", re.I)
-_BLANK_LINES = re.compile(r"\n\s*\n")  # end a block
+_BLANK_LINES = re.compile(r"\n\s*\n")  # would end a block
 _MAX_SPAN = 1_000
-_LONG_CELL = 300  # characters: no name of a column is so long
-_PRIVATE = range(0xE000, 0xF900)  # characters that mean something in one font alone
-# What Word's font Symbol shows for letters.
+_LONG_CELL = 300  # characters: too long for a column name
+_PRIVATE = range(0xE000, 0xF900)  # characters with a meaning only in one font
+# Letters in the font Symbol → the Greek letters that it shows.
 _SYMBOLS = str.maketrans(
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", "αβχδεφγηιϕκλμνοπθρστυϖωξψζΑΒΧΔΕΦΓΗΙϑΚΛΜΝΟΠΘΡΣΤΥςΩΞΨΖ"
 )
@@ -43,7 +43,7 @@ def _no_level(paragraph: Element) -> int | None:
 
 
 class Walk:
-    """Over one part. `number` gives the automatic number of a paragraph as it is shown, `level` that of a heading."""
+    """Walks one part. `number` returns the label of a numbered paragraph, `level` the level of a heading, or None."""
 
     def __init__(
         self,
@@ -57,9 +57,9 @@ class Walk:
         self._part = part
         self._number = number
         self._level = level
-        self._fields: list[bool] = []  # open fields: whether their instruction is read, not yet their text
+        self._fields: list[bool] = []  # per open field: True while its instruction, not its text, is being parsed
         self._alt_text = ""
-        self.notes: list[tuple[str, str]] = []  # footnotes, endnotes and comments that were referred to: kind and id
+        self.notes: list[tuple[str, str]] = []  # referenced footnotes, endnotes and comments: kind and id
 
     def blocks(self, parent: Element) -> Iterator[Block]:
         for child in children(parent):
@@ -93,15 +93,15 @@ class Walk:
             yield from self.blocks(element)
 
     def _described(self, element: Element) -> Iterator[Block]:
-        """The text that stands for a picture, and text drawn along a line."""
+        """The alternative text of a picture, or text drawn along a line. Skips repeats and file names."""
         drawn = attribute(element, "string")
-        told = " ".join((attribute(element, "descr") or attribute(element, "alt") or drawn).split())
-        if told and told != self._alt_text and not _FILE_NAME.fullmatch(told):
-            yield Block(told if drawn else f"Picture: {told}")
-        self._alt_text = told or self._alt_text
+        text = " ".join((attribute(element, "descr") or attribute(element, "alt") or drawn).split())
+        if text and text != self._alt_text and not _FILE_NAME.fullmatch(text):
+            yield Block(text if drawn else f"Picture: {text}")
+        self._alt_text = text or self._alt_text
 
     def _text_body(self, body: Element) -> Iterator[Block]:
-        """The paragraphs of a shape, which belong together."""
+        """The paragraphs of a shape, joined into one block."""
         found = [block for paragraph in children(body) if local(paragraph) == "p" for block in self.block(paragraph)]
         if found:
             yield Block("\n".join(block.text for block in found))
@@ -111,13 +111,13 @@ class Walk:
         beside: list[Block] = []
         self._inline(paragraph, texts, beside)
         text = _BLANK_LINES.sub("\n", "".join(texts)).strip()
-        number = self._number(paragraph)  # an empty paragraph of a list counts, too
+        number = self._number(paragraph)  # call it for empty paragraphs, too: they are counted
         if text:
             yield Block(number + text, self._level(paragraph))
         yield from (block for block in beside if block.text.strip())
 
     def _inline(self, parent: Element, texts: list[str], beside: list[Block]) -> None:
-        """The text goes to `texts`, text boxes and pictures to `beside`."""
+        """Appends text to `texts`, and blocks of text boxes and pictures to `beside`."""
         for child in children(parent):
             tag = local(child)
             if tag in _SILENT or (tag == "r" and is_on(first(child, "rPr", "vanish"))):
@@ -137,12 +137,12 @@ class Walk:
             elif tag in _DRAWINGS or tag in ("p", "tbl"):
                 beside += self.blocks(child) if tag in _DRAWINGS else self.block(child)
             elif tag == "ruby":
-                # The base stays a word; how it is pronounced comes below the paragraph.
-                said: list[str] = []
-                for name, into in (("rubyBase", texts), ("rt", said)):
+                # The base text stays in the line; its pronunciation becomes a block after the paragraph.
+                pronunciation: list[str] = []
+                for name, into in (("rubyBase", texts), ("rt", pronunciation)):
                     if (element := first(child, name)) is not None:
                         self._inline(element, into, beside)
-                beside.append(Block("".join(said)))
+                beside.append(Block("".join(pronunciation)))
             else:
                 self._inline(child, texts, beside)
 
@@ -168,7 +168,7 @@ class Walk:
         is_layout = any(block.level for cell in flat for block in cell) or any(
             sum(len(block.text) for block in cell) > _LONG_CELL for cell in found[0]
         )
-        if is_layout:  # cells that hold chapters, or whose first row is no row of names
+        if is_layout:  # cells hold chapters, or the first row is too long for column names
             for cell in flat:
                 yield from cell
             return
@@ -177,7 +177,7 @@ class Walk:
 
 
 def _grid(rows: list[tuple[Element, list[Element], list[str]]]) -> Iterator[list[str]]:
-    """Cells over several columns stand in the first of them, cells over several rows in each."""
+    """Yields rows of cell texts. A cell over several columns fills the first one, a cell over several rows each row."""
     above: dict[int, str] = {}
     for row, cells, texts in rows:
         grid = [""] * _count(attribute(first(row, "trPr", "gridBefore"), "val"), 0)
@@ -196,7 +196,7 @@ def _grid(rows: list[tuple[Element, list[Element], list[str]]]) -> Iterator[list
 
 
 def _within(parent: Element, tag: str) -> Iterator[Element]:
-    """Rows or cells, also those in controls and in tracked changes."""
+    """Yields rows or cells, including those inside controls and tracked changes."""
     for child in children(parent):
         name = local(child)
         if name == tag:
@@ -210,9 +210,9 @@ def _count(text: str, default: int) -> int:
 
 
 def _form_value(data: Element | None) -> str:
-    """What a field of a form shows that has no text of its own."""
+    """The shown value of a form field without text of its own: the chosen entry, or a check mark."""
     if (choices := first(data, "ddList")) is not None:
-        entries = [attribute(each, "val") for each in choices.iterchildren("{*}listEntry")]
+        entries = [attribute(entry, "val") for entry in choices.iterchildren("{*}listEntry")]
         chosen = _count(attribute(first(choices, "result"), "val") or attribute(first(choices, "default"), "val"), 0)
         return "".join(entries[chosen : chosen + 1])
     if (box := first(data, "checkBox")) is not None:

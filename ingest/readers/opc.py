@@ -1,4 +1,5 @@
-"""Office files as packages: XML parts in a zip archive that name each other; and their XML without its namespaces."""
+"""Office files as packages: XML parts in a zip archive, linked by relations. Also helpers that ignore XML
+namespaces."""
 
 from __future__ import annotations
 
@@ -18,18 +19,18 @@ from ingest.readers.package import iso_date
 
 Element: TypeAlias = etree._Element
 
-_MAX_TOLD = 5  # reasons why something was left out
-_LIBRARIES = {"python-docx", "python-pptx", "openpyxl"}  # as the author: the default of what wrote it
+_MOST_NOTES = 5  # notes about parts that were left out
+_LIBRARIES = {"python-docx", "python-pptx", "openpyxl"}  # default authors that libraries write
 _PARSER = etree.XMLParser(resolve_entities=False, no_network=True, remove_comments=True, remove_pis=True)
 
 
 class Relation(NamedTuple):
-    kind: str  # the last word of its type, as "footnotes"
-    target: str  # the name of a part, or an address
+    kind: str  # the last segment of its type, such as "footnotes"
+    target: str  # a part name, or an external address
 
 
 class Package:
-    """An archive of XML parts that name each other. What cannot be read is noted in `left_out`."""
+    """An archive of linked XML parts. Notes about unreadable parts go to `left_out`."""
 
     def __init__(self, data: bytes) -> None:
         self._archive = zipfile.ZipFile(io.BytesIO(data))
@@ -38,10 +39,10 @@ class Package:
         self._relations: dict[str, Mapping[str, Relation]] = {}
 
     def main_part(self, default: str) -> str:
-        return next((each.target for each in self.relations("").values() if each.kind == "officeDocument"), default)
+        return next((link.target for link in self.relations("").values() if link.kind == "officeDocument"), default)
 
     def read(self, part: str) -> bytes:
-        """Raises KeyError when there is no such part."""
+        """The bytes of a part. Raises KeyError if it does not exist."""
         return self._archive.read(self._names[part.lower()])
 
     def has(self, part: str) -> bool:
@@ -51,7 +52,7 @@ class Package:
         return parse_part(self.read(part))
 
     def optional(self, part: str) -> Element | None:
-        """None, and a note, when it cannot be read; the rest of the document can."""
+        """The root of a part. None, and a note in `left_out`, if it cannot be parsed: the rest of the document can."""
         try:
             return self.root(part)
         except (KeyError, etree.LxmlError, zipfile.BadZipFile, OSError, EOFError, ValueError) as error:
@@ -64,22 +65,22 @@ class Package:
             path = posixpath.join(folder, "_rels", f"{name}.rels")
             root = self.optional(path) if self.has(path) else None
             self._relations[part] = {
-                each.get("Id", ""): Relation(
-                    each.get("Type", "").rpartition("/")[2],
-                    _target(folder, each.get("Target", ""), each.get("TargetMode")),
+                node.get("Id", ""): Relation(
+                    node.get("Type", "").rpartition("/")[2],
+                    _target(folder, node.get("Target", ""), node.get("TargetMode")),
                 )
-                for each in (() if root is None else root.iter("{*}Relationship"))
+                for node in (() if root is None else root.iter("{*}Relationship"))
             }
         return self._relations[part]
 
     def related(self, part: str, kind: str) -> list[str]:
-        """The parts that this one names as being of that kind, in their order."""
-        return [each.target for each in self.relations(part).values() if each.kind == kind]
+        """The parts that `part` links to by relations of this kind, in order."""
+        return [link.target for link in self.relations(part).values() if link.kind == kind]
 
     def properties(self) -> tuple[str, dict[str, MetadataValue]]:
-        """The title and the metadata."""
+        """Title and metadata of the document."""
         root = next(map(self.optional, self.related("", "core-properties")), None)
-        found = {} if root is None else {local(each): (each.text or "").strip() for each in root}
+        found = {} if root is None else {local(node): (node.text or "").strip() for node in root}
         return found.get("title", ""), {
             key: value
             for key, value in (
@@ -91,12 +92,12 @@ class Package:
         }
 
     def notes(self) -> dict[str, MetadataValue]:
-        """For the metadata of the document: how many parts were left out, the first of them, and why."""
+        """Metadata about parts that were left out: their number, and the first five notes."""
         if not self.left_out:
             return {}
-        more = len(self.left_out) - _MAX_TOLD
-        told = "\n".join(self.left_out[:_MAX_TOLD]) + (f"\nand {more:,} more" if more > 0 else "")
-        return {"skipped_parts": len(self.left_out), "skipped": told}
+        more = len(self.left_out) - _MOST_NOTES
+        notes = "\n".join(self.left_out[:_MOST_NOTES]) + (f"\nand {more:,} more" if more > 0 else "")
+        return {"skipped_parts": len(self.left_out), "skipped": notes}
 
 
 def parse_part(data: bytes) -> Element:
@@ -106,34 +107,34 @@ def parse_part(data: bytes) -> Element:
 
 
 def refuse_entities(element: Element) -> None:
-    """No Office program writes them; they could fill the memory."""
+    """Raises DocumentError if the document declares entities: no Office program does, and they could exhaust memory."""
     dtd = element.getroottree().docinfo.internalDTD
     if dtd is not None and any(dtd.iterentities()):
         raise DocumentError("This document is damaged: a part of it declares entities. Open it and save it again.")
 
 
 def children(element: Element) -> Iterator[Element]:
-    """Of alternative contents the first that says something."""
+    """The child elements. Of alternative contents, yields the first one with text or links."""
     for child in element.iterchildren("*"):
         if local(child) == "AlternateContent":
             choices = list(child.iterchildren("{*}Choice"))
-            best = next(filter(_says_something, choices), None)
+            best = next(filter(_has_content, choices), None)
             for chosen in [best] if best is not None else list(child.iterchildren("{*}Fallback")) or choices[:1]:
                 yield from children(chosen)
         else:
             yield child
 
 
-def _says_something(element: Element) -> bool:
+def _has_content(element: Element) -> bool:
     return any(
-        (local(each) == "t" and each.text)
-        or any(name.rpartition("}")[2] in ("id", "dm", "embed") and "}" in name for name in each.attrib)
-        for each in element.iter("*")
+        (local(node) == "t" and node.text)
+        or any(name.rpartition("}")[2] in ("id", "dm", "embed") and "}" in name for name in node.attrib)
+        for node in element.iter("*")
     )
 
 
 def local(element: Element) -> str:
-    """The name without its namespace: strict and transitional files differ in the namespaces alone."""
+    """The tag without its namespace: strict and transitional files differ only in namespaces."""
     return _local_name(element.tag)
 
 
@@ -143,14 +144,14 @@ def _local_name(tag: str) -> str:
 
 
 def attribute(element: Element | None, name: str) -> str:
-    """Whatever its namespace; empty when there is none."""
+    """The value of an attribute in any namespace; empty if it is missing."""
     if element is None:
         return ""
     return next((value for key, value in element.attrib.items() if key.rpartition("}")[2] == name), "")
 
 
 def first(element: Element | None, *path: str) -> Element | None:
-    """The first descendant along this path of names."""
+    """The element at the end of a path of child names, or None."""
     for name in path:
         if element is None:
             return None
@@ -165,5 +166,5 @@ def _target(folder: str, target: str, mode: str | None) -> str:
 
 
 def is_on(element: Element | None) -> bool:
-    """Whether a property of yes or no is set."""
+    """Whether a boolean property is set."""
     return element is not None and attribute(element, "val") not in ("0", "false", "off")

@@ -21,11 +21,11 @@ from ingest.readers.tables import join_blocks
 
 _MEDIA_TYPES = {"text": ODT, "spreadsheet": ODS, "presentation": ODP}
 _SILENT = {"tracked-changes", "forms", "note-citation", "creator", "date", "date-string", "settings", "sender-initials"}
-# What a list shows as its number, for programs that cannot count.
+# Numbers written for programs that do not count list items themselves.
 _SILENT |= {"number"}
 _ON_SLIDES = ("header", "footer", "date-time")
 _MAX_SPAN = 1_000
-_MAX_REPEATED = 1_000  # rows alike
+_MAX_REPEATED = 1_000  # equal rows
 _LOWEST_LEVEL = 6
 _SPACES = re.compile(r"[ \t\r\n]+")
 
@@ -44,8 +44,8 @@ def read_open_document(data: bytes, limits: ReadLimits) -> ExtractedText:
         if manifest is not None and next(manifest.iter("{*}encryption-data"), None) is not None:
             raise DocumentError("This OpenDocument file is protected by a password. Save a copy without one.")
         content = package.root("content.xml")
-    body = next((each for each in content.iter("{*}body")), None)
-    root = None if body is None else next((each for each in body if local(each) in _MEDIA_TYPES), None)
+    body = next(content.iter("{*}body"), None)
+    root = None if body is None else next((node for node in body if local(node) in _MEDIA_TYPES), None)
     if root is None:
         raise DocumentError("This is no text, spreadsheet or presentation of OpenDocument. Save it as one of these.")
     kind = local(root)
@@ -79,7 +79,7 @@ def read_open_document(data: bytes, limits: ReadLimits) -> ExtractedText:
 
 def _properties(root: Element | None) -> tuple[str, dict[str, MetadataValue]]:
     meta = None if root is None else next(root.iter("{*}meta"), None)
-    found = {} if meta is None else {local(each): " ".join((each.text or "").split()) for each in meta}
+    found = {} if meta is None else {local(node): " ".join((node.text or "").split()) for node in meta}
     values = (
         ("author", found.get("initial-creator") or found.get("creator", "")),
         ("created", iso_date(found.get("creation-date", ""))),
@@ -100,29 +100,30 @@ class _Walk:
 
     def _margins(self, styles: Element | None, tag: str) -> Iterator[Block]:
         found = [] if styles is None else styles.iter(f"{{*}}{tag}")
-        own = (each for each in found if local(each.getparent()) == "master-page")
-        yield from map(Block, dict.fromkeys(block.text for each in own for block in self.blocks(each)))
+        own = (node for node in found if local(node.getparent()) == "master-page")
+        yield from map(Block, dict.fromkeys(block.text for node in own for block in self.blocks(node)))
 
     def slides(self, root: Element, styles: Element | None) -> Iterator[list[Block]]:
-        """The blocks of each slide. The first slide that shows a footer or texts of a master slide has these, too."""
+        """Yields the blocks of each slide. Footers and texts of a master slide follow on the first slide that shows
+        them."""
         found = [] if styles is None else styles.iter("{*}master-page")
-        masters = {attribute(each, "name"): each for each in found}
+        masters = {attribute(master, "name"): master for master in found}
         declared = {
-            (local(each), attribute(each, "name")): " ".join((each.text or "").split())
-            for each in root.iterchildren(*(f"{{*}}{kind}-decl" for kind in _ON_SLIDES))
+            (local(node), attribute(node, "name")): " ".join((node.text or "").split())
+            for node in root.iterchildren(*(f"{{*}}{kind}-decl" for kind in _ON_SLIDES))
         }
-        said: set[str] = set()
+        shown: set[str] = set()
         for page in root.iterchildren("{*}page"):
             blocks = list(self.blocks(page))
             used = ((f"{kind}-decl", attribute(page, f"use-{kind}-name")) for kind in _ON_SLIDES)
-            beside = [declared.get(each, "") for each in used]
+            beside = [declared.get(key, "") for key in used]
             if (master := masters.pop(attribute(page, "master-page-name"), None)) is not None:
                 shapes = (
                     shape for shape in children(master) if not attribute(shape, "class") and local(shape) != "notes"
                 )
                 beside += [block.text for shape in shapes for block in self._block(shape)]
-            blocks += [Block(text) for text in dict.fromkeys(beside) if text and text not in said]
-            said.update(beside)
+            blocks += [Block(text) for text in dict.fromkeys(beside) if text and text not in shown]
+            shown.update(beside)
             yield blocks
 
     def sheets(self, root: Element) -> Iterator[Block]:
@@ -182,13 +183,13 @@ class _Walk:
             yield Block(f"{kind}: {text}")
 
     def _object(self, package: Package, name: str) -> Iterator[Block]:
-        """A chart, which has its values in a table, or a formula."""
+        """The table of a chart, or the text of a formula."""
         part = f"{name.removeprefix('./')}/content.xml"
         root = package.optional(part) if name else None
         if root is None:
             return
         if local(root) == "math":
-            texts = (_of_formula(each) for each in root.iter("{*}mi", "{*}mn", "{*}mo", "{*}mtext"))
+            texts = (_of_formula(node) for node in root.iter("{*}mi", "{*}mn", "{*}mo", "{*}mtext"))
             yield Block(" ".join("".join(texts).split()))
         else:
             yield from self.blocks(root)
@@ -223,7 +224,7 @@ class _Walk:
             texts.append(_joined(child.tail))
 
     def _rows(self, table: Element, beside: list[Block]) -> Iterator[list[str]]:
-        below: dict[int, tuple[str, int]] = {}  # of each column: a text that goes on for so many rows
+        below: dict[int, tuple[str, int]] = {}  # column → a text that spans further rows, and how many
         for row in _within(table):
             cells: list[str] = []
             for cell in row.iterchildren("{*}table-cell", "{*}covered-table-cell"):
@@ -270,11 +271,11 @@ def _within(table: Element) -> Iterator[Element]:
 
 
 def _of_formula(element: Element) -> str:
-    """Names of one letter stand beside each other, words do not."""
+    """The text of a formula's node. Words get spaces around them; names of one letter stand beside each other."""
     text = element.text or ""
     return f" {text} " if local(element) == "mtext" or (len(text) > 1 and text.isalpha()) else text
 
 
 def _joined(text: str | None) -> str:
-    """Line ends in the file are spaces."""
+    """Text with each run of spaces and line ends as one space."""
     return _SPACES.sub(" ", text or "")

@@ -1,4 +1,4 @@
-"""The automatic numbers of OpenDocument's lists and headings, as `2.1` or `c)` (OpenDocument 1.3, part 3, 5.3, 16.30
+"""Automatic numbers of lists and headings in OpenDocument, such as `2.1` or `c)` (OpenDocument 1.3, part 3, 5.3, 16.30
 to 16.33 and 19.880)."""
 
 from __future__ import annotations
@@ -12,41 +12,41 @@ from ingest.readers.opc import Element, attribute, local
 
 _FORMS = {"1": "decimal", "a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman"}
 _LEVELS = {"list-level-style-number", "outline-level-style"}
-_HEADINGS = ""  # the name of the style that numbers them
+_HEADINGS = ""  # key of the style that numbers headings
 _MAX_DEPTH = 10
-_PLACES = re.compile(r"%([0-9]{1,2})%(\.(?=%))?")  # a level without a number leaves out its point, too
+_PLACES = re.compile(r"%([0-9]{1,2})%(\.(?=%))?")  # with the dot, which is dropped if the level has no number
 
 
 class _Level(NamedTuple):
     start: int
-    form: str  # empty for none
-    text: str  # with %1% for the number of the outermost level
+    form: str  # empty: no number
+    text: str  # a template: %1% is the number of the outermost level
 
 
 @dataclass(slots=True)
 class _List:
-    """One that the walk is in."""
+    """An open list of the walk."""
 
     style: str
-    counts: dict[int, int]  # of each depth, from 1
+    counts: dict[int, int]  # depth, from 1 → current number
     start: str = ""
-    is_item_new: bool = False  # its first paragraph is not reached
+    is_item_new: bool = False  # the first paragraph of the current item has not been reached
 
 
 class ListNumbers:
-    """`roots` are the parts that may hold styles. The walk tells which lists and items it enters."""
+    """Counts list items and headings. `roots` are parts with styles. The walk must report lists and items it enters."""
 
     def __init__(self, *roots: Element | None) -> None:
         self._styles: dict[str, dict[int, _Level]] = {}
         for root in roots:
             for style in () if root is None else root.iter("{*}list-style", "{*}outline-style"):
                 name = _HEADINGS if local(style) == "outline-style" else attribute(style, "name")
-                found = {attribute(each, "level"): each for each in style.iterchildren("*") if local(each) in _LEVELS}
+                found = {attribute(node, "level"): node for node in style.iterchildren("*") if local(node) in _LEVELS}
                 self._styles[name] = {
-                    int(key): _level(each, int(key)) for key, each in found.items() if key.isdecimal()
+                    int(key): _level(node, int(key)) for key, node in found.items() if key.isdecimal()
                 }
         self._open: list[_List] = []
-        self._counts: dict[str, dict[int, int]] = {}  # of the last list of each style, and of lists by their ids
+        self._counts: dict[str, dict[int, int]] = {}  # counts of the last list of each style, and of each list id
         self._headings: dict[int, int] = {}
 
     def enter_list(self, element: Element) -> None:
@@ -64,7 +64,7 @@ class ListNumbers:
         self._open.pop()
 
     def before(self, paragraph: Element) -> str:
-        """What is shown before this paragraph, which counts; empty for bullets and further paragraphs of an item."""
+        """Counts this paragraph and returns its label; empty for bullets and for further paragraphs of an item."""
         if self._open:
             inner = self._open[-1]
             if not inner.is_item_new:
@@ -89,7 +89,7 @@ class ListNumbers:
         if depth not in levels or depth > _MAX_DEPTH:
             return ""
         counts[depth] = int(start) if start.isdecimal() else counts.get(depth, levels[depth].start - 1) + 1
-        for deeper in [each for each in counts if each > depth]:
+        for deeper in [other for other in counts if other > depth]:
             del counts[deeper]
 
         def shown(found: re.Match[str]) -> str:

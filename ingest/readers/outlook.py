@@ -1,4 +1,4 @@
-"""Messages of Outlook (.msg), read as other messages are."""
+"""Messages of Outlook (.msg), with the same structure as .eml messages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ingest.readers.members import ReadMember
 from ingest.readers.rtf import read_rtf
 
 _RICH_TEXT = 0x1009  # PidTagRtfCompressed
-# Of [MS-OXRTFCP] 2.1.3: both signatures, and the text with which the window of 4,096 bytes begins.
+# [MS-OXRTFCP] 2.1.3: the two signatures, and the initial content of the window of 4,096 bytes.
 _PACKED, _PLAIN = b"LZFu", b"MELA"
 _WINDOW = 4_096
 _BEGIN = (
@@ -31,10 +31,13 @@ _BEGIN = (
 
 
 def read_outlook(data: bytes, limits: ReadLimits, read_member: ReadMember) -> ExtractedText:
+    """A message with its attachments. Raises DocumentError if nothing in it is readable."""
     message = Message.load(io.BytesIO(data))
     recipients = [
-        f"{each.name} <{each.email_address}>" if each.name and each.name != each.email_address else each.email_address
-        for each in message.recipients
+        f"{person.name} <{person.email_address}>"
+        if person.name and person.name != person.email_address
+        else person.email_address
+        for person in message.recipients
     ]
     sent = message.sent_date
     found = {
@@ -60,14 +63,16 @@ def _parts(message: Message, limits: ReadLimits) -> Iterator[str | Attachment]:
         except ValueError:
             yield Attachment("the text of the message (damaged RTF)", "", b"")
     for number, attachment in enumerate(message.attachments, start=1):
-        # Without bytes: a message within the message, or a link. That it is empty is reported then.
+        # A nested message or a link has no bytes; its reader then reports an empty attachment.
         name = attachment.file_name or f"attachment {number}"
         yield Attachment(name, attachment.mime_type or "", attachment.file_bytes or b"")
 
 
 def unpack_rich_text(packed: bytes, most: int = 10**8) -> bytes:
-    """By [MS-OXRTFCP] 3.1.4. Raises ValueError for what is not packed so; what is cut short ends there, and what would
-    be more than `most` bytes."""
+    """Decompresses RTF ([MS-OXRTFCP] 3.1.4). Truncated data, and output beyond `most` bytes, end early.
+
+    Raises ValueError for an unknown format.
+    """
     if len(packed) < 16:
         raise ValueError("The header is cut short.")
     size, kind = min(struct.unpack_from("<I", packed, 4)[0], most), packed[8:12]

@@ -1,4 +1,4 @@
-"""What docx, xlsx, pptx and epub share: zip archives with a fixed folder in them, and properties of the same kinds."""
+"""What docx, xlsx, pptx and epub share: zip archives with a fixed folder, and the same document properties."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ _ISO_DATE = re.compile(r"\d{4}(?:-\d\d(?:-\d\d)?)?(?![\d-])")
 
 
 def check_package(data: bytes, limits: ReadLimits, *, kind: str, folder: str) -> None:
-    """Refuses what is no zip archive with that folder, or would unpack to too much, before anything is unpacked.
+    """Raises DocumentError unless `data` is a zip archive with that folder and acceptable unpacked size. Unpacks
+    nothing.
 
-    The sizes in a zip directory can be trusted for this: zipfile unpacks no more of an entry than is declared.
+    The sizes in the directory are reliable here: zipfile unpacks no more of an entry than it declares.
     """
     if data.startswith(_OLE_SIGNATURE):
         raise DocumentError(
@@ -55,7 +56,7 @@ def core_metadata(author: str | None, created: datetime | None, modified: dateti
 
 
 def iso_date(text: str) -> str:
-    """The date at the start of `text`, perhaps of a year or a month only; empty when there is none."""
+    """The ISO date at the start of `text`, or only its year or month; empty without one."""
     found = _ISO_DATE.match(text.strip())
     if found is None:
         return ""

@@ -1,4 +1,4 @@
-"""A page of a PDF or a picture as it is seen, for the pages that show documents."""
+"""Renders a page of a PDF or picture for the document view: as an image, or its words with positions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ _PDF = "application/pdf"
 
 
 def page_of(path: Path, media_type: str, page: int, width: int, limits: ReadLimits) -> PageWords | bytes:
-    """Its picture, so many pixels wide, or, where `width` is 0, its size and the words of its text layer."""
+    """A JPEG of the page, `width` pixels wide, or, if `width` is 0, its size and the words of its text layer.
+
+    `page` counts from 1. Raises DocumentError.
+    """
     if media_type == _PDF:
         with pdf_pages.opened(path) as document:
             count = len(document)
@@ -42,7 +45,7 @@ def page_of(path: Path, media_type: str, page: int, width: int, limits: ReadLimi
 
 
 def _words(document: PdfDocument, number: int, count: int) -> PageWords:
-    """In the order of the text that was read."""
+    """The words of the text layer in reading order, with positions from 0 to 1; at most 20,000."""
     with loaded(document, number) as (page, words):
         across, down = page.get_size()
         layout = layout_of(words, Hyphens())

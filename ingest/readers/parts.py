@@ -1,7 +1,7 @@
-"""A document's text on its way out of a reader: pieces of any size, cut into parts of bounded size.
+"""A document's text as it leaves a reader: pieces of any size, cut into parts of bounded size.
 
-Where a part ends depends on the text near that place alone, so that after an edit the parts, and so the chunks, are
-soon the same as before. A text that fits one part is one.
+Where a part ends depends only on the text nearby. So soon after an edit the parts, and with them the chunks, are as
+before. A text that fits into one part is not cut.
 """
 
 from __future__ import annotations
@@ -18,39 +18,40 @@ from ingest.splitter import CONTEXT, most_distinct
 
 PART_CHARACTERS = 1_000_000
 LONGEST_PART = PART_CHARACTERS + CONTEXT
-# In the order of liking: after a blank line, a line, a sentence, a word.
+# Breaks in order of preference: after a blank line, a line, a sentence, a word.
 _BREAKS = tuple(map(re.compile, (r"\n\s*\n\s*", r"\n", r"(?<=[.!?…])\s+|[。！？｡]+\s*", r"\s+")))
 
 
 class Block(NamedTuple):
-    """A paragraph, or several with blank lines between them, as the rows of a table that are long. `level` is that of
-    its mark; None: it is plain text."""
+    """A paragraph, or several separated by blank lines (a long table row). `level` is the level of its mark; None: no
+    mark."""
 
     text: str
     level: int | None = None
-    cells: tuple[Cell, ...] = ()  # counted from its begin
+    cells: tuple[Cell, ...] = ()  # offsets from the start of the block
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """`cells` and `words` count from its begin; those of a piece longer than a part are left out."""
+    """The next stretch of text. Offsets of `cells` and `words` count from its start; in a piece longer than a part,
+    they are dropped."""
 
     text: str
     begins_page: bool = False
-    level: int | None = None  # of the mark that it gets, whole
+    level: int | None = None  # of the mark over the whole piece; None: no mark
     cells: Sequence[Cell] = ()
     words: Sequence[Word] = ()
-    share: float | None = None  # of the document that is read, before what takes long: a page to recognise
+    share: float | None = None  # of the document that is parsed, 0 to 1; set before a page with slow text recognition
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """What a reader knows of a document before it has read its text; the rest comes as it is asked for."""
+    """A document whose reader has been opened. Its text is parsed while `pieces` is iterated."""
 
     title: str
-    metadata: Metadata  # to which reading the pieces may add
+    metadata: Metadata  # iterating `pieces` may add to it
     pieces: Iterator[Piece]
-    late_title: Callable[[], str] | None = None  # known once they are read
+    late_title: Callable[[], str] | None = None  # returns the title once `pieces` is exhausted
 
 
 def pieces_of(document: ExtractedText) -> Iterator[Piece]:
@@ -75,13 +76,13 @@ Item = TypeVar("Item", bound=Cell | Word)
 
 
 def moved(item: Item, by: int) -> Item:
-    if isinstance(item, Cell):  # of which a table has very many
+    if isinstance(item, Cell):  # without the slower _replace: a table has very many
         return cast(Item, Cell(item.start + by, item.value + by, item.end + by, item.column))
     return cast(Item, item._replace(start=item.start + by, end=item.end + by))
 
 
 class _Shared(Generic[Item]):
-    """Items of a text in their order, taken stretch by stretch, and counted from the begin of theirs."""
+    """Items of a text, ascending. `take` removes those of the next stretch, with offsets from its start."""
 
     def __init__(self, items: Sequence[Item]) -> None:
         self._items = items
@@ -95,7 +96,7 @@ class _Shared(Generic[Item]):
 
 
 class _Held:
-    """What goes into the next parts: texts, and what is told of them in characters of the whole text."""
+    """Text for the next parts, with pages, marks, cells and words at offsets of the whole text."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
@@ -140,7 +141,10 @@ class _Held:
 
 
 def cut_parts(pieces: Iterable[Piece], size: int = PART_CHARACTERS) -> Iterator[TextPart]:
-    """Parts of about `size` characters: cut in the last tenth of that, at a page, else at the best break there is."""
+    """Yields parts of about `size` characters, cut in the last tenth: at a page start, else at the best break.
+
+    The offsets in each part count from the start of the whole text.
+    """
     held = _Held()
     for piece in pieces:
         held.note(piece, is_whole=len(piece.text) <= size)

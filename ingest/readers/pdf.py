@@ -1,4 +1,4 @@
-"""PDF: the text page by page, of the text layer or recognised, with the character at which each page begins."""
+"""PDF: text page by page, from the text layer or by recognition, with the position at which each page begins."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ from ingest.readers.text import clean_text
 _PAGE_BREAK = "\n\n"
 _MAX_TITLE_LINE = 120
 _FEW_LETTERS = 50  # a page with fewer may be a scan with a stamp on it
-_LEAST_SIDE = 1_000  # pixels of what is recognised: its inches may be wrong
-_SCAN = 0.3  # of its area are pictures
-_LONGEST_STAMP, _STAMPED_SCAN = 400, 0.5  # letters, and share of the page: more text is that of a page with figures
-_MOST_GARBLED = 4  # letters of words, beside single signs, that may be left out of a page without a note
-_SIGN = 2  # letters that differ, at most, of a sign, or of a line of dots
-_READ_AGAIN = 0.6  # of the words of a line: a line of which fewer were recognised is kept as it is
+_LEAST_SIDE = 1_000  # pixels of an image for recognition: the size in inches may be wrong
+_SCAN = 0.3  # least share of a scanned page that pictures cover
+_LONGEST_STAMP, _STAMPED_SCAN = 400, 0.5  # letters and share of a stamped scan: with more text it has figures instead
+_MOST_GARBLED = 4  # garbled letters in words that a page may lose without recognition
+_SIGN = 2  # distinct letters of a sign or a line of dots; words have more
+_READ_AGAIN = 0.6  # share of a line's words: if fewer were recognised, the line of the text layer is kept, too
 _MAX_TITLE, _FEWEST_LETTERS = 200, 3
 _LETTERS = re.compile(r"[^\W\d_]")
 _NO_TITLES = ("", "untitled", "unspecified", "(anonymous)", "anonymous")
-# Of archives and publishers, in the margin or above the title.
+# Lines of archives and publishers, in the margin or above the title.
 _STAMP = re.compile(
     r"(?:arxiv|hal|doi|issn|isbn|preprint)\s*[:\-]|https?://|www\.|doi\.org|downloaded |"
     r"(?:page|seite|p\.)\s*\d|[\W\d]+$|accepted |received |published |copyright|©|\(c\)",
@@ -51,6 +51,7 @@ _DATE = re.compile(r"(?:D:)?(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?")
 
 
 def read_pdf(stream: BinaryIO, limits: ReadLimits) -> Opened:
+    """Opens a PDF; its pages are parsed one by one. Raises DocumentError, also while pieces are iterated."""
     files = ExitStack()
     document = files.enter_context(pdf_pages.opened(stream))
     page_count = len(document)
@@ -67,7 +68,7 @@ def read_pdf(stream: BinaryIO, limits: ReadLimits) -> Opened:
 
 
 class _Pages:
-    """Their text, by the text layer or, where that is missing, by recognition; and what names the document."""
+    """The text of the pages, from the text layer or by recognition, and candidates for the title."""
 
     def __init__(
         self, document: PdfDocument, files: ExitStack, limits: ReadLimits, metadata: dict[str, MetadataValue]
@@ -107,7 +108,7 @@ class _Pages:
             raise _no_text(count, self._recognized.unread)
 
     def _read(self, page: PdfPage, words: Sequence[PageWord], number: int) -> tuple[PageLayout, Image.Image | None]:
-        """The text of its layer, and its picture where that is to be recognised, too."""
+        """The text of the page's layer, and the page's image if it must be recognised, too."""
         check_length(sum(len(word.text) for word in words), self._limits)
         sure, left_out = _sure(words)
         layout = layout_of(sure, self._hyphens)
@@ -125,7 +126,10 @@ class _Pages:
         self.first_line = _first_line(piece.text)
 
     def _picture(self, page: PdfPage, layout: PageLayout, number: int, *, is_garbled: bool) -> Image.Image | None:
-        """Of a page that shows what its text layer lacks."""
+        """The image of a page that shows text missing from its text layer; else None.
+
+        If recognition is not installed, or its limit is reached, the page is noted as skipped.
+        """
         share, letters = share_of_pictures(page), len(_LETTERS.findall(layout.text))
         is_lacking = letters < _FEW_LETTERS and (share >= _SCAN or not layout.text)
         may_be_stamped = letters < _LONGEST_STAMP and share >= _STAMPED_SCAN
@@ -141,7 +145,7 @@ class _Pages:
 
 
 def _sure(words: Sequence[PageWord]) -> tuple[list[PageWord], int]:
-    """Words of fonts that name their letters, or whose letters make sense without; and how many letters do not."""
+    """Drops garbled words. Returns the others, and the number of letters dropped, without signs."""
     unsure = [word for word in words if 2 * word.unsure >= len(word.text) and word.unsure]
     left_out: set[int] = set()
     if unsure and is_garbled([word.text for word in unsure]):
@@ -155,7 +159,7 @@ def _sure(words: Sequence[PageWord]) -> tuple[list[PageWord], int]:
 
 
 def _with_layer(found: PageText, layout: PageLayout) -> PageText:
-    """Lines of the text layer that were not recognised, as a faint stamp, follow what was."""
+    """Appends lines of the text layer that recognition missed, such as a faint stamp."""
     if not found.text:
         return found
     recognized = set(re.findall(r"\w+", found.text.casefold()))
@@ -168,7 +172,7 @@ def _with_layer(found: PageText, layout: PageLayout) -> PageText:
 
 
 def _width(page: PdfPage) -> int:
-    """Pixels: at 200 dots an inch, as far as what is read may be so large."""
+    """Pixels across the page for recognition: 200 dpi, within the bounds of its longer side."""
     across, down = page.get_size()
     longer = max(across, down, 1.0)
     return max(1, round(across * min(READ_SIDE, max(_LEAST_SIDE, longer * 200 / 72)) / longer))
@@ -208,7 +212,7 @@ def _properties(document: PdfDocument) -> tuple[str, dict[str, MetadataValue]]:
 
 
 def _date(text: str) -> datetime | None:
-    """None for a malformed one, which must not cost the text."""
+    """The date of a property; None for a malformed one, which must not fail the document."""
     found = _DATE.match(text)
     if found is None:
         return None

@@ -1,4 +1,4 @@
-"""What annotations of a page show: values of form fields, and text that was written onto the page."""
+"""Values that annotations of a page show: form fields, and text written onto the page."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _HIDDEN = raw.FPDF_ANNOT_FLAG_HIDDEN | raw.FPDF_ANNOT_FLAG_NOVIEW
 _MOST = 5_000  # annotations of a page
 _LONGEST = 100_000  # characters of a value
 _CHECK = "✓"
-_TORN = 1.5  # times the words of a value: its letters are drawn into boxes
+_TORN = 1.5  # times the words of a value: with more words drawn, its letters are in boxes
 _LINE = 12.0  # points: the height of a line of a value that is not drawn
 
 
 @contextmanager
 def loaded(document: pdfium.PdfDocument, number: int) -> Iterator[tuple[pdfium.PdfPage, list[PageWord]]]:
-    """A page, counted from 1, that holds what its annotations show, and its words with theirs."""
+    """A page, counted from 1, with its annotations drawn into it, and its words including theirs."""
     with page_of(document, number) as page:
         own = words_of(page)
         if not any(raw.FPDFAnnot_GetSubtype(annotation) in _SHOWN for annotation in _annotations(page)):
@@ -42,7 +42,7 @@ def loaded(document: pdfium.PdfDocument, number: int) -> Iterator[tuple[pdfium.P
 
 
 class _Value(NamedTuple):
-    """The words of an annotation, and its rectangle."""
+    """The text of an annotation as words, and its rectangle in points."""
 
     words: tuple[PageWord, ...]
     left: float
@@ -56,8 +56,8 @@ class _Value(NamedTuple):
 
 
 def _with_values(own: list[PageWord], drawn: list[PageWord], values: list[_Value]) -> list[PageWord]:
-    """The words as they are drawn; values whose look the file does not bring along, or whose letters stand apart, as
-    in boxes for a letter each, as they are written."""
+    """The drawn words, with values that are not drawn. Also replaces drawn values whose letters stand apart, as in one
+    box per letter, by their words."""
     before = Counter(map(_key, own))
     added = [word for word in drawn if not _taken(before, word)]
     words = list(drawn)
@@ -132,7 +132,7 @@ def _text_of(annotation: raw.FPDF_ANNOTATION, form: pdfium.PdfFormEnv | None) ->
 
 
 def _chosen(annotation: raw.FPDF_ANNOTATION, form: pdfium.PdfFormEnv) -> Iterator[str]:
-    """Labels, as people see them, which may differ from the values that are sent."""
+    """The labels of chosen options, which users see; the submitted values may differ."""
     for at in range(min(_MOST, raw.FPDFAnnot_GetOptionCount(form, annotation))):
         if raw.FPDFAnnot_IsOptionSelected(form, annotation, at):
             yield _string(partial(raw.FPDFAnnot_GetOptionLabel, form, annotation, at))
@@ -148,7 +148,7 @@ def _string(read: Callable[[Any, int], int]) -> str:
 
 
 def _placed(text: str, left: float, top: float, right: float, bottom: float) -> Iterator[PageWord]:
-    """In the rectangle, a line below the other, words as wide as they are long."""
+    """Places words in a rectangle, line below line, each as wide as its share of the line."""
     lines = [line for line in text.split("\n") if line.strip()]
     height = min(_LINE, (bottom - top) / len(lines))
     for number, line in enumerate(lines):

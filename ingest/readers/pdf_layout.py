@@ -1,4 +1,4 @@
-"""The text of a page from its words: pieces of lines, put into the order of reading, and joined to paragraphs."""
+"""The text of a page from its words: pieces of lines, sorted into reading order, joined to paragraphs."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from ingest.readers.columns import columns, rows
 from ingest.readers.hyphens import Hyphens, are_ideographs
 from ingest.readers.pdf_words import PageWord
 
-_GAP = 0.75  # times the height of a line: what is further apart on it are columns or cells
-_GAP_OF_LETTERS = 1.2  # between letters that are set singly
-_SPACE = 0.1  # times the height: pieces of words that are drawn out of order and are nearer belong together
-_TOUCHING = 0.04  # likewise: without a space between
-_LEVEL = 0.3  # of the height: words whose middles are nearer stand on one line
+_GAP = 0.75  # times the height of a line: a wider gap separates columns or cells
+_GAP_OF_LETTERS = 1.2  # the same between single letters
+_SPACE = 0.1  # times the height: nearer parts of words, drawn out of order, belong together
+_TOUCHING = 0.04  # times the height: nearer parts are joined without a space
+_LEVEL = 0.3  # of the height: words whose middles are nearer are on one line
 _PARAGRAPH = 1.5  # times the usual distance of lines
-_ROOM = 0.3  # times the height: a line with less room than this and the next word ended for want of it
+_ROOM = 0.3  # times the height: less room than this and the next word means that the line was full
 _FULL, _FULL_SHARE = 0.85, 0.4  # of a column's width, and of the lines of prose
 _NARROW = 10  # times the height: narrower columns are labels, names or cells
 _SAME_SIZE = 1.15
-_SINGLE = 4  # letters that differ, each a word, that follow each other: one word with its letters apart
-_SPACED = 0.06  # times the height, of words that are set with room between their letters
-_APART = 0.6  # times the height, at most, between these
-_CELLS = 2  # times the height, between two pieces of a row: these are no words of a sentence
+_SINGLE = 4  # distinct one-letter words in a row that make one word with spaced letters
+_SPACED = 0.06  # times the height: the least letter spacing of a spaced word
+_APART = 0.6  # times the height: the widest gap between spaced letters
+_CELLS = 2  # times the height: a wider gap between two pieces of a row separates cells
 _HYPHENED = re.compile(r"\w[-\u00ad\u2010]$")
 _SENTENCE_ENDS = (".", "!", "?", ":", "。", "！", "？")
 _POINT = re.compile(r"[-–—•‣◦▪▫■□●○►➢✓*·]|\(?[\da-zA-Z]{1,3}[.)]")
 
 
 class Line(NamedTuple):
-    """A piece of a line, of words that follow each other, where it would stand if the page were turned so that its
-    lines are level."""
+    """A piece of a line: words that follow each other. Coordinates are in points on the page turned so that the line is
+    level."""
 
     left: float
     top: float
@@ -50,7 +50,7 @@ class Line(NamedTuple):
 
 
 class PageLayout(NamedTuple):
-    """`words` are those of `text`, in its order; `title` is what stands in the largest letters, if few do."""
+    """The text of a page; `words` and `lines` are in the order of the text."""
 
     text: str
     words: list[PageWord]
@@ -58,6 +58,8 @@ class PageLayout(NamedTuple):
 
 
 def layout_of(words: Sequence[PageWord], hyphens: Hyphens) -> PageLayout:
+    """Sorts words into reading order. Text of each direction is separate; the direction with most letters comes
+    first."""
     groups: dict[int, list[PageWord]] = defaultdict(list)
     for word in words:
         groups[word.turns].append(word)
@@ -78,7 +80,8 @@ def _letters(words: Sequence[PageWord]) -> int:
 
 
 def _direction(words: Sequence[PageWord], turns: int) -> int:
-    """Quarters by which the lines are turned; text that is mirrored twice is told apart by where its words go."""
+    """The quarter turns of the lines. `turns` comes from letters alone; for text drawn upside down by two mirrors, the
+    order of words decides."""
     if turns < 0:
         return turns
     ahead = 0
@@ -90,7 +93,7 @@ def _direction(words: Sequence[PageWord], turns: int) -> int:
 
 
 def _level(word: PageWord, turns: int) -> tuple[float, float, float, float]:
-    """Its place if the page were turned so that it is level."""
+    """Left, top, right, bottom of a word on the page turned so that the word is level."""
     if turns == 1:
         return -word.bottom, word.left, -word.top, word.right
     if turns == 2:
@@ -109,7 +112,7 @@ class _Placed(NamedTuple):
 
 
 def _lines(words: Sequence[PageWord], turns: int) -> Iterator[Line]:
-    """Of words that are drawn one after the other."""
+    """Groups consecutive words into pieces of lines."""
     held: list[_Placed] = []
     for word in words:
         placed = _Placed(*_level(word, turns), word)
@@ -134,7 +137,7 @@ def _follows(before: _Placed, word: _Placed, *, is_skewed: bool) -> bool:
 
 
 def _is_from_right(text: str) -> bool:
-    """Whether most of its letters are of Arabic, Hebrew and the like."""
+    """Whether most of its letters belong to a right-to-left script, such as Arabic or Hebrew."""
     if text.isascii():
         return False
     return 2 * sum(unicodedata.bidirectional(char) in ("R", "AL") for char in text) > sum(map(str.isalpha, text))
@@ -142,34 +145,34 @@ def _is_from_right(text: str) -> bool:
 
 def _line(placed: list[_Placed]) -> Line:
     return Line(
-        min(each.left for each in placed),
-        min(each.top for each in placed),
-        max(each.right for each in placed),
-        max(each.bottom for each in placed),
-        tuple(each.word for each in placed),
+        min(item.left for item in placed),
+        min(item.top for item in placed),
+        max(item.right for item in placed),
+        max(item.bottom for item in placed),
+        tuple(item.word for item in placed),
         _spelled(placed),
     )
 
 
 def _spelled(placed: Sequence[_Placed]) -> str:
-    """With a space between words; letters that stand apart one by one are a word."""
+    """The words joined by spaces. Letters of a spaced word are joined without."""
     text = placed[0].word.text
     run = _apart(placed)
-    for number, each in enumerate(placed[1:], start=1):
-        is_joined = number in run or (not each.word.after_space and are_ideographs(text[-1], each.word.text[0]))
-        text += each.word.text if is_joined else " " + each.word.text
+    for number, item in enumerate(placed[1:], start=1):
+        is_joined = number in run or (not item.word.after_space and are_ideographs(text[-1], item.word.text[0]))
+        text += item.word.text if is_joined else " " + item.word.text
     return text
 
 
 def _apart(placed: Sequence[_Placed]) -> set[int]:
-    """Numbers of those that belong to the same word as the one before, though there is room between."""
+    """Indexes of items that continue the word of the item before, although there is a gap between."""
     found = _spaced(placed)
     start = 0
     for number in range(1, len(placed) + 1):
         single = number < len(placed) and _is_single(placed[number]) and not placed[number].word.after_space
         if single and _is_single(placed[number - 1]):
             continue
-        if len({each.word.text for each in placed[start:number]}) >= _SINGLE:
+        if len({item.word.text for item in placed[start:number]}) >= _SINGLE:
             gaps = [after.left - before.right for before, after in pairwise(placed[start:number])]
             height = placed[start].bottom - placed[start].top
             usual = statistics.median_low(gaps)
@@ -179,8 +182,8 @@ def _apart(placed: Sequence[_Placed]) -> set[int]:
 
 
 def _spaced(placed: Sequence[_Placed]) -> set[int]:
-    """In a line whose words have room between their letters, a gap that is no larger ends no word."""
-    spacings = [each.word.spacing for each in placed if len(each.word.text) > 1]
+    """Indexes of items that continue a word in a line with letter spacing: gaps no wider than that end no word."""
+    spacings = [item.word.spacing for item in placed if len(item.word.text) > 1]
     height = placed[0].bottom - placed[0].top
     if not spacings or (usual := statistics.median(spacings)) < _SPACED * height:
         return set()
@@ -196,7 +199,7 @@ def _is_single(placed: _Placed) -> bool:
 
 
 def _merged(lines: list[Line]) -> list[Line]:
-    """Pieces of one line that are drawn at different times; the order of the others stays."""
+    """Joins pieces of one line that were drawn at different times. Keeps the order of the others."""
     taken: dict[int, Line] = {}
     order = sorted(range(len(lines)), key=lambda at: (lines[at].top + lines[at].bottom) / 2)
     for position, at in enumerate(order):
@@ -206,7 +209,7 @@ def _merged(lines: list[Line]) -> list[Line]:
             height = min(line.height, next_line.height)
             if (next_line.top + next_line.bottom - line.top - line.bottom) / 2 > _LEVEL * height:
                 break
-            first, second = sorted((line, next_line), key=lambda each: each.left)
+            first, second = sorted((line, next_line), key=lambda line: line.left)
             gap = second.left - first.right
             if -_SPACE * height <= gap <= _SPACE * height and first.words and second.words:
                 if _is_from_right(first.text + second.text):
@@ -228,7 +231,7 @@ def _joined(first: Line, second: Line, is_one_word: bool) -> Line:
 
 
 class _Text:
-    """Lines as they are joined."""
+    """Builds the text from columns of lines."""
 
     def __init__(self, hyphens: Hyphens) -> None:
         self._hyphens = hyphens
@@ -237,7 +240,7 @@ class _Text:
 
     def add_column(self, column: Sequence[Line]) -> None:
         found = rows(column)
-        left, right = min(row[0].left for row in found), max(each.right for row in found for each in row)
+        left, right = min(row[0].left for row in found), max(line.right for row in found for line in row)
         full = sum(row[-1].right >= left + _FULL * (right - left) for row in found)
         is_prose = len(found) > 1 and full >= _FULL_SHARE * len(found)
         steps = [after[0].bottom - before[0].bottom for before, after in pairwise(found)]
@@ -262,7 +265,7 @@ class _Text:
 
 
 def _goes_on(before: Sequence[Line], row: Sequence[Line], left: float, right: float, *, is_prose: bool) -> bool:
-    """Whether a row ended for want of room alone."""
+    """Whether a row continues the one before, which ended only because the column was full."""
     if _has_cells(before) or _has_cells(row):
         return False
     last, first = before[-1], row[0]
@@ -287,7 +290,7 @@ def _has_cells(row: Sequence[Line]) -> bool:
 
 
 def largest_text(lines: Sequence[Line]) -> str:
-    """What is set level in the largest letters, where these are larger than most; empty where there is no such."""
+    """The first level text in the largest letters, if these are larger than most; else empty."""
     sizes: Counter[float] = Counter()
     level = [line for line in lines if all(word.turns == 0 for word in line.words)]
     for line in level:

@@ -1,4 +1,4 @@
-"""PDFs as PDFium opens and draws them."""
+"""Opens PDFs with PDFium and draws their pages."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ from PIL import Image
 from app.errors import DocumentError
 
 MEND = "Fetch it again, or open it in a PDF viewer and print it to a new PDF."
-_HEADER_BYTES, _TAIL_BYTES = 1_024, 4_096  # in which PDFium looks for the header and for the end
-_MOST_JUNK = 1_000_000  # before the header
+_HEADER_BYTES, _TAIL_BYTES = 1_024, 4_096  # the ranges in which PDFium searches the header and the end
+_MOST_JUNK = 1_000_000  # bytes before the header
 _BLOCK_BYTES, _LONGEST_END = 1_000_000, 4_096
 _END = re.compile(rb"startxref\s+(\d{1,12})\s*(?:%%EOF)?")
 _OBJECT = re.compile(rb"\d+\s+\d+\s+obj\b")
-_MOST_PIXELS = 20_000_000  # of a rendered page: a long receipt is drawn smaller than it was asked for
+_MOST_PIXELS = 20_000_000  # of a rendered page: a long receipt is drawn smaller than requested
 
 
 @contextmanager
 def opened(source: Path | BinaryIO) -> Iterator[pdfium.PdfDocument]:
-    """With its form, if it has one. What stands before the header or behind the end of the file counts for nothing."""
+    """Opens a PDF with its form, if it has one. Ignores junk before the header and after the end. Raises
+    DocumentError."""
     with ExitStack() as files:
         stream = files.enter_context(source.open("rb")) if isinstance(source, Path) else source
         try:
@@ -44,7 +45,7 @@ def opened(source: Path | BinaryIO) -> Iterator[pdfium.PdfDocument]:
 
 
 def _whole(stream: BinaryIO) -> BinaryIO | bytes:
-    """The file from its header to its end. PDFium mends what is cut short without a word."""
+    """The file from its header to its end. PDFium alone would silently repair a truncated file."""
     begin, end = _begin(stream), _end(stream)
     size = stream.seek(0, os.SEEK_END)
     if begin <= _HEADER_BYTES and end + _TAIL_BYTES >= size:
@@ -55,13 +56,16 @@ def _whole(stream: BinaryIO) -> BinaryIO | bytes:
 
 
 def _begin(stream: BinaryIO) -> int:
-    """Of the header; 0 where there is none."""
+    """The position of the header; 0 without one."""
     stream.seek(0)
     return max(0, stream.read(_MOST_JUNK).find(b"%PDF-"))
 
 
 def _end(stream: BinaryIO) -> int:
-    """Behind the last reference to a table of objects, which ends each PDF that is whole."""
+    """The position after the last reference to an object table, which ends every complete PDF.
+
+    Raises DocumentError for a truncated file.
+    """
     held, at = b"", stream.seek(0, os.SEEK_END)
     while at > 0:
         step = min(at, _BLOCK_BYTES)
@@ -72,7 +76,7 @@ def _end(stream: BinaryIO) -> int:
         if found:
             last = found[-1]
             if _OBJECT.search(held, last.end()) or (int(last[1]) == 0 and _is_linearized(stream)):
-                break  # an update that was cut, or the first part of a file made for the web
+                break  # a truncated update, or only the first part of a linearized file
             return at + last.end()
     raise DocumentError(f"This PDF is cut short: its end is missing. {MEND}")
 
@@ -84,7 +88,7 @@ def _is_linearized(stream: BinaryIO) -> bool:
 
 @contextmanager
 def page_of(document: pdfium.PdfDocument, number: int) -> Iterator[pdfium.PdfPage]:
-    """Counts from 1."""
+    """A page, counted from 1. Raises DocumentError if it cannot be loaded."""
     try:
         page = document[number - 1]
     except pdfium.PdfiumError as error:
@@ -94,6 +98,7 @@ def page_of(document: pdfium.PdfDocument, number: int) -> Iterator[pdfium.PdfPag
 
 
 def draw(page: pdfium.PdfPage, *, width: int) -> Image.Image:
+    """An RGB image of the page, `width` pixels wide, or narrower if it would exceed 20 million pixels."""
     across, down = page.get_size()
     scale = width / max(across, 1.0)
     scale = min(scale, (_MOST_PIXELS / max(across * down, 1.0)) ** 0.5)

@@ -1,4 +1,4 @@
-"""Pages that show print which is no text: scans, also with a line of text stamped on them."""
+"""Detects print in the pictures of a page: scans, even with a line of text stamped on them."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ingest.readers.pdf_words import PageWord, rectangle_of
 
 _WIDTH = 600  # pixels
 _CONTRAST = 40  # of 255, between paper and ink
-_PAPER, _PAPER_SHARE = 24, 0.4  # of 255, around the colour of the paper, and of a scan's dots: photos have less
-_LEAST_INK = 0.0005  # of a scan's dots: a line of text has more
-_UNCOVERED = 0.3  # of the ink: a scan with a layer of recognised text has less outside of its words
+_PAPER, _PAPER_SHARE = 24, 0.4  # greys near the paper's (of 255), and their least share of pixels: photos have less
+_LEAST_INK = 0.0005  # share of a scan's pixels: a line of text has more
+_UNCOVERED = 0.3  # share of the ink outside all words: a scan with a layer of recognised text has less
 _MARGIN = 2  # pixels around a word
 
 
 def share_of_pictures(page: pdfium.PdfPage) -> float:
-    """Of the page's area; pictures that overlap count each."""
+    """The share of the page's area that pictures cover; overlapping pictures count twice."""
     across, down = page.get_size()
     return sum((right - left) * (bottom - top) for left, top, right, bottom in _pictures(page)) / max(
         across * down, 1.0
@@ -28,7 +28,7 @@ def share_of_pictures(page: pdfium.PdfPage) -> float:
 
 
 def has_print(page: pdfium.PdfPage, words: Sequence[PageWord]) -> bool:
-    """Whether its pictures look like scans of print that none of `words` stands on."""
+    """Whether pictures look like scans of print that `words` do not cover."""
     across, down = page.get_size()
     picture = draw(page, width=_WIDTH).convert("L")
     grey = np.asarray(picture, dtype=np.int16)
@@ -53,7 +53,7 @@ def has_print(page: pdfium.PdfPage, words: Sequence[PageWord]) -> bool:
 
 
 def _pictures(page: pdfium.PdfPage) -> list[tuple[float, float, float, float]]:
-    """Left, top, right, bottom of each, on the page as it is shown."""
+    """Left, top, right, bottom of each picture, in points on the page as shown."""
     across, down = page.get_size()
     found = []
     for item in page.get_objects(filter=[raw.FPDF_PAGEOBJ_IMAGE], max_depth=3):

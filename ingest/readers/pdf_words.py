@@ -1,4 +1,4 @@
-"""Words of a page of a PDF as PDFium finds them, with where they stand on the page as it is shown."""
+"""Words of a PDF page as PDFium finds them, with their positions on the page as shown."""
 
 from __future__ import annotations
 
@@ -17,22 +17,25 @@ import pypdfium2.raw as raw
 from ingest.readers.garbled import is_garbled
 from ingest.readers.glyph_names import GlyphNames
 
-_HYPHEN, _NO_UNICODE = 0x02, 0xFFFE  # PDFium's signs of a hyphen at the end of a line, which it joins with the next
+_HYPHEN, _NO_UNICODE = 0x02, 0xFFFE  # PDFium's codes for a hyphen at a line end, where it joins the lines
 _SOFT_HYPHEN = 0xAD
-_BULLETS = {0xF0B7: "•", 0xF0A7: "▪", 0xF0A8: "□", 0xF0FC: "✓"}  # of fonts of signs, which have no letters
+_BULLETS = {0xF0B7: "•", 0xF0A7: "▪", 0xF0A8: "□", 0xF0FC: "✓"}  # codes in symbol fonts
 _LIGATURES = range(0xFB00, 0xFB07)
 _ACCENTS = dict(
     zip("`´ˆ˜¨ˇ˚¸˝˘˙", map(chr, (*range(0x300, 0x304), 0x308, 0x30C, 0x30A, 0x327, 0x30B, 0x306, 0x307)), strict=True)
 )
-_TWICE = 0.12  # times its size: a letter nearer to the same one is drawn twice, to look bold
-_FAR = 0.9  # times its size: a letter further from the one before is of another word
+_TWICE = 0.12  # times its size: an equal letter nearer than this is a second drawing, for a bold look
+_FAR = 0.9  # times its size: a wider gap begins another word
 _STRAIGHT = math.radians(10)
 
 
 class PageWord(NamedTuple):
-    """Points from the upper left corner of the page as it is shown. `turns`: quarters against the clock by which its
-    line is turned; -1: it is neither level nor upright. `unsure`: letters that its font does not name.
-    `after_space`: a space is drawn before it. `spacing`: points between its letters, mostly 0."""
+    """A word, in points from the upper left corner of the page as shown.
+
+    `turns`: quarter turns of its line, counterclockwise; -1: neither level nor upright. `unsure`: letters without a
+    Unicode mapping in their font. `after_space`: a space is drawn before it. `spacing`: points between its letters,
+    usually 0.
+    """
 
     text: str
     left: float
@@ -59,8 +62,11 @@ class _Letter(NamedTuple):
 
 
 def words_of(page: pdfium.PdfPage) -> list[PageWord]:
-    """In the order in which they are drawn, without those that are off the page. Letters that are drawn twice, to look
-    bold, count once. Where letters make no sense, those that embedded fonts name are tried."""
+    """The words on the page, in drawing order.
+
+    Letters drawn twice for a bold look count once. If the text is garbled, retries with letters from the tables of
+    embedded fonts.
+    """
     across, down = page.get_size()
 
     def shown(names: GlyphNames | None) -> list[PageWord]:
@@ -87,7 +93,8 @@ def _is_garbled(words: list[PageWord]) -> bool:
 def rectangle_of(
     page: pdfium.PdfPage, left: float, top: float, right: float, bottom: float
 ) -> tuple[float, float, float, float]:
-    """Of the page's own coordinates, as it is shown: left, top, right, bottom, in points from its upper left corner."""
+    """Converts a rectangle in the page's own coordinates to left, top, right, bottom, in points from the upper left
+    corner of the page as shown."""
     return _Placed(page).rectangle(left, top, right, bottom)
 
 
@@ -144,7 +151,7 @@ def _spacing(letters: list[_Letter]) -> float:
 
 
 def _spelled(letters: list[_Letter]) -> str:
-    """An accent that is drawn as a sign of its own, over a letter, goes with that."""
+    """The text of the letters. An accent drawn as a sign of its own is combined with the letter below it."""
     texts: list[str] = []
     accent: _Letter | None = None
     for letter in letters:
@@ -166,7 +173,7 @@ def _under(accent: _Letter, letter: _Letter) -> str:
 
 
 def _letters(page: pdfium.PdfPage, text: pdfium.PdfTextPage, names: GlyphNames | None) -> Iterator[_Letter | None]:
-    """None where PDFium sees the end of a word; a space where one is drawn."""
+    """Yields letters in drawing order; None where PDFium ends a word, a space where one is drawn."""
     place = _Placed(page)
     box = raw.FS_RECTF()
     drawn = _Drawn(text)
@@ -196,7 +203,7 @@ def _letters(page: pdfium.PdfPage, text: pdfium.PdfTextPage, names: GlyphNames |
         if turns is None:
             turns = turned[key] = place.turns(angle)
         size = (right - left) if turns % 2 else (bottom - top)
-        letter = _said(code)
+        letter = _letter_of(code)
         is_unsure = raw.FPDFText_HasUnicodeMapError(text, at) == 1 or letter == "\ufffd"
         if is_unsure and names is not None and (named := names.letter(at, code)):
             letter = named
@@ -207,8 +214,8 @@ def _letters(page: pdfium.PdfPage, text: pdfium.PdfTextPage, names: GlyphNames |
             yield _Letter(letter, left, top, right, bottom, size, turns, is_unsure, code in (_HYPHEN, _NO_UNICODE))
 
 
-def _said(code: int) -> str:
-    """What is not to be read becomes a sign for that."""
+def _letter_of(code: int) -> str:
+    """The text of a character code; the replacement character for codes without a meaning."""
     if code in (_HYPHEN, _NO_UNICODE):
         return "-"
     if code in _LIGATURES:
@@ -223,14 +230,14 @@ def _said(code: int) -> str:
 
 
 class _Drawn:
-    """Letters of a page that were drawn so far, by what they are and where they stand."""
+    """Letters of a page drawn so far, by code and position."""
 
     def __init__(self, text: pdfium.PdfTextPage) -> None:
         self._text = text
         self._seen: dict[tuple[int, int, int], tuple[float, float, int]] = {}
 
     def holds(self, code: int, left: float, top: float, size: float, *, at: int) -> bool:
-        """Whether this letter, the one of number `at`, is drawn over itself; else it is noted."""
+        """Whether letter number `at` is drawn over an equal one. If not, records it."""
         step = max(_TWICE * size, 0.01)
         column, row = int(left / step), int(top / step)
         for x in (column, column - 1, column + 1):
@@ -242,15 +249,15 @@ class _Drawn:
         return False
 
     def _is_ligature(self, before: int, at: int) -> bool:
-        """Two letters of one sign, as of ff, have the same place."""
+        """Whether both letters belong to one glyph, such as ff, and so have the same position."""
         if at - before != 1:
             return False
-        objects = [raw.FPDFText_GetTextObject(self._text, each) for each in (before, at)]
+        objects = [raw.FPDFText_GetTextObject(self._text, number) for number in (before, at)]
         return ctypes.cast(objects[0], ctypes.c_void_p).value == ctypes.cast(objects[1], ctypes.c_void_p).value
 
 
 class _Placed:
-    """From the page's own coordinates to points of the page as it is shown: cropped, and turned."""
+    """Converts the page's own coordinates to points on the page as shown, which is cropped and rotated."""
 
     def __init__(self, page: pdfium.PdfPage) -> None:
         self._quarters = page.get_rotation() // 90 % 4
@@ -279,7 +286,7 @@ class _Placed:
 
 
 def _shown(page: pdfium.PdfPage) -> tuple[float, float, float, float]:
-    """The part of the page that is shown: left, bottom, right, top."""
+    """The visible part of the page: left, bottom, right, top."""
     box = raw.FS_RECTF()
     if raw.FPDF_GetPageBoundingBox(page, box):
         return box.left, box.bottom, box.right, box.top

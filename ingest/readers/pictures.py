@@ -1,4 +1,4 @@
-"""Pictures of text (PNG, JPEG, TIFF, WebP): a page each, and as many as a TIFF holds."""
+"""Pictures of text (PNG, JPEG, TIFF, WebP): one page per picture, and one per frame of a TIFF."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ from ingest.readers.parts import Opened
 from ingest.readers.recognized_lines import require_installed
 from ingest.readers.recognized_pages import RecognizedPages
 
-_MOST_PIXELS = 120_000_000  # an A2 page at 400 dpi: what is larger would take the memory of a reader
+_MOST_PIXELS = 120_000_000  # an A2 page at 400 dpi; larger pictures would exceed a reader's memory
 
 
 def read_picture(stream: BinaryIO, limits: ReadLimits) -> Opened:
+    """Opens a picture; its pages are recognised one by one. Raises DocumentError, also without the extra `ocr`."""
     require_installed()
     with opened(stream) as picture:
         count = getattr(picture, "n_frames", 1)
@@ -49,9 +50,9 @@ def check_pages(count: int, limits: ReadLimits) -> None:
 
 @contextmanager
 def opened(source: Path | BinaryIO) -> Iterator[Image.Image]:
-    """Raises DocumentError for one that is damaged or too large, before it is unpacked."""
+    """Opens a picture without decoding it. Raises DocumentError if it is damaged."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # its size is checked here
+        warnings.simplefilter("ignore")  # frame_of checks the size
         Image.MAX_IMAGE_PIXELS = None
         try:
             picture = Image.open(source, formats=list(PICTURES.values()))
@@ -64,7 +65,10 @@ def opened(source: Path | BinaryIO) -> Iterator[Image.Image]:
 
 
 def frame_of(picture: Image.Image, number: int) -> Image.Image:
-    """A page, upright as its camera told, in colours without transparency."""
+    """One page, counted from 1, in RGB without transparency, rotated as its Exif data says.
+
+    Raises DocumentError above 120 million pixels, before decoding.
+    """
     picture.seek(number - 1)
     width, height = picture.size
     if width * height > _MOST_PIXELS:
@@ -72,11 +76,11 @@ def frame_of(picture: Image.Image, number: int) -> Image.Image:
             f"This picture has {width:,} × {height:,} pixels; the limit is {_MOST_PIXELS // 1_000_000} million. "
             "Save it with fewer."
         )
-    picture.draft("RGB", (2_400, 2_400))  # of a JPEG: unpacked smaller at once
+    picture.draft("RGB", (2_400, 2_400))  # a JPEG is decoded at a smaller scale
     upright = ImageOps.exif_transpose(picture)
     if upright.has_transparency_data:
         upright = Image.alpha_composite(Image.new("RGBA", upright.size, "white"), upright.convert("RGBA"))
-    if upright.mode.startswith(("I", "F")):  # deeper than a screen shows
+    if upright.mode.startswith(("I", "F")):  # more than 8 bits per pixel
         values = np.asarray(upright, dtype=np.float64)
         low, high = float(values.min()), float(values.max())
         upright = Image.fromarray(((values - low) * (255 / max(high - low, 1e-9))).astype(np.uint8))

@@ -1,4 +1,4 @@
-"""Reads each document in a child process that can be killed: a file may hang, crash or take over a parser, not us."""
+"""Parses each document in a child process that can be killed: a file may hang, crash or take over its parser."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from ingest.readers.messages import PageRequest, ReadRequest, Refusal
 
 
 class ProcessReader:
-    """The port `Reader`. Safe to call from several threads: each call has a child to itself, or waits for one.
+    """The port `Reader`. Thread-safe: each call has a child to itself, or waits for one.
 
-    `is_stopping` is asked while a document is read; once it says yes, the reading ends with UnavailableError.
+    `is_stopping` is polled while a document is parsed; once true, parsing ends with UnavailableError.
     """
 
     def __init__(
@@ -53,15 +53,15 @@ class ProcessReader:
 
     @property
     def child_ids(self) -> frozenset[int]:
-        """Process ids of the children that are there now."""
+        """Process ids of the children that exist now."""
         return self._pool.child_ids
 
     def close(self) -> None:
-        """Ends the children. Readings under way end with UnavailableError within a moment."""
+        """Ends the children. Running calls end with UnavailableError shortly after."""
         self._pool.close()
 
     def __enter__(self) -> Self:
-        """Starts the first child, which loads the parsers while others get ready, too."""
+        """Starts the first child, so that it loads the parsers while other parts start."""
         self._pool.start()
         return self
 
@@ -70,7 +70,7 @@ class ProcessReader:
 
 
 class ProcessPageRenderer:
-    """The port `PageRenderer`, in children of the same kind, which start with the first page."""
+    """The port `PageRenderer`, in child processes of its own, which start with the first page."""
 
     def __init__(
         self,
@@ -110,7 +110,8 @@ def _error_of(refusal: Refusal, path: Path) -> DocumentError | FileNotFoundError
 
 
 def _size_of(path: Path) -> int:
-    """Tells a disk that refuses the file from a damaged document, which the child could not."""
+    """The size of the file in bytes. Raises FilesUnavailableError if the disk refuses it, which is no document
+    error."""
     try:
         with path.open("rb") as file:
             return os.fstat(file.fileno()).st_size

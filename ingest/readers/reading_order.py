@@ -1,4 +1,4 @@
-"""The text of a recognised page: its lines in the order of reading, column by column, and joined to paragraphs."""
+"""The text of a recognised page: its lines in reading order, column by column, joined to paragraphs."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from ingest.readers.columns import columns, rows
 from ingest.readers.recognized_lines import RecognizedLine, RecognizedLines
 from ingest.readers.text import clean_text
 
-_LONG = 5  # times its height: by such lines the slope of a page is told
+_LONG = 5  # times its height: lines at least this long determine the slope of a page
 _PARAGRAPH = 1.5  # times the usual distance of lines
-_FULL_LINE = 0.85  # of its column: such a line ended because there was no room
-_LARGER = 1.3  # than most lines: such are those of a title
+_FULL_LINE = 0.85  # of its column: such a line ended because it was full
+_LARGER = 1.3  # times the usual height: lines of a title
 _MAX_TITLE = 200
 _SENTENCE_ENDS = (".", "!", "?", ":", "。", "！", "？")
 
 
 class PageText(NamedTuple):
-    """`words` count characters of the text, and their page is 0; `confidence` is 0 to 1."""
+    """Offsets of `words` count characters of `text`; their page is 0. `confidence` is 0 to 1."""
 
     text: str
     words: tuple[Word, ...]
@@ -33,7 +33,7 @@ class PageText(NamedTuple):
 
 
 class _Box(NamedTuple):
-    """A line, where it were if the page lay straight."""
+    """A line, at its position after the page is straightened."""
 
     left: float
     top: float
@@ -51,6 +51,7 @@ class _Box(NamedTuple):
 
 
 def page_text(found: RecognizedLines) -> PageText:
+    """Straightens the page, sorts its lines into reading order and joins them to a text."""
     boxes = _straightened(found.lines)
     builder = _Builder(found)
     for column in columns(boxes):
@@ -75,7 +76,7 @@ def _straightened(lines: Sequence[RecognizedLine]) -> list[_Box]:
 
 
 def _title(boxes: Sequence[_Box]) -> str:
-    """The first of the largest lines, where these are larger than most."""
+    """The first of the largest lines, if these are larger than most; else empty."""
     if len(boxes) < 2:
         return ""
     usual = statistics.median(box.height for box in boxes)
@@ -90,13 +91,13 @@ def _title(boxes: Sequence[_Box]) -> str:
 
 
 class _Builder:
-    """Puts words together, and notes where each of them stands."""
+    """Joins words to a text, and records the position of each."""
 
     def __init__(self, found: RecognizedLines) -> None:
         self._found = found
         self._text = ""
         self._words: list[Word] = []
-        self._goes_on = False  # the last line ended for want of room
+        self._goes_on = False  # the last line ended only because the column was full
         self._weights: list[tuple[float, int]] = []
 
     def add_column(self, column: Sequence[_Box]) -> None:
@@ -114,7 +115,7 @@ class _Builder:
 
     def page(self, title: str) -> PageText:
         letters = sum(count for _, count in self._weights)
-        confidence = sum(each * count for each, count in self._weights) / letters if letters else 0.0
+        confidence = sum(value * count for value, count in self._weights) / letters if letters else 0.0
         return PageText(self._text, tuple(self._words), confidence, title)
 
     def _end_paragraph(self) -> None:
@@ -150,7 +151,8 @@ def _is_ideograph(letter: str) -> bool:
 
 
 def _place(line: RecognizedLine, left: float, right: float, found: RecognizedLines) -> tuple[int, int, int, int]:
-    """On the page as it came, which may have been turned."""
+    """Left, top, right, bottom of a part of a line on the original page, scaled to 0..POSITIONS. Undoes its
+    rotation."""
     top_left, top_right, bottom_right, bottom_left = line.quad
     corners = np.array(
         [
@@ -160,8 +162,8 @@ def _place(line: RecognizedLine, left: float, right: float, found: RecognizedLin
             bottom_left + right * (bottom_right - bottom_left),
         ]
     ) / np.array([found.width, found.height])
-    for _ in range(found.turns):  # back, with the clock
+    for _ in range(found.turns):  # rotate back, clockwise
         corners = np.stack([1 - corners[:, 1], corners[:, 0]], axis=1)
     (x0, y0), (x1, y1) = corners.min(axis=0), corners.max(axis=0)
-    x0, y0, x1, y1 = (round(POSITIONS * min(1.0, max(0.0, float(each)))) for each in (x0, y0, x1, y1))
+    x0, y0, x1, y1 = (round(POSITIONS * min(1.0, max(0.0, float(value)))) for value in (x0, y0, x1, y1))
     return x0, y0, x1, y1

@@ -1,6 +1,6 @@
-"""Text recognition: the lines of a picture, by rapidocr's models, which come in its wheel. Needs the extra `ocr`.
+"""Text recognition: the lines of a picture, with the models in the wheel of rapidocr. Needs the extra `ocr`.
 
-The page is turned upright first: detection finds lines in any direction, and reading some tells which end is up.
+The page is turned upright first: detection finds lines in any direction, and recognising some shows which end is up.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from ingest.readers.recognized_lines import (
 
 Pixels = NDArray[np.uint8]
 
-_DETECT_SIDE = 1_280  # of what lines are looked for in; more takes memory, and finds no more
+_DETECT_SIDE = 1_280  # longest side in pixels for detection; more takes memory and finds no more lines
 _LEAST_SIDE = 32
-_MARGIN = 0.04  # of the sides, added around: detection misses letters at the edge
-_WORST_LINE = 0.5  # confidence: what is read worse is mostly no text
-_TALL = 1.5  # of its width: such a line runs up or down
-_MOST_TRIED = 6  # lines by which is told which end of the page is up
-_TRIED_LENGTH = 10  # of their height is read for that
-_SURE = 0.93  # confidence: lines that stand on their head are read with less
+_MARGIN = 0.04  # of each side, added around the page: detection misses letters at the edge
+_WORST_LINE = 0.5  # least confidence of a line; below it is mostly no text
+_TALL = 1.5  # height to width: such a line runs up or down
+_MOST_TRIED = 6  # lines that are tried to find which end of the page is up
+_TRIED_LENGTH = 10  # times the height: how much of such a line is recognised
+_SURE = 0.93  # confidence that only upright lines reach
 _LEAST_LETTERS = 4
 _OUT_OF_MEMORY = ("bad_alloc", "Failed to allocate memory", "Insufficient memory")
 _TOKEN = re.compile(
@@ -44,17 +44,17 @@ _TOKEN = re.compile(
 
 
 def recognize(picture: Image.Image) -> RecognizedLines:
-    """Of a picture in RGB. Raises RecognitionError, or MemoryError."""
+    """The lines of an RGB picture. Raises RecognitionError if the models fail, MemoryError when memory runs out."""
     try:
         return _recognize(_fitted(picture))
     except (ONNXRuntimeError, cv2.error) as error:
-        if any(each in str(error) for each in _OUT_OF_MEMORY):
+        if any(message in str(error) for message in _OUT_OF_MEMORY):
             raise MemoryError from error
         raise RecognitionError(type(error).__name__) from error
 
 
 def _recognize(picture: Image.Image) -> RecognizedLines:
-    pixels = np.asarray(picture)[:, :, ::-1]  # as OpenCV has it
+    pixels = np.asarray(picture)[:, :, ::-1]  # BGR, which OpenCV expects; (height, width, 3)
     quads = _detected(pixels)
     turns = 0
     if _run_up(quads):
@@ -81,22 +81,22 @@ def _fitted(picture: Image.Image) -> Image.Image:
 
 @cache
 def _engine() -> Any:
-    """One for the process. One thread: a child has one processor, and several of them work at a time."""
+    """The models, loaded once per process. One thread each: a child has one CPU, and several children run at a time."""
     return rapidocr.RapidOCR(
         params={
             "Global.log_level": "critical",
             "Global.max_side_len": READ_SIDE,
-            "Det.limit_type": "max",  # small pictures are not made larger
+            "Det.limit_type": "max",  # do not enlarge small pictures
             "Det.limit_side_len": READ_SIDE,
             "EngineConfig.onnxruntime.intra_op_num_threads": 1,
             "EngineConfig.onnxruntime.inter_op_num_threads": 1,
-            "Rec.rec_batch_num": 1,  # lines differ in length: a batch pads them, and takes the memory of the longest
+            "Rec.rec_batch_num": 1,  # a batch would pad lines to the longest and take its memory
         }
     )
 
 
 def _detected(pixels: Pixels) -> list[Quad]:
-    """Lines of text, wherever they run."""
+    """Quads of text lines in any direction, in pixels of the picture."""
     height, width = pixels.shape[:2]
     scale = min(1.0, _DETECT_SIDE / max(height, width))
     size = (max(_LEAST_SIDE, round(width * scale)), max(_LEAST_SIDE, round(height * scale)))
@@ -115,7 +115,7 @@ def _detected(pixels: Pixels) -> list[Quad]:
 
 
 def _lengths(quad: Quad) -> tuple[float, float]:
-    """Width and height."""
+    """Width and height of a quad, in pixels."""
     return float(np.linalg.norm(quad[1] - quad[0])), float(np.linalg.norm(quad[3] - quad[0]))
 
 
@@ -131,7 +131,7 @@ def _run_up(quads: Sequence[Quad]) -> bool:
 
 
 def _are_upside_down(pixels: Pixels, quads: Sequence[Quad]) -> bool:
-    """By how well the beginnings of some lines are read either way up."""
+    """Whether the starts of some long lines are recognised better after a half turn."""
     longest = sorted(quads, key=lambda quad: -_lengths(quad)[0])[:_MOST_TRIED]
     upright = turned = 0.0
     for quad in longest:
@@ -172,11 +172,11 @@ def _read_line(pixels: Pixels, quad: Quad) -> RecognizedLine | None:
     return RecognizedLine(quad, words) if words else None
 
 
-def _words(text: str, told: Any) -> Iterator[RecognizedWord]:
-    """Words of a line, by the columns in which the model saw their letters; a column is as wide as any other."""
-    columns = [column for word in told.word_cols for column in word]
-    letters = sum(1 for each in text if not each.isspace())
-    count = max(float(told.line_txt_len), 1.0)
+def _words(text: str, details: Any) -> Iterator[RecognizedWord]:
+    """The words of a line, with positions from the columns of the model's output. All columns are equally wide."""
+    columns = [column for word in details.word_cols for column in word]
+    letters = sum(1 for char in text if not char.isspace())
+    count = max(float(details.line_txt_len), 1.0)
     if len(columns) != letters:
         columns = [round((at + 0.5) * count / max(1, letters)) for at in range(letters)]
     seen = 0
@@ -185,7 +185,7 @@ def _words(text: str, told: Any) -> Iterator[RecognizedWord]:
     for token in tokens:
         own = columns[seen : seen + len(token.group())]
         seen += len(token.group())
-        confidences = told.confs[token.start() : token.end()] or [0.0]
+        confidences = details.confs[token.start() : token.end()] or [0.0]
         left, right = (own[0] + 0.5 - half) / count, (own[-1] + 0.5 + half) / count
         yield RecognizedWord(
             token.group(), min(1.0, max(0.0, left)), min(1.0, max(0.0, right)), sum(confidences) / len(confidences)

@@ -1,4 +1,4 @@
-"""What recognition finds in a picture, and whether it is installed; its models take a second to import."""
+"""Results of text recognition, and whether it is installed. Without its models, which take a second to import."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from app.errors import DocumentError
 
-Quad = NDArray[np.float32]  # corners: left and right at the top, right and left at the bottom
+Quad = NDArray[np.float32]  # (4, 2): corners top left, top right, bottom right, bottom left, in pixels
 
-READ_SIDE = 2_400  # pixels of the longer side of what is read: an A4 page at 200 dpi
+READ_SIDE = 2_400  # longest side in pixels for recognition: an A4 page at 200 dpi
 
 
 class RecognitionError(Exception):
@@ -20,7 +20,7 @@ class RecognitionError(Exception):
 
 
 class RecognizedWord(NamedTuple):
-    """`left` and `right` are shares of the length of its line."""
+    """A word. `left` and `right` are shares of its line's length, `confidence` is 0 to 1."""
 
     text: str
     left: float
@@ -34,7 +34,8 @@ class RecognizedLine(NamedTuple):
 
 
 class RecognizedLines(NamedTuple):
-    """`turns`: by how many quarters, against the clock, the picture was turned; quads are those of the turned one."""
+    """The lines of a picture. `turns`: quarter turns, counterclockwise, that set it upright; quads, width and height
+    are of the turned picture."""
 
     lines: tuple[RecognizedLine, ...]
     turns: int
@@ -47,7 +48,7 @@ def is_installed() -> bool:
 
 
 def require_installed() -> None:
-    """Raises DocumentError."""
+    """Raises DocumentError if text recognition is not installed."""
     if not is_installed():
         raise DocumentError(
             "This is a picture: to read it by OCR, run pip install 'gircse-search[ocr]' on the server, then retry the "

@@ -1,4 +1,4 @@
-"""Pages whose text is recognised from their picture: pieces of a document's text, and which pages stayed unread."""
+"""Pages with text recognition: pieces of the document's text, and which pages could not be read."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from ingest.readers.reading_order import PageText, page_text
 from ingest.readers.recognized_lines import RecognitionError
 
 _PAGE_BREAK = "\n\n"
-_WORST_PAGE = 0.6  # confidence: what is read worse is no text that anybody could search
+_WORST_PAGE = 0.6  # least confidence of a page; below, its text is useless for search
 _LEAST_CONTRAST = 40  # of 255, between paper and ink
-_FEWEST_DOTS = 25  # of ink, on a page made small: two letters have more
-_MOST_NAMED = 200  # characters of a list of pages
+_FEWEST_DOTS = 25  # dark pixels of a page scaled down: two letters have more
+_MOST_NAMED = 200  # characters of a list of page numbers
 
 
 class RecognizedPages:
-    """`unread` are numbers of pages that hold something which could not be read; `read` of those that were."""
+    """Recognises pages one by one. `read`: numbers of pages with recognised text; `unread`: of pages where it failed or
+    was skipped."""
 
     def __init__(self, limits: ReadLimits) -> None:
         self._left = limits.max_recognized_pages
@@ -37,11 +38,11 @@ class RecognizedPages:
         return self._left > 0
 
     def page(self, picture: Image.Image, number: int) -> PageText:
-        """Without text where there is none, or none that can be read."""
+        """The text of a page; empty for a blank page, and for one that could not be recognised."""
         self._left -= 1
         if not has_ink(picture):
             return PageText("", (), 1.0)
-        from ingest.readers.recognition import recognize  # an extra, which takes a second to import
+        from ingest.readers.recognition import recognize  # the extra takes a second to import
 
         try:
             found = page_text(recognize(picture))
@@ -57,14 +58,14 @@ class RecognizedPages:
         return found._replace(words=words)
 
     def skip(self, number: int) -> None:
-        """More pages than may be recognised."""
+        """Records a page as unread, because recognition is not available for it."""
         self.unread.append(number)
 
     def note(self, metadata: dict[str, MetadataValue]) -> None:
-        """What is told of them with the document."""
+        """Adds notes about these pages to the metadata of the document."""
         if self.read:
             letters = sum(count for _, count in self._weights)
-            share = sum(each * count for each, count in self._weights) / letters
+            share = sum(value * count for value, count in self._weights) / letters
             metadata["recognized_pages"] = len(self.read)
             metadata["recognition_confidence"] = round(share, 2)
         if self.unread:
@@ -73,6 +74,7 @@ class RecognizedPages:
     def pieces_of_pictures(
         self, pictures: Iterator[Image.Image], count: int, metadata: dict[str, MetadataValue]
     ) -> Iterator[Piece]:
+        """Yields the pieces of a document whose `count` pages are pictures. Adds the notes at the end."""
         for number in range(1, count + 1):
             if number > 1:
                 yield Piece(_PAGE_BREAK)
@@ -86,7 +88,7 @@ class RecognizedPages:
         self.note(metadata)
 
     def opened(self, pieces: Iterator[Piece], metadata: dict[str, MetadataValue]) -> Opened:
-        """With the first page that has text, which may name the document."""
+        """The document of these pieces. Its title comes from the first page with text."""
         return Opened("", metadata, self._titled(pieces), late_title=lambda: self.title)
 
     def _titled(self, pieces: Iterator[Piece]) -> Iterator[Piece]:
@@ -102,7 +104,7 @@ class RecognizedPages:
 
 
 def has_ink(picture: Image.Image) -> bool:
-    """Whether something stands on the page, be it faint; a few specks are nothing."""
+    """Whether there is print on the page, even if faint; a few specks do not count."""
     small = picture.convert("L")
     small.thumbnail((600, 600))
     counts = small.histogram()
@@ -112,7 +114,7 @@ def has_ink(picture: Image.Image) -> bool:
 
 
 def jpeg(picture: Image.Image, *, width: int) -> bytes:
-    """Not larger than it is."""
+    """The picture as a JPEG, scaled down to `width` pixels if it is wider."""
     if picture.width > width:
         height = max(1, round(picture.height * width / picture.width))
         picture = picture.resize((width, height), Image.Resampling.LANCZOS)
@@ -122,7 +124,7 @@ def jpeg(picture: Image.Image, *, width: int) -> bytes:
 
 
 def ranges(numbers: Sequence[int]) -> str:
-    """As people write them: 1-3, 7."""
+    """Ascending numbers as ranges: `1-3, 7`; cut after 200 characters."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and number == runs[-1][1] + 1:

@@ -1,4 +1,4 @@
-"""JSON and JSON lines: each record becomes a paragraph of `key: value`, with dotted keys for what lies deeper."""
+"""JSON and JSON lines: each record becomes a paragraph of `key: value`, with dotted keys for nested objects."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def read_json(data: bytes, limits: ReadLimits, charset: str) -> ExtractedText:
 
 
 def read_json_lines(stream: BinaryIO, limits: ReadLimits, charset: str) -> Opened:
-    """A line that cannot be read is skipped and reported, unless all are so."""
+    """Opens JSON lines. Invalid lines are skipped and noted; raises DocumentError if all are invalid."""
     texts = decoded(stream, charset)
     metadata, skipped = texts.metadata, Skipped("lines")
 
@@ -42,7 +42,7 @@ def read_json_lines(stream: BinaryIO, limits: ReadLimits, charset: str) -> Opene
             except DocumentError as error:
                 skipped.add(f"Line {number}", str(error.__cause__ or error))
                 if not good and len(skipped) >= _MOST_BAD_LINES:
-                    raise  # this is something else
+                    raise  # not JSON lines
                 continue
             good += 1
             yield from _records(value, "")
@@ -86,13 +86,13 @@ def _records(value: object, name: str) -> Iterator[Block]:
 def _sort_out(
     value: dict[str, object], name: str, fields: list[tuple[str, str]], lists: list[tuple[str, list[object]]]
 ) -> None:
-    """Into the fields of this record, and the lists of records that it holds."""
+    """Splits an object into the fields of its record, with dotted keys, and nested lists of records."""
     for key, item in value.items():
         key = " ".join(key.split())
         path = f"{name}.{key}" if name else key
         if isinstance(item, dict):
             _sort_out(item, path, fields, lists)
-        elif isinstance(item, list) and not all(_is_scalar(each) for each in item):
+        elif isinstance(item, list) and not all(map(_is_scalar, item)):
             lists.append((path, item))
         elif isinstance(item, list):
             fields.append((path, ", ".join(filter(None, map(_text, item)))))

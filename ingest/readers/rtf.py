@@ -1,6 +1,6 @@
 """Rich Text Format 1.9.1: paragraphs, headings, tables, notes, comments, text boxes, headers and footers.
 
-The numbers of lists stand in the file as text. What a program shows instead of a field is read, and its code is not.
+List numbers are stored in the file as text. Of a field, the shown result is parsed, its code is skipped.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from ingest.readers.tables import join_blocks
 
 _TEXTS = {"tab": "\t", "line": "\n", "lbr": "\n", "emdash": "—", "endash": "–", "lquote": "‘", "rquote": "’"}
 _TEXTS |= {"ldblquote": "“", "rdblquote": "”", "bullet": "•", "emspace": " ", "enspace": " ", "qmspace": " "}
-_SIGNS = {"~": " ", "_": "-", "\n": "\n", "\r": "\n"}  # a soft hyphen is no text
+_SIGNS = {"~": " ", "_": "-", "\n": "\n", "\r": "\n"}  # others, such as the soft hyphen, have no text
 _PARAGRAPH_ENDS = {"par", "sect", "page", "column"}
 _MARGINS = {f"{name}{side}": name for name in ("header", "footer") for side in ("", "l", "r", "f")}
 _NOTES = {"footnote": "Footnote", "annotation": "Comment"}
 _BOXES = {"shptxt", "dptxbxtext"}
-_NUMBERS = {"listtext", "pntext"}  # of lists, or their bullets
+_NUMBERS = {"listtext", "pntext"}  # numbers or bullets of list items
 _INFO = {"title", "author", "creatim", "revtim"}
-_PROPERTY = {"sn", "sv"}  # the name and the value of one, of a shape or a picture
+_PROPERTY = {"sn", "sv"}  # name and value of a property of a shape or picture
 _ALTERNATIVE_TEXT = "wzDescription"
-# Groups whose content is never shown as text. Groups that begin with \* are skipped, too, if not in _SEEN_STARRED.
+# Groups whose content is never shown. Groups that begin with \* are skipped, too, unless in _SEEN_STARRED.
 _UNSEEN = {"colortbl", "filetbl", "stylesheet", "pict", "objdata", "objclass", "objname", "nonshppict", "shprslt"}
 _UNSEEN |= {"fldinst", "xe", "tc", "rxe", "bkmkstart", "bkmkend", "pntxta", "pntxtb", "listtable", "info"}
 _UNSEEN |= {
@@ -48,16 +48,16 @@ _UNSEEN |= {
 }
 _SEEN_STARRED = {"shpinst", "annotation", "atnauthor", "ud", "moMath", "moMathPara", "oMath", "oMathPara", "do"}
 _SEEN_STARRED |= {"footnote", "nesttableprops", "shptxt"}
-_READ = {"atnauthor", "fonttbl", "stylesheet", *_INFO, *_PROPERTY}  # though it is no text of the document
+_READ = {"atnauthor", "fonttbl", "stylesheet", *_INFO, *_PROPERTY}  # parsed, but not text of the document
 _LOWEST_LEVEL = 6
-_MAX_DEPTH = 8  # of tables in cells
+_MAX_DEPTH = 8  # of nested tables
 _SAME_EDGE = 60  # twips
 _MAX_COLUMNS = 1_000
 
 
 @dataclass(slots=True)
 class _State:
-    """What a group inherits and gives back."""
+    """The state that a group inherits and restores at its end."""
 
     page: str
     flow: _Flow
@@ -66,26 +66,26 @@ class _State:
     is_hidden: bool = False
     skipped_after_unicode: int = 1
     level: int | None = None  # of a heading
-    depth: int = 0  # of the table that the paragraph is in
+    depth: int = 0  # of the table around the paragraph; 0: none
 
 
 @dataclass(slots=True)
 class _Row:
     cells: list[str] = field(default_factory=list)
-    edges: list[int] = field(default_factory=list)  # right ones, in twips
-    merges: list[str] = field(default_factory=list)  # of each cell: "left", "above" or nothing
+    edges: list[int] = field(default_factory=list)  # right edges, in twips
+    merges: list[str] = field(default_factory=list)  # per cell: merged with the one "left" or "above", or ""
 
 
 @dataclass(slots=True)
 class _Flow:
-    """A text of its own: the body, a note, a header, a text box."""
+    """A separate text: the body, a note, a header, or a text box."""
 
     blocks: list[Block] = field(default_factory=list)
-    beside: list[Block] = field(default_factory=list)  # what hangs on the paragraph
+    beside: list[Block] = field(default_factory=list)  # notes and boxes anchored in the current paragraph
     texts: list[str] = field(default_factory=list)
     tables: dict[int, list[_Row]] = field(default_factory=dict)
     rows: dict[int, _Row] = field(default_factory=dict)
-    cell: dict[int, list[str]] = field(default_factory=dict)  # paragraphs of the cell that is being read
+    cell: dict[int, list[str]] = field(default_factory=dict)  # depth → paragraphs of the open cell
 
     def end_paragraph(self, depth: int = 0, level: int | None = None) -> None:
         text = "".join(self.texts).strip()
@@ -109,7 +109,7 @@ class _Flow:
         if row is None or not row.cells:
             return
         self.tables.setdefault(depth, []).append(row)
-        self.rows[depth] = _Row(edges=row.edges, merges=row.merges)  # the definition holds until the next
+        self.rows[depth] = _Row(edges=row.edges, merges=row.merges)  # a row definition holds until the next one
 
     def end(self, depth: int = 0, level: int | None = None) -> list[Block]:
         self.end_paragraph(depth, level)
@@ -117,8 +117,8 @@ class _Flow:
         return self.blocks
 
     def _close_tables(self, depth: int) -> None:
-        """Those deeper than the paragraph that ends here, with cells and rows that nothing has ended."""
-        for inner in sorted({each for each in (*self.tables, *self.rows, *self.cell) if each > depth}, reverse=True):
+        """Ends tables deeper than the current paragraph, with their open cells and rows."""
+        for inner in sorted({key for key in (*self.tables, *self.rows, *self.cell) if key > depth}, reverse=True):
             if any(self.cell.get(inner, ())):
                 row = self.rows.setdefault(inner, _Row())
                 row.cells.append("\n".join(filter(None, self.cell[inner])))
@@ -137,17 +137,17 @@ class _Reader:
         self.body, self.margins = _Flow(), {"header": list[Block](), "footer": list[Block]()}
         self.metadata: dict[str, MetadataValue] = {}
         self.title = ""
-        self._levels: dict[int, int] = {}  # of the styles that are headings
+        self._levels: dict[int, int] = {}  # number of a heading style → level
         self._fonts: dict[int, str] = {}
         self._default_font = 0
         self._state = _State("cp1252", self.body)
         self._outer: list[_State] = []
-        self._page = "cp1252"  # of the document
-        self._pending: list[bytes] = []  # bytes of a text whose letters may take two
+        self._page = "cp1252"  # code page of the document
+        self._pending: list[bytes] = []  # bytes not decoded yet: a character may take two
         self._to_skip = 0
         self._author = self._property = ""
-        self._told: list[str] = []  # of a destination that is read, though it is no text of the document
-        self._numbers: dict[str, int] = {}  # of a font, a style, or a date
+        self._aside: list[str] = []  # text of a destination in _READ
+        self._numbers: dict[str, int] = {}  # the last number of a font, a style, or parts of a date
         self._is_new = self._is_starred = False
 
     def read(self, data: bytes) -> None:
@@ -166,7 +166,7 @@ class _Reader:
             else:
                 self._word(token.word, token.number)
         self._write()
-        while self._outer:  # cut short
+        while self._outer:  # the file is truncated
             self._leave()
         self.body.end(self._state.depth, self._state.level)
 
@@ -191,10 +191,10 @@ class _Reader:
         if state.destination not in _READ and not state.is_silent and not state.is_hidden:
             state.flow.texts.append(text)
         elif state.destination in _READ:
-            self._told.append(text)
+            self._aside.append(text)
             if state.destination == "stylesheet" and ";" in text:
-                self._name_style("".join(self._told))
-                self._told.clear()
+                self._name_style("".join(self._aside))
+                self._aside.clear()
 
     def _leave(self) -> None:
         if not self._outer:
@@ -202,8 +202,8 @@ class _Reader:
         state, self._state = self._state, self._outer.pop()
         self._is_new, self._to_skip = False, 0
         if state.destination in _READ and self._state.destination != state.destination:
-            self._take_told(state, " ".join(_joined("".join(self._told)).split()))
-            self._told.clear()
+            self._take_aside(state, " ".join(_joined("".join(self._aside)).split()))
+            self._aside.clear()
         if state.destination in ("creatim", "revtim") and self._state.destination != state.destination:
             year, month, day = (self._numbers.get(name, 1) for name in ("yr", "mo", "dy"))
             if date := iso_date(f"{year:04}-{month:02}-{day:02}"):
@@ -211,7 +211,7 @@ class _Reader:
         if state.flow is not self._state.flow:
             self._end_flow(state.destination, state.flow.end(state.depth, state.level))
 
-    def _take_told(self, state: _State, text: str) -> None:
+    def _take_aside(self, state: _State, text: str) -> None:
         if state.destination == "sn":
             self._property = text
         elif state.destination == "sv" and self._property == _ALTERNATIVE_TEXT and text:
@@ -222,7 +222,7 @@ class _Reader:
             self.title = self.title or text
         elif state.destination == "author" and text:
             self.metadata.setdefault("author", text)
-        elif state.destination == "fonttbl":  # what comes before the first font is named is in the default one
+        elif state.destination == "fonttbl":  # text before the first \f uses the default font
             self._state.page = self._fonts.get(self._default_font, self._page)
 
     def _end_flow(self, destination: str, blocks: list[Block]) -> None:
@@ -288,12 +288,12 @@ class _Reader:
             self._layout(word, number)
 
     def _enter(self, word: str) -> bool:
-        """Whether this first word of a group names what it holds, and nothing else has to be done."""
+        """Enters a group by its first word. True if the word names a destination, so that it is done with."""
         state, is_starred = self._state, self._is_starred
         self._is_starred = False
         if word in _PROPERTY:
             state.destination, state.is_silent = word, True
-        elif word == "ud" and state.destination == "upr":  # the same once more, in Unicode
+        elif word == "ud" and state.destination == "upr":  # the same content again, in Unicode
             before = self._outer[-2]
             state.destination, state.is_silent = before.destination, before.is_silent
         elif word == "upr":
@@ -339,7 +339,7 @@ class _Reader:
             self._levels[style] = 1
 
     def _unicode(self, code: int) -> None:
-        """Halves of a pair are joined when the text is."""
+        """Adds a UTF-16 code unit. `_joined` combines surrogate pairs later."""
         self._add(chr(code - 0xF000 if 0xF020 <= code <= 0xF0FF else code))
 
     def _layout(self, word: str, number: int | None) -> None:
@@ -383,28 +383,29 @@ class _Reader:
 
 
 def read_rtf(data: bytes, limits: ReadLimits) -> ExtractedText:
+    """The text with headers first and footers last. Damaged files are parsed as far as possible."""
     reader = _Reader()
     reader.read(data)
-    blocks = list(_said_once(reader.margins["header"]))
-    blocks += [*reader.body.blocks, *_said_once(reader.margins["footer"])]
+    blocks = list(_without_repeats(reader.margins["header"]))
+    blocks += [*reader.body.blocks, *_without_repeats(reader.margins["footer"])]
     whole = [Block(_joined(block.text), block.level, block.cells) for block in blocks]
     text, marks, cells = join_blocks(whole, limits)
     title = next((block.text for block in whole if block.level), "") or reader.title
     return ExtractedText(text, title, RTF, reader.metadata, marks=marks, cells=cells)
 
 
-def _said_once(blocks: list[Block]) -> Iterator[Block]:
-    """Headers and footers of sections are mostly the same."""
+def _without_repeats(blocks: list[Block]) -> Iterator[Block]:
+    """The distinct blocks: headers and footers of sections are mostly equal."""
     return map(Block, dict.fromkeys(block.text for block in blocks if block.text))
 
 
 def _joined(text: str) -> str:
-    """With letters beyond the first 65,536, which the file has in two halves."""
+    """Combines surrogate pairs, which stand for characters beyond the first 65,536."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def _grid(rows: list[_Row]) -> list[list[str]]:
-    """The cells of a table in columns: a cell may be as wide as several of another row."""
+    """The cells of a table on common columns: a cell may span several columns of another row."""
     edges = sorted({edge for row in rows for edge in row.edges[: len(row.cells)]})
     columns = [edge for at, edge in enumerate(edges) if not at or edge - edges[at - 1] > _SAME_EDGE]
     has_spans = len({len(row.cells) for row in rows}) > 1

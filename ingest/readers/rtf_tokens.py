@@ -1,4 +1,4 @@
-"""The tokens of RTF 1.9.1: control words, groups, and text in the encoding of its font."""
+"""The tokens of RTF 1.9.1: control words, groups, and undecoded text."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _TOKEN = re.compile(
     rb"|(?P<text>[^\\{}\r\n]+)",
     re.DOTALL,
 )
-# \fcharset as code pages; that of symbols has no letters.
+# \fcharset → code page. The symbol charset has no letters, so it is missing.
 _CODE_PAGES = {77: "mac_roman", 128: "cp932", 129: "cp949", 130: "cp1361", 134: "cp936", 136: "cp950", 161: "cp1253"}
 _CODE_PAGES |= {162: "cp1254", 163: "cp1258", 177: "cp1255", 178: "cp1256", 186: "cp1257", 204: "cp1251"}
 _CODE_PAGES |= {222: "cp874", 238: "cp1250", 254: "cp437", 255: "cp437"}
 _CHARACTER_SETS = {"ansi": "cp1252", "mac": "mac_roman", "pc": "cp437", "pca": "cp850"}
-# Of \\ansicpg: those of Apple, which Python does not know by their numbers.
+# Code pages of Apple for \ansicpg, which Python does not know by number.
 _OF_APPLE = {10000: "mac_roman", 10006: "mac_greek", 10007: "mac_cyrillic", 10029: "mac_latin2", 10079: "mac_iceland"}
 _OF_APPLE |= {10081: "mac_turkish"}
 _DEFAULT = "cp1252"
@@ -34,6 +34,7 @@ class Token(NamedTuple):
 
 
 def tokens(data: bytes) -> Iterator[Token]:
+    r"""Yields the tokens. Skips binary data (\bin) and line ends."""
     at, end = 0, len(data)
     while at < end:
         found = _TOKEN.match(data, at)
@@ -64,7 +65,7 @@ def code_page_of_font(number: int) -> str | None:
 
 
 def code_page(word: str, number: int | None) -> str:
-    """Of the whole document: \\ansi, \\mac, \\pc, \\pca, or \\ansicpgN. Windows-1252 where it is not known."""
+    """The code page of the document from \\ansi, \\mac, \\pc, \\pca or \\ansicpgN; windows-1252 if unknown."""
     name = _CHARACTER_SETS.get(word) or _OF_APPLE.get(number or 0) or f"cp{number or 1252}"
     try:
         return codecs.lookup("utf-8" if name == "cp65001" else name).name

@@ -1,4 +1,4 @@
-"""Excel workbooks: each row of a sheet becomes a paragraph, as in grids.py; then text boxes, charts and comments."""
+"""Excel workbooks: each row of a sheet becomes a paragraph (see grids.py); then text boxes, charts and comments."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ingest.readers.tables import join_blocks
 
 _CELL = re.compile(r"([A-Z]{1,3})(\d{1,7})")
 _MERGED = re.compile(rb"""<(?:\w+:)?mergeCell\b[^>]{0,200}?\bref\s*=\s*["']([A-Z]+\d+):([A-Z]+\d+)["']""")
-_CODES = re.compile(r'&(?:"[^"]*"|K[0-9A-F]{6}|\d+|[A-Z])', re.I)  # of headers and footers
+_CODES = re.compile(r'&(?:"[^"]*"|K[0-9A-F]{6}|\d+|[A-Z])', re.I)  # format codes in headers and footers
 _LINE_END = re.compile(rb"<br\s*/?>", re.IGNORECASE)
 _RECOVERING = etree.XMLParser(recover=True, resolve_entities=False, no_network=True, remove_pis=True)
 _THREADED = "[Threaded comment]"
@@ -41,7 +41,7 @@ def read_xlsx(data: bytes, limits: ReadLimits) -> ExtractedText:
 
 
 def under_heading(sheet: str, blocks: Iterator[Block]) -> Iterator[Block]:
-    """Blocks of a sheet under its name; nothing when there are none."""
+    """The blocks of a sheet under its name; nothing if there are none."""
     begin = next(blocks, None)
     if begin is not None:
         yield Block(sheet if sheet.startswith("Sheet") else f"Sheet {sheet}", 1)
@@ -55,7 +55,7 @@ class _Workbook:
         self._part = package.main_part("xl/workbook.xml")
         self._root = package.root(self._part)
         strings = self._first("sharedStrings")
-        self._strings = [] if strings is None else [_text_of(each) for each in strings.iterchildren("{*}si")]
+        self._strings = [] if strings is None else [_text_of(item) for item in strings.iterchildren("{*}si")]
         is_1904 = first(self._root, "workbookPr")
         self._formats = CellFormats(
             self._first("styles"),
@@ -63,7 +63,7 @@ class _Workbook:
         )
         people = self._first("person")
         persons = () if people is None else people.iter("{*}person")
-        self._people = {attribute(each, "id"): attribute(each, "displayName") for each in persons}
+        self._people = {attribute(person, "id"): attribute(person, "displayName") for person in persons}
 
     def blocks(self) -> Iterator[Block]:
         relations = self._package.relations(self._part)
@@ -86,13 +86,13 @@ class _Workbook:
                 for block in Walk(self._package, drawing).blocks(root):
                     drawn.add(block.text)
                     yield block
-        for drawing in self._package.related(part, "vmlDrawing"):  # newer programs write labels of forms twice
+        for drawing in self._package.related(part, "vmlDrawing"):  # newer programs store form labels twice
             yield from (block for block in self._labels(drawing) if block.text not in drawn)
         yield from self._comments(part)
         yield from (Block(text) for text in dict.fromkeys(margins))
 
     def _labels(self, part: str) -> Iterator[Block]:
-        """Of buttons, boxes and text boxes of forms; those of notes are read as comments. Often no well-formed XML."""
+        """Labels of form controls and text boxes; notes are parsed as comments. VML is often not well-formed."""
         try:
             root = etree.fromstring(_LINE_END.sub(b"\n", self._package.read(part)), _RECOVERING)
         except (KeyError, etree.LxmlError, zipfile.BadZipFile, OSError, EOFError, ValueError) as error:
@@ -110,7 +110,7 @@ class _Workbook:
             root = self._package.optional(name)
             if root is None:
                 continue
-            authors = [each.text or "" for each in root.iter("{*}author")]
+            authors = [author.text or "" for author in root.iter("{*}author")]
             for comment in root.iter("{*}comment", "{*}threadedComment"):
                 body = first(comment, "text")
                 text = "" if body is None else _text_of(body) or (body.text or "")
@@ -122,7 +122,7 @@ class _Workbook:
                     yield Block(f"Comment on {attribute(comment, 'ref')}{by}: {text.strip()}")
 
     def _rows(self, part: str, data: bytes, margins: list[str]) -> Iterator[list[str]]:
-        """The rows that hold something; an empty one stands for all that are missing, and around a table."""
+        """Yields non-empty rows. One empty row stands for any number of missing rows, and separates declared tables."""
         regions = _Regions(data)
         borders = set(self._borders(part))
         unknown = before = 0
@@ -131,11 +131,13 @@ class _Workbook:
         )
         for _, element in parser:
             if local(element) == "headerFooter":
-                margins += [said for each in element if (said := " ".join(_CODES.sub(" ", each.text or "").split()))]
+                margins += [
+                    margin for node in element if (margin := " ".join(_CODES.sub(" ", node.text or "").split()))
+                ]
                 continue
             refuse_entities(element)
-            told = element.get("r", "")
-            number = int(told) if told.isdecimal() else before + 1
+            declared = element.get("r", "")
+            number = int(declared) if declared.isdecimal() else before + 1
             if number != before + 1 or number in borders:
                 yield []
             cells: list[str] = []
@@ -154,7 +156,7 @@ class _Workbook:
             self._package.left_out.append(f"{part}: {unknown:,} formulas without a value are not read.")
 
     def _borders(self, part: str) -> Iterator[int]:
-        """Rows at which a table begins that the workbook declares, and those after one."""
+        """The first rows of declared tables, and the rows after them."""
         for name in self._package.related(part, "table"):
             root = self._package.optional(name)
             ends = _CELL.findall(attribute(root, "ref"))
@@ -163,7 +165,7 @@ class _Workbook:
                 yield int(ends[1][1]) + 1
 
     def _text(self, cell: Element) -> str | None:
-        """None: it shows what only a calculation would give."""
+        """The text that the cell shows. None if only a calculation would give it."""
         kind, text = cell.get("t", ""), ""
         formula: Element | None = None
         inline: Element | None = None
@@ -189,17 +191,17 @@ class _Workbook:
 
 
 class _Regions:
-    """Merged cells: what stands in the first of them holds for every row, and is said once in each."""
+    """Merged cells: the text of the first cell is repeated in each of its rows, once per row."""
 
     def __init__(self, data: bytes) -> None:
         self._starts: dict[int, list[tuple[int, int, int]]] = {}
         for begin, end in _MERGED.findall(data):
-            (left, top), (right, bottom) = (_CELL.findall(each.decode("ascii"))[0] for each in (begin, end))
+            (left, top), (right, bottom) = (_CELL.findall(corner.decode("ascii"))[0] for corner in (begin, end))
             self._starts.setdefault(int(top), []).append((_column(left), min(_column(right), _MAX_COLUMN), int(bottom)))
         self._open: list[tuple[int, int, int, str]] = []
 
     def fill(self, number: int, cells: list[str]) -> list[str]:
-        self._open = [each for each in self._open if each[2] >= number]
+        self._open = [region for region in self._open if region[2] >= number]
         for left, right, _, text in self._open:
             _put(cells, left, right, text)
         for left, right, bottom in self._starts.get(number, ()):
@@ -217,7 +219,7 @@ def _put(cells: list[str], left: int, right: int, text: str) -> None:
 
 
 def _column(reference: str) -> int:
-    """1 for A; 0 when there is none."""
+    """The number of the column in a cell reference, 1 for A; 0 if it is invalid."""
     number = 0
     for letter in reference.rstrip("0123456789"):
         number = number * 26 + ord(letter) - ord("A") + 1
@@ -225,6 +227,6 @@ def _column(reference: str) -> int:
 
 
 def _text_of(element: Element) -> str:
-    """Without what tells how the characters are pronounced."""
-    texts = [each.text or "" for each in element.iter("{*}t") if local(each.getparent()) != "rPh"]
+    """The text without phonetic guides."""
+    texts = [node.text or "" for node in element.iter("{*}t") if local(node.getparent()) != "rPh"]
     return "".join(texts)

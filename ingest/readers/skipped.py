@@ -1,4 +1,4 @@
-"""Parts of a document that could not be read: how many, which, and why. They are reported with the document."""
+"""Parts of a document that could not be parsed: how many, which, and why. Stored in its metadata."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ _MAX_PLACE, _MAX_REASON = 200, 200
 
 
 class Skipped:
-    """`kind` names the parts: `files`, `lines`. The counts go into the metadata as `skipped_<kind>`, and the first
-    places with their reasons as `skipped`."""
+    """Counts skipped parts. `kind` names them: `files`, `lines`.
+
+    The metadata gets the count as `skipped_<kind>`, and the first five places with reasons as `skipped`.
+    """
 
     def __init__(self, kind: str) -> None:
         self._kind = kind
@@ -31,7 +33,7 @@ class Skipped:
         return "\n".join(self._first) + (f"\nand {more:,} more" if more > 0 else "")
 
     def added_to(self, metadata: Metadata) -> Metadata:
-        """`metadata`, with what is reported of these beside what is there of others."""
+        """`metadata` with these notes appended to earlier ones."""
         if not self._count:
             return metadata
         before = metadata.get("skipped")
@@ -40,5 +42,5 @@ class Skipped:
 
     @property
     def metadata(self) -> dict[str, MetadataValue]:
-        """Empty where nothing was skipped."""
+        """The notes as metadata; empty if nothing was skipped."""
         return {f"skipped_{self._kind}": self._count, "skipped": self.reasons} if self._count else {}

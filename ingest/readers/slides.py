@@ -26,8 +26,8 @@ def read_pptx(data: bytes, limits: ReadLimits) -> ExtractedText:
     presentation = package.main_part("ppt/presentation.xml")
     relations = package.relations(presentation)
     shown = first(package.root(presentation), "sldIdLst")
-    identities = [] if shown is None else [_identity(each) for each in shown.iterchildren("{*}sldId")]
-    slides = [relations[each].target for each in identities if each in relations]
+    identities = [] if shown is None else [_identity(slide) for slide in shown.iterchildren("{*}sldId")]
+    slides = [relations[identity].target for identity in identities if identity in relations]
     if len(slides) > limits.max_pages:
         raise DocumentError(
             f"This presentation has {len(slides):,} slides; the limit is {limits.max_pages:,}. Split it, or raise "
@@ -62,6 +62,8 @@ def read_pptx(data: bytes, limits: ReadLimits) -> ExtractedText:
 
 
 def join_pages(pages: list[list[Block]], limits: ReadLimits) -> ExtractedText:
+    """Joins blocks of pages to a text with page starts; without title and metadata. Raises DocumentError if too
+    long."""
     texts: list[str] = []
     starts: list[int] = []
     marks: list[Mark] = []
@@ -85,7 +87,7 @@ def _slide_blocks(package: Package, part: str) -> Iterator[Block]:
         return
     walk = Walk(package, part, number=_Lists().before)
     shapes = list(tree.iter("{*}sp"))
-    title = next((each for each in shapes if _placeholder(each) in _TITLES), None)
+    title = next((shape for shape in shapes if _placeholder(shape) in _TITLES), None)
     if title is not None:
         yield from (Block(block.text, 1) for block in walk.blocks(title))
         title.getparent().remove(title)
@@ -102,7 +104,7 @@ def _slide_blocks(package: Package, part: str) -> Iterator[Block]:
 def _comments(package: Package, part: str) -> Iterator[Block]:
     root = package.optional(part)
     for comment in () if root is None else root.iter("{*}cm", "{*}reply"):
-        text = " ".join(each.text or "" for each in comment.iterchildren("{*}text"))
+        text = " ".join(node.text or "" for node in comment.iterchildren("{*}text"))
         body = first(comment, "txBody")
         if body is not None:
             text = "\n".join(block.text for block in Walk(package, part).block(body))
@@ -111,9 +113,9 @@ def _comments(package: Package, part: str) -> Iterator[Block]:
 
 
 def _add_fixed_texts(package: Package, slides: list[str], pages: list[list[Block]]) -> None:
-    """What stands on layouts and masters, as the name of a company, is said on the first slide that shows it."""
+    """Appends texts of layouts and masters, such as a company name, to the first slide that shows them."""
     seen: set[str] = set()
-    said: set[str] = set()
+    added: set[str] = set()
     for slide, blocks in zip(slides, pages, strict=True):
         layouts = package.related(slide, "slideLayout")
         for part in [*layouts, *(master for layout in layouts for master in package.related(layout, "slideMaster"))]:
@@ -125,13 +127,13 @@ def _add_fixed_texts(package: Package, slides: list[str], pages: list[list[Block
                     continue
                 body = first(shape, "txBody")
                 for block in () if body is None else Walk(package, part).block(body):
-                    if block.text not in said:
-                        said.add(block.text)
+                    if block.text not in added:
+                        added.add(block.text)
                         blocks.append(block)
 
 
 class _Lists:
-    """Automatic numbers of paragraphs: they go on until another kind of paragraph of the same depth."""
+    """Automatic numbers on a slide. A list ends at another kind of paragraph of the same depth."""
 
     def __init__(self) -> None:
         self._counts: dict[int, tuple[str, int]] = {}
@@ -140,7 +142,7 @@ class _Lists:
         properties = first(paragraph, "pPr")
         depth = int(depth) if (depth := attribute(properties, "lvl")).isdecimal() else 0
         numbered = first(properties, "buAutoNum")
-        for deeper in [each for each in self._counts if each > depth or (numbered is None and each == depth)]:
+        for deeper in [other for other in self._counts if other > depth or (numbered is None and other == depth)]:
             del self._counts[deeper]
         if numbered is None:
             return ""
@@ -152,11 +154,11 @@ class _Lists:
 
 
 def _placeholder(shape: Element) -> str:
-    """Its kind; empty for a shape that is none."""
+    """The kind of a placeholder; empty for other shapes."""
     placeholder = first(shape, "nvSpPr", "nvPr", "ph")
     return "" if placeholder is None else attribute(placeholder, "type") or "body"
 
 
 def _identity(element: Element) -> str:
-    """The relation, whose name `id` the number of the slide has, too."""
+    """The relation id (r:id) of a slide. A plain `id` attribute holds the slide's number."""
     return next((value for key, value in element.attrib.items() if key.endswith("}id")), "")

@@ -1,4 +1,4 @@
-"""Subtitles (SubRip, WebVTT): what is said, a paragraph per cue, without numbers, times and signs."""
+"""Subtitles (SubRip, WebVTT): the spoken text, without cue numbers, times and markup."""
 
 from __future__ import annotations
 
@@ -34,17 +34,18 @@ def _cues(text: str) -> Iterator[str]:
         if lines[0].startswith(_NO_CUES):
             continue
         times = next((number for number, line in enumerate(lines) if _TIMES.fullmatch(line)), None)
-        if times is not None and (said := _said(lines[times + 1 :])):
-            yield said
+        if times is not None and (spoken := _spoken(lines[times + 1 :])):
+            yield spoken
 
 
-def _said(lines: list[str]) -> str:
+def _spoken(lines: list[str]) -> str:
     text = _SPEAKER.sub(r"\1: ", " ".join(lines))
     return " ".join(html.unescape(_SIGNS.sub("", text)).split())
 
 
 def _joined(cues: list[str]) -> str:
-    """A paragraph per sentence or more, since one may go over several cues; live captions repeat their last line."""
+    """Joins cues. A paragraph ends only after a sentence, which may span cues. Live captions repeat their last line;
+    repeats are dropped."""
     text = before = ""
     for cue in cues:
         if cue == before:

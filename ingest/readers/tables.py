@@ -1,5 +1,5 @@
-"""Records: each becomes a paragraph `name: value; name: value`, so that every chunk shows its names; and the joining of
-blocks to a text."""
+"""Records become paragraphs `name: value; name: value`, so that each chunk contains the names. Also joins blocks to a
+text."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from ingest.readers.limits import ReadLimits, check_length
 from ingest.readers.parts import Block, Piece, moved
 from ingest.readers.text import clean_text
 
-# Characters. Two such paragraphs fit a chunk of the default size, so that each chunk can begin with one.
+# In characters. Two such paragraphs fit into a chunk of default size, so that each chunk can begin with one.
 _MAX_PARAGRAPH = 300
 _MAX_KEY = 80
 
 
 def record_block(fields: Iterable[tuple[str, str]]) -> Block:
-    """The paragraphs of a record, as one row."""
+    """The paragraphs of a record as one block of level ROW."""
     text, cells = "", []
     for paragraph in render_fields(fields):
         text += "\n\n" if text else ""
@@ -31,8 +31,8 @@ def record_block(fields: Iterable[tuple[str, str]]) -> Block:
 def render_fields(fields: Iterable[tuple[str, str]]) -> Iterator[Block]:
     """A record as `name: value; name: value`.
 
-    A record too long for a chunk becomes several paragraphs: each names its values, and begins with the first field,
-    which mostly tells what the record is about.
+    A record too long for a chunk is split into paragraphs. Each names its values and begins with the first field, which
+    usually identifies the record.
     """
     parts: list[_Field] = []
     for column, (name, value) in enumerate(fields):
@@ -81,7 +81,8 @@ class _Paragraph:
 
 
 def join_blocks(blocks: Iterable[Block], limits: ReadLimits) -> Joined:
-    """Stops as soon as the text is too long: repeated headers can make much of a small file."""
+    """Joins blocks by blank lines. Raises DocumentError as soon as the text is too long: repeated headers can inflate a
+    small file."""
     kept: list[str] = []
     marks: list[Mark] = []
     cells: list[Cell] = []
@@ -105,7 +106,7 @@ class Joined(NamedTuple):
 
 
 def block_pieces(blocks: Iterable[Block]) -> Iterator[Piece]:
-    """The same as `join_blocks`, for documents of any length."""
+    """As `join_blocks`, but lazily and without a limit, for documents of any length."""
     for number, block in enumerate(blocks):
         if number:
             yield Piece("\n\n")
@@ -114,7 +115,7 @@ def block_pieces(blocks: Iterable[Block]) -> Iterator[Piece]:
 
 
 def _pieces(value: str) -> Iterator[str]:
-    """A long value, cut at sentence ends where there are any, else at spaces."""
+    """A long value, cut at sentence ends, else at spaces, at most 300 characters each."""
     ends = [end for _, end in sentence_spans(value)]
     start = 0
     while start < len(value):

@@ -1,6 +1,7 @@
-"""Plain text, code and texts with signs, as Markdown: refuses what is not text, and cleans what databases cannot store.
+"""Plain text, source code and markup such as Markdown. Refuses files that are not text, cleans characters that
+databases cannot store.
 
-Texts of any length: they are read block by block, and only an unknown encoding is guessed from a sample.
+Texts may have any length: they are read block by block. Only to guess an unknown encoding a sample is used.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _CONTROLS = re.compile(r"[\x01-\x08\x0e-\x1a\x1c-\x1f\x7f-\x84\x86-\x9f\ufffd]")
 _MAX_CONTROL_SHARE = 0.05
 _MAX_NUL_SHARE = 0.2
 _LONE_SURROGATES = re.compile(r"[\ud800-\udfff]")
-_DECLARED_WITHIN = 4_000  # bytes
+_DECLARED_WITHIN = 4_000  # bytes in which declarations are searched
 _CODING = re.compile(rb"^[ \t\f]*(?:#|//|/\*|;|%).*?coding[:=][ \t]*([-\w.]{1,40})", re.MULTILINE)
 _STYLE_CHARSET = re.compile(rb'@charset "([\w-]{1,40})";')
 _INPUT_ENCODING = re.compile(rb"^[ \t]*\\usepackage\[([\w-]{1,40})\]\{inputenc\}", re.MULTILINE)
@@ -41,7 +42,7 @@ def read_code(stream: BinaryIO, limits: ReadLimits, charset: str) -> Opened:
 
 
 def read_signed_text(stream: BinaryIO, limits: ReadLimits, charset: str) -> Opened:
-    """Markdown and the like: the title that its front matter gives, looked for in the first part."""
+    """Opens Markdown and similar formats. The title comes from the front matter, searched in the first part."""
     texts = decoded(stream, charset)
     head: list[str] = []
     while sum(map(len, head)) < PART_CHARACTERS and (text := next(texts, None)) is not None:
@@ -50,12 +51,12 @@ def read_signed_text(stream: BinaryIO, limits: ReadLimits, charset: str) -> Open
 
 
 def decoded(stream: BinaryIO, *declared: str) -> DecodedText:
-    """The clean text in pieces. `declared` are labels of its encoding, the weightiest first."""
+    """The clean text in pieces. `declared` are labels of its encoding, the most reliable first."""
     return DecodedText(stream, encoding_of(stream, *declared))
 
 
 class DecodedText:
-    """An iterator of pieces of clean text. What is no text may be refused with the last one."""
+    """An iterator over pieces of clean text. Raises DocumentError, only after the last piece, if it is not text."""
 
     def __init__(self, stream: BinaryIO, encoding: Encoding) -> None:
         self.metadata = encoding.metadata
@@ -69,7 +70,7 @@ class DecodedText:
 
 
 def _declared_in(stream: BinaryIO) -> str:
-    """The encoding that source code names in its first two lines (PEP 263, CSS, LaTeX); empty where it names none."""
+    """The encoding declared in source code (PEP 263, CSS, LaTeX); empty without a declaration."""
     head = stream.read(_DECLARED_WITHIN)
     stream.seek(0)
     lines = b"\n".join(head.splitlines()[:2])
@@ -79,7 +80,7 @@ def _declared_in(stream: BinaryIO) -> str:
 
 
 def lines_of(texts: Iterable[str]) -> Iterator[str]:
-    """The lines, with their ends, of a text that comes in pieces."""
+    """The lines of a text that arrives in pieces, with their line ends."""
     held: list[str] = []
     for text in texts:
         first, *others = text.split("\n")
@@ -93,11 +94,11 @@ def lines_of(texts: Iterable[str]) -> Iterator[str]:
 
 class WholeText(NamedTuple):
     text: str
-    metadata: dict[str, MetadataValue]  # what is reported of its encoding
+    metadata: dict[str, MetadataValue]  # about its encoding
 
 
 def decode_text(data: bytes, *declared: str) -> WholeText:
-    """Clean text, whatever its encoding; `declared` as of `decoded`."""
+    """Decodes and cleans a text; `declared` as in `decoded`. Raises DocumentError if it is not text."""
     texts = decoded(io.BytesIO(data), *declared)
     return WholeText("".join(texts), texts.metadata)
 
@@ -108,7 +109,7 @@ def clean_text(text: str) -> str:
 
 
 def clean_pieces(texts: Iterable[str]) -> Iterator[str]:
-    newlines = io.IncrementalNewlineDecoder(None, translate=True)  # a line end may lie between two pieces
+    newlines = io.IncrementalNewlineDecoder(None, translate=True)  # a line end (CR LF) may span two pieces
     for text in texts:
         text = text.replace("\0", "")
         if not text.isascii():

@@ -1,4 +1,4 @@
-"""Ends what a thread waits for, once it has waited too long or is to stop."""
+"""Ends a blocking wait once it takes too long or the caller must stop."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ _LOOK_S = 0.05
 
 
 class Watchdog:
-    """Has `kill` end what keeps the caller waiting, once a check raises: reads of pipes block, and only the death of
-    the child ends them on every system. One thread for all waits, which sleeps while there are none."""
+    """Calls `kill` once a check raises, and so ends a wait of the caller: reads of pipes block, and only the death of
+    the child ends them on every system. One thread serves all waits; it sleeps while there are none."""
 
     def __init__(self, kill: Callable[[], None], *, name: str) -> None:
         self._kill = kill
@@ -26,12 +26,12 @@ class Watchdog:
 
     @contextmanager
     def watching(self, check: Callable[[], None]) -> Iterator[None]:
-        """Looks by `check`, in the context of the caller, until the block ends; raises what it raised."""
+        """Calls `check` repeatedly, in the caller's context, until the block ends. Raises what `check` raised."""
         check()
         context = copy_context()
         with self._changed:
             self._look = lambda: context.run(check)
-            if not self._is_looking:  # else its next look is for this one: most documents are read by then
+            if not self._is_looking:  # else the thread's next round takes it up: most documents are parsed by then
                 self._changed.notify()
         try:
             yield
@@ -65,6 +65,6 @@ class Watchdog:
     def _try(self, look: Callable[[], None]) -> None:
         try:
             look()
-        except BaseException as error:  # noqa: BLE001 - it is raised again by the thread that waits
+        except BaseException as error:  # noqa: BLE001 - the waiting thread raises it again
             self._reason, self._look = error, None
             self._kill()

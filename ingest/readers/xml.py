@@ -1,4 +1,4 @@
-"""XML of any vocabulary: prose as paragraphs, records as `name: value`. Entities and DTDs from outside are refused."""
+"""XML of any vocabulary: prose becomes paragraphs, records become `name: value`. Refuses entities and external DTDs."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from ingest.readers.tables import join_blocks, render_fields
 from ingest.readers.text import decode_text
 
 _DECLARED_ENCODING = re.compile(rb"""\A\s{0,100}<\?xml[^>]{0,200}?encoding\s*=\s*["']([\w.:-]{1,40})["']""")
-# Elements of running text in the common vocabularies: their names would only be noise.
+# Elements of running text in common vocabularies; their names would be noise.
 _PROSE = {"p", "para", "simpara", "paragraph", "l", "li"}
-# Elements that are set apart even where text stands between them.
+# Block elements: separate paragraphs even inside mixed content.
 _BLOCKS = _PROSE | {
     *(
         "title",
@@ -40,7 +40,7 @@ _BLOCKS = _PROSE | {
     *("row", "cell", "entry", "list", "item", "listitem", "itemizedlist", "orderedlist", "figure", "caption", "quote"),
     *("blockquote", "programlisting", "screen", "lg", "sp", "speech", "stage", "entry", "record", "br", "lb"),
 }
-# Elements within words of the common vocabularies; around all others words end.
+# Inline elements of common vocabularies, which do not end a word. All others do.
 _INLINE = {
     *("b", "i", "u", "s", "em", "strong", "emph", "emphasis", "hi", "bold", "italic", "sub", "sup", "subscript", "sc"),
     *("superscript", "span", "font", "small", "big", "tt", "code", "w", "c", "g", "seg", "underline", "overline", "ex"),
@@ -62,7 +62,7 @@ def parse_xml(data: bytes) -> Element:
 
 
 def feed_xml(data: bytes, target: object) -> None:
-    """Has `target` told of each element; nothing keeps a tree. Raises ParseError and DocumentError."""
+    """Parses XML with a parser target, without building a tree. Raises ParseError and DocumentError."""
     parser = DefusedXMLParser(target=target)
     with _entities_refused():
         parser.feed(decode_text(data, _declared_encoding(data)).text.lstrip())
@@ -111,7 +111,7 @@ def _paragraphs(element: Element) -> Iterator[Block]:
 
 
 def _loose(element: Element) -> Iterator[Block]:
-    """Paragraphs and the like, and the text between them as paragraphs of its own."""
+    """Yields the block elements in mixed content, and the text between them as paragraphs."""
     yield from _rendered(_attributes(element))
     text = element.text or ""
     for child in element:
@@ -141,21 +141,21 @@ def _rendered(fields: list[tuple[str, str]]) -> Iterator[Block]:
 
 
 def _is_mixed(element: Element) -> bool:
-    """Whether text stands between the children, as around an emphasised word."""
+    """Whether there is text between the children, as around an emphasised word."""
     texts = [element.text, *(child.tail for child in element)]
     return any(text and text.strip() for text in texts)
 
 
 def _attributes(element: Element) -> list[tuple[str, str]]:
-    # Names with a namespace are for machines, as xsi:schemaLocation.
+    # Attributes with a namespace are for machines, such as xsi:schemaLocation.
     return [(name, value) for name, value in element.attrib.items() if not name.startswith("{")]
 
 
 def _joined(element: Element) -> str:
-    """Its text in one line. Words end where an element does, unless it is one of those within words."""
+    """The text on one line. Element edges end words, except those of inline elements."""
     texts: list[str] = []
     last = ""
-    # Not by recursion: elements may be nested thousands deep.
+    # Not recursive: elements may be nested thousands of levels deep.
     stack: list[tuple[str, str] | Element] = [element]
     while stack:
         top = stack.pop()
@@ -174,7 +174,7 @@ def _joined(element: Element) -> str:
 
 
 def _space_between(text: str, more: str, name: str) -> str:
-    """`name` is that of the element whose edge lies between the two."""
+    """A space if an element edge separates two words. `name` is the element's."""
     is_glued = text[-1:].isalnum() and more[:1].isalnum() and name.lower() not in _INLINE
     return " " if is_glued else ""
 

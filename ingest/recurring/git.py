@@ -75,21 +75,21 @@ class _Repository:
         self._source = source
         self._marks = marks
         self._blobs: dict[str, tuple[str, str]] = {}  # item address → path and blob id
-        self._lacking: list[str] = []  # ids of wanted blobs that are not fetched yet
+        self._missing: list[str] = []  # ids of wanted blobs that are not fetched yet
 
     def items(self) -> Listing:
         self._git.run("init", "--quiet", "--bare", "--template=", ".")
         self._fetch_head("--filter=blob:none")
-        comes_whole = _FILTER_IGNORED in self._git.said
+        ignores_filter = _FILTER_IGNORED in self._git.stderr
         selection = PathSelection(self._source.options.patterns)
         listed = self._git.run("ls-tree", "-r", "-z", "--full-tree", _HEAD).split(b"\0")
         found = sorted(_files(listed, selection))
         for path, blob in found[:MAX_LISTED_ITEMS]:
             self._blobs[item_address(self._source.address, path)] = path, blob
         items: dict[str, Mark | None] = {address: Mark(blob) for address, (_, blob) in self._blobs.items()}
-        if not comes_whole:
+        if not ignores_filter:
             wanted = [blob for address, (_, blob) in self._blobs.items() if self._marks.get(address) != Mark(blob)]
-            self._lacking = list(dict.fromkeys(wanted))
+            self._missing = list(dict.fromkeys(wanted))
         is_whole = len(found) <= MAX_LISTED_ITEMS
         note = None if is_whole else f"It has {len(found):,} files; the first {MAX_LISTED_ITEMS:,} are looked at."
         return Listing(items, is_whole=is_whole, note=note)
@@ -100,7 +100,7 @@ class _Repository:
         path, blob = self._blobs[address]
         if mark == Mark(blob):
             return None
-        self._bring(blob)
+        self._fetch_missing(blob)
         size = int(self._git.run("cat-file", "-s", blob))
         if size > DEFAULT_LIMITS.max_bytes:
             raise DocumentError(
@@ -111,27 +111,27 @@ class _Repository:
             raise DocumentError("Git LFS keeps this file elsewhere, which is not fetched. Leave it out by a pattern.")
         return Fetched(Source(name=path, uri=address, media_type="", data=data), Mark(blob))
 
-    def _bring(self, blob: str) -> None:
+    def _fetch_missing(self, blob: str) -> None:
         """Fetches the blob together with the next 200 missing ones: a fetch for each would take a second each."""
-        if blob not in self._lacking:
+        if blob not in self._missing:
             return
-        start = self._lacking.index(blob)
-        batch = self._lacking[start : start + _BLOBS_AT_ONCE]
+        start = self._missing.index(blob)
+        batch = self._missing[start : start + _BLOBS_AT_ONCE]
         try:
             self._git.run(
                 # The options that git itself uses to complete a partial clone.
                 "-c", "fetch.negotiationAlgorithm=noop",
                 "fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head",
                 "--filter=blob:none", "--stdin", "origin",
-                given="".join(f"{blob_id}\n" for blob_id in batch),
+                stdin="".join(f"{blob_id}\n" for blob_id in batch),
             )  # fmt: skip
         except DocumentError:
-            if _WHOLE_ONLY not in self._git.said:
+            if _WHOLE_ONLY not in self._git.stderr:
                 raise
             self._fetch_head("--refetch", "--no-filter")
-            self._lacking.clear()
+            self._missing.clear()
         else:
-            del self._lacking[start : start + _BLOBS_AT_ONCE]
+            del self._missing[start : start + _BLOBS_AT_ONCE]
 
     def _fetch_head(self, *options: str) -> None:
         branch = self._source.options.branch or "HEAD"

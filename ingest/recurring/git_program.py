@@ -56,9 +56,9 @@ class Git:
         self._environment = environment
         self._beat = beat
         self._limits = limits
-        self.said = ""  # standard error of the last command
+        self.stderr = ""  # standard error of the last command
 
-    def run(self, *arguments: str, given: str = "") -> bytes:
+    def run(self, *arguments: str, stdin: str = "") -> bytes:
         """Runs one command and returns its standard output. Raises DocumentError with advice, and without secrets."""
         with TemporaryFile(dir=self._folder) as out, TemporaryFile(dir=self._folder) as errors:
             with subprocess.Popen(  # noqa: S603 - a list; no argument that begins with - comes from a user
@@ -70,14 +70,14 @@ class Git:
                 stderr=errors,
             ) as process:
                 try:
-                    _give(process, given)
+                    _send(process, stdin)
                     self._wait(process, out.fileno())
                 finally:
                     process.kill()
             errors.seek(0)
-            self.said = errors.read(_MAX_ERROR_BYTES).decode("utf-8", "replace")
+            self.stderr = errors.read(_MAX_ERROR_BYTES).decode("utf-8", "replace")
             if process.returncode:
-                raise DocumentError(_reason(self.said))
+                raise DocumentError(_reason(self.stderr))
             out.seek(0)
             return out.read()
 
@@ -147,11 +147,11 @@ def environment_of(
 
 def require_git() -> None:
     """Raises InputError if git is not installed, or too old to be pinned to a checked address."""
-    asked = [_program(), "--version"]
-    said = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=60).stdout  # noqa: S603
-    found = re.search(r"(\d+)\.(\d+)", said)
+    command = [_program(), "--version"]
+    version = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60).stdout  # noqa: S603
+    found = re.search(r"(\d+)\.(\d+)", version)
     if found is None or (int(found[1]), int(found[2])) < _LEAST_VERSION:
-        raise InputError(f"Repositories need git 2.37 or newer on the worker's machine; this is {said.strip()!r}.")
+        raise InputError(f"Repositories need git 2.37 or newer on the worker's machine; this is {version.strip()!r}.")
 
 
 def _program() -> str:
@@ -180,10 +180,10 @@ def _ssh(host: str, port: int, addresses: Sequence[str], credentials: Credential
     return shlex.join(["ssh", "-F", os.devnull, *(f"-o{name}={value}" for name, value in options.items())])
 
 
-def _give(process: subprocess.Popen[bytes], given: str) -> None:
+def _send(process: subprocess.Popen[bytes], text: str) -> None:
     assert process.stdin is not None
     try:
-        process.stdin.write(given.encode())
+        process.stdin.write(text.encode())
         process.stdin.close()
     except BrokenPipeError:
         pass  # the process ended; its standard error says why
@@ -198,9 +198,9 @@ def _sizes(folder: Path) -> Iterator[int]:
                 continue
 
 
-def _reason(said: str) -> str:
+def _reason(stderr: str) -> str:
     for sign, hint in _HINTS:
-        if sign.lower() in said.lower():
+        if sign.lower() in stderr.lower():
             return hint
-    lines = [line for line in said.splitlines() if line.startswith(("fatal:", "error:", "remote:", "ssh:"))]
-    return f"git could not read it: {' '.join(lines or said.splitlines()[-1:])[:_SHOWN] or 'it says nothing'}"
+    lines = [line for line in stderr.splitlines() if line.startswith(("fatal:", "error:", "remote:", "ssh:"))]
+    return f"git could not read it: {' '.join(lines or stderr.splitlines()[-1:])[:_SHOWN] or 'it says nothing'}"

@@ -46,7 +46,7 @@ class ImapSourceReader:
         if not source.options.credentials:
             raise InputError("A mailbox needs credentials: name those that the operator has put down for it.")
         own = self._credentials.find(source.options.credentials, user=source.owner, address=source.address)
-        with _said_plainly(own):
+        with _mapped_errors(own):
             connection = self._logged_in(source, own)
             try:
                 yield _Mailbox(connection, source, beat)
@@ -117,13 +117,13 @@ class _Mailbox:
             self._select(folder)
         if self._opened != (folder, parts["validity"]):
             raise VanishedError("The folder was made anew.")
-        size = _SIZE.search(self._asked(parts["uid"], "(RFC822.SIZE)")[0])
+        size = _SIZE.search(self._fetch_part(parts["uid"], "(RFC822.SIZE)")[0])
         if size is None:
             raise VanishedError("The message is not there any more.")
         if int(size[1]) > DEFAULT_LIMITS.max_bytes:
             most = DEFAULT_LIMITS.max_bytes / MEGABYTE
             raise DocumentError(f"The message has {int(size[1]) / MEGABYTE:,.0f} MB, more than {most:,.0f}.")
-        _, data = self._asked(parts["uid"], "(BODY.PEEK[])")
+        _, data = self._fetch_part(parts["uid"], "(BODY.PEEK[])")
         if not data:
             raise VanishedError("The message is not there any more.")
         name = f"{folder} {parts['uid']}"
@@ -149,7 +149,7 @@ class _Mailbox:
         _, lines = self._connection.uid("FETCH", "1:*", "(UID)")
         return [int(found[1]) for line in lines if isinstance(line, bytes) and (found := _UID.search(line))]
 
-    def _asked(self, uid: str, what: str) -> tuple[bytes, bytes]:
+    def _fetch_part(self, uid: str, what: str) -> tuple[bytes, bytes]:
         """Fetches `what` of one message: the line of the response, and the literal in it."""
         _, parts = self._connection.uid("FETCH", uid, what)
         for part in parts:
@@ -176,16 +176,18 @@ def _folder_of(line: Any) -> str | None:
 
 
 @contextmanager
-def _said_plainly(own: Credentials) -> Iterator[None]:
+def _mapped_errors(own: Credentials) -> Iterator[None]:
     """Maps library errors to DocumentErrors with advice, and removes the password, which a server may repeat."""
     try:
         yield
     except ssl.SSLError as error:
         raise DocumentError(f"The mail server's certificate is not accepted ({error.reason}).") from None
     except imaplib.IMAP4.abort as error:
-        raise DocumentError(f"The mail server ended the connection ({_plain(error, own)}). Try again later.") from None
+        raise DocumentError(
+            f"The mail server ended the connection ({_message_of(error, own)}). Try again later."
+        ) from None
     except imaplib.IMAP4.error as error:
-        text = _plain(error, own)
+        text = _message_of(error, own)
         if "AUTHENTICATIONFAILED" in text.upper() or "login" in text.lower():
             text = f"The mail server does not accept user and password; check the credentials ({text})"
         raise DocumentError(text) from None
@@ -193,7 +195,7 @@ def _said_plainly(own: Credentials) -> Iterator[None]:
         raise DocumentError(f"The mail server cannot be reached ({type(error).__name__}). Try again later.") from None
 
 
-def _plain(error: Exception, own: Credentials) -> str:
+def _message_of(error: Exception, own: Credentials) -> str:
     argument = error.args[0] if error.args else b""
     text = argument.decode("utf-8", "replace") if isinstance(argument, bytes) else str(argument)
     return (text.replace(own.password, "…") if own.password else text)[:300]

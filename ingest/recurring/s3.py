@@ -80,7 +80,7 @@ class _Bucket:
         selection = PathSelection(self._source.options.patterns)
         items: dict[str, Mark | None] = {}
         is_whole = True
-        with _said_plainly():
+        with _mapped_errors():
             objects = self._client.list_objects(self._place.bucket, prefix=self._place.prefix or None, recursive=True)
             for number, entry in enumerate(objects, start=1):
                 if number % _PAGE == 0:
@@ -101,7 +101,7 @@ class _Bucket:
         key = self._keys.get(address)
         if key is None:
             raise VanishedError("The bucket has no such object any more.")
-        with _said_plainly():
+        with _mapped_errors():
             answer = self._client.get_object(self._place.bucket, key)
             try:
                 data = _body(answer)
@@ -141,7 +141,7 @@ def _body(answer: Any) -> bytes:
 
 
 @contextmanager
-def _said_plainly() -> Iterator[None]:
+def _mapped_errors() -> Iterator[None]:
     try:
         yield
     except minio.S3Error as error:

@@ -34,7 +34,7 @@ from ingest.recurring.sync_messages import (
     MAX_LISTED_CHARACTERS,
     MAX_MARK,
     MAX_REASON,
-    Asked,
+    ChildRequest,
     FetchRequest,
     ItemHead,
     ItemsEnd,
@@ -44,7 +44,7 @@ from ingest.recurring.sync_messages import (
     SyncRefusal,
     SyncRequest,
     Unchanged,
-    read_asked,
+    read_sync_request,
     write_answer,
 )
 from ingest.recurring.web import WebSourceReader
@@ -54,7 +54,7 @@ from ingest.urls import UrlReader
 def main() -> None:
     requests, answers = take_streams()
     be_ended_first()
-    inbox: queue.SimpleQueue[Asked] = queue.SimpleQueue()
+    inbox: queue.SimpleQueue[ChildRequest] = queue.SimpleQueue()
     threading.Thread(target=_receive, args=(requests, inbox), daemon=True).start()
     write_frame(answers, READY)
     sync = inbox.get()
@@ -66,32 +66,32 @@ def main() -> None:
 
 
 class _Sync:
-    def __init__(self, asked: SyncRequest, answers: BinaryIO) -> None:
-        self._asked = asked
+    def __init__(self, request: SyncRequest, answers: BinaryIO) -> None:
+        self._request = request
         self._answers = answers
         # git writes files and maps more memory than it uses, so only the worker limits it, from outside.
-        self._has_program = asked.source.kind is SourceKind.GIT
+        self._has_program = request.source.kind is SourceKind.GIT
         self._start_bytes = address_space()
 
-    def serve(self, inbox: queue.SimpleQueue[Asked]) -> None:
+    def serve(self, inbox: queue.SimpleQueue[ChildRequest]) -> None:
         if not self._has_program:
             forbid_files()
         with ExitStack() as opened:
             source = self._open(opened)
             while source is not None:
-                asked = inbox.get()
-                assert isinstance(asked, FetchRequest)
-                self._fetch(source, asked)
+                request = inbox.get()
+                assert isinstance(request, FetchRequest)
+                self._fetch(source, request)
         inbox.get()  # wait until the worker has read the refusal and closes the pipe
 
     def _open(self, opened: ExitStack) -> OpenedSource | None:
         """Opens the source and sends its listing. None after a refusal."""
-        asked = self._asked
-        self._limit(asked.limits)
+        request = self._request
+        self._limit(request.limits)
         try:
-            reader = _reader_of(asked)
-            source = opened.enter_context(reader.open(asked.source, asked.marks, beat=self._beat))
-            self._tell(source.items())
+            reader = _reader_of(request)
+            source = opened.enter_context(reader.open(request.source, request.marks, beat=self._beat))
+            self._send_listing(source.items())
         except InputError as error:
             write_answer(self._answers, _refusal(error))
             return None
@@ -100,15 +100,15 @@ class _Sync:
 
     def _beat(self) -> None:
         if not self._has_program:  # with git, a beat only shows that the program is running, not that a page arrived
-            self._limit(self._asked.limits)
+            self._limit(self._request.limits)
             write_answer(self._answers, Progress())
 
     def _limit(self, limits: ProcessLimits) -> None:
         if not self._has_program:
             limit(limits, self._start_bytes)
 
-    def _tell(self, listing: Listing) -> None:
-        kept = _within(listing.items, MAX_LISTED_CHARACTERS)
+    def _send_listing(self, listing: Listing) -> None:
+        kept = _fitting(listing.items, MAX_LISTED_CHARACTERS)
         for start in range(0, len(kept), ITEMS_PER_PART):
             part = {address: _cut(listing.items[address]) for address in kept[start : start + ITEMS_PER_PART]}
             write_answer(self._answers, ItemsPart(part))
@@ -117,10 +117,10 @@ class _Sync:
             note, is_whole = f"Only the first {len(kept):,} items are looked at: their addresses are too long.", False
         write_answer(self._answers, ItemsEnd(is_whole, note and note[:MAX_REASON]))
 
-    def _fetch(self, source: OpenedSource, asked: FetchRequest) -> None:
-        self._limit(asked.limits)
+    def _fetch(self, source: OpenedSource, request: FetchRequest) -> None:
+        self._limit(request.limits)
         try:
-            fetched = source.fetch(asked.address, asked.mark)
+            fetched = source.fetch(request.address, request.mark)
         except InputError as error:
             write_answer(self._answers, _refusal(error))
         else:
@@ -138,7 +138,7 @@ class _Sync:
         write_frame(self._answers, source.data)
 
 
-class _Given:
+class _GivenCredentials:
     """The port `SourceCredentials` with the credentials that the worker found for this source."""
 
     def __init__(self, own: Credentials | None) -> None:
@@ -152,12 +152,12 @@ class _Given:
         return self._own
 
 
-def _reader_of(asked: SyncRequest) -> SourceReader:
-    is_allowed = _is_any if asked.may_be_private else is_public
-    guard, credentials = HostGuard(is_allowed=is_allowed), _Given(asked.credentials)
-    match asked.source.kind:
+def _reader_of(request: SyncRequest) -> SourceReader:
+    is_allowed = _is_any if request.may_be_private else is_public
+    guard, credentials = HostGuard(is_allowed=is_allowed), _GivenCredentials(request.credentials)
+    match request.source.kind:
         case SourceKind.GIT:
-            return GitSourceReader(guard=guard, credentials=credentials, folder=Path(asked.folder))
+            return GitSourceReader(guard=guard, credentials=credentials, folder=Path(request.folder))
         case SourceKind.IMAP:
             return ImapSourceReader(guard=guard, credentials=credentials)
         case SourceKind.S3:
@@ -166,7 +166,7 @@ def _reader_of(asked: SyncRequest) -> SourceReader:
             return WebSourceReader(UrlReader(is_allowed=is_allowed))
 
 
-def _s3_reader(guard: HostGuard, credentials: _Given) -> SourceReader:
+def _s3_reader(guard: HostGuard, credentials: _GivenCredentials) -> SourceReader:
     if find_spec("minio") is None:
         raise InputError("Buckets need the package minio: pip install 'gircse-search[sources]'")
     from ingest.recurring.s3 import S3SourceReader
@@ -186,7 +186,7 @@ def _refusal(error: InputError) -> SyncRefusal:
     return SyncRefusal(kind, "".join(char if char.isprintable() or char == "\n" else "\ufffd" for char in reason))
 
 
-def _within(addresses: Iterable[str], characters: int) -> list[str]:
+def _fitting(addresses: Iterable[str], characters: int) -> list[str]:
     """The first addresses, up to `characters` in total. Skips addresses too long for a document."""
     short = [address for address in addresses if len(address) <= MAX_ADDRESS]
     lengths = accumulate(map(len, short))
@@ -197,10 +197,10 @@ def _cut(mark: Mark | None) -> Mark | None:
     return mark and Mark(mark.etag[:MAX_MARK], mark.modified[:MAX_MARK])
 
 
-def _receive(requests: BinaryIO, inbox: queue.SimpleQueue[Asked]) -> None:
+def _receive(requests: BinaryIO, inbox: queue.SimpleQueue[ChildRequest]) -> None:
     try:
         while True:
-            inbox.put(read_asked(requests))
+            inbox.put(read_sync_request(requests))
     except EOFError:
         if hasattr(os, "killpg"):
             os.killpg(0, signal.SIGKILL)  # includes git, if started: this process leads its own session

@@ -94,12 +94,12 @@ class SyncRefusal:
     reason: str
 
 
-Asked = SyncRequest | FetchRequest
+ChildRequest = SyncRequest | FetchRequest
 Answer = Progress | ItemsPart | ItemsEnd | ItemHead | Unchanged | SyncRefusal
 
 
 @dataclass(frozen=True, slots=True)
-class _AskedEnvelope:
+class _RequestEnvelope:
     """Exactly one field is set."""
 
     sync: SyncRequest | None = None
@@ -118,17 +118,17 @@ class _AnswerEnvelope:
     refusal: SyncRefusal | None = None
 
 
-_ASKED, _ANSWER = TypeAdapter(_AskedEnvelope), TypeAdapter(_AnswerEnvelope)
+_REQUEST, _ANSWER = TypeAdapter(_RequestEnvelope), TypeAdapter(_AnswerEnvelope)
 
 
-def write_asked(stream: BinaryIO, asked: Asked) -> None:
-    envelope = _AskedEnvelope(sync=asked) if isinstance(asked, SyncRequest) else _AskedEnvelope(fetch=asked)
-    write_frame(stream, _ASKED.dump_json(envelope))
+def write_sync_request(stream: BinaryIO, request: ChildRequest) -> None:
+    envelope = _RequestEnvelope(sync=request) if isinstance(request, SyncRequest) else _RequestEnvelope(fetch=request)
+    write_frame(stream, _REQUEST.dump_json(envelope))
 
 
-def read_asked(stream: BinaryIO) -> Asked:
+def read_sync_request(stream: BinaryIO) -> ChildRequest:
     """Reads the next request. Raises EOFError at the end of the stream."""
-    envelope = _ASKED.validate_json(read_frame(stream, max_bytes=_MAX_REQUEST_BYTES))
+    envelope = _REQUEST.validate_json(read_frame(stream, max_bytes=_MAX_REQUEST_BYTES))
     found = envelope.sync or envelope.fetch
     assert found is not None
     return found

@@ -35,7 +35,7 @@ from ingest.recurring.sync_messages import (
     SyncRequest,
     Unchanged,
     read_answer,
-    write_asked,
+    write_sync_request,
 )
 from ingest.recurring.temporary import temporary_folder
 
@@ -142,14 +142,14 @@ class _Sync:
         self._child_count = 0
 
     def items(self) -> Listing:
-        with self._asked(self._request, self._request.limits) as (answers, check):
+        with self._exchange(self._request, self._request.limits) as (answers, check):
             return self._listing(answers, check)
 
     def fetch(self, address: str, mark: Mark) -> Fetched | None:
         if self._child is None:
-            self._begin_anew()
+            self._restart_child()
         limits = self._limits.of_item(self._request.source.kind)
-        with self._asked(FetchRequest(address, mark, limits), limits) as (answers, _):
+        with self._exchange(FetchRequest(address, mark, limits), limits) as (answers, _):
             match read_answer(answers):
                 case Unchanged():
                     return None
@@ -163,7 +163,7 @@ class _Sync:
         if child is not None:
             child.stop()
 
-    def _begin_anew(self) -> None:
+    def _restart_child(self) -> None:
         if self._child_count == _MAX_CHILDREN:
             raise SyncEndedError(
                 f"{_MAX_CHILDREN} items could not be fetched to their end; the others wait for the next sync. Check "
@@ -175,7 +175,7 @@ class _Sync:
             raise SyncEndedError(str(error)) from None
 
     @contextmanager
-    def _asked(self, asked: SyncRequest | FetchRequest, limits: ProcessLimits) -> Iterator[tuple[BinaryIO, Check]]:
+    def _exchange(self, request: SyncRequest | FetchRequest, limits: ProcessLimits) -> Iterator[tuple[BinaryIO, Check]]:
         child = self._child
         if child is None:
             child = self._child = SyncChild()
@@ -183,11 +183,11 @@ class _Sync:
         is_kept = False
         try:
             with child.watched(limits, self._beat) as check:
-                write_asked(child.requests, asked)
+                write_sync_request(child.requests, request)
                 yield child.answers, check
             is_kept = True
         except _RefusedError as refused:
-            is_kept = isinstance(asked, FetchRequest)
+            is_kept = isinstance(request, FetchRequest)
             raise refused.error from None
         except ChildLostError as error:
             raise DocumentError(
