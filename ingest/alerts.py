@@ -21,16 +21,16 @@ class AlertSender:
         """Sends one alert. Raises DeliveryError; `is_final` where a retry cannot help."""
         target = self._targets.get(search.watch.alert or "")
         if target is None or not target.is_for(search.owner):
-            raise DeliveryError(f"The alert {search.watch.alert!r} is not there any more.", is_final=True)
+            raise DeliveryError(f"The alert {search.watch.alert!r} no longer exists.", is_final=True)
         import apprise
 
         logging.getLogger("apprise").setLevel(logging.CRITICAL)  # it would log addresses, which hold credentials
         sender = apprise.Apprise()
         if not sender.add(target.url):
-            raise DeliveryError(f"apprise cannot read the address of the alert {search.watch.alert!r}.", is_final=True)
+            raise DeliveryError(f"apprise cannot parse the address of the alert {search.watch.alert!r}.", is_final=True)
         title, body = written(delivery, search, news)
         if not sender.notify(title=title, body=body, body_format=apprise.NotifyFormat.TEXT):
-            raise DeliveryError(f"The alert {search.watch.alert!r} did not go out.")
+            raise DeliveryError(f"The alert {search.watch.alert!r} could not be sent.")
 
 
 def written(delivery: Delivery, search: StandingSearch, news: Sequence[News]) -> tuple[str, str]:

@@ -133,8 +133,8 @@ class DocumentIndexer:
             if unknown and not len(chunks):
                 with block.leaving_out(document):
                     raise DocumentError(
-                        f"The model knows no character of this document. {unknown.reasons} Read it by OCR, or get it "
-                        "in another format."
+                        f"The model has no token for any character of this document. {unknown.reasons} Run OCR on "
+                        "it, or get it in another format."
                     )
                 return None
         block.advance(document, 1.0)
@@ -258,7 +258,7 @@ def _known(spans: Iterable[Span], unknown: Skipped) -> Iterator[Span]:
         else:
             where = f"Characters {span.start} to {span.end}"
             place = f"{where}, page {span.page}" if span.page is not None else where
-            unknown.add(place, "the model knows none of them")
+            unknown.add(place, "the model has no tokens for them")
 
 
 def split_text(text: SpooledText, split: Splitter, *, path: HeadingPath | None = None) -> Iterator[Span]:

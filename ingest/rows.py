@@ -97,7 +97,7 @@ def _as_source(
     text = row.get(fields.text)
     if not isinstance(text, str) or not text.strip():
         there = ", ".join(row) or "none"
-        raise DocumentError(f"The field {fields.text!r} holds no text. Name another with --text-field, of: {there}.")
+        raise DocumentError(f"The field {fields.text!r} holds no text. Choose another with --text-field: {there}.")
     id_field, title_field = fields.id or "id", fields.title or "title"
     row_id = row.get(id_field)
     if isinstance(row_id, bool) or not isinstance(row_id, str | int) or row_id == "":
@@ -106,7 +106,7 @@ def _as_source(
         row_id = f"line-{line}"
     row_id = require_text(str(row_id), name="id")
     if lines_by_id.setdefault(row_id, line) != line:
-        raise DocumentError(f"The id {row_id!r} was on line {lines_by_id[row_id]} already. Make it another one.")
+        raise DocumentError(f"The id {row_id!r} is already used on line {lines_by_id[row_id]}. Use another one.")
     title = row.get(title_field)
     taken = {fields.text, id_field, title_field}
     return Source(

@@ -86,7 +86,7 @@ def _read_spec(file: Path) -> GitIgnoreSpec:
         with file.open(encoding="utf-8-sig", errors="replace") as opened:
             lines = opened.read(_MAX_IGNORE_BYTES).splitlines()
     except OSError as error:
-        log.warning("%s cannot be read and ignores nothing: %s", file, error)
+        log.warning("%s cannot be read, so it ignores nothing: %s", file, error)
         lines = []
     return GitIgnoreSpec.from_lines(_usable(lines, file))
 
@@ -97,6 +97,6 @@ def _usable(lines: Iterable[str], file: Path) -> Iterator[str]:
         try:
             GitIgnoreSpec.from_lines([line])
         except ValueError as error:
-            log.warning("Line %d of %s is passed over: %s", number, file, error)
+            log.warning("Line %d of %s is skipped: %s", number, file, error)
         else:
             yield line

@@ -123,14 +123,14 @@ def _follow_link(file: Path, selection: Selection) -> Iterator[Path | SourceFail
     if described is None:
         yield file
     elif not os.path.lexists(described):
-        yield SourceFailure(str(file), f"there is no {described.name} that it could describe", was_named=False)
+        yield SourceFailure(str(file), f"there is no {described.name} for it to describe", was_named=False)
 
 
 def _take(file: Path) -> Iterator[Path | SourceFailure]:
     """Yields a file that the user named; a sidecar of an existing file is refused."""
     described = described_by(file)
     if described is not None and os.path.lexists(described):
-        yield SourceFailure(str(file), f"this is the sidecar of {described.name}; name that")
+        yield SourceFailure(str(file), f"this is the sidecar of {described.name}; add that file instead")
     else:
         yield file
 
@@ -139,9 +139,9 @@ def _why_not_followed(link: Path, root: Path) -> str | None:
     try:
         target = link.resolve(strict=True)
     except (OSError, RuntimeError):
-        return "the link leads nowhere"
+        return "the link is broken"
     if not target.is_relative_to(root):
-        return f"the link leads out of {root}; name its target to add it"
+        return f"the link points outside {root}; add its target instead"
     return "links to folders are not followed" if target.is_dir() else None
 
 

@@ -121,7 +121,7 @@ class UrlReader:
                 self._fetch_in_time(requested, headers, min(most or sys.maxsize, self._limits.max_bytes))
             )
         except httpx.InvalidURL as error:
-            raise DocumentError(f"This is no URL: {error}. Write it as https://host/path.") from None
+            raise DocumentError(f"This is not a URL: {error}. Write it as https://host/path.") from None
 
     async def _fetch_in_time(self, url: httpx.URL, headers: Mapping[str, str], most: int) -> _Answer | None:
         transport = PinnedTransport(resolve=self._resolve, is_allowed=self._is_allowed, tls=self._tls)
@@ -133,7 +133,7 @@ class UrlReader:
                 ) as client:
                     return await self._follow(client, url, headers, most)
         except TimeoutError:
-            raise DocumentError(f"It was not there within {self._limits.total_s:g} s. Try again later.") from None
+            raise DocumentError(f"It did not arrive within {self._limits.total_s:g} s. Try again later.") from None
         except (httpx.HTTPError, httpx.StreamError) as error:
             reason = str(error) or type(error).__name__
             raise DocumentError(f"It could not be fetched ({reason}). Try again later.") from error
@@ -153,7 +153,7 @@ class UrlReader:
                     return _Answer(await _body(response, most), found.get("content-type", ""), requested, url, mark)
                 url = response.next_request.url
                 log.debug("%s redirects to %s", requested, url)
-        raise DocumentError(f"It redirects more than {MAX_REDIRECTS} times. Name the page itself.")
+        raise DocumentError(f"It redirects more than {MAX_REDIRECTS} times. Use the final address.")
 
 
 class PinnedTransport(httpx.AsyncBaseTransport):
@@ -182,7 +182,7 @@ class PinnedTransport(httpx.AsyncBaseTransport):
                 return await self._inner.handle_async_request(pinned)
             except (httpx.ConnectError, httpx.ConnectTimeout) as error:
                 failure = error
-        raise failure or httpx.ConnectError("its name has no address")
+        raise failure or httpx.ConnectError("the host name has no address")
 
     async def aclose(self) -> None:
         await self._inner.aclose()
@@ -191,11 +191,11 @@ class PinnedTransport(httpx.AsyncBaseTransport):
         if url.scheme not in ("http", "https") or not host:
             raise DocumentError(f"Only http:// and https:// are fetched, not {str(url)[:200]!r}.")
         if url.userinfo:
-            raise DocumentError("It holds a user name or password. Remove what stands before the @.")
+            raise DocumentError("The URL contains a user name or password. Remove the part before the @.")
         try:
             addresses = await self._resolve(host, url.port or {"http": 80, "https": 443}[url.scheme])
         except (OSError, UnicodeError) as error:
-            raise DocumentError(f"The name {host!r} is not known ({error}). Check the address.") from error
+            raise DocumentError(f"The host name {host!r} cannot be resolved ({error}). Check the address.") from error
         require_allowed(host, addresses, self._is_allowed)
         return addresses
 
@@ -213,7 +213,7 @@ async def _body(response: httpx.Response, most: int) -> bytes:
         raise error(f"The server answers {reason}. Check the address in a browser.")
     encoding = response.headers.get("content-encoding", "identity").lower()
     if encoding not in ("identity", "gzip", "deflate"):  # others unpack a kilobyte to gigabytes in one step
-        raise DocumentError(f"It comes packed as {encoding!r} although that was not asked for.")
+        raise DocumentError(f"It was sent with the encoding {encoding!r}, which was not requested.")
     body = bytearray()
     async for part in response.aiter_bytes():
         body += part

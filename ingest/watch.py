@@ -96,7 +96,7 @@ class FolderWatch:
         if isinstance(batch, Exception):
             raise UnavailableError(
                 f"The folders cannot be watched ({batch}). Raise the system's limit of watches (on Linux: "
-                "sysctl fs.inotify.max_user_watches), or look at them again and again with --poll."
+                "sysctl fs.inotify.max_user_watches), or check them at intervals with --poll."
             ) from batch
         self._quiet.hear(batch)
         if len(self._quiet) >= _FLOOD:

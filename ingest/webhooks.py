@@ -50,7 +50,7 @@ class WebhookSender:
     def __call__(self, delivery: Delivery, search: StandingSearch, news: Sequence[News]) -> None:
         """Posts one delivery. Raises DeliveryError; `is_final` where a retry cannot help."""
         if search.watch.webhook is None:
-            raise DeliveryError("The webhook was taken away.", is_final=True)
+            raise DeliveryError("The webhook was removed.", is_final=True)
         body = json.dumps(message(delivery, search, news), ensure_ascii=False).encode("utf-8", "replace")
         headers = {
             "content-type": "application/json",
@@ -64,9 +64,9 @@ class WebhookSender:
         except TimeoutError:
             raise DeliveryError(f"The webhook did not answer within {TOTAL_S:g} s.") from None
         except (httpx.HTTPError, httpx.StreamError) as error:
-            raise DeliveryError(f"The webhook was not reached ({type(error).__name__}).") from None
+            raise DeliveryError(f"The webhook could not be reached ({type(error).__name__}).") from None
         if not 200 <= status < 300:
-            raise DeliveryError(f"The webhook answers {status}.", is_final=status == _GONE)
+            raise DeliveryError(f"The webhook answered with status {status}.", is_final=status == _GONE)
 
     async def _post_in_time(self, url: str, body: bytes, headers: Mapping[str, str]) -> int:
         transport = PinnedTransport(resolve=self._resolve, is_allowed=self._is_allowed, tls=self._tls)

@@ -147,7 +147,7 @@ class Worker:
                 lease=self._lease,
             )
         except UnavailableError as error:
-            log.warning("Job %s is done without others like it: %s", job.id, error)
+            log.warning("Job %s runs alone; similar jobs could not be claimed: %s", job.id, error)
             others = []
         return [job, *others]
 
@@ -156,7 +156,7 @@ class Worker:
             if not self._finish(jobs, stop, is_alone=is_alone):
                 self._must_rest.set()
         except UnavailableError as error:
-            log.warning("Job %s was dropped, and its lease ends: %s", jobs[0].id, error)
+            log.warning("Job %s was dropped; its lease will expire: %s", jobs[0].id, error)
             self._must_rest.set()
         finally:
             self._slots.give_back()
@@ -181,7 +181,7 @@ class Worker:
         except (StopRequestedError, UnavailableError) as error:
             return {job.id: error for job in jobs}
         except Exception as error:  # noqa: BLE001 - the job that caused it raises it again
-            log.info("%d documents are done one by one: %s", len(jobs), error)
+            log.info("%d documents are ingested one by one: %s", len(jobs), error)
             return {}
 
     def _record_outcome(self, job: Job, in_flight: _InFlight, outcome: IngestReport | Exception | None) -> bool:
@@ -189,7 +189,7 @@ class Worker:
         try:
             return self._record(job, in_flight, outcome)
         except LeaseLostError as error:
-            log.info("Job %s was left: %s", job.id, error)
+            log.info("Job %s was released: %s", job.id, error)
             self._catalog.release(job)
             return True
 
@@ -199,14 +199,14 @@ class Worker:
                 raise outcome
             report = outcome or self._run(job, in_flight)
         except (LeaseLostError, StopRequestedError) as error:
-            log.info("Job %s was left: %s", job.id, error or "the worker stops")
+            log.info("Job %s was released: %s", job.id, error or "the worker stops")
             self._catalog.release(job)
         except UnavailableError as error:
             if in_flight.is_leaving(job):  # the step was interrupted because the job must stop
-                log.info("Job %s was left: %s", job.id, error)
+                log.info("Job %s was released: %s", job.id, error)
                 self._catalog.release(job)
                 return True
-            log.warning("Job %s is put off: %s", job.id, error)
+            log.warning("Job %s is postponed: %s", job.id, error)
             self._catalog.release(job, reason=str(error))
             return False
         except GircseError as error:  # the message is for the user, and a retry would not help
@@ -230,7 +230,7 @@ class Worker:
 
 
 class _InFlight:
-    """The jobs of one slot: whether they still hold their leases and the worker goes on."""
+    """The jobs of one slot: tells whether they must stop, because a lease was lost or the worker stops."""
 
     def __init__(self, catalog: Ledger, leases: LeaseKeeper, stop: threading.Event) -> None:
         self._catalog = catalog

@@ -23,7 +23,7 @@ class _InFlight:
 class WorkerSlots:
     """Counts taken slots. A slot is taken before its jobs are claimed.
 
-    `holding` binds an `is_leaving` callback to the calling context; `is_leaving` in the same context asks it.
+    `holding` binds an `is_leaving` callback to the calling context; `is_leaving` calls the one of its context.
 
     While the jobs of a slot are being parsed, the next slot is given out only after `patience_s`. Where the model runs
     on the CPU, parsing several jobs at once would starve it, unless one of them takes long.

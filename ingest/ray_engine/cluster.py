@@ -74,7 +74,7 @@ def open_cluster(address: str | None) -> Iterator[None]:
         )
     except (ConnectionError, RayError, RuntimeError, ValueError) as error:
         where = f"at {address!r}" if address else "on this machine"
-        raise UnavailableError(f"There is no Ray {where}: {error}. Look at GIRCSE_RAY_ADDRESS.") from error
+        raise UnavailableError(f"Ray is not available {where}: {error}. Check GIRCSE_RAY_ADDRESS.") from error
     logging.getLogger("ray").setLevel(logging.WARNING)
     try:
         yield
@@ -119,8 +119,8 @@ def require_one_machine() -> None:
     others = addresses - {ray.util.get_node_ip_address()}
     if others:
         raise ConflictError(
-            f"The Ray cluster has nodes on other machines ({', '.join(sorted(others))}), and the embedded vector "
-            "engine answers on this one alone. Set GIRCSE_QDRANT_URL to a Qdrant server that all of them reach."
+            f"The Ray cluster has nodes on other machines ({', '.join(sorted(others))}), but the embedded vector "
+            "engine can only be reached on this one. Set GIRCSE_QDRANT_URL to a Qdrant server that all can reach."
         )
 
 

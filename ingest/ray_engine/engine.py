@@ -99,7 +99,7 @@ class ShardEngine:
         except StopRequestedError:
             self._give_back(shard)
         except UnavailableError as error:
-            log.warning("%d jobs are put off: %s", len(shard.open), error)
+            log.warning("%d jobs are postponed: %s", len(shard.open), error)
             self._give_back(shard, reason=str(error))
         except GircseError:
             self._give_back(shard)
@@ -138,7 +138,7 @@ class ShardEngine:
                 breaks = 1 if len(left) < count else breaks + 1
                 if breaks > _MOST_BREAKS:
                     raise
-                log.warning("A run broke with %d documents to go, which are run again: %s", len(left), error)
+                log.warning("A run broke; %d documents are run again: %s", len(left), error)
                 stop.wait(self._poll_s)
             else:
                 return
@@ -155,7 +155,7 @@ class ShardEngine:
             finally:
                 leases.listen(None)
         if any(shard.is_waiting_for(work.job_id, leases) for work in works):
-            raise BrokenRunError("The run ended before all of its documents had come back.")
+            raise BrokenRunError("The run ended before it returned all documents.")
 
     def _take(self, shard: _Shard, leases: LeaseKeeper, collection: Collection, results: Sequence[Result]) -> None:
         whole: list[GatheredDocument] = []
@@ -185,7 +185,7 @@ class ShardEngine:
         except NotFoundError:
             return
         raise ConflictError(
-            f"A node of the cluster does not see {path}, which is there on this machine ({reason}). Put GIRCSE_HOME "
+            f"A node of the cluster cannot find {path}, which exists on this machine ({reason}). Put GIRCSE_HOME "
             "into a folder that all nodes share, under the same path."
         )
 
@@ -196,7 +196,7 @@ class ShardEngine:
         completed = self._complete_many(collection, done)
         for job in done:
             if job.id not in completed:
-                log.info("Job %s was left: it was cancelled or taken over.", job.id)
+                log.info("Job %s was skipped: it was cancelled or taken over.", job.id)
                 continue
             shard.has_replaced = shard.has_replaced or shard.documents[job.id].revision > 1
             leases.drop(job)
@@ -207,7 +207,7 @@ class ShardEngine:
         try:
             action()
         except (LeaseLostError, CollectionPausedError) as error:
-            log.info("Job %s was left: %s", job.id, error)
+            log.info("Job %s was skipped: %s", job.id, error)
             return
         except UnavailableError:
             raise

@@ -157,7 +157,7 @@ class _BlockLeases:
         """Records progress, 0 to 1. Raises LeaseLostError."""
         job_id = self._job_ids[document.id]
         if not self._leases.holds(self._run, job_id):
-            raise LeaseLostError(f"Job {job_id} was lost, or the driver fell silent.")
+            raise LeaseLostError(f"Job {job_id} was lost, or the driver no longer renews its lease.")
         self._leases.progress[job_id] = progress
 
     def are_lost(self) -> bool:

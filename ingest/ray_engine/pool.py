@@ -106,7 +106,7 @@ class NodePool:
             self._waiting_since = now
         elif now - self._waiting_since > _ROOM_AFTER_S:
             self._waiting_since = now
-            log.warning("No node of the cluster has a model yet: its CPUs or GPUs are taken, or the model is large.")
+            log.warning("No node of the cluster has loaded a model yet: CPUs or GPUs are busy, or the model is large.")
 
     def drop(self, node: PooledNode) -> None:
         """Kills a broken actor. The next `refresh` starts another one at its place."""

@@ -96,7 +96,7 @@ class _Counted:
         if self._left < 0:
             raise DocumentError(
                 f"This tar archive unpacks to more than {self._limit / MEGABYTE:,.0f} MB, which is the limit. "
-                "Unpack it and add what it holds, or raise GIRCSE_MAX_UNPACKED_MB."
+                "Unpack it and add its files, or raise GIRCSE_MAX_UNPACKED_MB."
             )
         return data
 

@@ -68,8 +68,8 @@ class ChildPool:
                 return work(child)
         except ChildLostError as error:
             raise DocumentError(
-                f"The process that read this document ended twice ({error}): the file is damaged, or made to do "
-                "harm. Open it, if you trust it, and save it again."
+                f"The process that read this document ended twice ({error}): the file is damaged or "
+                "malicious. If you trust it, open it and save it again."
             ) from error
 
     @property
@@ -158,7 +158,7 @@ class ReaderChild(ChildProcess):
                 elif isinstance(message, TextPart):
                     into.write(message)
                 else:
-                    raise MessageError("the answer is of another kind than was asked for")
+                    raise MessageError("the answer does not match the request")
 
     def page(self, request: PageRequest, *, is_stopping: Callable[[], bool]) -> PageWords | bytes | Refusal:
         """The words of a page, or its image if `request.width`. Raises DocumentError, UnavailableError or
@@ -169,7 +169,7 @@ class ReaderChild(ChildProcess):
                 return answer.image(message)
             if isinstance(message, Refusal) or (isinstance(message, PageWords) and not request.width):
                 return message
-            raise MessageError("the answer is of another kind than was asked for")
+            raise MessageError("the answer does not match the request")
 
     @contextmanager
     def _exchange(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 _FEWEST_LINES = 3  # of a column
 _LEAST_COLUMN = 0.2  # least width of a column, as a share of both: narrower ones are table cells, read row by row
-_LEAST_WIDTH = 8  # least width of a column, times its line height; likewise
+_LEAST_WIDTH = 8  # least width of a column, times its line height: narrower ones are table cells, too
 _MOST_CROSSING = 0.3  # share of lines that may run across a gap between columns, as titles do
 _SAME_ROW = 0.5  # of their height: lines whose middles are nearer are in one row
 _FULL = 0.75  # of the column width: most lines of prose are at least this long, table cells are not

@@ -1,4 +1,4 @@
-"""The exceptions of parsing libraries on damaged files: their own, and those that bugs in their code can raise."""
+"""The exceptions of parsing libraries on damaged files: their own, and built-in ones raised by bugs."""
 
 import csv
 import email.errors

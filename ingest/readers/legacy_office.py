@@ -243,8 +243,8 @@ def _shown(value: object) -> str:
 def _require() -> None:
     if Document is None:
         raise DocumentError(
-            "Office files of before 2007 need libraries that are not installed. Run pip install "
-            "'gircse-search[office]' on the server, then retry the job; or save the file in today's format."
+            "Office files from before 2007 need libraries that are not installed. Run pip install "
+            "'gircse-search[office]' on the server, then retry the job; or save the file in a current format."
         )
 
 
@@ -253,7 +253,9 @@ def _protected(kind: str) -> DocumentError:
 
 
 def _damaged(kind: str, error: Exception) -> DocumentError:
-    return DocumentError(f"This {kind} is damaged ({error}). Open it and save it again, best in today's format.")
+    return DocumentError(
+        f"This {kind} is damaged ({error}). Open it and save it again, preferably in a current format."
+    )
 
 
 class _Panics:

@@ -45,7 +45,7 @@ def read_message(data: bytes, limits: ReadLimits, read_member: ReadMember) -> Ex
     """An .eml message with its attachments. Raises DocumentError if it has no header, or nothing readable."""
     message = parse_message(data)
     if not message.keys():
-        raise DocumentError("This is no message: it begins with no header. Save it again as .eml from a mail program.")
+        raise DocumentError("This is not a mail message: it has no header. Save it again as .eml in a mail program.")
     headers = {name: value for name in (*_SHOWN_HEADERS, "Subject") if (value := _header(message, name))}
     return message_text(headers, _parts(message), limits, read_member, media_type="message/rfc822")
 
@@ -98,7 +98,7 @@ def read_mailbox(data: bytes, limits: ReadLimits, read_member: ReadMember) -> Ex
     data = data.removeprefix(codecs.BOM_UTF8)
     starts = [start for start in _MESSAGE_START.finditer(data) if _ENVELOPE_TIME.search(start[0]) or not start.start()]
     if not starts or data[: starts[0].start()].strip():
-        raise DocumentError("This is no mailbox: it does not begin with a `From ` line. Export it again as mbox.")
+        raise DocumentError("This is not a mailbox: it does not begin with a `From ` line. Export it again as mbox.")
     members = Members("mailbox", "messages", limits, read_member)
     ends = [start.start() for start in starts[1:]] + [len(data)]
     for number, (start, end) in enumerate(zip(starts, ends, strict=True), start=1):
@@ -258,9 +258,11 @@ def _text_of(part: EmailMessage) -> str:
 
 
 def _unflowed(text: str, *, is_spaced: bool) -> str:
-    """Paragraphs as one line each, as RFC 3676 says: a line that ends with a blank goes on in the next one of the same
-    depth of quotation. With `is_spaced` that blank is none of the text."""
-    lines: list[list[str]] = []  # the pieces of each
+    """Joins lines to paragraphs (RFC 3676): a line that ends with a blank continues in the next line of equal quoting.
+
+    `is_spaced` (DelSp): that blank is not part of the text.
+    """
+    lines: list[list[str]] = []  # pieces per output line
     open_depth = -1
     for line in text.split("\n"):
         depth = len(line) - len(line.lstrip(">"))

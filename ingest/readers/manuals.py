@@ -181,7 +181,7 @@ def _request(line: str) -> tuple[str, list[str]]:
 
 
 def _mdoc(words: list[str]) -> str:
-    """The text of an mdoc line, whose macros may stand among the words."""
+    """The text of an mdoc line, whose macros may be mixed with the words."""
     text, sign = "", ""
     for word in words:
         if word in _SIGNED or (len(word) == 2 and word[0].isupper() and word[1].islower()):

@@ -191,7 +191,7 @@ def missing_extra(media_type: str) -> str:
     if media_type in PICTURES and find_spec("rapidocr") is None:
         return "to read pictures by OCR, run pip install 'gircse-search[ocr]'"
     if media_type in (DOC, XLS, PPT) and find_spec("office_oxide") is None:
-        return "to read Office files of before 2007, run pip install 'gircse-search[office]'"
+        return "to read Office files from before 2007, run pip install 'gircse-search[office]'"
     return ""
 
 

@@ -37,7 +37,7 @@ class Members:
         Raises DocumentError if the container is nested too deeply.
         """
         if limits.max_nesting < 0:
-            raise DocumentError(f"This {container} lies too deep in other archives. Unpack it and add what it holds.")
+            raise DocumentError(f"This {container} is nested too deeply in archives. Unpack it and add its files.")
         self._container = container
         self._kind = kind
         self._limits = limits
@@ -75,7 +75,7 @@ class Members:
         if self._bytes_left < 0:
             raise DocumentError(
                 f"This {self._container} unpacks to more than {self._limits.max_expanded_bytes / MEGABYTE:,.0f} MB, "
-                "which is the limit. Unpack it and add what it holds, or raise GIRCSE_MAX_UNPACKED_MB."
+                "which is the limit. Unpack it and add its files, or raise GIRCSE_MAX_UNPACKED_MB."
             )
         limits = replace(
             self._limits, max_nesting=self._limits.max_nesting - 1, max_expanded_bytes=max(1, self._bytes_left)
@@ -106,7 +106,7 @@ class Members:
         if self._seen > self._limits.max_members:
             raise DocumentError(
                 f"This {self._container} holds more than {self._limits.max_members:,} files, which is the limit. "
-                "Unpack it and add what it holds."
+                "Unpack it and add its files."
             )
 
     def skip(self, name: str, reason: str) -> None:

@@ -201,7 +201,7 @@ class AnswerReader:
     def _check_place(self, part: TextPart) -> None:
         begin, self._length = self._length, self._length + len(part.text)
         if self._length > self._limits.max_characters:
-            raise MessageError("the text is longer than was allowed")
+            raise MessageError("the text is too long")
         starts = [max(begin, self._last_page), *part.page_starts, self._length]
         if any(start > end for start, end in pairwise(starts)):
             raise MessageError("the pages of the answer do not lie within its text")
@@ -248,7 +248,7 @@ class AnswerReader:
         """The image that follows `announced`. Raises MessageError or EOFError."""
         image = read_frame(self._stream, max_bytes=_MAX_IMAGE_BYTES)
         if len(image) != announced.byte_count or not image.startswith(_JPEG):
-            raise MessageError("the picture of the page is none")
+            raise MessageError("the image of the page is not the announced JPEG")
         return image
 
 
@@ -256,10 +256,10 @@ def _parsed(payload: bytes) -> ReadMessage:
     try:
         envelope = _ENVELOPE.validate_json(payload, strict=True)
     except ValidationError as error:
-        raise MessageError(f"{error.error_count()} values of the answer have another form than agreed") from error
+        raise MessageError(f"{error.error_count()} values of the answer are invalid") from error
     messages = [value for name in _NAMES.values() if (value := getattr(envelope, name)) is not None]
     if len(messages) != 1:
-        raise MessageError("the answer is neither a text nor a refusal")
+        raise MessageError("the answer is not exactly one message")
     message: ReadMessage = messages[0]
     return message
 

@@ -31,7 +31,7 @@ def read_notebook(data: bytes, limits: ReadLimits) -> ExtractedText:
     except ValueError as error:
         raise DocumentError(f"This notebook cannot be read ({error}). Save it again in Jupyter.") from error
     if not isinstance(notebook, dict):
-        raise DocumentError("This is no notebook: it holds no object. Save it again in Jupyter.")
+        raise DocumentError("This is not a notebook: it is not a JSON object. Save it again in Jupyter.")
     metadata = notebook.get("metadata")
     cut = Skipped("results")
     blocks = list(_blocks(notebook, limits, cut))
@@ -62,7 +62,7 @@ def _blocks(notebook: dict[str, Any], limits: ReadLimits, cut: Skipped) -> Itera
         for output in cell.get("outputs") or ():
             if isinstance(output, dict) and (text := _output(output, limits).strip("\n")).strip():
                 if len(text) > _MOST_OUTPUT:
-                    cut.add(f"Cell {number}", f"what its result has beyond {_MOST_OUTPUT:,} characters")
+                    cut.add(f"Cell {number}", f"the output beyond {_MOST_OUTPUT:,} characters")
                 yield Block(text[:_MOST_OUTPUT])
 
 

@@ -47,7 +47,7 @@ def read_open_document(data: bytes, limits: ReadLimits) -> ExtractedText:
     body = next(content.iter("{*}body"), None)
     root = None if body is None else next((node for node in body if local(node) in _MEDIA_TYPES), None)
     if root is None:
-        raise DocumentError("This is no text, spreadsheet or presentation of OpenDocument. Save it as one of these.")
+        raise DocumentError("This is not an OpenDocument text, spreadsheet or presentation. Save it as one of these.")
     kind = local(root)
     title, metadata = _properties(meta)
     walk = _Walk(package, ListNumbers(styles, content if content is not styles else None))
@@ -271,7 +271,7 @@ def _within(table: Element) -> Iterator[Element]:
 
 
 def _of_formula(element: Element) -> str:
-    """The text of a formula's node. Words get spaces around them; names of one letter stand beside each other."""
+    """The text of a formula's node. Words get spaces around them; one-letter names do not."""
     text = element.text or ""
     return f" {text} " if local(element) == "mtext" or (len(text) > 1 and text.isalpha()) else text
 

@@ -74,12 +74,12 @@ def unpack_rich_text(packed: bytes, most: int = 10**8) -> bytes:
     Raises ValueError for an unknown format.
     """
     if len(packed) < 16:
-        raise ValueError("The header is cut short.")
+        raise ValueError("The header is truncated.")
     size, kind = min(struct.unpack_from("<I", packed, 4)[0], most), packed[8:12]
     if kind == _PLAIN:
         return packed[16 : 16 + size]
     if kind != _PACKED:
-        raise ValueError(f"{kind!r} names no way to pack RTF.")
+        raise ValueError(f"{kind!r} is no known compression of RTF.")
     window = bytearray(_BEGIN.ljust(_WINDOW, b" "))
     found, at, end = bytearray(), 16, len(packed)
     to = len(_BEGIN)

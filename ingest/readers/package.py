@@ -23,15 +23,15 @@ def check_package(data: bytes, limits: ReadLimits, *, kind: str, folder: str) ->
     """
     if data.startswith(_OLE_SIGNATURE):
         raise DocumentError(
-            f"This {kind} is protected by a password or in the format of before 2007. "
-            "Save it without a password in today's format."
+            f"This {kind} is protected by a password or in a format from before 2007. "
+            "Save it without a password in a current format."
         )
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             entries = archive.infolist()
     except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError) as error:
         raise DocumentError(
-            f"This {kind} is damaged or cut short ({error}). Fetch it again, or open it and save it again."
+            f"This {kind} is damaged or truncated ({error}). Fetch it again, or open it and save it again."
         ) from error
     if not any(entry.filename.replace("\\", "/").startswith(folder) for entry in entries):
         raise DocumentError(f"This is no {kind}: it has no folder {folder!r}. Give it the suffix of its real format.")

@@ -41,7 +41,7 @@ def page_of(path: Path, media_type: str, page: int, width: int, limits: ReadLimi
             _check(page, count)
             frame = pictures.frame_of(picture, page)
             return jpeg(frame, width=width) if width else PageWords(count, frame.width, frame.height)
-    raise DocumentError("Documents of this kind have no pages to look at; their text is shown.")
+    raise DocumentError("Documents of this kind have no pages to show; their text is shown.")
 
 
 def _words(document: PdfDocument, number: int, count: int) -> PageWords:

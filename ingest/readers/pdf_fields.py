@@ -56,7 +56,7 @@ class _Value(NamedTuple):
 
 
 def _with_values(own: list[PageWord], drawn: list[PageWord], values: list[_Value]) -> list[PageWord]:
-    """The drawn words, with values that are not drawn. Also replaces drawn values whose letters stand apart, as in one
+    """The drawn words, with values that are not drawn. Also replaces drawn values with separated letters, as in one
     box per letter, by their words."""
     before = Counter(map(_key, own))
     added = [word for word in drawn if not _taken(before, word)]

@@ -78,7 +78,7 @@ def _end(stream: BinaryIO) -> int:
             if _OBJECT.search(held, last.end()) or (int(last[1]) == 0 and _is_linearized(stream)):
                 break  # a truncated update, or only the first part of a linearized file
             return at + last.end()
-    raise DocumentError(f"This PDF is cut short: its end is missing. {MEND}")
+    raise DocumentError(f"This PDF is truncated: its end is missing. {MEND}")
 
 
 def _is_linearized(stream: BinaryIO) -> bool:

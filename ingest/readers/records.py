@@ -59,7 +59,7 @@ def _parse(text: str, what: str) -> object:
     except RecursionError:
         raise too_deep("JSON") from None
     except ValueError as error:
-        raise DocumentError(f"{what} cannot be read ({error}). Check it with a JSON validator and mend it.") from error
+        raise DocumentError(f"{what} cannot be read ({error}). Check it with a JSON validator and fix it.") from error
 
 
 def _records(value: object, name: str) -> Iterator[Block]:

@@ -400,7 +400,7 @@ def _without_repeats(blocks: list[Block]) -> Iterator[Block]:
 
 
 def _joined(text: str) -> str:
-    """Combines surrogate pairs, which stand for characters beyond the first 65,536."""
+    """Combines surrogate pairs, which encode characters beyond the first 65,536."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 

@@ -91,12 +91,12 @@ class _Repository:
             wanted = [blob for address, (_, blob) in self._blobs.items() if self._marks.get(address) != Mark(blob)]
             self._missing = list(dict.fromkeys(wanted))
         is_whole = len(found) <= MAX_LISTED_ITEMS
-        note = None if is_whole else f"It has {len(found):,} files; the first {MAX_LISTED_ITEMS:,} are looked at."
+        note = None if is_whole else f"It has {len(found):,} files; only the first {MAX_LISTED_ITEMS:,} are synced."
         return Listing(items, is_whole=is_whole, note=note)
 
     def fetch(self, address: str, mark: Mark) -> Fetched | None:
         if address not in self._blobs:
-            raise VanishedError("The repository has no such file any more.")
+            raise VanishedError("The repository no longer has this file.")
         path, blob = self._blobs[address]
         if mark == Mark(blob):
             return None
@@ -104,11 +104,11 @@ class _Repository:
         size = int(self._git.run("cat-file", "-s", blob))
         if size > DEFAULT_LIMITS.max_bytes:
             raise DocumentError(
-                f"It has {size / MEGABYTE:,.0f} MB, more than {DEFAULT_LIMITS.max_bytes / MEGABYTE:,.0f}."
+                f"It has {size / MEGABYTE:,.0f} MB; the limit is {DEFAULT_LIMITS.max_bytes / MEGABYTE:,.0f} MB."
             )
         data = self._git.run("cat-file", "blob", blob)
         if data.startswith(_LARGE_FILE):
-            raise DocumentError("Git LFS keeps this file elsewhere, which is not fetched. Leave it out by a pattern.")
+            raise DocumentError("This file is stored in Git LFS, which is not fetched. Exclude it with a pattern.")
         return Fetched(Source(name=path, uri=address, media_type="", data=data), Mark(blob))
 
     def _fetch_missing(self, blob: str) -> None:

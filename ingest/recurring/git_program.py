@@ -27,13 +27,13 @@ _LEAST_VERSION = (2, 37)  # first version with http.curloptResolve, which pins t
 _PORTS = {"https": 443, "http": 80, "ssh": 22}
 _HINTS = (
     ("Authentication failed", "The credentials are not accepted: check user and password, or the token."),
-    ("could not read Username", "It asks who you are: name credentials for it."),
-    ("terminal prompts disabled", "It asks who you are: name credentials for it."),
+    ("could not read Username", "The server requires a login: name credentials for it."),
+    ("terminal prompts disabled", "The server requires a login: name credentials for it."),
     ("Permission denied", "The server refuses the key: check `user` and `key_file` of the credentials."),
-    ("Host key verification failed", "The server's key is not known: put it into `known_hosts` of the credentials."),
+    ("Host key verification failed", "The server's key is unknown: add it to `known_hosts` of the credentials."),
     ("couldn't find remote ref", "There is no such branch or tag."),
-    ("requested URL returned error: 30", "The server sends on to another address: write that one."),
-    ("dubious ownership", "The repository belongs to another user of this machine: give it to the worker's."),
+    ("requested URL returned error: 30", "The server redirects to another address: use that one."),
+    ("dubious ownership", "The repository belongs to another user of this machine: make the worker's user its owner."),
     ("does not appear to be a git repository", "There is no repository at this address."),
     ("not found", "There is no repository at this address, or it is private and needs credentials."),
 )
@@ -90,7 +90,7 @@ class Git:
             except subprocess.TimeoutExpired:
                 now = time.monotonic()
             if now - began > self._limits.command_s:
-                raise DocumentError(f"git was not ready within {self._limits.command_s:,.0f} s. Choose fewer paths.")
+                raise DocumentError(f"git did not finish within {self._limits.command_s:,.0f} s. Choose fewer paths.")
             if os.fstat(out).st_size > self._limits.output_bytes or self._is_too_large():
                 most = self._limits.repository_bytes / MEGABYTE
                 raise DocumentError(f"The repository sends more than {most:,.0f} MB. Choose fewer paths.")
@@ -203,4 +203,4 @@ def _reason(stderr: str) -> str:
         if sign.lower() in stderr.lower():
             return hint
     lines = [line for line in stderr.splitlines() if line.startswith(("fatal:", "error:", "remote:", "ssh:"))]
-    return f"git could not read it: {' '.join(lines or stderr.splitlines()[-1:])[:_SHOWN] or 'it says nothing'}"
+    return f"git failed: {' '.join(lines or stderr.splitlines()[-1:])[:_SHOWN] or 'no message'}"

@@ -31,7 +31,7 @@ class HostGuard:
         try:
             found = list(self._resolve(host, port))
         except (OSError, UnicodeError) as error:
-            raise DocumentError(f"The name {host!r} is not known ({error}). Check the address.") from error
+            raise DocumentError(f"The host name {host!r} cannot be resolved ({error}). Check the address.") from error
         require_allowed(host, found, self._is_allowed)
         return found
 

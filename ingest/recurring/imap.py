@@ -82,7 +82,7 @@ class _PinnedConnection(imaplib.IMAP4_SSL):
                 failure = error
                 continue
             return self.ssl_context.wrap_socket(plain, server_hostname=self.host)
-        raise failure or OSError("its name has no address")
+        raise failure or OSError("the host name has no address")
 
 
 class _Mailbox:
@@ -103,7 +103,7 @@ class _Mailbox:
                 found += [(uid, f"{own}{uid}") for uid in self._uids()]
         kept = sorted(found, reverse=True)[:MAX_LISTED_ITEMS]
         is_whole = len(kept) == len(found)
-        note = None if is_whole else f"It has {len(found):,} messages; the newest {MAX_LISTED_ITEMS:,} are looked at."
+        note = None if is_whole else f"It has {len(found):,} messages; only the newest {MAX_LISTED_ITEMS:,} are synced."
         return Listing({address: _MARK for _, address in kept}, is_whole=is_whole, note=note)
 
     def fetch(self, address: str, mark: Mark) -> Fetched | None:
@@ -111,21 +111,21 @@ class _Mailbox:
             return None
         parts = _ITEM.search(address)
         if parts is None:
-            raise VanishedError("This is no message of a mailbox.")
+            raise VanishedError("This is not the address of a message.")
         folder = unquote(parts["folder"])
         if self._opened != (folder, parts["validity"]):
             self._select(folder)
         if self._opened != (folder, parts["validity"]):
-            raise VanishedError("The folder was made anew.")
+            raise VanishedError("The folder was deleted and created again.")
         size = _SIZE.search(self._fetch_part(parts["uid"], "(RFC822.SIZE)")[0])
         if size is None:
-            raise VanishedError("The message is not there any more.")
+            raise VanishedError("The message no longer exists.")
         if int(size[1]) > DEFAULT_LIMITS.max_bytes:
             most = DEFAULT_LIMITS.max_bytes / MEGABYTE
-            raise DocumentError(f"The message has {int(size[1]) / MEGABYTE:,.0f} MB, more than {most:,.0f}.")
+            raise DocumentError(f"The message has {int(size[1]) / MEGABYTE:,.0f} MB; the limit is {most:,.0f} MB.")
         _, data = self._fetch_part(parts["uid"], "(BODY.PEEK[])")
         if not data:
-            raise VanishedError("The message is not there any more.")
+            raise VanishedError("The message no longer exists.")
         name = f"{folder} {parts['uid']}"
         return Fetched(Source(name=name, uri=address, media_type="message/rfc822", data=data), _MARK)
 
@@ -181,7 +181,7 @@ def _mapped_errors(own: Credentials) -> Iterator[None]:
     try:
         yield
     except ssl.SSLError as error:
-        raise DocumentError(f"The mail server's certificate is not accepted ({error.reason}).") from None
+        raise DocumentError(f"The mail server's certificate was not accepted ({error.reason}).") from None
     except imaplib.IMAP4.abort as error:
         raise DocumentError(
             f"The mail server ended the connection ({_message_of(error, own)}). Try again later."
@@ -189,7 +189,7 @@ def _mapped_errors(own: Credentials) -> Iterator[None]:
     except imaplib.IMAP4.error as error:
         text = _message_of(error, own)
         if "AUTHENTICATIONFAILED" in text.upper() or "login" in text.lower():
-            text = f"The mail server does not accept user and password; check the credentials ({text})"
+            text = f"The mail server rejected user and password; check the credentials ({text})"
         raise DocumentError(text) from None
     except OSError as error:
         raise DocumentError(f"The mail server cannot be reached ({type(error).__name__}). Try again later.") from None

@@ -65,14 +65,16 @@ class _Whole(urllib3.HTTPResponse):
 def _read_whole(answer: urllib3.BaseHTTPResponse) -> _Whole:
     packed = answer.headers.get("content-encoding", "identity").lower()
     if packed not in _ENCODINGS:  # other encodings can expand a kilobyte to gigabytes in one step
-        raise DocumentError(f"The server sends its answer packed as {packed[:40]!r} although that was not asked for.")
+        raise DocumentError(f"The server sent its response with the encoding {packed[:40]!r}, which was not requested.")
     body = bytearray()
     for part in answer.stream(_PART_BYTES, decode_content=True):
         body += part
         if len(body) > MAX_ANSWER_BYTES:
             answer.close()
             most = MAX_ANSWER_BYTES / MEGABYTE
-            raise DocumentError(f"The server's answer is larger than {most:,.0f} MB, as no page of a list is.")
+            raise DocumentError(
+                f"The server's response is larger than {most:,.0f} MB, too large for a page of a listing."
+            )
     answer.release_conn()
     headers = {name: value for name, value in answer.headers.items() if name.lower() not in _OF_THE_TRANSFER}
     return _Whole(body=bytes(body), headers=headers, status=answer.status, reason=answer.reason, retries=answer.retries)

@@ -94,13 +94,13 @@ class _Bucket:
                 self._keys[address] = entry.object_name
                 modified = entry.last_modified.isoformat() if not entry.etag else ""
                 items[address] = Mark(str(entry.etag or ""), modified)
-        note = None if is_whole else f"It has more than {MAX_LISTED_ITEMS:,} objects; the first ones are looked at."
+        note = None if is_whole else f"It has more than {MAX_LISTED_ITEMS:,} objects; only the first ones are synced."
         return Listing(items, is_whole=is_whole, note=note)
 
     def fetch(self, address: str, mark: Mark) -> Fetched | None:
         key = self._keys.get(address)
         if key is None:
-            raise VanishedError("The bucket has no such object any more.")
+            raise VanishedError("The bucket no longer has this object.")
         with _mapped_errors():
             answer = self._client.get_object(self._place.bucket, key)
             try:
@@ -121,9 +121,7 @@ def place_of(address: str) -> _Place:
     parts = urlsplit(address)
     bucket, _, prefix = unquote(parts.path).lstrip("/").partition("/")
     if not bucket or not parts.hostname:
-        raise InputError(
-            f"{address[:80]!r} names no bucket; write it as https://host/bucket or https://host/bucket/prefix/."
-        )
+        raise InputError(f"{address[:80]!r} names no bucket; use https://host/bucket or https://host/bucket/prefix/.")
     return _Place(parts.netloc, parts.scheme == "https", bucket, prefix)
 
 
@@ -146,12 +144,10 @@ def _mapped_errors() -> Iterator[None]:
         yield
     except minio.S3Error as error:
         if error.code in _GONE:
-            raise VanishedError("The object is not there any more.") from None
+            raise VanishedError("The object no longer exists.") from None
         raise DocumentError(_HINTS.get(error.code or "", f"The server answers {error.code}: {error.message}")) from None
     except (minio.error.MinioException, ValueError, ParseError) as error:
-        raise DocumentError(
-            f"The server does not answer as S3 does ({type(error).__name__}: {error!s:.200})."
-        ) from None
+        raise DocumentError(f"The server does not respond like S3 ({type(error).__name__}: {error!s:.200}).") from None
     except urllib3.exceptions.HTTPError as error:
         reason = getattr(error, "reason", None) or error
         raise DocumentError(f"The server cannot be reached ({type(reason).__name__}). Try again later.") from None

@@ -114,7 +114,10 @@ class _Sync:
             write_answer(self._answers, ItemsPart(part))
         note, is_whole = listing.note, listing.is_whole
         if len(kept) < len(listing.items):
-            note, is_whole = f"Only the first {len(kept):,} items are looked at: their addresses are too long.", False
+            note, is_whole = (
+                f"Only the first {len(kept):,} items are synced: all addresses together are too long.",
+                False,
+            )
         write_answer(self._answers, ItemsEnd(is_whole, note and note[:MAX_REASON]))
 
     def _fetch(self, source: OpenedSource, request: FetchRequest) -> None:

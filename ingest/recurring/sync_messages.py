@@ -157,14 +157,14 @@ def read_answer(stream: BinaryIO) -> Answer:
     try:
         envelope = _ANSWER.validate_json(read_frame(stream, max_bytes=_MAX_ANSWER_BYTES), strict=True)
     except ValidationError as error:
-        raise MessageError(f"{error.error_count()} values of the answer have another form than agreed") from error
+        raise MessageError(f"{error.error_count()} values of the answer are invalid") from error
     found: Answer | None = (
         envelope.progress or envelope.part or envelope.end or envelope.head or envelope.unchanged or envelope.refusal
     )
     if found is None:
-        raise MessageError("the answer says nothing")
+        raise MessageError("the answer is empty")
     if any(len(text) > longest or "\0" in text for text, longest in _texts(found)):
-        raise MessageError("a text of the answer is longer than agreed, or holds NUL characters")
+        raise MessageError("a text of the answer is too long, or holds NUL characters")
     return found
 
 

@@ -114,20 +114,20 @@ class SyncChild(ChildProcess):
 
     def time_reason(self, limits: ProcessLimits) -> str:
         return (
-            f"The server was not done with its answer within {limits.wall_s:g} s, so it was left. Check that it is up "
-            "and how fast it sends; it is asked again on schedule."
+            f"The server did not finish its response within {limits.wall_s:g} s, so it was given up. Check that it is "
+            "up and how fast it sends; the next sync runs on schedule."
         )
 
     def cpu_reason(self, limits: ProcessLimits) -> str:
         return (
-            f"What the server sent took more than {limits.cpu_s} s of CPU time to read, so it was left. Check its "
-            "address, or choose fewer items by patterns."
+            f"Parsing the server's response took more than {limits.cpu_s} s of CPU time, so it was given up. Check "
+            "its address, or select fewer items with patterns."
         )
 
     def memory_reason(self, limits: ProcessLimits) -> str:
         return (
-            f"What the server sent took more than {limits.memory_bytes / MEGABYTE:,.0f} MB of memory to read, so it "
-            "was left. Check its address, or choose fewer items by patterns."
+            f"Parsing the server's response took more than {limits.memory_bytes / MEGABYTE:,.0f} MB of memory, so it "
+            "was given up. Check its address, or select fewer items with patterns."
         )
 
 
@@ -166,8 +166,8 @@ class _Sync:
     def _restart_child(self) -> None:
         if self._child_count == _MAX_CHILDREN:
             raise SyncEndedError(
-                f"{_MAX_CHILDREN} items could not be fetched to their end; the others wait for the next sync. Check "
-                "the server, or leave such items out by patterns."
+                f"{_MAX_CHILDREN} items could not be fetched completely; the others wait for the next sync. Check "
+                "the server, or exclude such items with patterns."
             )
         try:
             self.items()
@@ -191,8 +191,8 @@ class _Sync:
             raise refused.error from None
         except ChildLostError as error:
             raise DocumentError(
-                f"The process that synced the source ended ({error}): the server sends what cannot be read. Check its "
-                "address; it is asked again on schedule."
+                f"The process that synced the source ended ({error}): the server sent unreadable data. Check its "
+                "address; the next sync runs on schedule."
             ) from error
         finally:
             if not is_kept:
@@ -212,7 +212,7 @@ class _Sync:
                     characters += sum(map(len, part))
                     items |= part
                     if len(items) > MAX_LISTED_ITEMS or characters > MAX_LISTED_CHARACTERS:
-                        raise MessageError("the list is longer than agreed")
+                        raise MessageError("the list is too long")
                 case ItemsEnd(is_whole, note):
                     return Listing(items, is_whole=is_whole, note=note)
                 case other:
@@ -220,7 +220,7 @@ class _Sync:
 
     def _fetched(self, head: ItemHead, answers: BinaryIO) -> Fetched:
         if head.byte_count > DEFAULT_LIMITS.max_bytes:
-            raise MessageError("the item is larger than agreed")
+            raise MessageError("the item is too large")
         path = Path(self._request.folder) / "item"
         with _writing(path) as file:
             read_frame_into(answers, file, byte_count=head.byte_count)
@@ -229,8 +229,8 @@ class _Sync:
 
 def _late(list_s: float) -> str:
     return (
-        f"The server's list had not come to its end after {list_s / 60:,.0f} minutes, so it was left. Name a folder "
-        "or a prefix of it as the address, or several."
+        f"The server's listing was not complete after {list_s / 60:,.0f} minutes, so it was given up. Use a folder "
+        "or a prefix as the address, or several of them."
     )
 
 
@@ -256,4 +256,4 @@ class _RefusedError(Exception):
 def _raise(answer: Answer) -> NoReturn:
     if isinstance(answer, SyncRefusal):
         raise _RefusedError(_ERRORS[answer.kind](answer.reason))
-    raise MessageError("the answer is of another kind than was asked for")
+    raise MessageError("the answer does not match the request")

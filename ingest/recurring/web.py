@@ -64,10 +64,10 @@ class _WebPages:
         found = list(islice(self._pages(address), MAX_ITEMS + 1))
         notes = []
         if is_cut := self._is_cut or len(found) > MAX_ITEMS:
-            notes.append(f"Only the first {MAX_ITEMS:,} pages, of {_MAX_SITEMAPS} sitemaps, are looked at.")
+            notes.append(f"Only the first {MAX_ITEMS:,} pages of {_MAX_SITEMAPS} sitemaps are synced.")
         pages = [page for page in found if not self._source.removes or _host_of(page) == _host_of(address)]
         if len(pages) < len(found):
-            notes.append(f"{len(found) - len(pages):,} pages of other hosts than the sitemap's are left out.")
+            notes.append(f"{len(found) - len(pages):,} pages on other hosts than the sitemap's are left out.")
         return Listing(dict.fromkeys(pages[:MAX_ITEMS]), is_whole=not is_cut, note=" ".join(notes) or None)
 
     def _pages(self, address: str) -> Iterator[str]:
@@ -97,7 +97,7 @@ def _locations(data: bytes) -> tuple[bool, list[str]]:
     try:
         feed_xml(data, found)
     except ParseError as error:
-        raise DocumentError(f"This is no sitemap: it is no XML ({error}).") from None
+        raise DocumentError(f"This is not a sitemap: it is not XML ({error}).") from None
     return found.is_index, found.addresses
 
 
@@ -131,7 +131,7 @@ class _Locations:
 
     def _begin(self, name: str) -> None:
         if name not in ("urlset", "sitemapindex"):
-            raise DocumentError(f"This is no sitemap: its first element is <{name[:40]}>.")
+            raise DocumentError(f"This is not a sitemap: its first element is <{name[:40]}>.")
         self._is_begun, self.is_index = True, name == "sitemapindex"
 
 
@@ -142,7 +142,7 @@ def _entries(data: bytes) -> Iterator[str]:
         raise InputError("Feeds need the package feedparser: pip install 'gircse-search[sources]'") from None
     found = feedparser.parse(io.BytesIO(data))  # it would first try plain bytes as a path or URL
     if not found.version:
-        raise DocumentError("This is no RSS or Atom feed.")
+        raise DocumentError("This is not an RSS or Atom feed.")
     for entry in found.entries:
         link = str(entry.get("link", "")).strip()
         if _is_web(link):

@@ -54,7 +54,7 @@ BROKEN: dict[str, tuple[bytes, str, str]] = {
     "picture.txt": (b"\x89PNG\r\n\x1a\n" + os.urandom(64), "picture is damaged", "save it again"),
     "nothing.pdf": (b"", "empty", "Check that"),
     "locked.pdf": (locked_pdf(), "password", "Save a copy without one"),
-    "truncated.pdf": (pdf_of("A page that was cut off.")[:-200], "cut short", "Fetch it again"),
+    "truncated.pdf": (pdf_of("A page that was cut off.")[:-200], "truncated", "Fetch it again"),
     "damaged.docx": (b"PK\x03\x04 and then nothing", "damaged", "again"),
     "photo.jpg": (b"\xff\xd8\xff\xe0", "picture is damaged", "save it again"),
 }

@@ -75,7 +75,7 @@ def test_urls_are_fetched_only_where_that_is_allowed(gircse: Gircse, tmp_path: P
     result = gircse.call("ingest", "--urls", str(listed), "http://me:key@localhost/", "ftp://localhost/x", code=1)
     told = " ".join(result.stderr.split())
     assert "127.0.0.1 is at 127.0.0.1, which is not on the public internet. GIRCSE_ALLOW_PRIVATE_URLS=true" in told
-    assert "holds a user name or password" in told
+    assert "contains a user name or password" in told
     assert "Only http:// and https://" in told
     assert "0 added or updated (0 chunks), 0 unchanged, 3 failed." in result.stdout
     assert "name a file" in " ".join(gircse.call("ingest", code=2).stderr.split())

@@ -119,7 +119,7 @@ def test_it_is_tried_again_by_the_same_id(
     assert deliverer().run_once()
     assert not deliverer().run_once()  # it waits
     catalog = toy_services.services.catalog
-    assert catalog.delivery_failures([search.id])[search.id] == {Channel.WEBHOOK: "The webhook answers 503."}
+    assert catalog.delivery_failures([search.id])[search.id] == {Channel.WEBHOOK: "The webhook answered with status 503."}
     for hours in (4, 8):
         soon(toy_services, monkeypatch, hours=hours)
         assert deliverer().run_once()
@@ -186,7 +186,7 @@ def test_an_alert_goes_out_by_apprise_and_its_address_nowhere_else(
     receiver.statuses = [500]
     assert deliverer(ops=target).run_once()
     failure = toy_services.services.catalog.delivery_failures([search.id])[search.id][Channel.ALERT]
-    assert failure == "The alert 'ops' did not go out."
+    assert failure == "The alert 'ops' could not be sent."
     soon(toy_services, monkeypatch)
     assert deliverer(ops=target).run_once()
     told = json.loads(receiver.got[-1][2])

@@ -73,7 +73,7 @@ def add(services: Any, client: TestClient, name: str, data: bytes) -> dict[str, 
         ),
         ("b.zip", zip_of({"a.jsonl": b'{"a": 1}\nbad\n'}), ["Could not be read: 1 parts.", "a.jsonl: ", "Line 2: "]),
         ("a.ipynb", json.dumps({"cells": [LONG]}).encode(), ["Could not be read: 1 results.", "Cell 1: "]),
-        ("a.txt", f"{PROSE}\n\n{UNKNOWN}\n\n{PROSE}".encode(), ["Could not be read: ", "the model knows none of them"]),
+        ("a.txt", f"{PROSE}\n\n{UNKNOWN}\n\n{PROSE}".encode(), ["Could not be read: ", "the model has no tokens for them"]),
     ],
 )
 def test_a_ready_document_says_what_is_missing(
@@ -93,7 +93,7 @@ def test_a_ready_document_says_what_is_missing(
 def test_a_document_of_nothing_that_the_model_knows_fails_with_the_reason(services: Any, client: TestClient):
     shown = add(services, client, "a.txt", UNKNOWN.encode())
     assert shown["state"] == DocumentState.FAILED
-    assert "The model knows no character of this document" in shown["error"]
+    assert "The model has no token for any character of this document" in shown["error"]
 
 
 def test_a_whole_document_says_nothing(services: Any, client: TestClient):

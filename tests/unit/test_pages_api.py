@@ -100,7 +100,7 @@ def test_a_text_has_no_pages_to_look_at(lasting_services: Any, client: TestClien
     document = lasting_services.add("No pages here.")
     answer = client.get(f"/api/v1/documents/{document.id}/pages/1")
     assert answer.status_code == 422
-    assert "no pages to look at" in answer.json()["detail"]
+    assert "no pages to show" in answer.json()["detail"]
     assert client.get("/api/v1/documents/nowhere/pages/1/image").status_code == 404
 
 
@@ -147,7 +147,7 @@ def test_pages_are_drawn_in_a_process_that_a_bad_file_cannot_harm(tmp_path: Path
         assert renderer.words(good, media_type="application/pdf", page=1).words[0].text == "The"
         image = renderer.image(good, media_type="application/pdf", page=2, width=320)
         assert Image.open(io.BytesIO(image)).size == (320, 240)
-        with pytest.raises(ValueError, match="cut short"):
+        with pytest.raises(ValueError, match="truncated"):
             renderer.image(bad, media_type="application/pdf", page=1, width=320)
         with pytest.raises(FileNotFoundError):
             renderer.words(tmp_path / "gone.pdf", media_type="application/pdf", page=1)

@@ -111,7 +111,7 @@ class TestArchives:
         assert found.metadata["skipped_files"] == 2
         assert str(found.metadata["skipped"]).splitlines() == [
             "b.exe: This file cannot be read: it is a program.",
-            "c.pdf: This PDF is cut short: its end is missing",
+            "c.pdf: This PDF is truncated: its end is missing",
         ]
 
     @pytest.mark.parametrize(("uri", "data"), archives({"b.exe": "MZ\0\0"}))

@@ -75,7 +75,7 @@ def test_reads_as_in_this_process(warm_reader):
 
 
 def test_refusal_is_the_parsers_own(warm_reader):
-    with pytest.raises(DocumentError, match="This PDF is cut short"):
+    with pytest.raises(DocumentError, match="This PDF is truncated"):
         warm_reader.read(b"%PDF-1.4", uri="a.txt")
 
 

@@ -189,7 +189,7 @@ def test_a_sitemap_that_removes_decides_on_pages_of_its_own_host_alone(
     sitemap = source(SourceKind.SITEMAP, site.url("/sitemap.xml"), removes=True)
     found = again(toy_services, sitemap)
     assert (found.items, found.changed, found.failed) == (1, 1, 0)
-    assert "1 pages of other hosts" in str(found)
+    assert "1 pages on other hosts" in str(found)
 
 
 def test_a_sitemap_that_is_cut_removes_nothing(

@@ -58,7 +58,7 @@ BAD_ROWS = {
     '{"text": ': "not JSON",
     "[" * 50_000: "not JSON",
     '["text"]': "not an object",
-    '{"body": "x"}': "Name another with --text-field, of: body",
+    '{"body": "x"}': "Choose another with --text-field: body",
     '{"text": "  "}': "no text",
     '{"text": 7}': "no text",
     '{"text": "a", "id": 1.5}': "no id",

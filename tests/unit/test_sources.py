@@ -111,7 +111,7 @@ def test_links_out_of_the_folder_are_reported_and_not_followed(folder, tmp_path)
     found = find([root])
     assert names(found, root) == ["a.txt"]
     assert set(reasons(found, root)) == {"file.txt", "dir"}
-    assert "leads out of" in reasons(found, root)["file.txt"]
+    assert "points outside" in reasons(found, root)["file.txt"]
 
 
 def test_link_inside_the_folder_gives_each_file_once(folder):
@@ -129,8 +129,8 @@ def test_links_that_lead_nowhere_or_round_are_reported(folder):
     found = find([root])
     assert names(found, root) == ["a.txt", "sub/b.txt"]
     assert reasons(found, root) == {
-        "broken.txt": "the link leads nowhere",
-        "loop.txt": "the link leads nowhere",
+        "broken.txt": "the link is broken",
+        "loop.txt": "the link is broken",
         "sub/up": "links to folders are not followed",
     }
 
@@ -210,7 +210,7 @@ def test_sidecar_gives_title_and_metadata_and_is_no_document(folder):
     assert (paper.title, paper.metadata) == ("On Tides", {"year": 2024, "open": True})
     assert (plain.title, plain.metadata) == ("", {})
     assert "no lonely.txt" in reasons(find([root]), root)["lonely.txt.meta.json"]
-    assert "name that" in reasons(find([root / "paper.pdf.meta.json"]), root)["paper.pdf.meta.json"]
+    assert "add that file instead" in reasons(find([root / "paper.pdf.meta.json"]), root)["paper.pdf.meta.json"]
     for path in ("paper.pdf.meta.json", "paper.pdf"):
         (found,) = find_changed(root, [root / path])
         assert found == paper
