@@ -43,7 +43,7 @@ def kind_of(text: str, *, is_under_references: bool = False) -> ChunkKind:
     share = _PER_WORDS / max(1, numbers + words)
     needed = _WITHIN if is_under_references else 1.0
     text = _CITED.sub(" ", text)
-    names = sum(found.group().count(",") for found in _NAMES.finditer(text))
+    names = sum(match.group().count(",") for match in _NAMES.finditer(text))
     signs = sum(1 for _ in _OF_REFERENCES.finditer(text)) + sum(1 for _ in _LABEL.finditer(text)) + names
     years = sum(1 for _ in _YEAR.finditer(text))
     if years * share >= needed * _FEWEST_YEARS and signs * share >= needed * _FEWEST_SIGNS:
@@ -92,8 +92,8 @@ def _is_table_line(line: str) -> bool:
 def _counts(text: str) -> tuple[int, int]:
     """Numbers and words in `text`. Markup and tokens of punctuation alone count as neither."""
     numbers = words = 0
-    for found in _TOKEN.finditer(_MARKUP.sub(" ", text)):
-        token = found.group()
+    for match in _TOKEN.finditer(_MARKUP.sub(" ", text)):
+        token = match.group()
         if len(token) <= _LONGEST_NUMBER and _NUMBER.fullmatch(token):
             numbers += 1
         elif not _NO_NUMBERS.fullmatch(token):

@@ -81,7 +81,7 @@ class DocumentIndexer:
         require_same_model(collection, self.embedder)
         block = _Block(documents, heartbeat)
         split = self.splitter_for(collection)
-        found: dict[str, IngestedDocument] = {}
+        ingested_by_id: dict[str, IngestedDocument] = {}
         with ExitStack() as files:
             with self.blobs.batch() as texts:
                 writer = PointWriter(
@@ -98,9 +98,9 @@ class DocumentIndexer:
                 for document in documents:
                     chunks = files.enter_context(SpooledChunks(document.id, self.temporary_folder))
                     if ingested := self._index_one(document, collection, split, chunks, writer, texts, block):
-                        found[document.id] = ingested
-                reports = writer.finish(found)
-            yield Indexed({each: found[each] for each in reports}, reports, block.left)
+                        ingested_by_id[document.id] = ingested
+                reports = writer.finish(ingested_by_id)
+            yield Indexed({document_id: ingested_by_id[document_id] for document_id in reports}, reports, block.left)
 
     def _index_one(
         self,
@@ -186,15 +186,15 @@ def read_text(
         return read(path, uri=document.uri, media_type=document.media_type, into=sink)
 
     try:
-        found = attempt()
+        findings = attempt()
     except FileNotFoundError:  # the file was quarantined or restored at this moment
-        found = attempt()
+        findings = attempt()
     if not text.has_text:
         raise DocumentError(f"No text was found in {document.uri}: it is empty, or holds only images.")
     heartbeat(READ_PROGRESS)
     texts.put_text(document.content_hash, _interruptible(text.parts(), heartbeat))
     texts.put_layout(document.content_hash, text.layout)
-    return found
+    return findings
 
 
 def _interruptible(parts: Iterator[str], heartbeat: Heartbeat) -> Iterator[str]:
@@ -204,10 +204,10 @@ def _interruptible(parts: Iterator[str], heartbeat: Heartbeat) -> Iterator[str]:
         yield part
 
 
-def describe(document: Document, found: Findings) -> tuple[str, Metadata]:
-    """Title and metadata. Values that the user gave win over those that the reader found."""
-    title = found.title if document.title in ("", document.uri) else document.title
-    return title, {**found.metadata, **document.metadata}
+def describe(document: Document, findings: Findings) -> tuple[str, Metadata]:
+    """Title and metadata. Values that the user gave win over those that the reader findings."""
+    title = findings.title if document.title in ("", document.uri) else document.title
+    return title, {**findings.metadata, **document.metadata}
 
 
 class _ProgressingSink:
@@ -233,7 +233,7 @@ class _ProgressingSink:
 def chunks_of(
     document: Document,
     collection: Collection,
-    found: Findings,
+    findings: Findings,
     text: SpooledText,
     split: Splitter,
     unknown: Skipped,
@@ -244,9 +244,9 @@ def chunks_of(
     """
     if not collection.chunk_context:
         return make_chunks(document, _known(split_text(text, split), unknown))
-    title = found.title if found.is_titled else ""
+    title = findings.title if findings.is_titled else ""
     # Ignore titles that are only the URI or a fallback: they carry no content.
-    if document.title not in ("", document.uri, found.title):
+    if document.title not in ("", document.uri, findings.title):
         title = document.title
     return make_chunks(document, _known(split_text(text, split, path=HeadingPath()), unknown), title=title)
 

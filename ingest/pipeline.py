@@ -43,19 +43,19 @@ class IngestPipeline(DocumentIndexer):
         concerns all of them, or an unknown one: then run the jobs one by one.
         """
         collection = self.catalog.collection(jobs[0].collection)
-        found = self.catalog.documents_of(jobs)
+        documents = self.catalog.documents_of(jobs)
         by_document = {job.document_id: job for job in jobs}
 
         def beat(document: Document, progress: float) -> None:
             heartbeat(by_document[document.id], progress)
 
-        with self.index_documents(list(found.values()), collection, heartbeat=beat) as indexed:
+        with self.index_documents(list(documents.values()), collection, heartbeat=beat) as indexed:
             done = {by_document[document_id]: document for document_id, document in indexed.documents.items()}
             completed = self._record(collection, done) if done else set()
         completed_ids = {job.document_id for job in jobs if job.id in completed}
-        superseded = [document for document in found.values() if document.id not in completed_ids]
+        superseded = [document for document in documents.values() if document.id not in completed_ids]
         self._remove_superseded(collection, superseded)
-        if any(found[job.document_id].revision > 1 for job in done):  # files of their earlier versions
+        if any(documents[job.document_id].revision > 1 for job in done):  # files of their earlier versions
             self._remove_unneeded()
         return {
             job.id: indexed.reports[job.document_id]

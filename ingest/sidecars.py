@@ -35,12 +35,12 @@ def read_sidecar(file: Path) -> tuple[str, Metadata]:
     if sidecar.stat().st_size > _MAX_BYTES:
         raise _refused(sidecar, f"it has more than {_MAX_BYTES:,} bytes")
     try:
-        found = json.loads(sidecar.read_bytes())
+        content = json.loads(sidecar.read_bytes())
     except (ValueError, RecursionError) as error:  # bytes that are not UTF-8 raise a ValueError, too
         raise _refused(sidecar, f"it is not JSON ({error})") from None
-    if not isinstance(found, dict) or found.keys() - {"title", "metadata"}:
+    if not isinstance(content, dict) or content.keys() - {"title", "metadata"}:
         raise _refused(sidecar, f"write it as {_EXAMPLE}")
-    return _title(sidecar, found.get("title")), _metadata(sidecar, found.get("metadata"))
+    return _title(sidecar, content.get("title")), _metadata(sidecar, content.get("metadata"))
 
 
 def _title(sidecar: Path, title: Any) -> str:

@@ -38,8 +38,8 @@ def find_files(
     seen: set[str] = set()  # strings: a Path takes four times the memory
     for root in roots:
         selection = Selection(root, globs=globs, excludes=excludes, without=without)
-        found = _walk(root, selection) if root.is_dir() else _take(root)
-        for file in found:
+        files = _walk(root, selection) if root.is_dir() else _take(root)
+        for file in files:
             if not isinstance(file, Path):
                 yield file
             elif (target := str(file.resolve() if file.is_symlink() else file)) not in seen:

@@ -111,8 +111,8 @@ class TokenSplitter:
         """A cut in (core, limit] inside a sentence too long for a chunk: at a clause, a word, a token, or anywhere."""
         low = core + max(1, (limit - core) // 2)
         for pattern in (_CLAUSE_STARTS, _WORD_STARTS):
-            if found := most_distinct(text, (match.start() for match in pattern.finditer(text, low, limit + 1))):
-                return found
+            if cut := most_distinct(text, (match.start() for match in pattern.finditer(text, low, limit + 1))):
+                return cut
         return most_distinct(text, window.token_starts(low, limit)) or limit
 
     def _overlap_start(self, text: str, breaks: _Breaks, window: _Window, core: int, end: int) -> int:
@@ -229,7 +229,7 @@ def _span(document: ExtractedText, start: int, end: int) -> Span:
     starts = document.page_starts
     page = page_of(starts, start)
     further = starts[bisect_right(starts, start) : bisect_left(starts, start + len(text))]
-    return Span(text, start, start + len(text), page, page_starts=tuple(each - start for each in further))
+    return Span(text, start, start + len(text), page, page_starts=tuple(page_start - start for page_start in further))
 
 
 def page_of(page_starts: Sequence[int], start: int) -> int | None:

@@ -91,8 +91,8 @@ class SpooledText(_SpooledFile):
 
     def marks(self, begin: int, end: int) -> list[Mark]:
         """Marks that begin in characters [begin, end), with offsets from `begin`."""
-        found = (Mark(*row) for row in self._marks.rows(begin, end))
-        return [Mark(start - begin, last - begin, level) for start, last, level in found]
+        stored = (Mark(*row) for row in self._marks.rows(begin, end))
+        return [Mark(start - begin, last - begin, level) for start, last, level in stored]
 
     @property
     def layout(self) -> Layout:

@@ -119,8 +119,8 @@ class StructureSplitter:
 
 def _first_word(text: str, start: int, end: int) -> int:
     """The position of the first non-space character in [start, end), or `end`."""
-    found = _WORD.search(text, start, end)
-    return found.start() if found else end
+    match = _WORD.search(text, start, end)
+    return match.start() if match else end
 
 
 def _cuts(document: ExtractedText, headings: Sequence[Mark]) -> list[int]:
@@ -151,8 +151,8 @@ def _headings(document: ExtractedText) -> list[Mark]:
     if document.marks:  # only rows or navigation: a table or a menu
         return []
     lines = [*_NAMED.finditer(document.text), *_NUMBERED.finditer(document.text)]
-    found = {line.start(): Mark(line.start(), line.end(), 1) for line in lines if _is_title_like(line.group())}
-    return [found[start] for start in sorted(found)]
+    by_start = {line.start(): Mark(line.start(), line.end(), 1) for line in lines if _is_title_like(line.group())}
+    return [by_start[start] for start in sorted(by_start)]
 
 
 def _is_title_like(line: str) -> bool:

@@ -132,8 +132,8 @@ class AsciidocHeadings:
                     self._block = ""
             elif _ASCIIDOC_BLOCK.fullmatch(edge):
                 self._block = "```" if edge.startswith("```") else edge
-            elif found := _ASCIIDOC.fullmatch(line.text):
-                yield Mark(line.start, line.end, len(found["level"]))
+            elif match := _ASCIIDOC.fullmatch(line.text):
+                yield Mark(line.start, line.end, len(match["level"]))
 
 
 class OrgHeadings:
@@ -149,8 +149,8 @@ class OrgHeadings:
         for line in _lines(part, begin, 0):
             if edge := _ORG_BLOCK.match(line.text):
                 self._is_block = edge["edge"].lower() == "begin"
-            elif not self._is_block and (found := _ORG.fullmatch(line.text)):
-                yield Mark(line.start, line.end, min(len(found["level"]), _LOWEST))
+            elif not self._is_block and (match := _ORG.fullmatch(line.text)):
+                yield Mark(line.start, line.end, min(len(match["level"]), _LOWEST))
 
 
 _NO_LINE = _Line("", 0)

@@ -51,13 +51,13 @@ def heading_text(heading: str) -> str:
 
 def declared_title(text: str) -> str:
     """The title declared in the front matter or leading fields of `text`; empty without one."""
-    found = None
+    match = None
     if matter := _FRONT_MATTER.match(text):
-        found = _FIELD.search(matter["body"])
-    found = found or _LEADING_FIELD.match(text) or _KEYWORD.search(text, 0, _KEYWORD_WITHIN)
-    if found is None:
+        match = _FIELD.search(matter["body"])
+    match = match or _LEADING_FIELD.match(text) or _KEYWORD.search(text, 0, _KEYWORD_WITHIN)
+    if match is None:
         return ""
-    value = found["value"].strip()
+    value = match["value"].strip()
     block = _BLOCK_SIGN.match(value)
     value = value.partition("\n")[0].strip() if block is None else value[block.end() :]
     for quote in "\"'":

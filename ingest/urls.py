@@ -57,10 +57,10 @@ class _Answer:
 
 
 async def resolve_name(host: str, port: int) -> list[str]:
-    found = await anyio.to_thread.run_sync(
+    infos = await anyio.to_thread.run_sync(
         lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM), abandon_on_cancel=True
     )
-    return list(dict.fromkeys(str(address[0]) for *_, address in found))
+    return list(dict.fromkeys(str(address[0]) for *_, address in infos))
 
 
 class UrlReader:
@@ -148,9 +148,14 @@ class UrlReader:
                 if response.status_code == httpx.codes.NOT_MODIFIED and headers:
                     return None
                 if response.next_request is None:
-                    found = response.headers
-                    mark = Mark(found.get("etag", "")[:_LONGEST_MARK], found.get("last-modified", "")[:_LONGEST_MARK])
-                    return _Answer(await _body(response, most), found.get("content-type", ""), requested, url, mark)
+                    response_headers = response.headers
+                    mark = Mark(
+                        response_headers.get("etag", "")[:_LONGEST_MARK],
+                        response_headers.get("last-modified", "")[:_LONGEST_MARK],
+                    )
+                    return _Answer(
+                        await _body(response, most), response_headers.get("content-type", ""), requested, url, mark
+                    )
                 url = response.next_request.url
                 log.debug("%s redirects to %s", requested, url)
         raise DocumentError(f"It redirects more than {MAX_REDIRECTS} times. Use the final address.")

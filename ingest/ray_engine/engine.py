@@ -118,8 +118,8 @@ class ShardEngine:
             _raise_if(stop)
             self._finish(shard, leases, job, partial(self._delete, job))
         jobs = [job for job in shard.open.values() if job.kind is not JobKind.DELETE]  # lost deletions are still open
-        found = self._catalog.documents_of(jobs)  # without documents deleted since; their jobs are cancelled
-        works = [Work(job.id, found[job.document_id]) for job in jobs if job.document_id in found]
+        documents = self._catalog.documents_of(jobs)  # without documents deleted since; their jobs are cancelled
+        works = [Work(job.id, documents[job.document_id]) for job in jobs if job.document_id in documents]
         if works:
             collection = self._catalog.collection(next(iter(shard.open.values())).collection)
             self._take_in(shard, leases, collection, works, stop)

@@ -172,15 +172,15 @@ def _results(works: Sequence[Work], indexed: Indexed) -> Iterator[list[Result]]:
         if error := indexed.left.get(work.document.id):
             if not isinstance(error, LeaseLostError):
                 results.append(_failed(work, error))
-        elif found := indexed.documents.get(work.document.id):
-            chunks = iter(found.chunks)
+        elif document := indexed.documents.get(work.document.id):
+            chunks = iter(document.chunks)
             while part := list(islice(chunks, _CHUNKS_AT_A_TIME - count)):
                 results.append(IndexedChunks(work.job_id, part))
                 count += len(part)
                 if count == _CHUNKS_AT_A_TIME:
                     yield results
                     results, count = [], 0
-            results.append(IndexedDocument(work.job_id, found.title, found.metadata))
+            results.append(IndexedDocument(work.job_id, document.title, document.metadata))
     yield results
 
 

@@ -118,11 +118,11 @@ def _forms(code: str) -> tuple[_Form | None, ...]:
     digits."""
     forms, at = list[str](), 0
     while at < len(code):
-        found = _SECTION_END.match(code, at)
-        if found is None:  # an unclosed quote
+        match = _SECTION_END.match(code, at)
+        if match is None:  # an unclosed quote
             return (None,)
-        forms.append(found[1])
-        at = found.end()
+        forms.append(match[1])
+        at = match.end()
     if any(map(_CONDITION.search, forms)):
         return (None,)
     return tuple(_form(form) for form in forms or [""])
@@ -130,11 +130,11 @@ def _forms(code: str) -> tuple[_Form | None, ...]:
 
 def _form(form: str) -> _Form | None:
     texts, places = [""], list[str]()
-    for found in _FORM.finditer(form):
-        if found["digits"] or found["general"]:
-            places.append(found["digits"] or _GENERAL)
+    for token in _FORM.finditer(form):
+        if token["digits"] or token["general"]:
+            places.append(token["digits"] or _GENERAL)
             texts.append("")
-        elif (text := found["text"] or found["sign"] or found["currency"] or found["other"] or "") in _OTHERWISE_SHOWN:
+        elif (text := token["text"] or token["sign"] or token["currency"] or token["other"] or "") in _OTHERWISE_SHOWN:
             texts[-1] += "" if text == "@" else text
             places.append(",")
         else:

@@ -54,11 +54,11 @@ def _name(series: Element) -> str:
 
 def _points(series: Element, *names: str) -> dict[int, str]:
     """Values by index. For categories with several levels, outer levels come first: `2024 Q1`."""
-    found = next((node for name in names if (node := first(series, name)) is not None), None)
+    data = next((node for name in names if (node := first(series, name)) is not None), None)
     points: dict[int, str] = {}
-    if found is None:
+    if data is None:
         return points
-    levels = list(found.iter("{*}lvl")) or [found]
+    levels = list(data.iter("{*}lvl")) or [data]
     for level in levels:
         for point in level.iter("{*}pt"):
             index = attribute(point, "idx")

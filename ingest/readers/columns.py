@@ -59,13 +59,15 @@ def columns(boxes: Sequence[T], depth: int = 0) -> Iterator[list[T]]:
 
 def rows(column: Sequence[T]) -> list[list[T]]:
     """Groups boxes into rows from the top, each sorted from the left. Boxes in a row have about the same middle."""
-    found: list[list[T]] = []
+    grouped: list[list[T]] = []
     for box in sorted(column, key=_middle):
-        if found and abs(_middle(box) - _middle(found[-1][0])) < _SAME_ROW * min(_height(box), _height(found[-1][0])):
-            found[-1].append(box)
+        if grouped and abs(_middle(box) - _middle(grouped[-1][0])) < _SAME_ROW * min(
+            _height(box), _height(grouped[-1][0])
+        ):
+            grouped[-1].append(box)
         else:
-            found.append([box])
-    return [sorted(row, key=lambda box: box.left) for row in found]
+            grouped.append([box])
+    return [sorted(row, key=lambda box: box.left) for row in grouped]
 
 
 def _middle(box: Box) -> float:
@@ -84,12 +86,12 @@ def _stretches(boxes: Sequence[T]) -> list[_Stretch[T]]:
     lefts, rights = (np.sort([getattr(box, side) for box in boxes]) for side in ("left", "right"))
     left, right = float(lefts[0]), float(rights[-1])
     for at in _gaps(lefts, rights, left + _LEAST_COLUMN * (right - left), right - _LEAST_COLUMN * (right - left)):
-        found = list(_cut(boxes, at))
-        verdicts = [_are_columns(before, after, right - left) for _, before, after in found]
+        stretches = list(_cut(boxes, at))
+        verdicts = [_are_columns(before, after, right - left) for _, before, after in stretches]
         if True in verdicts:
             return [
                 stretch if verdict is not False else ([*over, *before, *after], [], [])
-                for stretch, verdict in zip(found, verdicts, strict=True)
+                for stretch, verdict in zip(stretches, verdicts, strict=True)
                 for over, before, after in (stretch,)
             ]
     return []

@@ -149,12 +149,12 @@ def detect(stream: BinaryIO, *, uri: str, declared: str = "") -> str:
     stream.seek(0)
     head = stream.read(_HEAD_BYTES)
     try:
-        found = _of_content(stream, head, expected) if head else expected or PLAIN
+        media_type = _of_content(stream, head, expected) if head else expected or PLAIN
     finally:
         stream.seek(0)
-    if advice := missing_extra(found):
+    if advice := missing_extra(media_type):
         raise _refused(advice)
-    return with_charset(found, declared) if found not in _SIGNED else found
+    return with_charset(media_type, declared) if media_type not in _SIGNED else media_type
 
 
 def _of_content(stream: BinaryIO, head: bytes, expected: str) -> str:
@@ -234,16 +234,16 @@ def _compound(stream: BinaryIO, expected: str) -> str:
     """The format of a Microsoft compound file (OLE)."""
     try:
         with olefile.OleFileIO(stream) as compound:
-            found = next((kind for name, kind in _OLE_STREAMS if compound.exists(name)), None)
+            media_type = next((kind for name, kind in _OLE_STREAMS if compound.exists(name)), None)
     except (OSError, ValueError, TypeError, IndexError, AttributeError, struct.error) as error:
         if expected in _SIGNED:
             return expected  # damaged; its reader reports how
         raise _refused(f"it is damaged ({type(error).__name__})") from error
-    if found is None:
+    if media_type is None:
         raise _refused("it is a compound file of an unknown program")
-    if not found:
+    if not media_type:
         raise DocumentError("This file is protected by a password. Save it without one.")
-    return _readable(found)
+    return _readable(media_type)
 
 
 def _is_text(head: bytes, *, most_nuls: float = 0.0) -> bool:

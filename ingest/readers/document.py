@@ -69,8 +69,8 @@ def _whole(module: str, name: str, *more: object, takes_charset: bool = False) -
 
     def open_whole(stream: BinaryIO, limits: ReadLimits, charset: str) -> Opened:
         options = (charset, *more) if takes_charset else more
-        found: ExtractedText = _function(module, name)(stream.read(), limits, *options)
-        return Opened(found.title, dict(found.metadata), pieces_of(found))
+        extracted: ExtractedText = _function(module, name)(stream.read(), limits, *options)
+        return Opened(extracted.title, dict(extracted.metadata), pieces_of(extracted))
 
     return open_whole
 
@@ -139,19 +139,19 @@ def read_document(
 ) -> ExtractedText:
     """Parses a document that is already in memory, such as a member of an archive. Raises DocumentError."""
     text = TextInMemory()
-    found = _read(io.BytesIO(data), uri=uri, media_type=media_type, limits=limits, into=text)
-    return text.of(found)
+    findings = _read(io.BytesIO(data), uri=uri, media_type=media_type, limits=limits, into=text)
+    return text.of(findings)
 
 
 def page_of(path: Path, media_type: str, page: int, width: int, limits: ReadLimits) -> PageWords | bytes:
     """One page: a JPEG image `width` pixels wide, or its words if `width` is 0. Raises DocumentError."""
     try:
-        found: PageWords | bytes = _function("page_views", "page_of")(path, media_type, page, width, limits)
+        page_view: PageWords | bytes = _function("page_views", "page_of")(path, media_type, page, width, limits)
     except DocumentError:
         raise
     except parser_errors() as error:
         raise damaged("document", error) from error
-    return found
+    return page_view
 
 
 class TextInMemory:
@@ -169,12 +169,12 @@ class TextInMemory:
     def advance(self, share: float) -> None:
         """Does nothing: progress of members is not reported."""
 
-    def of(self, found: Findings) -> ExtractedText:
+    def of(self, findings: Findings) -> ExtractedText:
         return ExtractedText(
             "".join(part.text for part in self._parts),
-            title=found.title,
-            media_type=found.media_type,
-            metadata=found.metadata,
+            title=findings.title,
+            media_type=findings.media_type,
+            metadata=findings.metadata,
             page_starts=tuple(start for part in self._parts for start in part.page_starts),
             marks=tuple(mark for part in self._parts for mark in part.marks),
             cells=tuple(cell for part in self._parts for cell in part.cells),
@@ -184,9 +184,9 @@ class TextInMemory:
 
 def _read(stream: BinaryIO, *, uri: str, media_type: str | None, limits: ReadLimits, into: TextSink) -> Findings:
     check_size(stream.seek(0, os.SEEK_END), limits)
-    found = detect(stream, uri=uri, declared=media_type or "")
-    known = known_type(found)
-    opened, begin, headings = _read_text(known, charset_of(found), stream, limits, into)
+    detected = detect(stream, uri=uri, declared=media_type or "")
+    known = known_type(detected)
+    opened, begin, headings = _read_text(known, charset_of(detected), stream, limits, into)
     metadata = {key: _clean_value(value) for key, value in opened.metadata.items()}
     if language := CODE.get(known):
         metadata["language"] = language

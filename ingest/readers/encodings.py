@@ -143,7 +143,7 @@ def _fits(stream: BinaryIO, encoding: Encoding) -> bool:
     try:
         for text in decode_stream(stream, encoding):
             broken += text.count("\ufffd")
-            other += sum(len(found[0]) for found in _BEYOND_ASCII.finditer(text))
+            other += sum(len(match[0]) for match in _BEYOND_ASCII.finditer(text))
     except UnicodeError:  # UTF-16 without its mark
         return False
     return broken <= _MAX_BROKEN_SHARE * other
@@ -188,14 +188,14 @@ def _guess(sample: bytes) -> Encoding:
     places."""
     detector = EncodingDetector()
     detector.feed(sample, last=True)
-    found = labelled(detector.guess(tld=None, allow_utf8=False))
-    codecs_tried = dict.fromkeys((found.codec if found else "cp1252", *_LATIN_CODECS))
+    guessed = labelled(detector.guess(tld=None, allow_utf8=False))
+    codecs_tried = dict.fromkeys((guessed.codec if guessed else "cp1252", *_LATIN_CODECS))
     texts = {codec: sample.decode(codec, "replace") for codec in codecs_tried}
     best = next(iter(texts))
     if _is_latin(texts[best]):
         best = max(texts, key=lambda codec: _plausibility(texts[codec]) - _HANDICAPS.get(codec, 0))
     known = labelled(best)
-    name = found.name if found and found.codec == best else known.name if known else best
+    name = guessed.name if guessed and guessed.codec == best else known.name if known else best
     return Encoding(name, best, is_guessed=True)
 
 

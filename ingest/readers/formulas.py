@@ -50,8 +50,8 @@ def _linear(element: Element) -> str:
 
 
 def _part(element: Element, name: str) -> str:
-    found = first(element, name)
-    return "" if found is None else linear_formula(found)
+    part = first(element, name)
+    return "" if part is None else linear_formula(part)
 
 
 def _grouped(text: str) -> str:

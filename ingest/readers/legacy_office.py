@@ -62,10 +62,10 @@ def read_ppt(data: bytes, limits: ReadLimits) -> ExtractedText:
         ]
         for slide in sections
     ]
-    found = join_pages(pages, limits)
+    joined = join_pages(pages, limits)
     title = next((block.text for page in pages for block in page if block.level), title)
     return ExtractedText(
-        found.text, title, PPT, {**metadata, "pages": len(pages)}, found.page_starts, found.marks, found.cells
+        joined.text, title, PPT, {**metadata, "pages": len(pages)}, joined.page_starts, joined.marks, joined.cells
     )
 
 
@@ -96,16 +96,16 @@ def _parsed(
     try:
         with _Panics(kind):
             document = Document.from_bytes(data, form)
-            found, shown = document.to_ir(), document.plain_text()
+            structure, shown = document.to_ir(), document.plain_text()
     except OfficeOxideError as error:
         raise (_protected(kind) if "password" in str(error) else _damaged(kind, error)) from error
-    properties = found["metadata"]
+    properties = structure["metadata"]
     values = [("author", properties.get("author")), ("created", iso_date(properties.get("created") or ""))]
     values.append(("modified", iso_date(properties.get("modified") or "")))
     metadata: dict[str, MetadataValue] = {key: value for key, value in values if value}
-    if embedded := sum(map(_embedded, found["sections"])):
+    if embedded := sum(map(_embedded, structure["sections"])):
         metadata |= {"skipped_parts": embedded, "skipped": f"{embedded} embedded objects are not read."}
-    return found["sections"], properties.get("title") or "", metadata, shown
+    return structure["sections"], properties.get("title") or "", metadata, shown
 
 
 def _embedded(part: Any) -> int:

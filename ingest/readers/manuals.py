@@ -196,6 +196,6 @@ def _mdoc(words: list[str]) -> str:
 def _clean(text: str) -> str:
     for pattern, by in _ESCAPES:
         text = pattern.sub(by, text)
-    text = _UNICODE.sub(lambda found: chr(min(int(found[1], 16), 0x10FFFF)), text)
-    text = re.sub(r"\\\((..)\]?", lambda found: _CHARACTERS.get(found[1], ""), text)
+    text = _UNICODE.sub(lambda match: chr(min(int(match[1], 16), 0x10FFFF)), text)
+    text = re.sub(r"\\\((..)\]?", lambda match: _CHARACTERS.get(match[1], ""), text)
     return re.sub(r"\\([-'`.\"])", r"\1", text).replace("\\e", "\\").replace("\\\\", "\\")

@@ -169,8 +169,8 @@ def known_type(declared: str) -> str:
 
 def charset_of(declared: str) -> str:
     """The charset in a media type; empty if it has none."""
-    found = _CHARSET.search(declared)
-    return found[1].lower() if found else ""
+    match = _CHARSET.search(declared)
+    return match[1].lower() if match else ""
 
 
 def with_charset(media_type: str, declared: str) -> str:

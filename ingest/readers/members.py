@@ -81,25 +81,25 @@ class Members:
             self._limits, max_nesting=self._limits.max_nesting - 1, max_expanded_bytes=max(1, self._bytes_left)
         )
         try:
-            found = self._read_member(data, uri=name, media_type=media_type, limits=limits)
+            extracted = self._read_member(data, uri=name, media_type=media_type, limits=limits)
         except DocumentError as error:
             self.skip(name, str(error))
             return
         self.read_count += 1
-        if missing := left_out(found.metadata):
+        if missing := left_out(extracted.metadata):
             self._partly.add(name, " ".join(missing))
         self.write(f"# {name}", level=self._level)
         begin = self._characters
-        self.write(found.text)
+        self.write(extracted.text)
         self._marks += (
             Mark(
                 begin + mark.start,
                 begin + mark.end,
                 min(mark.level + self._level, _LOWEST_LEVEL) if mark.is_heading else mark.level,
             )
-            for mark in found.marks
+            for mark in extracted.marks
         )
-        self._cells += (moved(cell, begin) for cell in found.cells)
+        self._cells += (moved(cell, begin) for cell in extracted.cells)
 
     def count(self, name: str) -> None:
         self._seen += 1

@@ -88,8 +88,8 @@ def _output(output: dict[str, Any], limits: ReadLimits) -> str:
     """The output as text; empty for pictures."""
     if output.get("output_type") in ("error", "pyerr"):
         return f"{output.get('ename', '')}: {output.get('evalue', '')}"
-    found = output.get("data")
-    data = found if isinstance(found, dict) else output
+    bundle = output.get("data")
+    data = bundle if isinstance(bundle, dict) else output
     for key in ("text/markdown", "text/plain", "text", "text/latex"):
         if data.get(key):
             return _joined(data[key])

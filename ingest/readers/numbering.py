@@ -52,11 +52,11 @@ class Styles:
 
     def line(self, style: str) -> list[Element]:
         """A style and its base styles, nearest first."""
-        found: list[Element] = []
-        while style in self._styles and len(found) < _MAX_STYLES:
-            found.append(self._styles[style])
+        styles: list[Element] = []
+        while style in self._styles and len(styles) < _MAX_STYLES:
+            styles.append(self._styles[style])
             style = attribute(first(self._styles[style], "basedOn"), "val")
-        return found
+        return styles
 
 
 class Numbers:
@@ -98,8 +98,8 @@ class Numbers:
         if level.form in _SILENT:
             return ""
 
-        def shown(found: re.Match[str]) -> str:
-            at = int(found.group(1)) - 1
+        def shown(match: re.Match[str]) -> str:
+            at = int(match.group(1)) - 1
             if at not in levels:
                 return ""
             value = counts.setdefault(at, levels[at].start)
@@ -115,9 +115,9 @@ class Numbers:
         style = self._styles.style_of(paragraph)
         if not number:
             for base in self._styles.line(style):
-                found = first(base, "pPr", "numPr")
-                number = attribute(first(found, "numId"), "val")
-                depth = depth or attribute(first(found, "ilvl"), "val")
+                inherited = first(base, "pPr", "numPr")
+                number = attribute(first(inherited, "numId"), "val")
+                depth = depth or attribute(first(inherited, "ilvl"), "val")
                 if number:
                     depth = depth or self._depth_of_style(number, attribute(base, "styleId"))
                     break
@@ -153,7 +153,7 @@ class Numbers:
             return {}
         if number not in self._levels:
             root = self._root_of(number)
-            found = (
+            by_depth = (
                 {}
                 if root is None
                 else {attribute(level, "ilvl"): _read_level(level) for level in root.iterchildren("{*}lvl")}
@@ -161,11 +161,11 @@ class Numbers:
             for override in self._lists[number].iterchildren("{*}lvlOverride"):
                 depth = attribute(override, "ilvl")
                 if (own := first(override, "lvl")) is not None:
-                    found[depth] = _read_level(own)
+                    by_depth[depth] = _read_level(own)
                 start = attribute(first(override, "startOverride"), "val")
-                if start.isdecimal() and depth in found:
-                    found[depth] = found[depth]._replace(start=int(start))
-            self._levels[number] = {int(depth): level for depth, level in found.items() if depth.isdecimal()}
+                if start.isdecimal() and depth in by_depth:
+                    by_depth[depth] = by_depth[depth]._replace(start=int(start))
+            self._levels[number] = {int(depth): level for depth, level in by_depth.items() if depth.isdecimal()}
         return self._levels[number]
 
 
@@ -188,8 +188,8 @@ def _heading_level(style: Element) -> int | None:
     name = attribute(first(style, "name"), "val")
     if name.lower() == "title":
         return 1
-    if found := _HEADING.fullmatch(name):
-        return min(int(found.group(1)), _LOWEST_LEVEL)
+    if match := _HEADING.fullmatch(name):
+        return min(int(match.group(1)), _LOWEST_LEVEL)
     return _level(attribute(first(style, "pPr", "outlineLvl"), "val"))
 
 

@@ -116,8 +116,8 @@ def _page_count(package: Package) -> int:
     """The page count of Word's last save; 0 if it is not stored."""
     for part in package.related("", "extended-properties"):
         try:
-            found = _PAGES.search(package.read(part))
+            match = _PAGES.search(package.read(part))
         except (KeyError, OSError, EOFError):
             return 0
-        return int(found.group(1)) if found else 0
+        return int(match.group(1)) if match else 0
     return 0

@@ -102,9 +102,9 @@ class Walk:
 
     def _text_body(self, body: Element) -> Iterator[Block]:
         """The paragraphs of a shape, joined into one block."""
-        found = [block for paragraph in children(body) if local(paragraph) == "p" for block in self.block(paragraph)]
-        if found:
-            yield Block("\n".join(block.text for block in found))
+        blocks = [block for paragraph in children(body) if local(paragraph) == "p" for block in self.block(paragraph)]
+        if blocks:
+            yield Block("\n".join(block.text for block in blocks))
 
     def _paragraph(self, paragraph: Element) -> Iterator[Block]:
         texts: list[str] = []
@@ -163,16 +163,16 @@ class Walk:
                 for cell in cells:
                     yield from self.blocks(cell)
             return
-        found = [[list(self.blocks(cell)) for cell in cells] for _, cells in rows]
-        flat = [cell for row in found for cell in row]
+        grid = [[list(self.blocks(cell)) for cell in cells] for _, cells in rows]
+        flat = [cell for row in grid for cell in row]
         is_layout = any(block.level for cell in flat for block in cell) or any(
-            sum(len(block.text) for block in cell) > _LONG_CELL for cell in found[0]
+            sum(len(block.text) for block in cell) > _LONG_CELL for cell in grid[0]
         )
         if is_layout:  # cells hold chapters, or the first row is too long for column names
             for cell in flat:
                 yield from cell
             return
-        texts = [["\n".join(block.text for block in cell) for cell in row] for row in found]
+        texts = [["\n".join(block.text for block in cell) for cell in row] for row in grid]
         yield from render_rows(_grid([(row, cells, text) for (row, cells), text in zip(rows, texts, strict=True)]))
 
 

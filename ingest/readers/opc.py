@@ -80,13 +80,13 @@ class Package:
     def properties(self) -> tuple[str, dict[str, MetadataValue]]:
         """Title and metadata of the document."""
         root = next(map(self.optional, self.related("", "core-properties")), None)
-        found = {} if root is None else {local(node): (node.text or "").strip() for node in root}
-        return found.get("title", ""), {
+        values = {} if root is None else {local(node): (node.text or "").strip() for node in root}
+        return values.get("title", ""), {
             key: value
             for key, value in (
-                ("author", "" if found.get("creator") in _LIBRARIES else found.get("creator", "")),
-                ("created", iso_date(found.get("created", ""))),
-                ("modified", iso_date(found.get("modified", ""))),
+                ("author", "" if values.get("creator") in _LIBRARIES else values.get("creator", "")),
+                ("created", iso_date(values.get("created", ""))),
+                ("modified", iso_date(values.get("modified", ""))),
             )
             if value
         }

@@ -58,8 +58,8 @@ def read_open_document(data: bytes, limits: ReadLimits) -> ExtractedText:
                 f"This presentation has {len(pages):,} slides; the limit is {limits.max_pages:,}. Split it, or raise "
                 "GIRCSE_MAX_DOCUMENT_PAGES."
             )
-        found = join_pages(pages, limits)
-        text, marks, cells, starts = found.text, found.marks, found.cells, found.page_starts
+        joined = join_pages(pages, limits)
+        text, marks, cells, starts = joined.text, joined.marks, joined.cells, joined.page_starts
         metadata["pages"] = len(pages)
     else:
         blocks = walk.sheets(root) if kind == "spreadsheet" else walk.text(root, styles)
@@ -79,13 +79,13 @@ def read_open_document(data: bytes, limits: ReadLimits) -> ExtractedText:
 
 def _properties(root: Element | None) -> tuple[str, dict[str, MetadataValue]]:
     meta = None if root is None else next(root.iter("{*}meta"), None)
-    found = {} if meta is None else {local(node): " ".join((node.text or "").split()) for node in meta}
+    by_name = {} if meta is None else {local(node): " ".join((node.text or "").split()) for node in meta}
     values = (
-        ("author", found.get("initial-creator") or found.get("creator", "")),
-        ("created", iso_date(found.get("creation-date", ""))),
-        ("modified", iso_date(found.get("date", ""))),
+        ("author", by_name.get("initial-creator") or by_name.get("creator", "")),
+        ("created", iso_date(by_name.get("creation-date", ""))),
+        ("modified", iso_date(by_name.get("date", ""))),
     )
-    return found.get("title", ""), {key: value for key, value in values if value}
+    return by_name.get("title", ""), {key: value for key, value in values if value}
 
 
 class _Walk:
@@ -99,15 +99,15 @@ class _Walk:
         yield from self._margins(styles, "footer")
 
     def _margins(self, styles: Element | None, tag: str) -> Iterator[Block]:
-        found = [] if styles is None else styles.iter(f"{{*}}{tag}")
-        own = (node for node in found if local(node.getparent()) == "master-page")
+        margins = [] if styles is None else styles.iter(f"{{*}}{tag}")
+        own = (node for node in margins if local(node.getparent()) == "master-page")
         yield from map(Block, dict.fromkeys(block.text for node in own for block in self.blocks(node)))
 
     def slides(self, root: Element, styles: Element | None) -> Iterator[list[Block]]:
         """Yields the blocks of each slide. Footers and texts of a master slide follow on the first slide that shows
         them."""
-        found = [] if styles is None else styles.iter("{*}master-page")
-        masters = {attribute(master, "name"): master for master in found}
+        master_pages = [] if styles is None else styles.iter("{*}master-page")
+        masters = {attribute(master, "name"): master for master in master_pages}
         declared = {
             (local(node), attribute(node, "name")): " ".join((node.text or "").split())
             for node in root.iterchildren(*(f"{{*}}{kind}-decl" for kind in _ON_SLIDES))

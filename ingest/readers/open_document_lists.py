@@ -41,9 +41,9 @@ class ListNumbers:
         for root in roots:
             for style in () if root is None else root.iter("{*}list-style", "{*}outline-style"):
                 name = _HEADINGS if local(style) == "outline-style" else attribute(style, "name")
-                found = {attribute(node, "level"): node for node in style.iterchildren("*") if local(node) in _LEVELS}
+                levels = {attribute(node, "level"): node for node in style.iterchildren("*") if local(node) in _LEVELS}
                 self._styles[name] = {
-                    int(key): _level(node, int(key)) for key, node in found.items() if key.isdecimal()
+                    int(key): _level(node, int(key)) for key, node in levels.items() if key.isdecimal()
                 }
         self._open: list[_List] = []
         self._counts: dict[str, dict[int, int]] = {}  # counts of the last list of each style, and of each list id
@@ -92,11 +92,11 @@ class ListNumbers:
         for deeper in [other for other in counts if other > depth]:
             del counts[deeper]
 
-        def shown(found: re.Match[str]) -> str:
-            at = int(found[1])
+        def shown(match: re.Match[str]) -> str:
+            at = int(match[1])
             if at not in levels or not levels[at].form:
                 return ""
-            return formatted(counts.setdefault(at, levels[at].start), levels[at].form) + (found[2] or "")
+            return formatted(counts.setdefault(at, levels[at].start), levels[at].form) + (match[2] or "")
 
         label = _PLACES.sub(shown, levels[depth].text).strip() if levels[depth].form else ""
         return f"{label} " if label else ""

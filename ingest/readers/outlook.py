@@ -40,13 +40,13 @@ def read_outlook(data: bytes, limits: ReadLimits, read_member: ReadMember) -> Ex
         for person in message.recipients
     ]
     sent = message.sent_date
-    found = {
+    fields = {
         "From": message.sender or "",
         "To": ", ".join(filter(None, recipients)),
         "Date": format_datetime(sent) if sent else "",
         "Subject": message.subject or "",
     }
-    headers = {name: " ".join(value.split()) for name, value in found.items() if value.strip()}
+    headers = {name: " ".join(value.split()) for name, value in fields.items() if value.strip()}
     return message_text(headers, _parts(message, limits), limits, read_member, media_type=OUTLOOK)
 
 
@@ -81,25 +81,25 @@ def unpack_rich_text(packed: bytes, most: int = 10**8) -> bytes:
     if kind != _PACKED:
         raise ValueError(f"{kind!r} is no known compression of RTF.")
     window = bytearray(_BEGIN.ljust(_WINDOW, b" "))
-    found, at, end = bytearray(), 16, len(packed)
+    unpacked, at, end = bytearray(), 16, len(packed)
     to = len(_BEGIN)
-    while at < end and len(found) < size:
+    while at < end and len(unpacked) < size:
         control, at = packed[at], at + 1
         for bit in range(8):
             is_reference = control >> bit & 1
             if at + is_reference >= end:
-                return bytes(found)
+                return bytes(unpacked)
             if is_reference:
                 reference = packed[at] << 8 | packed[at + 1]
                 begin, length = reference >> 4, (reference & 15) + 2
                 if begin == to:
-                    return bytes(found)
+                    return bytes(unpacked)
             else:
                 begin, length = -1, 1
             for step in range(length):
                 value = packed[at] if begin < 0 else window[(begin + step) % _WINDOW]
-                found.append(value)
+                unpacked.append(value)
                 window[to] = value
                 to = (to + 1) % _WINDOW
             at += 1 + is_reference
-    return bytes(found)
+    return bytes(unpacked)

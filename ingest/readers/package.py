@@ -57,11 +57,11 @@ def core_metadata(author: str | None, created: datetime | None, modified: dateti
 
 def iso_date(text: str) -> str:
     """The ISO date at the start of `text`, or only its year or month; empty without one."""
-    found = _ISO_DATE.match(text.strip())
-    if found is None:
+    match = _ISO_DATE.match(text.strip())
+    if match is None:
         return ""
     try:
-        date.fromisoformat((found.group() + "-01-01")[:10])
+        date.fromisoformat((match.group() + "-01-01")[:10])
     except ValueError:
         return ""
-    return found.group()
+    return match.group()

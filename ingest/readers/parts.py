@@ -158,10 +158,10 @@ def cut_parts(pieces: Iterable[Piece], size: int = PART_CHARACTERS) -> Iterator[
 
 def _choose_cut(text: str, pages: Sequence[int], size: int) -> int:
     low = size - size // 10
-    if found := most_distinct(text, (page for page in pages if low <= page <= size)):
-        return found
+    if cut := most_distinct(text, (page for page in pages if low <= page <= size)):
+        return cut
     for pattern in _BREAKS:
         ends = (match.end() for match in pattern.finditer(text, low, size))
-        if found := most_distinct(text, ends):
-            return found
+        if cut := most_distinct(text, ends):
+            return cut
     return size

@@ -97,8 +97,8 @@ class _Pages:
                     piece = Piece(text, begins_page=True)
                 else:
                     yield Piece("", share=(number - 1) / count)
-                    found = _with_layer(self._recognized.page(picture, number), layout)
-                    piece = Piece(found.text or text, begins_page=True, words=found.words)
+                    recognized = _with_layer(self._recognized.page(picture, number), layout)
+                    piece = Piece(recognized.text or text, begins_page=True, words=recognized.words)
                 if piece.text.strip() and not has_text:
                     self._name(layout, piece)
                 has_text = has_text or bool(piece.text.strip())
@@ -158,17 +158,17 @@ def _sure(words: Sequence[PageWord]) -> tuple[list[PageWord], int]:
     return sure, sum(len(word.text) for word in unsure if id(word) in left_out and len(set(word.text)) > _SIGN)
 
 
-def _with_layer(found: PageText, layout: PageLayout) -> PageText:
+def _with_layer(recognized_text: PageText, layout: PageLayout) -> PageText:
     """Appends lines of the text layer that recognition missed, such as a faint stamp."""
-    if not found.text:
-        return found
-    recognized = set(re.findall(r"\w+", found.text.casefold()))
+    if not recognized_text.text:
+        return recognized_text
+    recognized = set(re.findall(r"\w+", recognized_text.text.casefold()))
     lost = []
     for line in layout.text.split("\n"):
         words = re.findall(r"\w+", line.casefold())
         if words and sum(word in recognized for word in words) < _READ_AGAIN * len(words):
             lost.append(line)
-    return found._replace(text="\n".join([found.text, *lost]))
+    return recognized_text._replace(text="\n".join([recognized_text.text, *lost]))
 
 
 def _width(page: PdfPage) -> int:
@@ -203,20 +203,20 @@ def _unreadable(number: int, error: Exception) -> DocumentError:
 
 
 def _properties(document: PdfDocument) -> tuple[str, dict[str, MetadataValue]]:
-    found = {key: clean_text(value).strip() for key, value in document.get_metadata_dict(skip_empty=True).items()}
-    title, author = found.get("Title", ""), found.get("Author", "")
+    properties = {key: clean_text(value).strip() for key, value in document.get_metadata_dict(skip_empty=True).items()}
+    title, author = properties.get("Title", ""), properties.get("Author", "")
     if title.lower() in _NO_TITLES or title.startswith("Microsoft Word - ") or _STAMP.match(title):
         title = ""
     author = "" if author.lower() in _NO_TITLES else author
-    return title, core_metadata(author, _date(found.get("CreationDate", "")), _date(found.get("ModDate", "")))
+    return title, core_metadata(author, _date(properties.get("CreationDate", "")), _date(properties.get("ModDate", "")))
 
 
 def _date(text: str) -> datetime | None:
     """The date of a property; None for a malformed one, which must not fail the document."""
-    found = _DATE.match(text)
-    if found is None:
+    match = _DATE.match(text)
+    if match is None:
         return None
-    year, month, day, hour, minute, second = (int(part) if part else 0 for part in found.groups())
+    year, month, day, hour, minute, second = (int(part) if part else 0 for part in match.groups())
     try:
         return datetime(year, month or 1, day or 1, hour, minute, second)
     except ValueError:

@@ -166,7 +166,7 @@ def _spelled(placed: Sequence[_Placed]) -> str:
 
 def _apart(placed: Sequence[_Placed]) -> set[int]:
     """Indexes of items that continue the word of the item before, although there is a gap between."""
-    found = _spaced(placed)
+    continuing = _spaced(placed)
     start = 0
     for number in range(1, len(placed) + 1):
         single = number < len(placed) and _is_single(placed[number]) and not placed[number].word.after_space
@@ -176,9 +176,9 @@ def _apart(placed: Sequence[_Placed]) -> set[int]:
             gaps = [after.left - before.right for before, after in pairwise(placed[start:number])]
             height = placed[start].bottom - placed[start].top
             usual = statistics.median_low(gaps)
-            found |= {start + at + 1 for at, gap in enumerate(gaps) if gap <= min(1.5 * usual, _APART * height)}
+            continuing |= {start + at + 1 for at, gap in enumerate(gaps) if gap <= min(1.5 * usual, _APART * height)}
         start = number
-    return found
+    return continuing
 
 
 def _spaced(placed: Sequence[_Placed]) -> set[int]:
@@ -239,14 +239,14 @@ class _Text:
         self.lines: list[Line] = []
 
     def add_column(self, column: Sequence[Line]) -> None:
-        found = rows(column)
-        left, right = min(row[0].left for row in found), max(line.right for row in found for line in row)
-        full = sum(row[-1].right >= left + _FULL * (right - left) for row in found)
-        is_prose = len(found) > 1 and full >= _FULL_SHARE * len(found)
-        steps = [after[0].bottom - before[0].bottom for before, after in pairwise(found)]
+        column_rows = rows(column)
+        left, right = min(row[0].left for row in column_rows), max(line.right for row in column_rows for line in row)
+        full = sum(row[-1].right >= left + _FULL * (right - left) for row in column_rows)
+        is_prose = len(column_rows) > 1 and full >= _FULL_SHARE * len(column_rows)
+        steps = [after[0].bottom - before[0].bottom for before, after in pairwise(column_rows)]
         usual = statistics.median(steps) if steps else 0.0
         before: list[Line] = []
-        for number, row in enumerate(found):
+        for number, row in enumerate(column_rows):
             is_near = bool(number) and steps[number - 1] <= _PARAGRAPH * usual
             self._add_row(row, goes_on=is_near and _goes_on(before, row, left, right, is_prose=is_prose))
             before = row

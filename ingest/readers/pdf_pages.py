@@ -72,9 +72,9 @@ def _end(stream: BinaryIO) -> int:
         at -= step
         stream.seek(at)
         held = stream.read(step) + held[:_LONGEST_END]
-        found = list(_END.finditer(held))
-        if found:
-            last = found[-1]
+        matches = list(_END.finditer(held))
+        if matches:
+            last = matches[-1]
             if _OBJECT.search(held, last.end()) or (int(last[1]) == 0 and _is_linearized(stream)):
                 break  # a truncated update, or only the first part of a linearized file
             return at + last.end()

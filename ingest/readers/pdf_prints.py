@@ -55,12 +55,12 @@ def has_print(page: pdfium.PdfPage, words: Sequence[PageWord]) -> bool:
 def _pictures(page: pdfium.PdfPage) -> list[tuple[float, float, float, float]]:
     """Left, top, right, bottom of each picture, in points on the page as shown."""
     across, down = page.get_size()
-    found = []
+    rectangles = []
     for item in page.get_objects(filter=[raw.FPDF_PAGEOBJ_IMAGE], max_depth=3):
         left, bottom, right, top = item.get_bounds()
         left, top, right, bottom = rectangle_of(page, left, top, right, bottom)
         left, right = max(0.0, left), min(across, right)
         top, bottom = max(0.0, top), min(down, bottom)
         if right > left and bottom > top:
-            found.append((left, top, right, bottom))
-    return found
+            rectangles.append((left, top, right, bottom))
+    return rectangles

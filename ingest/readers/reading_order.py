@@ -50,10 +50,10 @@ class _Box(NamedTuple):
         return self.bottom - self.top
 
 
-def page_text(found: RecognizedLines) -> PageText:
+def page_text(recognized: RecognizedLines) -> PageText:
     """Straightens the page, sorts its lines into reading order and joins them to a text."""
-    boxes = _straightened(found.lines)
-    builder = _Builder(found)
+    boxes = _straightened(recognized.lines)
+    builder = _Builder(recognized)
     for column in columns(boxes):
         builder.add_column(column)
     return builder.page(_title(boxes))
@@ -93,20 +93,20 @@ def _title(boxes: Sequence[_Box]) -> str:
 class _Builder:
     """Joins words to a text, and records the position of each."""
 
-    def __init__(self, found: RecognizedLines) -> None:
-        self._found = found
+    def __init__(self, recognized: RecognizedLines) -> None:
+        self._recognized = recognized
         self._text = ""
         self._words: list[Word] = []
         self._goes_on = False  # the last line ended only because the column was full
         self._weights: list[tuple[float, int]] = []
 
     def add_column(self, column: Sequence[_Box]) -> None:
-        found = rows(column)
+        column_rows = rows(column)
         left, right = min(box.left for box in column), max(box.right for box in column)
-        middles = [row[0].middle for row in found]
+        middles = [row[0].middle for row in column_rows]
         steps = [after - before for before, after in pairwise(middles)]
         usual = statistics.median(steps) if steps else 0.0
-        for number, row in enumerate(found):
+        for number, row in enumerate(column_rows):
             if number and steps[number - 1] > _PARAGRAPH * usual:
                 self._end_paragraph()
             self._add_row(row)
@@ -141,7 +141,7 @@ class _Builder:
             start = len(self._text)
             self._text += text
             self._weights.append((word.confidence, len(text)))
-            place = _place(line, word.left, word.right, self._found)
+            place = _place(line, word.left, word.right, self._recognized)
             confidence = round(100 * min(1.0, max(0.0, word.confidence)))
             self._words.append(Word(start, len(self._text), 0, *place, confidence))
 
@@ -150,7 +150,7 @@ def _is_ideograph(letter: str) -> bool:
     return "\u2e80" <= letter <= "\u9fff" or "\uf900" <= letter <= "\ufaff" or "\uff00" <= letter <= "\uffef"
 
 
-def _place(line: RecognizedLine, left: float, right: float, found: RecognizedLines) -> tuple[int, int, int, int]:
+def _place(line: RecognizedLine, left: float, right: float, recognized: RecognizedLines) -> tuple[int, int, int, int]:
     """Left, top, right, bottom of a part of a line on the original page, scaled to 0..POSITIONS. Undoes its
     rotation."""
     top_left, top_right, bottom_right, bottom_left = line.quad
@@ -161,8 +161,8 @@ def _place(line: RecognizedLine, left: float, right: float, found: RecognizedLin
             bottom_left + left * (bottom_right - bottom_left),
             bottom_left + right * (bottom_right - bottom_left),
         ]
-    ) / np.array([found.width, found.height])
-    for _ in range(found.turns):  # rotate back, clockwise
+    ) / np.array([recognized.width, recognized.height])
+    for _ in range(recognized.turns):  # rotate back, clockwise
         corners = np.stack([1 - corners[:, 1], corners[:, 0]], axis=1)
     (x0, y0), (x1, y1) = corners.min(axis=0), corners.max(axis=0)
     x0, y0, x1, y1 = (round(POSITIONS * min(1.0, max(0.0, float(value)))) for value in (x0, y0, x1, y1))

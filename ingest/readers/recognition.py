@@ -67,8 +67,8 @@ def _recognize(picture: Image.Image) -> RecognizedLines:
         quads = _detected(pixels)
     pixels = np.ascontiguousarray(pixels)
     lines = (_read_line(pixels, quad) for quad in quads)
-    found = tuple(line for line in lines if line is not None)
-    return RecognizedLines(found, turns, pixels.shape[1], pixels.shape[0])
+    recognized = tuple(line for line in lines if line is not None)
+    return RecognizedLines(recognized, turns, pixels.shape[1], pixels.shape[0])
 
 
 def _fitted(picture: Image.Image) -> Image.Image:
@@ -104,8 +104,8 @@ def _detected(pixels: Pixels) -> list[Quad]:
     x_pad, y_pad = (max(8, round(side * _MARGIN)) for side in size)
     border = [int(value) for value in np.median(small.reshape(-1, small.shape[2]), axis=0)]
     padded = cv2.copyMakeBorder(small, y_pad, y_pad, x_pad, x_pad, cv2.BORDER_CONSTANT, value=border)
-    found = _engine()(padded, use_det=True, use_cls=False, use_rec=False)
-    boxes = getattr(found, "boxes", None)
+    result = _engine()(padded, use_det=True, use_cls=False, use_rec=False)
+    boxes = getattr(result, "boxes", None)
     if boxes is None:
         return []
     offset, factor = np.array([x_pad, y_pad]), np.array([width / size[0], height / size[1]])
@@ -147,8 +147,8 @@ def _are_upside_down(pixels: Pixels, quads: Sequence[Quad]) -> bool:
 
 
 def _score(line: Pixels) -> float:
-    found = _engine()(line, use_det=False, use_cls=False, use_rec=True)
-    return float(found.scores[0]) if found.txts and len(found.txts[0].strip()) >= _LEAST_LETTERS else 0.0
+    result = _engine()(line, use_det=False, use_cls=False, use_rec=True)
+    return float(result.scores[0]) if result.txts and len(result.txts[0].strip()) >= _LEAST_LETTERS else 0.0
 
 
 def _crop(pixels: Pixels, quad: Quad) -> Pixels:
@@ -165,10 +165,10 @@ def _crop(pixels: Pixels, quad: Quad) -> Pixels:
 
 
 def _read_line(pixels: Pixels, quad: Quad) -> RecognizedLine | None:
-    found = _engine()(_crop(pixels, quad), use_det=False, use_cls=False, use_rec=True, return_word_box=True)
-    if not found.txts or not found.txts[0].strip() or found.scores[0] < _WORST_LINE:
+    result = _engine()(_crop(pixels, quad), use_det=False, use_cls=False, use_rec=True, return_word_box=True)
+    if not result.txts or not result.txts[0].strip() or result.scores[0] < _WORST_LINE:
         return None
-    words = tuple(_words(found.txts[0], found.word_results[0]))
+    words = tuple(_words(result.txts[0], result.word_results[0]))
     return RecognizedLine(quad, words) if words else None
 
 

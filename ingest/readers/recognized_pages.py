@@ -45,17 +45,17 @@ class RecognizedPages:
         from ingest.readers.recognition import recognize  # the extra takes a second to import
 
         try:
-            found = page_text(recognize(picture))
+            recognized = page_text(recognize(picture))
         except RecognitionError:
-            found = PageText("", (), 0.0)
-        if not found.text.strip() or found.confidence < _WORST_PAGE:
+            recognized = PageText("", (), 0.0)
+        if not recognized.text.strip() or recognized.confidence < _WORST_PAGE:
             self.unread.append(number)
-            return PageText("", (), found.confidence)
+            return PageText("", (), recognized.confidence)
         self.read.append(number)
-        self._weights.append((found.confidence, len(found.text)))
-        self.title = self.title or found.title
-        words = tuple(word._replace(page=number) for word in found.words)
-        return found._replace(words=words)
+        self._weights.append((recognized.confidence, len(recognized.text)))
+        self.title = self.title or recognized.title
+        words = tuple(word._replace(page=number) for word in recognized.words)
+        return recognized._replace(words=words)
 
     def skip(self, number: int) -> None:
         """Records a page as unread, because recognition is not available for it."""
@@ -83,8 +83,8 @@ class RecognizedPages:
                 yield Piece("", begins_page=True)
                 continue
             yield Piece("", share=(number - 1) / count)
-            found = self.page(next(pictures), number)
-            yield Piece(found.text, begins_page=True, words=found.words)
+            recognized = self.page(next(pictures), number)
+            yield Piece(recognized.text, begins_page=True, words=recognized.words)
         self.note(metadata)
 
     def opened(self, pieces: Iterator[Piece], metadata: dict[str, MetadataValue]) -> Opened:

@@ -37,27 +37,27 @@ def tokens(data: bytes) -> Iterator[Token]:
     r"""Yields the tokens. Skips binary data (\bin) and line ends."""
     at, end = 0, len(data)
     while at < end:
-        found = _TOKEN.match(data, at)
-        if found is None:  # a line end, or a last backslash
+        match = _TOKEN.match(data, at)
+        if match is None:  # a line end, or a last backslash
             at += 1
             continue
-        at = found.end()
-        kind = found.lastgroup
+        at = match.end()
+        kind = match.lastgroup
         if kind in ("word", "number"):
-            word, number = found["word"].decode("ascii"), found["number"]
+            word, number = match["word"].decode("ascii"), match["number"]
             value = None if number is None else int(number)
             if word == "bin":
                 at += max(value or 0, 0)
                 continue
             yield Token("word", word, value)
         elif kind == "brace":
-            yield Token(found["brace"].decode("ascii"))
+            yield Token(match["brace"].decode("ascii"))
         elif kind == "hex":
-            yield Token("bytes", data=bytes.fromhex(found["hex"].decode("ascii")))
+            yield Token("bytes", data=bytes.fromhex(match["hex"].decode("ascii")))
         elif kind == "sign":
-            yield Token("sign", found["sign"].decode("latin-1"))
+            yield Token("sign", match["sign"].decode("latin-1"))
         else:
-            yield Token("bytes", "plain", data=found["text"])
+            yield Token("bytes", "plain", data=match["text"])
 
 
 def code_page_of_font(number: int) -> str | None:

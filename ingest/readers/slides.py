@@ -36,7 +36,7 @@ def read_pptx(data: bytes, limits: ReadLimits) -> ExtractedText:
     title, metadata = package.properties()
     pages = [list(_slide_blocks(package, slide)) for slide in slides]
     _add_fixed_texts(package, slides, pages)
-    found = join_pages(pages, limits)
+    joined = join_pages(pages, limits)
     if not any(block.text for blocks in pages for block in blocks):
         raise DocumentError("This presentation has no text: its slides hold pictures. Add a version with text.")
     unread = [
@@ -46,7 +46,7 @@ def read_pptx(data: bytes, limits: ReadLimits) -> ExtractedText:
     ]
     own = next((block.text for blocks in pages for block in blocks if block.level), "")
     return ExtractedText(
-        found.text,
+        joined.text,
         title=" ".join(own.split()) or title.replace("PowerPoint Presentation", ""),
         media_type=PPTX,
         metadata={
@@ -55,9 +55,9 @@ def read_pptx(data: bytes, limits: ReadLimits) -> ExtractedText:
             **({"unread_pages": ranges(unread)} if unread else {}),
             **package.notes(),
         },
-        page_starts=found.page_starts,
-        marks=found.marks,
-        cells=found.cells,
+        page_starts=joined.page_starts,
+        marks=joined.marks,
+        cells=joined.cells,
     )
 
 

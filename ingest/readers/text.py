@@ -74,8 +74,8 @@ def _declared_in(stream: BinaryIO) -> str:
     head = stream.read(_DECLARED_WITHIN)
     stream.seek(0)
     lines = b"\n".join(head.splitlines()[:2])
-    found = _CODING.search(lines) or _STYLE_CHARSET.match(head) or _INPUT_ENCODING.search(head)
-    label = found[1].decode("ascii") if found else ""
+    match = _CODING.search(lines) or _STYLE_CHARSET.match(head) or _INPUT_ENCODING.search(head)
+    label = match[1].decode("ascii") if match else ""
     return _OF_LATEX.get(label, label)
 
 

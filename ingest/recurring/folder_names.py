@@ -10,11 +10,11 @@ _ENCODED, _SPECIAL = re.compile(r"&([^-]*)-"), re.compile(r"[^\x20-\x7e]+|&")
 
 
 def decoded_folder(name: str) -> str:
-    return _ENCODED.sub(lambda found: _decoded(found[1]) if found[1] else "&", name)
+    return _ENCODED.sub(lambda match: _decoded(match[1]) if match[1] else "&", name)
 
 
 def encoded_folder(name: str) -> str:
-    return _SPECIAL.sub(lambda found: "&-" if found[0] == "&" else f"&{_encoded(found[0])}-", name)
+    return _SPECIAL.sub(lambda match: "&-" if match[0] == "&" else f"&{_encoded(match[0])}-", name)
 
 
 def _decoded(part: str) -> str:

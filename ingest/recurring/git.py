@@ -83,15 +83,15 @@ class _Repository:
         ignores_filter = _FILTER_IGNORED in self._git.stderr
         selection = PathSelection(self._source.options.patterns)
         listed = self._git.run("ls-tree", "-r", "-z", "--full-tree", _HEAD).split(b"\0")
-        found = sorted(_files(listed, selection))
-        for path, blob in found[:MAX_LISTED_ITEMS]:
+        files = sorted(_files(listed, selection))
+        for path, blob in files[:MAX_LISTED_ITEMS]:
             self._blobs[item_address(self._source.address, path)] = path, blob
         items: dict[str, Mark | None] = {address: Mark(blob) for address, (_, blob) in self._blobs.items()}
         if not ignores_filter:
             wanted = [blob for address, (_, blob) in self._blobs.items() if self._marks.get(address) != Mark(blob)]
             self._missing = list(dict.fromkeys(wanted))
-        is_whole = len(found) <= MAX_LISTED_ITEMS
-        note = None if is_whole else f"It has {len(found):,} files; only the first {MAX_LISTED_ITEMS:,} are synced."
+        is_whole = len(files) <= MAX_LISTED_ITEMS
+        note = None if is_whole else f"It has {len(files):,} files; only the first {MAX_LISTED_ITEMS:,} are synced."
         return Listing(items, is_whole=is_whole, note=note)
 
     def fetch(self, address: str, mark: Mark) -> Fetched | None:

@@ -117,7 +117,7 @@ def environment_of(
         "maintenance.auto": "false",
         "remote.origin.url": address.geturl(),
     }
-    found = {
+    variables = {
         "PATH": os.defpath,
         "HOME": str(home),
         "LC_ALL": "C",
@@ -138,27 +138,27 @@ def environment_of(
             pair = f"{credentials.user}:{credentials.password}".encode()
             config["http.extraHeader"] = f"Authorization: Basic {base64.b64encode(pair).decode()}"
     elif address.scheme == "ssh":
-        found |= {"GIT_SSH_VARIANT": "ssh", "GIT_SSH_COMMAND": _ssh(host, port, addresses, credentials)}
-    found["GIT_CONFIG_COUNT"] = str(len(config))
+        variables |= {"GIT_SSH_VARIANT": "ssh", "GIT_SSH_COMMAND": _ssh(host, port, addresses, credentials)}
+    variables["GIT_CONFIG_COUNT"] = str(len(config))
     for number, (key, value) in enumerate(config.items()):
-        found |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
-    return found
+        variables |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+    return variables
 
 
 def require_git() -> None:
     """Raises InputError if git is not installed, or too old to be pinned to a checked address."""
     command = [_program(), "--version"]
     version = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60).stdout  # noqa: S603
-    found = re.search(r"(\d+)\.(\d+)", version)
-    if found is None or (int(found[1]), int(found[2])) < _LEAST_VERSION:
+    match = re.search(r"(\d+)\.(\d+)", version)
+    if match is None or (int(match[1]), int(match[2])) < _LEAST_VERSION:
         raise InputError(f"Repositories need git 2.37 or newer on the worker's machine; this is {version.strip()!r}.")
 
 
 def _program() -> str:
-    found = shutil.which("git")
-    if found is None:
+    path = shutil.which("git")
+    if path is None:
         raise InputError("Repositories need the program git on the worker's machine: install the package git.")
-    return found
+    return path
 
 
 def _ssh(host: str, port: int, addresses: Sequence[str], credentials: Credentials | None) -> str:

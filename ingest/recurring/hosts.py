@@ -12,8 +12,8 @@ Resolve = Callable[[str, int], Sequence[str]]
 
 
 def resolve_host(host: str, port: int) -> list[str]:
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(address[0]) for *_, address in found))
+    infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(address[0]) for *_, address in infos))
 
 
 class HostGuard:
@@ -29,11 +29,11 @@ class HostGuard:
     def addresses(self, host: str, port: int) -> list[str]:
         """The checked addresses of `host`. Raises DocumentError if it is unknown or an address is not allowed."""
         try:
-            found = list(self._resolve(host, port))
+            resolved = list(self._resolve(host, port))
         except (OSError, UnicodeError) as error:
             raise DocumentError(f"The host name {host!r} cannot be resolved ({error}). Check the address.") from error
-        require_allowed(host, found, self._is_allowed)
-        return found
+        require_allowed(host, resolved, self._is_allowed)
+        return resolved
 
 
 def require_allowed(host: str, addresses: Sequence[str], is_allowed: Callable[[str], bool]) -> None:

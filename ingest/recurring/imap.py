@@ -93,17 +93,19 @@ class _Mailbox:
         self._opened: tuple[str, str] = ("", "")  # folder and its UIDVALIDITY
 
     def items(self) -> Listing:
-        found: list[tuple[int, str]] = []
+        messages: list[tuple[int, str]] = []
         for folder in self._folders():
             self._beat()
             validity, count = self._select(folder)
             if count:
                 own = item_prefix(self._source.address, folder, validity)
                 # FETCH, not SEARCH: the one line of its answer may exceed the limit of imaplib.
-                found += [(uid, f"{own}{uid}") for uid in self._uids()]
-        kept = sorted(found, reverse=True)[:MAX_LISTED_ITEMS]
-        is_whole = len(kept) == len(found)
-        note = None if is_whole else f"It has {len(found):,} messages; only the newest {MAX_LISTED_ITEMS:,} are synced."
+                messages += [(uid, f"{own}{uid}") for uid in self._uids()]
+        kept = sorted(messages, reverse=True)[:MAX_LISTED_ITEMS]
+        is_whole = len(kept) == len(messages)
+        note = (
+            None if is_whole else f"It has {len(messages):,} messages; only the newest {MAX_LISTED_ITEMS:,} are synced."
+        )
         return Listing({address: _MARK for _, address in kept}, is_whole=is_whole, note=note)
 
     def fetch(self, address: str, mark: Mark) -> Fetched | None:
@@ -134,7 +136,7 @@ class _Mailbox:
         wanted = GitIgnoreSpec.from_lines(patterns)
         _, listed = self._connection.list()
         names = (_folder_of(line) for line in listed)
-        return sorted({each for each in names if each is not None and wanted.match_file(each)})
+        return sorted({name for name in names if name is not None and wanted.match_file(name)})
 
     def _select(self, folder: str) -> tuple[str, int]:
         quoted = encoded_folder(folder).replace("\\", "\\\\").replace('"', '\\"')
@@ -147,7 +149,7 @@ class _Mailbox:
 
     def _uids(self) -> list[int]:
         _, lines = self._connection.uid("FETCH", "1:*", "(UID)")
-        return [int(found[1]) for line in lines if isinstance(line, bytes) and (found := _UID.search(line))]
+        return [int(match[1]) for line in lines if isinstance(line, bytes) and (match := _UID.search(line))]
 
     def _fetch_part(self, uid: str, what: str) -> tuple[bytes, bytes]:
         """Fetches `what` of one message: the line of the response, and the literal in it."""
@@ -166,10 +168,10 @@ def _folder_of(line: Any) -> str | None:
     """The folder name in a LIST response; None for folders that hold no messages."""
     if isinstance(line, tuple):  # the name was sent as a literal
         line = line[0].rpartition(b"{")[0] + line[1]
-    found = _LISTED.fullmatch(line) if isinstance(line, bytes) else None
-    if found is None or b"\\noselect" in found["flags"].lower() or b"\\nonexistent" in found["flags"].lower():
+    match = _LISTED.fullmatch(line) if isinstance(line, bytes) else None
+    if match is None or b"\\noselect" in match["flags"].lower() or b"\\nonexistent" in match["flags"].lower():
         return None
-    name = found["name"].strip()
+    name = match["name"].strip()
     if name.startswith(b'"') and name.endswith(b'"'):
         name = re.sub(rb"\\(.)", rb"\1", name[1:-1])
     return decoded_folder(name.decode("ascii", "replace"))

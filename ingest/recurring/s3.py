@@ -109,11 +109,11 @@ class _Bucket:
                 answer.close()
                 answer.release_conn()
         # The ETag of the fetched object, which may be newer than the listing.
-        found = Mark(answer.headers.get("etag", "").strip('"'))
-        if mark == found and found.etag:
+        current = Mark(answer.headers.get("etag", "").strip('"'))
+        if mark == current and current.etag:
             return None
         source = Source(name=key, uri=address, media_type="", data=data)
-        return Fetched(source, found)
+        return Fetched(source, current)
 
 
 def place_of(address: str) -> _Place:

@@ -129,9 +129,9 @@ def write_sync_request(stream: BinaryIO, request: ChildRequest) -> None:
 def read_sync_request(stream: BinaryIO) -> ChildRequest:
     """Reads the next request. Raises EOFError at the end of the stream."""
     envelope = _REQUEST.validate_json(read_frame(stream, max_bytes=_MAX_REQUEST_BYTES))
-    found = envelope.sync or envelope.fetch
-    assert found is not None
-    return found
+    request = envelope.sync or envelope.fetch
+    assert request is not None
+    return request
 
 
 def write_answer(stream: BinaryIO, answer: Answer) -> None:
@@ -158,24 +158,24 @@ def read_answer(stream: BinaryIO) -> Answer:
         envelope = _ANSWER.validate_json(read_frame(stream, max_bytes=_MAX_ANSWER_BYTES), strict=True)
     except ValidationError as error:
         raise MessageError(f"{error.error_count()} values of the answer are invalid") from error
-    found: Answer | None = (
+    answer: Answer | None = (
         envelope.progress or envelope.part or envelope.end or envelope.head or envelope.unchanged or envelope.refusal
     )
-    if found is None:
+    if answer is None:
         raise MessageError("the answer is empty")
-    if any(len(text) > longest or "\0" in text for text, longest in _texts(found)):
+    if any(len(text) > longest or "\0" in text for text, longest in _texts(answer)):
         raise MessageError("a text of the answer is too long, or holds NUL characters")
-    return found
+    return answer
 
 
 def _texts(answer: Answer) -> list[tuple[str, int]]:
     """The texts of an answer, each with its longest allowed length in characters."""
     if isinstance(answer, ItemsPart):
-        found = [(address, MAX_ADDRESS) for address in answer.items]
+        texts = [(address, MAX_ADDRESS) for address in answer.items]
         marks = [mark for mark in answer.items.values() if mark is not None]
     elif isinstance(answer, ItemHead):
-        found, marks = [(text, _MAX_NAME) for text in (answer.name, answer.uri, answer.media_type)], [answer.mark]
+        texts, marks = [(text, _MAX_NAME) for text in (answer.name, answer.uri, answer.media_type)], [answer.mark]
     else:
         reason = answer.reason if isinstance(answer, SyncRefusal) else getattr(answer, "note", None)
         return [(reason or "", MAX_REASON)]
-    return [*found, *((text, MAX_MARK) for mark in marks for text in (mark.etag, mark.modified))]
+    return [*texts, *((text, MAX_MARK) for mark in marks for text in (mark.etag, mark.modified))]

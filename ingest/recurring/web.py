@@ -61,22 +61,22 @@ class _WebPages:
         If the source removes vanished documents, pages of other hosts are left out: otherwise the author of the list
         could remove documents of other sites (sitemaps.org: all addresses are on one host).
         """
-        found = list(islice(self._pages(address), MAX_ITEMS + 1))
+        listed = list(islice(self._pages(address), MAX_ITEMS + 1))
         notes = []
-        if is_cut := self._is_cut or len(found) > MAX_ITEMS:
+        if is_cut := self._is_cut or len(listed) > MAX_ITEMS:
             notes.append(f"Only the first {MAX_ITEMS:,} pages of {_MAX_SITEMAPS} sitemaps are synced.")
-        pages = [page for page in found if not self._source.removes or _host_of(page) == _host_of(address)]
-        if len(pages) < len(found):
-            notes.append(f"{len(found) - len(pages):,} pages on other hosts than the sitemap's are left out.")
+        pages = [page for page in listed if not self._source.removes or _host_of(page) == _host_of(address)]
+        if len(pages) < len(listed):
+            notes.append(f"{len(listed) - len(pages):,} pages on other hosts than the sitemap's are left out.")
         return Listing(dict.fromkeys(pages[:MAX_ITEMS]), is_whole=not is_cut, note=" ".join(notes) or None)
 
     def _pages(self, address: str) -> Iterator[str]:
-        is_index, found = _locations(self._urls.read_bytes(address, most=_MAX_SITEMAP_BYTES))
+        is_index, addresses = _locations(self._urls.read_bytes(address, most=_MAX_SITEMAP_BYTES))
         if not is_index:
-            yield from found
+            yield from addresses
             return
-        self._is_cut = len(found) > _MAX_SITEMAPS
-        for sitemap in found[:_MAX_SITEMAPS]:
+        self._is_cut = len(addresses) > _MAX_SITEMAPS
+        for sitemap in addresses[:_MAX_SITEMAPS]:
             self._beat()
             is_nested, pages = _locations(self._urls.read_bytes(sitemap, most=_MAX_SITEMAP_BYTES))
             if not is_nested:
@@ -93,12 +93,12 @@ def _host_of(address: str) -> tuple[str, str, int | None]:
 
 def _locations(data: bytes) -> tuple[bool, list[str]]:
     """Whether `data` is an index of sitemaps, and the web addresses in it, at most one more than MAX_ITEMS."""
-    found = _Locations()
+    locations = _Locations()
     try:
-        feed_xml(data, found)
+        feed_xml(data, locations)
     except ParseError as error:
         raise DocumentError(f"This is not a sitemap: it is not XML ({error}).") from None
-    return found.is_index, found.addresses
+    return locations.is_index, locations.addresses
 
 
 class _Locations:
@@ -140,10 +140,10 @@ def _entries(data: bytes) -> Iterator[str]:
         import feedparser
     except ModuleNotFoundError:
         raise InputError("Feeds need the package feedparser: pip install 'gircse-search[sources]'") from None
-    found = feedparser.parse(io.BytesIO(data))  # it would first try plain bytes as a path or URL
-    if not found.version:
+    feed = feedparser.parse(io.BytesIO(data))  # it would first try plain bytes as a path or URL
+    if not feed.version:
         raise DocumentError("This is not an RSS or Atom feed.")
-    for entry in found.entries:
+    for entry in feed.entries:
         link = str(entry.get("link", "")).strip()
         if _is_web(link):
             yield link.partition("#")[0]
