@@ -205,7 +205,7 @@ def _interruptible(parts: Iterator[str], heartbeat: Heartbeat) -> Iterator[str]:
 
 
 def describe(document: Document, findings: Findings) -> tuple[str, Metadata]:
-    """Title and metadata. Values that the user gave win over those that the reader findings."""
+    """Title and metadata. Values that the user gave win over those that the reader found."""
     title = findings.title if document.title in ("", document.uri) else document.title
     return title, {**findings.metadata, **document.metadata}
 
@@ -238,7 +238,7 @@ def chunks_of(
     split: Splitter,
     unknown: Skipped,
 ) -> Iterator[Chunk]:
-    """The chunks of the document, with title and headings if the collection wants them.
+    """The chunks of the document, with title and headings as context if the collection wants it.
 
     Spans without a single token of the model are not embedded; they are added to `unknown`.
     """

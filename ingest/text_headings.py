@@ -26,8 +26,10 @@ _LOWEST = 6
 
 class Headings(Protocol):
     def marks(self, part: str, begin: int) -> tuple[Mark, ...]:
-        """The headings of one part of a text. `begin` is the number of characters before this part; marks count from 0
-        of the whole text. Parsers keep state: call it once per part, in order."""
+        """The headings of one part of a text. `begin` is the number of characters before this part.
+
+        Offsets of marks count from the start of the whole text. Parsers keep state: call it once per part, in order.
+        """
 
 
 class _Line(NamedTuple):

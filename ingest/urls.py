@@ -90,7 +90,8 @@ class UrlReader:
                 yield SourceFailure(url, str(error))
 
     def read(self, url: str) -> Source:
-        """Fetches the document at `url`. Its URI is `url`, even after redirects. Raises DocumentError."""
+        """Fetches the document at `url`. Its URI is `url` without the fragment, even after redirects. Raises
+        DocumentError."""
         fetched = self.read_if_changed(url, Mark())
         assert fetched is not None  # without a mark nothing is unchanged
         return fetched.source

@@ -1,4 +1,4 @@
-"""Parses a file into text in this process. Uses no network and no model.
+"""Parses a file into text in this process. Uses no network and no embedding model.
 
 Every refusal is a DocumentError that says what is wrong with the document and what to do.
 """

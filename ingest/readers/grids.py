@@ -139,7 +139,7 @@ def _single_column(rows: list[Row]) -> Iterator[Block]:
 
 
 def _find_names(head: list[Row]) -> tuple[int, int]:
-    """The first row of the column names, and the number of header rows; 0 if there are none."""
+    """The index of the first row of column names, and the number of such rows; 0 if there are none."""
     width = max(len(_columns(row)) for row in head)
     left = min(_columns(row)[0] for row in head)
     for number, row in enumerate(head):

@@ -102,7 +102,7 @@ class _Walk:
         yield from self._flush()
 
     def _rows(self, table: HtmlElement) -> list[Block] | None:
-        """The blocks of a data table. None for a layout table, and inside a menu, whose blocks are joined."""
+        """The blocks of a data table. None for a layout table and inside a menu, where all blocks are joined."""
         grid = None if self._around is not None else data_table(table)
         if grid is None:
             return None

@@ -1,4 +1,4 @@
-"""Flattens pages that are nested deeper than libxml2 can parse: it drops all content after its limit.
+"""Flattens pages that are nested deeper than libxml2 parses: libxml2 drops all content after its limit.
 
 Such pages come from generators that open an element per line and close none. Browsers stop nesting at 512 levels and
 keep the text; so does this module.

@@ -155,7 +155,7 @@ def _line(placed: list[_Placed]) -> Line:
 
 
 def _spelled(placed: Sequence[_Placed]) -> str:
-    """The words joined by spaces. Letters of a spaced word are joined without."""
+    """The words joined by spaces; letters of a letter-spaced word are joined without."""
     text = placed[0].word.text
     run = _apart(placed)
     for number, item in enumerate(placed[1:], start=1):

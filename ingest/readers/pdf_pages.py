@@ -62,7 +62,7 @@ def _begin(stream: BinaryIO) -> int:
 
 
 def _end(stream: BinaryIO) -> int:
-    """The position after the last reference to an object table, which ends every complete PDF.
+    """The position after the last `startxref` entry, which ends every complete PDF.
 
     Raises DocumentError for a truncated file.
     """

@@ -1,4 +1,4 @@
-"""Results of text recognition, and whether it is installed. Without its models, which take a second to import."""
+"""Results of text recognition, and whether it is installed. Does not import the models, which takes a second."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class RecognizedPages:
         return recognized._replace(words=words)
 
     def skip(self, number: int) -> None:
-        """Records a page as unread, because recognition is not available for it."""
+        """Records a page as unread: recognition is not installed, or its limit of pages is reached."""
         self.unread.append(number)
 
     def note(self, metadata: dict[str, MetadataValue]) -> None:

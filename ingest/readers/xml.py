@@ -62,7 +62,8 @@ def parse_xml(data: bytes) -> Element:
 
 
 def feed_xml(data: bytes, target: object) -> None:
-    """Parses XML with a parser target, without building a tree. Raises ParseError and DocumentError."""
+    """Feeds XML to a parser target (`start`, `data`, `end`, `close`), without building a tree. Raises ParseError and
+    DocumentError."""
     parser = DefusedXMLParser(target=target)
     with _entities_refused():
         parser.feed(decode_text(data, _declared_encoding(data)).text.lstrip())

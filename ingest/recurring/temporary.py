@@ -14,8 +14,8 @@ _LEFT_AFTER_S = 86_400  # longer than any sync takes
 
 @contextmanager
 def temporary_folder(parent: Path | None, *, prefix: str) -> Iterator[Path]:
-    """A new folder, removed after the block. In `parent` (None: the system's own) it first removes ones older than a
-    day."""
+    """A new folder in `parent`, removed after the block. Folders of this prefix that are older than a day are removed
+    first. `parent` None: in the system's folder for temporary files, where nothing else is removed."""
     if parent is not None:
         _remove_left(parent, prefix)
     # A killed program may still hold a file open.
