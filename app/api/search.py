@@ -12,10 +12,9 @@ from app.api.search_schemas import ReadingAnswer, RefinementAnswer, RefineQuesti
 from app.ports.catalog import LensesAndJudgements
 from app.ports.services import Search
 from app.search.export import search_csv, search_markdown
-from app.search.lenses import look_through
+from app.search.questions import request_of
 from app.search.soft_tokens import RefinementGroup, converged_step, group_refinement
 from app.search.stages import search_in_stages
-from app.types.search import SearchRequest
 from embedder.refinement import Refinement
 
 CSV, MARKDOWN = "text/csv", "text/markdown"
@@ -60,9 +59,9 @@ def search_routes(service: Search, catalog: LensesAndJudgements, *, default_step
         steps, then with `rerank` those of the second look (`moved_from` says what moved), then the same with the
         sentence by which each hit was found. With `Accept: text/csv` the hits are a table, with `text/markdown` a text.
         """
-        request = _request(question, catalog)
+        request = request_of(dict(question), catalog)
         if wants(http, MEDIA_TYPE):
-            steps = question.steps or default_steps
+            steps = request.steps or default_steps
             watched = steps if steps <= max_steps else 0  # no first look at what will be refused
             stages = search_in_stages(service, request, steps=watched, highlight=question.explain)
             return event_response(event(stage.name, SearchAnswer.model_validate(stage.result)) for stage in stages)
@@ -92,8 +91,3 @@ def search_routes(service: Search, catalog: LensesAndJudgements, *, default_step
         )
 
     return routes
-
-
-def _request(question: SearchQuestion, catalog: LensesAndJudgements) -> SearchRequest:
-    instruction, values = look_through(catalog, question.lens, question.instruction, question.values)
-    return question.as_request(instruction, values)

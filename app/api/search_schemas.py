@@ -7,31 +7,15 @@ from typing import Annotated, Any, Protocol
 
 from pydantic import BeforeValidator, Field
 
-from app.api.base_schemas import Answer, Posted
+from app.api.base_schemas import Answer, Posted, with_options
 from app.search.judgements import MAX_NAME_CHARACTERS
-from app.search.value_syntax import MAX_VALUES
 from app.types.defaults import DEFAULT_COLLECTION
 from app.types.documents import ChunkKind, MetadataValue
 from app.types.lens_indexes import LensIndexState
 from app.types.proposals import MAX_INSTRUCTION_CHARACTERS, ProposalSource
-from app.types.search import (
-    DEFAULT_MODE,
-    MAX_EXCLUSION_CHARACTERS,
-    MAX_EXCLUSIONS,
-    MAX_FEEDBACK,
-    MAX_LIMIT,
-    MAX_RERANK,
-    ExclusionEffect,
-    Leg,
-    Match,
-    SearchMode,
-    SearchRequest,
-)
+from app.types.search import SEARCH_OPTIONS, Bias, ExclusionEffect, Leg, Match, SearchMode
 from app.types.searches import MAX_SEARCH_NAME_CHARACTERS
-from app.types.values import LensValue, ValueScope
-from embedder.refinement_steps import MAX_BIAS
-
-Bias = Annotated[float, Field(ge=-MAX_BIAS, le=MAX_BIAS, allow_inf_nan=False)]
+from app.types.values import ValueScope
 
 
 class _Array(Protocol):
@@ -51,108 +35,11 @@ class RefineQuestion(Posted):
     token_bias: dict[str, Bias] = Field(default_factory=dict, description="Word → number added to its logits.")
 
 
+@with_options(SEARCH_OPTIONS)
 class SearchQuestion(Posted):
-    query: str = Field(examples=["I still haven't received my new card"])
-    collection: str = Field(
-        default=DEFAULT_COLLECTION,
-        description="Where to look. `*`: in all collections of the model in use that the caller may see.",
-        examples=["sample"],
-    )
-    instruction: str | None = Field(
-        default=None,
-        description="How to look at the query. Left out: the model's own. Empty: none.",
-        examples=["Identify the feeling that the message expresses"],
-    )
-    lens: str | None = Field(default=None, description="A saved lens, in place of an instruction.")
-    steps: int | None = Field(
-        default=None, ge=0, description="Refinement steps. Left out: the model's own. 0: the base model's vector."
-    )
-    limit: int = Field(default=10, ge=1, le=MAX_LIMIT)
-    filters: dict[str, str] = Field(default_factory=dict, description="Document metadata that must be equal.")
-    token_bias: dict[str, Bias] = Field(
-        default_factory=dict,
-        description="Word → how much more passages are to be about it (below 0: less); from 5 on, either way, in full.",
-    )
-    mode: SearchMode = Field(
-        default=DEFAULT_MODE, description="By vectors and words (hybrid), by one vector (dense), or by words."
-    )
-    like: list[str] = Field(
-        default_factory=list, max_length=MAX_FEEDBACK, description="Ids of chunks that the hits should resemble."
-    )
-    unlike: list[str] = Field(
-        default_factory=list, max_length=MAX_FEEDBACK, description="Ids of chunks that they should not."
-    )
-    values: list[str] | None = Field(
-        default=None,
-        max_length=MAX_VALUES,
-        description="Values that the instruction tells apart, each as `name` or as `name = synonym, synonym`: hits are "
-        "ranked by being alike among them, too, and counted by value. Left out: those of the lens. Empty: none.",
-        examples=[["Africa", "Asia", "Europe"]],
-    )
-    value: str | None = Field(default=None, description="Only passages of this value, or of `other`.")
-    rerank: int | None = Field(
-        default=None,
-        ge=0,
-        le=MAX_RERANK,
-        description="Look at so many of the first candidates again, under the instruction on their side too. 0: none. "
-        "Left out: GIRCSE_RERANK_CANDIDATES of a hybrid search with an instruction.",
-        examples=[50],
-    )
-    per_document: int | None = Field(
-        default=None, ge=1, description="At most so many passages of one document. Left out: any number.", examples=[1]
-    )
-    exclude: list[Annotated[str, Field(min_length=1, max_length=MAX_EXCLUSION_CHARACTERS)]] = Field(
-        default_factory=list,
-        max_length=MAX_EXCLUSIONS,
-        description="Phrases that the hits should not be about: passages about one rank lower; where it is one of the "
-        "values, passages of that are left out.",
-        examples=[["New York"]],
-    )
-    detect_negation: bool = Field(
-        default=True,
-        description="Read “jazz, not about New York” as jazz, with New York among `exclude`, which `exclusions` of the "
-        "answer tell. False: the query is taken as it is written.",
-    )
-    prefer_prose: bool = Field(
-        default=True,
-        description="Tables of numbers and references count less (`chunk.kind`), unless the query asks for such.",
-    )
-    fold_duplicates: bool = Field(
-        default=True, description="Near-identical passages go with the best of them, as its `duplicates`."
-    )
-    diversity: float = Field(
-        default=0,
-        ge=0,
-        le=1,
-        allow_inf_nan=False,
-        description="Maximal marginal relevance: 0 ranks by relevance alone, 1 by being unlike what ranks above.",
-        examples=[0.3],
-    )
-    explain: bool = Field(default=True, description="Find the best sentence of every hit; costs time.")
+    """A request as it is written, and what only HTTP has."""
 
-    def as_request(self, instruction: str | None, values: tuple[LensValue, ...]) -> SearchRequest:
-        """`instruction` and `values` are those that its lens has, where it names one."""
-        return SearchRequest(
-            query=self.query,
-            collection=self.collection,
-            instruction=instruction,
-            steps=self.steps,
-            limit=self.limit,
-            filters=self.filters,
-            token_bias=self.token_bias,
-            mode=self.mode,
-            like=tuple(self.like),
-            unlike=tuple(self.unlike),
-            values=values,
-            value=self.value,
-            rerank=self.rerank,
-            per_document=self.per_document,
-            exclude=tuple(self.exclude),
-            detect_negation=self.detect_negation,
-            prefer_prose=self.prefer_prose,
-            fold_duplicates=self.fold_duplicates,
-            diversity=self.diversity,
-        )
+    explain: bool = Field(default=True, description="Find the best sentence of every hit; costs time.")
 
 
 class NewSavedSearch(Posted):

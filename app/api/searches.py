@@ -21,8 +21,8 @@ def saved_search_routes(searches: OwnSearches) -> APIRouter:
     @routes.post("/saved-searches", response_model=SavedSearchAnswer)
     def save_search(new: NewSavedSearch) -> SavedSearch:
         """Saves a search under a name; yours of the same name is replaced. Nobody else sees it."""
-        asked = new.request.model_dump(mode="json", exclude_unset=True)
-        return searches.save(new.name, {**asked, "collection": new.request.collection})
+        place = new.request.model_dump(include={"collection"})  # also where it is the default one
+        return searches.save(new.name, new.request.model_dump(mode="json", exclude_unset=True) | place)
 
     @routes.get("/saved-searches/{search_id}", response_model=SavedSearchAnswer)
     def show_saved_search(search_id: str) -> SavedSearch:

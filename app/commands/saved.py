@@ -18,8 +18,8 @@ from app.commands.search import RESULT, AsJson, Form, chosen_form, print_result
 from app.commands.service import Local, find_service
 from app.ports.ledger import Ledger
 from app.ports.parts import VectorIndex
-from app.search.lenses import look_through
 from app.search.own_searches import OwnSearches
+from app.search.questions import request_of
 from app.settings import load_settings
 from app.types.access import OPERATOR
 from app.types.standing import Strength, Watch
@@ -60,8 +60,7 @@ def run_saved(name: Name, form: Form = None, as_json: AsJson = False, local: Loc
         return
     question = SearchQuestion.model_validate(request)
     with open_services(settings) as services:
-        seen = look_through(services.catalog, question.lens, question.instruction, question.values)
-        print_result(services.search.search(question.as_request(*seen)), form)
+        print_result(services.search.search(request_of(dict(question), services.catalog)), form)
 
 
 @saved.command("delete")

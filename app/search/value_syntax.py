@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 from app.errors import InputError
 from app.types.documents import require_text
-from app.types.values import OTHER, LensValue
+from app.types.values import MAX_VALUES, MIN_VALUES, OTHER, LensValue
 
-MIN_VALUES, MAX_VALUES = 2, 200
 MAX_PHRASES = 1_000  # of all values, with their synonyms
 MAX_PHRASE_CHARACTERS = 200
 

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
+from typing import Annotated, Any
 
+from pydantic import Field
+
+from app.types.defaults import DEFAULT_COLLECTION
 from app.types.documents import ChunkKind, Metadata
-from app.types.values import LensValue, ValueReading, ValueSummary
+from app.types.options import Option, Shown, options_of
+from app.types.values import MAX_VALUES, LensValue, ValueReading, ValueSummary
 from embedder.refinement_steps import MAX_BIAS, RefinementStep
 
 MAX_LIMIT = 100
@@ -57,29 +62,242 @@ class Match(StrEnum):
 ALL_COLLECTIONS = "*"  # as the collection of a request: all that the caller may see
 
 
+Bias = Annotated[float, Field(ge=-MAX_BIAS, le=MAX_BIAS, allow_inf_nan=False)]
+Phrase = Annotated[str, Field(min_length=1, max_length=MAX_EXCLUSION_CHARACTERS)]
+
+
 @dataclass(frozen=True, slots=True)
 class SearchRequest:
-    query: str
-    collection: str
-    instruction: str | None = None  # None: the model's default; "": no instruction
-    steps: int | None = None  # None: the model's default
-    limit: int = 10
-    filters: Mapping[str, str] = field(default_factory=dict)
-    token_bias: Mapping[str, float] = field(default_factory=dict)  # words that the query turns to, or from
-    mode: SearchMode = DEFAULT_MODE
-    like: tuple[str, ...] = ()  # ids of chunks that the hits should resemble
-    unlike: tuple[str, ...] = ()  # ids of chunks that they should not
-    values: tuple[LensValue, ...] = ()  # that the instruction tells apart
-    value: str | None = None  # only passages of this one of them
-    # So many of the first candidates are re-ranked under the instruction; 0: none. None: as usual.
-    rerank: int | None = None
-    per_document: int | None = None  # passages of one document; None: any number
-    exclude: tuple[str, ...] = ()  # phrases that the hits should not be about
-    detect_negation: bool = True  # "not about X" in the query is one of them
-    prefer_prose: bool = True  # tables of numbers and references count less, unless the query asks for such
-    fold_duplicates: bool = True  # near-identical passages go with the best of them
-    diversity: float = 0.0  # 0: the ranking alone, to 1: unlike each other, whatever they answer
+    """Every field with a `Field` is an option of all interfaces: REST, agents, the command line, saved searches, the
+    address of the search page. They read it here, and validate; a request that is made in the code is not validated
+    twice, so this is a plain dataclass (3 µs less than a pydantic model)."""
+
+    query: Annotated[
+        str,
+        Field(examples=["I still haven't received my new card"]),
+        Shown(
+            command="What you are looking for.",
+            agents="What to look for: words, a question, or a whole text.",
+            parameter="q",
+        ),
+    ]
+    collection: Annotated[
+        str,
+        Field(
+            description="Where to look. `*`: in all collections of the model in use that the caller may see.",
+            examples=["sample"],
+        ),
+        Shown(
+            command="Where to look; '*': in all of them.",
+            flags=("--collection", "-c"),
+            agents="Where; list_collections names them. *: in all of them.",
+            parameter="c",
+        ),
+    ] = DEFAULT_COLLECTION
+    instruction: Annotated[
+        str | None,  # None: the model's default; "": no instruction
+        Field(
+            description="How to look at the query. Left out: the model's own. Empty: none.",
+            examples=["Identify the feeling that the message expresses"],
+        ),
+        Shown(
+            command="How to look at the text. Left out: the model's own; '': none.",
+            flags=("--instruction", "-i"),
+            agents="What counts as similar. Left out: the model's own. Empty: none.",
+            parameter="i",
+        ),
+    ] = None
+    steps: Annotated[
+        int | None,  # None: the model's default
+        Field(ge=0, description="Refinement steps. Left out: the model's own. 0: the base model's vector."),
+        Shown(
+            command="Refinement steps. Left out: the model's own.",
+            agents="Refinement steps. Left out: the model's own.",
+            parameter="k",
+        ),
+    ] = None
+    mode: Annotated[
+        SearchMode,
+        Field(description="By vectors and words (hybrid), by one vector (dense), or by words."),
+        Shown(
+            command="By the vector of the query (dense), by its words (sparse), or by both.",
+            agents="By meaning, by words (sparse), or both.",
+            parameter="m",
+        ),
+    ] = DEFAULT_MODE
+    limit: Annotated[
+        int,
+        Field(ge=1, le=MAX_LIMIT),
+        Shown(command=f"How many hits, 1 to {MAX_LIMIT}.", flags=("--limit", "-n"), parameter="n"),
+    ] = 10
+    filters: Annotated[
+        Mapping[str, str],
+        Field(description="Document metadata that must be equal."),
+        Shown(
+            command="Only documents with this metadata. Repeatable.",
+            flags=("--filter",),
+            metavar="KEY=VALUE",
+            agents="Metadata that must be equal.",
+        ),
+    ] = field(default_factory=dict)
+    token_bias: Annotated[
+        Mapping[str, Bias],
+        Field(
+            description="Word → how much more passages are to be about it (below 0: less); from 5 on, either way, in "
+            "full."
+        ),
+    ] = field(default_factory=dict)
+    like: Annotated[
+        tuple[str, ...],
+        Field(max_length=MAX_FEEDBACK, description="Ids of chunks that the hits should resemble."),
+        Shown(command="More like this chunk, by id. Repeatable.", metavar="CHUNK"),
+    ] = field(default_factory=tuple)
+    unlike: Annotated[
+        tuple[str, ...],
+        Field(max_length=MAX_FEEDBACK, description="Ids of chunks that they should not."),
+        Shown(command="Less like this chunk. Repeatable.", metavar="CHUNK"),
+    ] = field(default_factory=tuple)
+    values: tuple[LensValue, ...] = ()  # that the instruction tells apart: `WrittenLens.values`
+    value: Annotated[
+        str | None,
+        Field(description="Only passages of this value, or of `other`."),
+        Shown(command="Only passages of this one of the values, or of 'other'."),
+    ] = None
+    rerank: Annotated[
+        int | None,
+        Field(
+            ge=0,
+            le=MAX_RERANK,
+            description="Look at so many of the first candidates again, under the instruction on their side too. 0: "
+            "none. Left out: GIRCSE_RERANK_CANDIDATES of a hybrid search with an instruction.",
+            examples=[50],
+        ),
+        Shown(
+            command="Look at the first N candidates again, under the instruction. 0: none. Left out: 20.",
+            metavar="N",
+            agents="Look at so many candidates again, under the instruction. 0: none.",
+            parameter="r",
+        ),
+    ] = None
+    per_document: Annotated[
+        int | None,
+        Field(ge=1, description="At most so many passages of one document. Left out: any number.", examples=[1]),
+        Shown(
+            command="At most N passages of one document. Left out: any number.",
+            metavar="N",
+            agents="At most so many passages of a document.",
+        ),
+    ] = None
+    exclude: Annotated[
+        tuple[Phrase, ...],
+        Field(
+            max_length=MAX_EXCLUSIONS,
+            description="Phrases that the hits should not be about: passages about one rank lower; where it is one of "
+            "the values, passages of that are left out.",
+            examples=[["New York"]],
+        ),
+        Shown(
+            command="Passages about PHRASE rank lower. Repeatable.",
+            metavar="PHRASE",
+            agents="Phrases that passages should not be about.",
+        ),
+    ] = field(default_factory=tuple)
+    detect_negation: Annotated[
+        bool,
+        Field(
+            description="Read “jazz, not about New York” as jazz, with New York among `exclude`, which `exclusions` of "
+            "the answer tell. False: the query is taken as it is written."
+        ),
+        Shown(
+            command="Read “jazz, not about New York” as jazz, excluding New York.",
+            agents="Read “jazz, not about New York” as jazz, with New York excluded.",
+        ),
+    ] = True
+    prefer_prose: Annotated[
+        bool,
+        Field(
+            description="Tables of numbers and references count less (`chunk.kind`), unless the query asks for such."
+        ),
+        Shown(
+            command="Tables of numbers and references count less, unless the query asks for such.",
+            agents="Tables and references count less.",
+        ),
+    ] = True
+    fold_duplicates: Annotated[
+        bool,
+        Field(description="Near-identical passages go with the best of them, as its `duplicates`."),
+        Shown(
+            command="Show near-identical passages with the best of them.",
+            agents="Leave out near-identical passages.",
+        ),
+    ] = True
+    diversity: Annotated[
+        float,
+        Field(
+            ge=0,
+            le=1,
+            allow_inf_nan=False,
+            description="Maximal marginal relevance: 0 ranks by relevance alone, 1 by being unlike what ranks above.",
+            examples=[0.3],
+        ),
+        Shown(
+            command="0: by relevance alone, to 1: unlike what ranks above.",
+            metavar="0..1",
+            agents="0: by relevance alone; 1: unlike each other.",
+            parameter="d",
+        ),
+    ] = 0
     among: frozenset[str] | None = None  # of ALL_COLLECTIONS only these, which are all that the caller may see
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenLens:
+    """What only a request has that is written down: its lens gives the instruction and the values of the request."""
+
+    lens: Annotated[
+        str | None,
+        Field(description="A saved lens, in place of an instruction."),
+        Shown(agents="A saved instruction in its place; see list_lenses."),
+    ] = None
+    values: Annotated[
+        list[str] | None,
+        Field(
+            max_length=MAX_VALUES,
+            description="Values that the instruction tells apart, each as `name` or as `name = synonym, synonym`: hits "
+            "are ranked by being alike among them, too, and counted by value. Left out: those of the lens. Empty: "
+            "none.",
+            examples=[["Africa", "Asia", "Europe"]],
+        ),
+        Shown(
+            command="Values that the instruction tells apart: 'a, b, c' or 'a = synonym, synonym; b; c'. '': none.",
+            agents="Values that the instruction tells apart, as ['Africa', 'Asia']: hits are ranked and counted by "
+            "them. Left out: those of the lens.",
+            parameter="v",
+        ),
+    ] = None
+
+
+_REQUEST_OPTIONS = options_of(SearchRequest)
+_WRITTEN_OPTIONS = options_of(WrittenLens)
+SEARCH_OPTIONS: Mapping[str, Option] = {
+    each.name: (_REQUEST_OPTIONS | _WRITTEN_OPTIONS)[each.name]
+    for each in (*fields(SearchRequest), *fields(WrittenLens))
+    if each.name in _REQUEST_OPTIONS or each.name in _WRITTEN_OPTIONS
+}
+"""What a request may say wherever it is written down, by name."""
+
+
+def read_request(
+    written: Mapping[str, Any],
+    *,
+    instruction: str | None,
+    values: tuple[LensValue, ...],
+    among: frozenset[str] | None = None,
+) -> SearchRequest:
+    """`written` has options by name, as JSON has them; `instruction` and `values` are what its lens was resolved to.
+    Any other name is left out."""
+    given = {name: _REQUEST_OPTIONS[name].frozen(value) for name, value in written.items() if name in _REQUEST_OPTIONS}
+    return SearchRequest(**(given | {"instruction": instruction, "values": values, "among": among}))
 
 
 @dataclass(frozen=True, slots=True)

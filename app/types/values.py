@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 OTHER = "other"  # what fits none of the values
+MIN_VALUES, MAX_VALUES = 2, 200  # of a lens
 
 
 @dataclass(frozen=True, slots=True)

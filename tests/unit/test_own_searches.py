@@ -14,7 +14,7 @@ from app.api.search_schemas import SearchQuestion
 from app.errors import InputError, NotFoundError
 from app.search.own_searches import OwnSearches
 from app.search.value_syntax import parse_values
-from app.types.search import SearchMode, SearchRequest
+from app.types.search import SearchMode, SearchRequest, read_request
 from app.types.searches import question_of
 
 requests = st.builds(
@@ -43,7 +43,9 @@ requests = st.builds(
 @given(requests)
 def test_a_request_is_kept_as_the_api_takes_it(request: SearchRequest) -> None:
     question = SearchQuestion.model_validate(question_of(request))
-    assert question.as_request(question.instruction, parse_values(question.values or [])) == request
+    written = dict(question)
+    values = parse_values(written["values"] or [])
+    assert read_request(written, instruction=written["instruction"], values=values) == request
 
 
 def test_what_authorization_adds_to_a_request_is_not_part_of_the_question() -> None:
