@@ -5,12 +5,13 @@ Texts of documents were written by others: each answer says so, and fences them 
 
 from __future__ import annotations
 
+import inspect
 import logging
 import secrets
 import uuid
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, replace
 from enum import StrEnum
 from importlib.metadata import version
 from typing import Annotated, Any
@@ -38,18 +39,13 @@ from app.agents.news import NewsAnswer, news_answer
 from app.errors import GircseError, NotFoundError, UnknownCollectionError, UnknownDocumentError
 from app.ports.services import ReadingServices
 from app.ports.standing import StandingSearches
-from app.search.lenses import lenses_of, look_through
+from app.search.lenses import lenses_of
+from app.search.questions import request_of
 from app.types.access import Principal, acting_as
 from app.types.answers import DEFAULT_PASSAGES, MAX_PASSAGES, AnswerRequest
 from app.types.documents import CountedCollection, Document
-from app.types.search import (
-    ALL_COLLECTIONS,
-    DEFAULT_MODE,
-    MAX_EXCLUSIONS,
-    MAX_RERANK,
-    SearchMode,
-    SearchRequest,
-)
+from app.types.options import parameter, taking
+from app.types.search import ALL_COLLECTIONS, MAX_EXCLUSIONS, SEARCH_OPTIONS
 
 MAX_HITS = 50
 DEFAULT_HITS = 5
@@ -141,64 +137,38 @@ def mcp_server(
 
 Acting = Callable[[Context], Any]
 
+_NOT_FOR_AGENTS = ("token_bias", "like", "unlike", "value")
+# The service refuses what is out of its bounds in words that a model acts on.
+_OWN_TYPES: dict[str, Any] = {
+    "limit": Annotated[int, Field(ge=1, le=MAX_HITS)],
+    "steps": int | None,
+    "values": list[str] | None,
+    "exclude": Annotated[list[str], Field(max_length=MAX_EXCLUSIONS)],
+}
+_OWN_DEFAULTS = {"collection": MISSING, "limit": DEFAULT_HITS}
+
+
+def _search_parameters() -> Iterator[inspect.Parameter]:
+    for name, option in SEARCH_OPTIONS.items():
+        if name not in _NOT_FOR_AGENTS:
+            told = Field(description=option.shown.agents or option.field.description)
+            annotation = Annotated[_OWN_TYPES.get(name, option.bounded_type), told]
+            yield parameter(name, annotation, _OWN_DEFAULTS.get(name, option.default))
+
+
+_SEARCH_PARAMETERS = tuple(_search_parameters())
+
 
 def _add_search(server: MCPServer, acting: Acting) -> None:
     @server.tool(annotations=_READS_ONLY)
-    def search(
-        context: Context,
-        query: Annotated[str, Field(description="What to look for: words, a question, or a whole text.")],
-        collection: Annotated[str, Field(description="Where; list_collections names them. *: in all of them.")],
-        instruction: Annotated[
-            str | None, Field(description="What counts as similar. Left out: the model's own. Empty: none.")
-        ] = None,
-        lens: Annotated[str | None, Field(description="A saved instruction in its place; see list_lenses.")] = None,
-        steps: Annotated[int | None, Field(description="Refinement steps. Left out: the model's own.")] = None,
-        limit: Annotated[int, Field(ge=1, le=MAX_HITS)] = DEFAULT_HITS,
-        filters: Annotated[dict[str, str], Field(description="Metadata that must be equal.")] = {},  # noqa: B006
-        mode: Annotated[SearchMode, Field(description="By meaning, by words (sparse), or both.")] = DEFAULT_MODE,
-        values: Annotated[
-            list[str] | None,
-            Field(
-                description="Values that the instruction tells apart, as ['Africa', 'Asia']: hits are ranked and "
-                "counted by them. Left out: those of the lens."
-            ),
-        ] = None,
-        rerank: Annotated[
-            int | None,
-            Field(ge=0, le=MAX_RERANK, description="Look at so many candidates again, under the instruction. 0: none."),
-        ] = None,
-        per_document: Annotated[int | None, Field(ge=1, description="At most so many passages of a document.")] = None,
-        exclude: Annotated[
-            list[str], Field(max_length=MAX_EXCLUSIONS, description="Phrases that passages should not be about.")
-        ] = [],  # noqa: B006
-        detect_negation: Annotated[
-            bool, Field(description="Read “jazz, not about New York” as jazz, with New York excluded.")
-        ] = True,
-        prefer_prose: Annotated[bool, Field(description="Tables and references count less.")] = True,
-        fold_duplicates: Annotated[bool, Field(description="Leave out near-identical passages.")] = True,
-        diversity: Annotated[float, Field(ge=0, le=1, description="0: by relevance alone; 1: unlike each other.")] = 0,
-    ) -> Annotated[CallToolResult, SearchAnswer]:
+    @taking(_SEARCH_PARAMETERS)
+    def search(context: Context, **options: Any) -> Annotated[CallToolResult, SearchAnswer]:
         """Finds the passages of a collection that are nearest to a query, seen through an instruction."""
         with acting(context) as agent:
-            instruction, named = look_through(agent.services.catalog, lens, instruction, values)
-            request = SearchRequest(
-                query=query,
-                collection=agent.searched(collection),
-                among=agent.names() if collection == ALL_COLLECTIONS else None,
-                instruction=instruction,
-                values=named,
-                steps=steps,
-                limit=limit,
-                filters=filters,
-                mode=mode,
-                rerank=rerank,
-                per_document=per_document,
-                exclude=tuple(exclude),
-                detect_negation=detect_negation,
-                prefer_prose=prefer_prose,
-                fold_duplicates=fold_duplicates,
-                diversity=diversity,
-            )
+            request = request_of(options, agent.services.catalog)
+            agent.searched(request.collection)
+            if request.collection == ALL_COLLECTIONS:
+                request = replace(request, among=agent.names())
             return _result(search_answer(agent.services.search.search(request)))
 
 

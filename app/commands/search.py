@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+import inspect
+from collections.abc import Iterator
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any, get_origin
 
 import typer
 from pydantic import TypeAdapter
@@ -13,26 +13,27 @@ from pydantic import TypeAdapter
 from app.api.search_schemas import SearchAnswer
 from app.commands import console
 from app.commands.composition import open_services
-from app.commands.service import Local, RunningService, find_service
+from app.commands.service import Local, find_service
 from app.search.export import search_csv, search_markdown
-from app.search.lenses import look_through
+from app.search.questions import request_of
 from app.search.request_checks import check_request
 from app.search.value_syntax import split_values
-from app.settings import Settings, load_settings
-from app.types.defaults import DEFAULT_COLLECTION
-from app.types.search import BOOST, DEFAULT_MODE, SUPPRESS, SearchMode, SearchRequest, SearchResult
+from app.settings import load_settings
+from app.types.options import Option, parameter, taking
+from app.types.search import BOOST, SEARCH_OPTIONS, SUPPRESS, SearchResult, read_request
 
-Instruction = Annotated[
-    str | None,
-    typer.Option("--instruction", "-i", help="How to look at the text. Left out: the model's own; '': none."),
-]
-Steps = Annotated[int | None, typer.Option(help="Refinement steps. Left out: the model's own.")]
+
+def _help_of(name: str) -> str | None:
+    return SEARCH_OPTIONS[name].shown.command
+
+
+# Options of the search that other commands have, too.
+Instruction = Annotated[str | None, typer.Option("--instruction", "-i", help=_help_of("instruction"))]
+Steps = Annotated[int | None, typer.Option(help=_help_of("steps"))]
+Filters = Annotated[list[str], typer.Option("--filter", metavar="KEY=VALUE", help=_help_of("filters"))]
+Values = Annotated[str | None, typer.Option(help=_help_of("values"))]
 Boost = Annotated[list[str], typer.Option("--boost", metavar="WORD", help="More weight for WORD. Repeatable.")]
 Suppress = Annotated[list[str], typer.Option("--suppress", metavar="WORD", help="Less weight for WORD. Repeatable.")]
-Values = Annotated[
-    str | None,
-    typer.Option(help="Values that the instruction tells apart: 'a, b, c' or 'a = synonym, synonym; b; c'. '': none."),
-]
 
 
 class Format(StrEnum):
@@ -47,61 +48,46 @@ RESULT = TypeAdapter(SearchResult)
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, the same as the REST API answers.")]
 
 
-Rerank = Annotated[
-    int | None,
-    typer.Option(
-        metavar="N", help="Look at the first N candidates again, under the instruction. 0: none. Left out: 20."
-    ),
-]
-PerDocument = Annotated[
-    int | None, typer.Option(metavar="N", help="At most N passages of one document. Left out: any number.")
-]
-Mode = Annotated[
-    SearchMode, typer.Option(help="By the vector of the query (dense), by its words (sparse), or by both.")
-]
-Filters = Annotated[
-    list[str], typer.Option("--filter", metavar="KEY=VALUE", help="Only documents with this metadata. Repeatable.")
-]
-Exclude = Annotated[list[str], typer.Option(metavar="PHRASE", help="Passages about PHRASE rank lower. Repeatable.")]
-DetectNegation = Annotated[bool, typer.Option(help="Read “jazz, not about New York” as jazz, excluding New York.")]
-PreferProse = Annotated[
-    bool, typer.Option(help="Tables of numbers and references count less, unless the query asks for such.")
-]
-FoldDuplicates = Annotated[bool, typer.Option(help="Show near-identical passages with the best of them.")]
-Diversity = Annotated[float, typer.Option(metavar="0..1", help="0: by relevance alone, to 1: unlike what ranks above.")]
 Form = Annotated[
     Format | None,
     typer.Option("--format", help="text to read here; json, the same as the REST API answers; csv; markdown."),
 ]
 
 
+# Options that are written in another way here than in JSON.
+_OWN: dict[str, dict[str, Any]] = {
+    "filters": {"filters": (Filters, [])},
+    "token_bias": {"boost": (Boost, []), "suppress": (Suppress, [])},
+    "values": {"values": (Values, None)},
+}
+_FIRST = ("query", "instruction", "lens", "collection", "steps", "mode")  # the rest comes as the request has it
+
+
+def _parameters() -> Iterator[inspect.Parameter]:
+    for name in dict.fromkeys((*_FIRST, *SEARCH_OPTIONS)):
+        own = _OWN.get(name) or {name: (_annotation(SEARCH_OPTIONS[name]), _default(SEARCH_OPTIONS[name]))}
+        yield from (parameter(each, *spelled) for each, spelled in own.items())
+
+
+def _annotation(option: Option) -> Any:
+    told = option.shown.command or option.description
+    if option.is_required:
+        return Annotated[option.type, typer.Argument(help=told)]
+    kind = list[str] if get_origin(option.type) is list else option.type  # each of a list is checked with the others
+    return Annotated[kind, typer.Option(*option.shown.flags, metavar=option.shown.metavar, help=told)]
+
+
+def _default(option: Option) -> Any:
+    return float(option.default) if option.type is float else option.default
+
+
+@taking(_parameters())
 def search(
-    query: Annotated[str, typer.Argument(help="What you are looking for.")],
-    instruction: Instruction = None,
-    lens: Annotated[str | None, typer.Option(help="A saved lens, in place of an instruction.")] = None,
-    collection: Annotated[
-        str, typer.Option("--collection", "-c", help="Where to look; '*': in all of them.")
-    ] = DEFAULT_COLLECTION,
-    steps: Steps = None,
-    mode: Mode = DEFAULT_MODE,
-    limit: Annotated[int, typer.Option("--limit", "-n", help="How many hits, 1 to 100.")] = 10,
-    filters: Filters = [],  # noqa: B006
-    boost: Boost = [],  # noqa: B006
-    suppress: Suppress = [],  # noqa: B006
-    like: Annotated[list[str], typer.Option(metavar="CHUNK", help="More like this chunk, by id. Repeatable.")] = [],  # noqa: B006
-    unlike: Annotated[list[str], typer.Option(metavar="CHUNK", help="Less like this chunk. Repeatable.")] = [],  # noqa: B006
-    values: Values = None,
-    value: Annotated[str | None, typer.Option(help="Only passages of this one of the values, or of 'other'.")] = None,
-    rerank: Rerank = None,
-    per_document: PerDocument = None,
-    exclude: Exclude = [],  # noqa: B006
-    detect_negation: DetectNegation = True,
-    prefer_prose: PreferProse = True,
-    fold_duplicates: FoldDuplicates = True,
-    diversity: Diversity = 0.0,
+    *,
     form: Form = None,
     as_json: Annotated[bool, typer.Option("--json", help="As --format json.")] = False,
     local: Local = False,
+    **options: Any,
 ) -> None:
     """Search a collection, seen through an instruction.
 
@@ -109,41 +95,21 @@ def search(
 
     Example: gircse search "my card has not come" -c sample -i "Identify the feeling that the message expresses"
     """
-    request = SearchRequest(
-        query=query,
-        collection=collection,
-        steps=steps,
-        limit=limit,
-        filters=parse_filters(filters),
-        token_bias=token_bias(boost, suppress),
-        mode=mode,
-        like=tuple(like),
-        unlike=tuple(unlike),
-        rerank=rerank,
-        per_document=per_document,
-        exclude=tuple(exclude),
-        detect_negation=detect_negation,
-        prefer_prose=prefer_prose,
-        fold_duplicates=fold_duplicates,
-        diversity=diversity,
-    )
-    check_request(request)
+    written = options | {
+        "filters": parse_filters(options["filters"]),
+        "token_bias": token_bias(options.pop("boost"), options.pop("suppress")),
+        "values": None if options["values"] is None else split_values(options["values"]),
+    }
+    check_request(read_request(written, instruction=written["instruction"], values=()))
     form = chosen_form(form, as_json)
-    seen = _Seen(lens, instruction, None if values is None else split_values(values), value)
     settings = load_settings()
     service = find_service(settings, local=local)
-    result = _search_here(request, seen, settings) if service is None else _ask(service, request, seen)
-    print_result(result, form)
-
-
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """How the query is looked at, as it was written."""
-
-    lens: str | None
-    instruction: str | None
-    values: Sequence[str] | None
-    value: str | None
+    if service is not None:
+        asked = {name: value for name, value in written.items() if value is not None}
+        print_result(RESULT.validate_json(service.post("/api/v1/search", asked)), form)
+        return
+    with open_services(settings, needs_model=True) as services:
+        print_result(services.search.search(request_of(written, services.catalog)), form)
 
 
 def chosen_form(form: Format | None, as_json: bool) -> Format | None:
@@ -162,17 +128,6 @@ def print_result(result: SearchResult, form: Format | None) -> None:
             typer.echo(search_markdown(result), nl=False)
         case _:
             console.print_search(result)
-
-
-def _search_here(request: SearchRequest, seen: _Seen, settings: Settings) -> SearchResult:
-    with open_services(settings, needs_model=True) as services:
-        instruction, values = look_through(services.catalog, seen.lens, seen.instruction, seen.values)
-        return services.search.search(replace(request, instruction=instruction, values=values, value=seen.value))
-
-
-def _ask(service: RunningService, request: SearchRequest, seen: _Seen) -> SearchResult:
-    body = {name: value for name, value in (asdict(request) | asdict(seen)).items() if value is not None}
-    return RESULT.validate_json(service.post("/api/v1/search", body))
 
 
 def parse_filters(filters: list[str]) -> dict[str, str]:

@@ -10,6 +10,7 @@ from enum import Enum
 from functools import cached_property
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
+from pydantic import TypeAdapter
 from pydantic.fields import FieldInfo
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -58,6 +59,10 @@ class Option:
         if self.declared.default_factory is not MISSING:
             return _as_json(self.declared.default_factory())
         return self.declared.default
+
+    def read(self, value: object) -> Any:
+        """The value of the dataclass for one that may be written as text. Raises pydantic's ValidationError."""
+        return self.frozen(TypeAdapter(self.annotation).validate_python(value))
 
     def frozen(self, value: Any) -> Any:
         """The value of the dataclass for one that JSON, or the command line, has."""
