@@ -1,4 +1,4 @@
-"""Finds out who is asking, before any route or page is reached: by a key in a header, or by a session's cookie."""
+"""Authenticates every request, by the API key in a header or the session cookie, before it reaches a route or page."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.access.logins import Logins
-from app.api.problems import openai_problem, problem, tell_when_to_ask_again
+from app.api.problems import openai_problem, problem, set_retry_after
 from app.api.watched_streams import WatchedStream
 from app.errors import GircseError, LoginRequiredError, ThrottledError, UnavailableError
 from app.oidc_settings import CALLBACK
@@ -21,16 +21,16 @@ from app.types.access import OPERATOR, Principal, acting_as, current_principal
 COOKIE = "gircse_session"
 LOGIN = "/login"
 OPENID = f"{LOGIN}/openid"
-# Open to monitoring and to clients that are not logged in. Gradio's own files are the same everywhere.
+# Reachable without login. Gradio's own files are public anyway: every installation has the same ones.
 PUBLIC_PATHS = frozenset({LOGIN, OPENID, CALLBACK, "/healthz", "/readyz", "/favicon.ico", "/robots.txt"})
-PUBLIC_FOLDERS = ("/assets/", "/static/", "/feeds/")  # a feed is opened by its secret address
+PUBLIC_FOLDERS = ("/assets/", "/static/", "/feeds/")  # a feed's address contains its own secret
 HEARTBEAT = "/gradio_api/heartbeat/"
 PROGRAMS = ("/api/", "/v1/", "/mcp", "/metrics", "/openapi.json", "/gradio_api/")
 _SECRET = re.compile(r"\bg[ks]_[A-Za-z0-9_-]{30,}")
 
 
 class AccessControl:
-    """Without `logins` access control is off, and every client is the operator."""
+    """Middleware that runs each request as its principal. `logins=None` turns access control off: all are operators."""
 
     def __init__(self, app: ASGIApp, *, logins: Logins | None) -> None:
         self._app = app
@@ -40,7 +40,7 @@ class AccessControl:
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
         elif scope["type"] != "http":
-            await send({"type": "websocket.close", "code": 1008})  # nothing here speaks it
+            await send({"type": "websocket.close", "code": 1008})  # this server has no WebSocket routes
         elif scope["path"] != CALLBACK and _SECRET.search(unquote_plus(scope["query_string"].decode("latin-1"))):
             await _refuse_secret_in_address()(scope, receive, send)
         elif self._logins is None or current_principal() is not None:
@@ -66,7 +66,11 @@ class AccessControl:
                 return
 
             async def is_still_allowed() -> bool:
-                """As the same principal, too: who may do less now asks anew. A catalog that is away decides nothing."""
+                """Whether the request's key or session still gives the same principal.
+
+                Fewer rights count as a change, so that the client has to reconnect. While the catalog is unavailable
+                the answer is True.
+                """
                 try:
                     return await run_in_threadpool(self._identify, logins, scope, is_use=False) == principal
                 except LoginRequiredError:
@@ -79,20 +83,23 @@ class AccessControl:
     @staticmethod
     def _identify(logins: Logins, scope: Scope, *, is_use: bool = True) -> Principal:
         headers = Headers(scope=scope)
-        shown = _shown_key(headers)
-        if shown is not None:
-            return logins.principal_of_key(shown, address=client_address(scope))
+        key = _sent_key(headers)
+        if key is not None:
+            return logins.principal_of_key(key, address=client_address(scope))
         token = session_token(headers)
         if token is None:
             raise LoginRequiredError(
-                "Log in, or show an API key as `Authorization: Bearer KEY`; `gircse keys add` makes one."
+                "Log in, or send an API key as `Authorization: Bearer KEY`; `gircse keys add` creates one."
             )
-        # A page that is open beats its heart by itself.
+        # An open page sends heartbeats without its user; they do not prolong a session.
         return logins.principal_of_session(token, is_use=is_use and not scope["path"].startswith(HEARTBEAT))
 
 
 class AsOperator:
-    """Before what listens on the socket in the home, which its owner alone can open: commands need no key."""
+    """Middleware for the Unix socket in the home folder: requests run as operator, without a key.
+
+    Only the owner of the home can open that socket. The commands use it.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -118,16 +125,21 @@ def session_token(headers: Headers) -> str | None:
     return cookies[COOKIE].value if COOKIE in cookies else None
 
 
-def _shown_key(headers: Headers) -> str | None:
-    """An empty or strange Authorization counts as a key, and is refused: it must not fall back to a cookie."""
-    given = headers.get("authorization")
-    if given is not None:
-        scheme, _, key = given.partition(" ")
+def _sent_key(headers: Headers) -> str | None:
+    """The API key of the headers; None if there is none, so that the session cookie counts.
+
+    An Authorization header that is empty or of another scheme gives "", an invalid key: it must not fall back to the
+    cookie.
+    """
+    authorization = headers.get("authorization")
+    if authorization is not None:
+        scheme, _, key = authorization.partition(" ")
         return key.strip() if scheme.lower() == "bearer" else ""
     return headers.get("x-api-key")
 
 
 def _refusal(error: GircseError, scope: Scope) -> Response:
+    """A redirect to the login page for people who open a page; for programs an error in their API's format."""
     path = str(scope["path"])
     if isinstance(error, LoginRequiredError) and scope["method"] == "GET" and not path.startswith(PROGRAMS):
         query = scope["query_string"].decode("latin-1")
@@ -136,12 +148,12 @@ def _refusal(error: GircseError, scope: Scope) -> Response:
     response = _openai_error(error) if path.startswith("/v1/") else problem(error.status, str(error))
     if isinstance(error, LoginRequiredError):
         response.headers["WWW-Authenticate"] = "Bearer"
-    tell_when_to_ask_again(response, error)
+    set_retry_after(response, error)
     return response
 
 
 def _openai_error(error: GircseError) -> Response:
-    """As clients of OpenAI expect it. Who is asking cannot be found out while the catalog is away."""
+    """An error in OpenAI's format. `UnavailableError`: the catalog, which has the keys, does not answer."""
     kind, code = ("invalid_request_error", "invalid_api_key")
     if isinstance(error, ThrottledError):
         kind, code = ("rate_limit_error", "too_many_attempts")
@@ -153,6 +165,6 @@ def _openai_error(error: GircseError) -> Response:
 def _refuse_secret_in_address() -> Response:
     return problem(
         400,
-        "There is a key in this address, where logs and histories keep it. Revoke it, and show keys in a header, as "
-        "`Authorization: Bearer KEY`.",
+        "This address contains an API key, and logs and browser histories record addresses. Revoke that key, and send "
+        "keys in a header: `Authorization: Bearer KEY`.",
     )

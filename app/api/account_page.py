@@ -1,4 +1,4 @@
-"""The page of one's own account: where one is logged in. The page itself is drawn by the caller."""
+"""The account page of the current user: sessions and quotas. The caller passes the function that renders the HTML."""
 
 from __future__ import annotations
 

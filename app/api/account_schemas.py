@@ -1,4 +1,4 @@
-"""What users, API keys and the audit log look like over HTTP."""
+"""HTTP bodies for users, API keys, sessions, quotas and the audit log."""
 
 from __future__ import annotations
 
@@ -12,27 +12,30 @@ from app.api.base_schemas import Posted
 from app.types.access import ApiKey, RoleName, Scope, User, WebSession
 from app.types.quotas import UNLIMITED, QuotaName, Quotas
 
-COLLECTIONS = "Names, in which * stands for any characters; * alone: all."
-SCOPES = "What the key may do only if it was made for it. `access`: see to users and keys, as far as its user may."
-AS_YOURS = "At most yours, which they are when left out."
+COLLECTIONS = "Names of collections. * matches any characters; * alone matches all collections."
+SCOPES = (
+    "Permissions that a key has only if it was created with them. `access`: manage users and keys, within the limits "
+    "of the key's user."
+)
+AS_YOURS = "No more than your own. Default: the same as yours."
 
 
 class NewUser(Posted):
     name: str = Field(examples=["anna"])
     role: RoleName = RoleName.READER
     collections: list[str] | None = Field(default=None, description=f"{COLLECTIONS} {AS_YOURS}")
-    password: str | None = Field(default=None, description="Left out: this user has API keys only.")
+    password: str | None = Field(default=None, description="Default: none; the user can only use API keys.")
 
 
 Limit = Annotated[int, Field(ge=0, le=2**53)] | Literal["unlimited", "default"]
 
 
 class QuotaChange(Posted):
-    """What is left out stays; `default` is what the settings say."""
+    """New limits. An omitted field keeps its value; `default` is the value from the settings."""
 
     bytes: Limit | None = None
     documents: Limit | None = None
-    requests: Limit | None = Field(default=None, description="A minute.")
+    requests: Limit | None = Field(default=None, description="Requests per minute.")
 
     def applied_to(self, quotas: Quotas) -> Quotas:
         words = {"unlimited": UNLIMITED, "default": None}
@@ -41,7 +44,7 @@ class QuotaChange(Posted):
 
 
 class QuotaAnswer(BaseModel):
-    """What an admin gave this user; `default` is what the settings say."""
+    """The limits that an admin set for this user; `default` is the value from the settings."""
 
     bytes: Limit
     documents: Limit
@@ -56,21 +59,21 @@ class QuotaAnswer(BaseModel):
 class UserIdentity(Posted):
     issuer: str = Field(examples=["https://login.example.org/realms/staff"], max_length=1_000)
     subject: str = Field(
-        examples=["248289761001"], max_length=255, description="What the provider calls the person: `sub`."
+        examples=["248289761001"], max_length=255, description="The provider's id of the person: the claim `sub`."
     )
 
 
 class QuotaUseAnswer(BaseModel):
     quota: QuotaName
     used: int
-    limit: int | None = Field(description="null: there is none.")
+    limit: int | None = Field(description="null: no limit.")
 
 
 class UserChange(Posted):
     quotas: QuotaChange | None = None
     role: RoleName | None = None
     collections: list[str] | None = Field(default=None, description=COLLECTIONS)
-    is_disabled: bool | None = Field(default=None, description="Sessions end, and keys are refused, at once.")
+    is_disabled: bool | None = Field(default=None, description="true: ends all sessions and rejects all keys at once.")
     password: str | None = None
 
 
@@ -80,11 +83,11 @@ class NewPassword(Posted):
 
 
 class NewKey(Posted):
-    user: str | None = Field(default=None, description="Whose, for admins. Left out: your own.")
+    user: str | None = Field(default=None, description="Owner of the key, for admins. Default: you.")
     label: str = Field(default="", max_length=80, examples=["nightly export"])
-    role: RoleName | None = Field(default=None, description="At most that of its user, which it is when left out.")
+    role: RoleName | None = Field(default=None, description="At most the role of its user. Default: that role.")
     collections: list[str] | None = Field(default=None, description=f"{COLLECTIONS} {AS_YOURS}")
-    expires_at: AwareDatetime | None = Field(default=None, description="With a time zone. Left out: never.")
+    expires_at: AwareDatetime | None = Field(default=None, description="With a time zone. Default: never.")
     scopes: list[Scope] = Field(default=[], description=SCOPES)
 
 
@@ -93,7 +96,7 @@ class MeAnswer(BaseModel):
     role: RoleName
     collections: list[str]
     key_id: str | None
-    scopes: list[Scope] = Field(description="All of them in a session.")
+    scopes: list[Scope] = Field(description="A session has all scopes.")
     access_control: bool
 
 
@@ -147,18 +150,18 @@ class KeyAnswer(BaseModel):
 
 
 class NewKeyAnswer(KeyAnswer):
-    secret: str = Field(description="What to show as `Authorization: Bearer …`. It is told only now.")
+    secret: str = Field(description="Send it as `Authorization: Bearer …`. It is shown only once.")
 
 
 class SessionAnswer(BaseModel):
     id: str
     user: str
     created_at: datetime
-    used_at: datetime = Field(description="To the minute.")
+    used_at: datetime = Field(description="Last use, to the minute.")
     expires_at: datetime
-    address: str = Field(description="From where it was begun; empty for those of earlier releases.")
+    address: str = Field(description="Client address at login. Empty for sessions of earlier releases.")
     browser: str = Field(examples=["Firefox on Linux"])
-    is_current: bool = Field(description="The one that you ask with.")
+    is_current: bool = Field(description="Whether this request uses this session.")
 
     @classmethod
     def of(cls, session: WebSession, *, current: str | None) -> SessionAnswer:

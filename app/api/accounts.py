@@ -32,7 +32,7 @@ def account_routes(accounts: AuthorizedAccounts, *, access_control: bool) -> API
 
     @routes.get("/me", response_model=MeAnswer)
     def show_me() -> MeAnswer:
-        """Who you are to this server, and what you may do."""
+        """Your user name, role, collections and scopes."""
         me = accounts.me()
         return MeAnswer(
             name=me.name,
@@ -45,12 +45,12 @@ def account_routes(accounts: AuthorizedAccounts, *, access_control: bool) -> API
 
     @routes.get("/me/usage", response_model=list[QuotaUseAnswer])
     def show_own_usage() -> list[QuotaUse]:
-        """How much you store and have asked in this minute, and how much you may."""
+        """Your quotas: bytes and documents stored, requests in this minute, and the limit of each."""
         return accounts.quota_use()
 
     @routes.post("/me/password", status_code=204)
     def change_own_password(new: NewPassword) -> None:
-        """Changes your password, which ends all of your sessions."""
+        """Changes your password and ends all of your sessions."""
         accounts.change_own_password(new.current, new.new)
 
     _add_user_routes(routes, accounts)
@@ -59,12 +59,14 @@ def account_routes(accounts: AuthorizedAccounts, *, access_control: bool) -> API
 
     @routes.get("/audit", response_model=list[AuditAnswer])
     def list_audit(
-        action: Annotated[list[str] | None, Query(description="Only these; may be repeated.")] = None,
+        action: Annotated[
+            list[str] | None, Query(description="Only entries with these actions. May be repeated.")
+        ] = None,
         actor: str | None = None,
         limit: Limit = 100,
         offset: Offset = 0,
     ) -> list[AuditEntry]:
-        """Who did what: logins, keys, users, and what was deleted; the newest first."""
+        """The audit log, newest first: logins, changes to keys and users, deletions."""
         return accounts.audit_entries(actions=action or (), actor=actor, limit=limit, offset=offset)
 
     return routes
@@ -73,29 +75,29 @@ def account_routes(accounts: AuthorizedAccounts, *, access_control: bool) -> API
 def _add_user_routes(routes: APIRouter, accounts: AuthorizedAccounts) -> None:
     @routes.get("/users", response_model=list[UserAnswer], responses=PAGE_HEADERS)
     def list_users(page: Page) -> list[UserAnswer]:
-        """All users who may do no more than you, and what each may do."""
+        """Lists users whose rights do not exceed yours, with their rights."""
         return [UserAnswer.of(user) for user in page.of(accounts.users())]
 
     @routes.post("/users", status_code=201, response_model=UserAnswer)
     def add_user(new: NewUser) -> UserAnswer:
-        """Adds a user, who logs in by password, if one is given, or by API keys."""
+        """Adds a user. Without a password the user can only use API keys."""
         user = accounts.add_user(new.name, role=new.role.role, collections=new.collections, password=new.password)
         return UserAnswer.of(user)
 
     @routes.get("/users/{name}", response_model=UserAnswer)
     def show_user(name: str) -> UserAnswer:
-        """What a user may do."""
+        """A user and the user's rights."""
         return UserAnswer.of(accounts.user(name))
 
     @routes.get("/users/{name}/usage", response_model=list[QuotaUseAnswer])
     def show_usage(name: str) -> list[QuotaUse]:
-        """How much a user stores and has asked in this minute, and how much they may."""
-        accounts.user(name)  # for admins
+        """A user's quotas: bytes and documents stored, requests in this minute, and the limit of each."""
+        accounts.user(name)  # requires the role admin
         return accounts.quota_use(name)
 
     @routes.patch("/users/{name}", response_model=UserAnswer)
     def change_user(name: str, change: UserChange) -> UserAnswer:
-        """Changes what a user may do; what is left out stays."""
+        """Changes a user. Omitted fields keep their values."""
         user = accounts.change_user(
             name,
             role=change.role.role if change.role else None,
@@ -108,39 +110,41 @@ def _add_user_routes(routes: APIRouter, accounts: AuthorizedAccounts) -> None:
 
     @routes.get("/users/{name}/identities", response_model=list[UserIdentity], responses=PAGE_HEADERS)
     def list_identities(name: str, page: Page) -> list[UserIdentity]:
-        """As whom a user signs in by an OpenID provider."""
-        accounts.user(name)  # for admins
+        """OpenID identities with which a user signs in."""
+        accounts.user(name)  # requires the role admin
         identities = page.of(accounts.identities().get(name, []))
-        return [UserIdentity(issuer=each.issuer, subject=each.subject) for each in identities]
+        return [UserIdentity(issuer=identity.issuer, subject=identity.subject) for identity in identities]
 
     @routes.post("/users/{name}/identities", status_code=204)
     def connect_user(name: str, identity: UserIdentity) -> None:
-        """Lets somebody whom an OpenID provider knows sign in as this user."""
+        """Lets a person with this OpenID identity sign in as this user."""
         accounts.connect_user(name, Identity(identity.issuer, identity.subject))
 
     @routes.delete("/users/{name}/identities", status_code=204)
     def disconnect_user(name: str) -> None:
-        """Ends all sign-ins by a provider as this user, and the user's sessions."""
+        """Removes all OpenID identities of this user and ends the user's sessions."""
         accounts.disconnect_user(name)
 
     @routes.delete("/users/{name}", status_code=204)
     def remove_user(name: str) -> None:
-        """Removes a user with all keys and sessions; documents stay."""
+        """Removes a user with all keys and sessions. Documents are kept."""
         accounts.remove_user(name)
 
 
 def _add_key_routes(routes: APIRouter, accounts: AuthorizedAccounts) -> None:
     @routes.get("/keys", response_model=list[KeyAnswer], responses=PAGE_HEADERS)
     def list_keys(page: Page) -> list[KeyAnswer]:
-        """Your API keys; for admins those of all who may do no more than they. A key without the scope `access` is
-        shown itself alone."""
+        """Lists your API keys; for admins also the keys of all users whose rights do not exceed theirs.
+
+        A request with a key that lacks the scope `access` gets only that key.
+        """
         return [KeyAnswer.of(key) for key in page.of(accounts.api_keys())]
 
     @routes.post("/keys", status_code=201, response_model=NewKeyAnswer)
     def add_key(new: NewKey) -> NewKeyAnswer:
-        """Makes an API key of your own; admins make them for others, too. Its secret is told only now.
+        """Creates an API key for you, or for another user if you are an admin. The secret is shown only once.
 
-        It needs a session, or a key with the scope `access`, and gives nothing that you do not have.
+        Requires a session or a key with the scope `access`. The new key cannot have more rights than you.
         """
         key, secret = accounts.add_key(
             new.user,
@@ -154,26 +158,26 @@ def _add_key_routes(routes: APIRouter, accounts: AuthorizedAccounts) -> None:
 
     @routes.delete("/keys/{key_id}", status_code=204)
     def revoke_key(key_id: str) -> None:
-        """Revokes a key that you are shown in the list, at once and for ever."""
+        """Revokes a key of the list of keys, at once and for good."""
         accounts.revoke_key(key_id)
 
 
 def _add_session_routes(routes: APIRouter, accounts: AuthorizedAccounts) -> None:
     @routes.get("/sessions", response_model=list[SessionAnswer], responses=PAGE_HEADERS)
     def list_sessions(page: Page, user: str | None = None) -> list[SessionAnswer]:
-        """Where you are logged in; for admins where all are who may do no more than they, or `user` alone.
+        """Lists your sessions; for admins also those of all users whose rights do not exceed theirs, or only of `user`.
 
-        A key without the scope `access` is shown none.
+        A request with a key that lacks the scope `access` gets an empty list.
         """
         current = accounts.me().session_id
         return [SessionAnswer.of(session, current=current) for session in page.of(accounts.sessions(user))]
 
     @routes.delete("/sessions/{session_id}", status_code=204)
     def end_session(session_id: str) -> None:
-        """Logs out a session that you are shown in the list, at once."""
+        """Ends a session of the list of sessions at once."""
         accounts.end_session(session_id)
 
     @routes.delete("/sessions", response_model=EndedSessions)
     def end_other_sessions(user: str | None = None) -> EndedSessions:
-        """Logs you out everywhere but here; admins name another `user`, who is then logged out everywhere."""
+        """Ends all of your sessions except this one. Admins can name another `user`, all of whose sessions end."""
         return EndedSessions(ended=accounts.end_other_sessions(user))

@@ -1,6 +1,6 @@
-"""Bounds the requests in flight per request class; a few more wait for a moment, and the rest are answered 429.
+"""Limits the requests in flight per request class. A few more wait briefly; the rest get status 429.
 
-In an unbounded queue waiting times would grow until clients have given up.
+In an unbounded queue waiting times would grow until clients give up.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from app.runtime.metrics import Metrics
 from app.settings import Settings
 
 SEARCHES, ANSWERS, OTHERS = "searches", "answers", "others"
-# What a model or an index has to work for.
+# Requests that use the model or the index.
 SEARCH_PATHS = frozenset(
     {
         "/api/v1/search",
@@ -35,12 +35,12 @@ SEARCH_PATHS = frozenset(
         "/mcp",
     }
 )
-ANSWER_PATHS = frozenset({"/api/v1/answer"})  # which last for as long as a language model writes
+ANSWER_PATHS = frozenset({"/api/v1/answer"})  # they take as long as a language model writes
 # Pages have a queue of their own; monitoring and logins are never refused.
 API_FOLDERS = ("/api/", "/v1/")
 _BURST_FACTOR = 3
 _OTHERS_WAITING_FACTOR, _OTHERS_WAIT_S = 4, 5.0
-# Of the last requests, about 1 / weight of them. At twice the load 0.6 are refused, at two thirds of it 0.05.
+# Moving average over about the last 1 / weight requests. At twice the capacity 0.6 are refused, at two thirds 0.05.
 _REFUSED_WEIGHT, _REFUSED_MANY = 0.05, 0.3
 _CPU_QUOTA = Path("/sys/fs/cgroup/cpu.max")
 _SPARE_THREADS = 24  # for authentication, health and pages
@@ -50,41 +50,42 @@ _SPARE_THREADS = 24  # for authentication, health and pages
 class ClassLimits:
     at_once: int
     waiting: int
-    burst: int  # so many may wait while only few have been refused lately
+    burst: int  # limit of waiting requests while few were refused lately; otherwise `waiting`
     wait_s: float
 
 
 class BoundedSemaphore:
-    """The slots of one request class, and a bounded first-in, first-out queue for them. Of one event loop."""
+    """The slots of one request class and a bounded FIFO queue for them. Use it from one event loop only."""
 
     def __init__(self, name: str, limits: ClassLimits, metrics: Metrics) -> None:
         self.name = name
         self.limits = limits
         self._metrics = metrics
-        self._places = asyncio.Semaphore(limits.at_once)
+        self._slots = asyncio.Semaphore(limits.at_once)
         self._waiting = self._in_flight = 0
         self._refused_share = 0.0
         metrics.request_class(name, waiting=lambda: self._waiting, in_flight=lambda: self._in_flight)
 
     def refuses(self) -> bool:
-        """Whether there is no room for one more, which then counts as refused.
+        """Whether the queue has no room for one more request. If so, that request is counted as refused.
 
-        A burst may wait. Where many are refused all the same, a long queue is always full and only adds delay.
+        The queue is long enough for a burst. Under lasting overload it would always be full and only add delay, so it
+        is shorter once many requests were refused.
         """
         most = self.limits.waiting if self._refused_share > _REFUSED_MANY else self.limits.burst
-        is_full = self._places.locked() and self._waiting >= most
+        is_full = self._slots.locked() and self._waiting >= most
         if is_full:
             self._note(is_refused=True)
         return is_full
 
     async def acquire(self) -> bool:
-        """Whether the request may go on; then `release` must follow."""
+        """Wait for a slot, at most `wait_s`. After True call `release`; False means that the request is refused."""
         if self.refuses():
             return False
         self._waiting += 1
         try:
             async with asyncio.timeout(self.limits.wait_s):
-                await self._places.acquire()
+                await self._slots.acquire()
         except TimeoutError:
             self._note(is_refused=True)
             return False
@@ -96,7 +97,7 @@ class BoundedSemaphore:
 
     def release(self) -> None:
         self._in_flight -= 1
-        self._places.release()
+        self._slots.release()
 
     def _note(self, *, is_refused: bool) -> None:
         self._refused_share += _REFUSED_WEIGHT * (is_refused - self._refused_share)
@@ -105,16 +106,16 @@ class BoundedSemaphore:
 
 
 class Admission:
-    """A request takes a slot once its body is there, so that a slow client holds none.
+    """Middleware that gives each request a slot of its class once its body has arrived: slow clients hold no slot.
 
-    To be mounted before authentication, which costs more than a refusal.
+    Mount it before authentication, which costs more than a refusal.
     """
 
     def __init__(self, app: ASGIApp, *, settings: Settings, metrics: Metrics) -> None:
         self._app = app
         limits = limits_of(settings)
-        self._classes = {name: BoundedSemaphore(name, each, metrics) for name, each in limits.items()}
-        self._threads = sum(each.at_once for each in limits.values()) + _SPARE_THREADS
+        self._classes = {name: BoundedSemaphore(name, limit, metrics) for name, limit in limits.items()}
+        self._threads = sum(limit.at_once for limit in limits.values()) + _SPARE_THREADS
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -124,25 +125,27 @@ class Admission:
         if name is None:
             await self._app(scope, receive, send)
             return
-        places = self._classes[name]
-        if places.refuses():
-            await refusal(scope["path"], places)(scope, receive, send)
+        semaphore = self._classes[name]
+        if semaphore.refuses():
+            await refusal(scope["path"], semaphore)(scope, receive, send)
             return
-        slot = _Slot(places, receive, send)
+        slot = _Slot(semaphore, receive, send)
         async with slot.ending():
             if has_body(Headers(scope=scope)) or await slot.enter():
                 await self._app(scope, slot.receive, slot.send)
         if slot.is_refused:
-            await refusal(scope["path"], places)(scope, receive, send)
+            await refusal(scope["path"], semaphore)(scope, receive, send)
 
 
 class _RefusedError(Exception):
-    """Ends whatever was reading the body."""
+    """Raised from `receive` to abort the application while it reads the body of a refused request."""
 
 
 class _Slot:
-    def __init__(self, places: BoundedSemaphore, receive: Receive, send: Send) -> None:
-        self._places = places
+    """The slot of one request. `receive` takes it with the last piece of the body."""
+
+    def __init__(self, semaphore: BoundedSemaphore, receive: Receive, send: Send) -> None:
+        self._semaphore = semaphore
         self._receive = receive
         self._send = send
         self._is_in = False
@@ -156,10 +159,10 @@ class _Slot:
             pass
         finally:
             if self._is_in:
-                self._places.release()
+                self._semaphore.release()
 
     async def enter(self) -> bool:
-        self._is_in = await self._places.acquire()
+        self._is_in = await self._semaphore.acquire()
         self.is_refused = not self._is_in
         return self._is_in
 
@@ -171,14 +174,14 @@ class _Slot:
         return message
 
     async def send(self, message: Message) -> None:
-        if not self.is_refused:  # else a route has made an answer of its own of what it was told
+        if not self.is_refused:  # otherwise the route already built an error response; drop it
             await self._send(message)
 
 
 def limits_of(settings: Settings) -> dict[str, ClassLimits]:
-    """A model in this process computes one search at a time; a server of its own, one for every two cores.
+    """Concurrent searches by default: 1 with a model in this process, one per two cores with an embedding server.
 
-    A search works there and here in turn: more at once on few cores answer no more of them, only each later.
+    A search uses that server and this process in turn. On few cores more concurrency adds latency, not throughput.
     """
     cores = core_count()
     searches = settings.searches_at_once or (1 if settings.embedder_url is None else max(1, cores // 2))
@@ -196,7 +199,7 @@ def request_class_of(method: str, path: str) -> str | None:
         return SEARCHES
     if path in ANSWER_PATHS and method == "POST":
         return ANSWERS
-    if not path.startswith(API_FOLDERS) or path.endswith("/events"):  # which last for as long as a job does
+    if not path.startswith(API_FOLDERS) or path.endswith("/events"):  # event streams last as long as their job
         return None
     return OTHERS
 
@@ -205,10 +208,10 @@ def has_body(headers: Headers) -> bool:
     return "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
 
 
-def refusal(path: str, places: BoundedSemaphore) -> Response:
-    after_s = max(1, math.ceil(places.limits.wait_s))
-    detail = f"Too much is asked at once: all places for {places.name} are taken. Ask again after {after_s} s."
-    if path.startswith("/v1/"):  # as clients of OpenAI expect it
+def refusal(path: str, semaphore: BoundedSemaphore) -> Response:
+    after_s = max(1, math.ceil(semaphore.limits.wait_s))
+    detail = f"Too many concurrent requests ({semaphore.name}). Retry in {after_s} s."
+    if path.startswith("/v1/"):  # OpenAI clients expect another format
         response = openai_problem(429, detail, kind="rate_limit_error", code="overloaded")
     else:
         response = problem(429, detail)
@@ -217,7 +220,10 @@ def refusal(path: str, places: BoundedSemaphore) -> Response:
 
 
 def core_count(quota_file: Path = _CPU_QUOTA) -> int:
-    """Those that this process may use, where the system tells; a container may use less than its machine has."""
+    """The number of cores that this process may use, at least 1.
+
+    Respects CPU affinity and, in a container, the cgroup's CPU quota (rounded up).
+    """
     affinity: Callable[[int], set[int]] | None = getattr(os, "sched_getaffinity", None)
     cores = len(affinity(0)) if affinity is not None else os.cpu_count() or 1
     try:

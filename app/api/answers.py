@@ -1,4 +1,4 @@
-"""POST /api/v1/answer: an answer with citations, whole or as it comes."""
+"""POST /api/v1/answer: an answer with citations, whole or as a stream of events."""
 
 from __future__ import annotations
 
@@ -38,25 +38,25 @@ class AnswerQuestion(Posted):
     question: str = Field(max_length=MAX_QUESTION_CHARACTERS, examples=["How long does a new card take?"])
     collection: str = Field(
         default=DEFAULT_COLLECTION,
-        description="Where to look. `*`: in all that the caller may see.",
+        description="The collection to search. `*`: all collections that you may read.",
         examples=["sample"],
     )
     kind: AnswerKind = Field(
         default=AnswerKind.EXTRACT,
-        description="extract: sentences of the documents; nothing leaves this server. generate: words of the language "
-        "model that the operator has set up, to which question, passages and turns are sent.",
+        description="extract: sentences copied from the documents; nothing leaves this server. generate: written by "
+        "the language model that the operator configured; question, passages and turns are sent to it.",
     )
     passages: int = Field(
-        default=DEFAULT_PASSAGES, ge=1, le=MAX_PASSAGES, description="So many of the first hits may be cited."
+        default=DEFAULT_PASSAGES, ge=1, le=MAX_PASSAGES, description="How many of the first hits the answer may cite."
     )
-    filters: dict[str, str] = Field(default_factory=dict, description="Document metadata that must be equal.")
+    filters: dict[str, str] = Field(default_factory=dict, description="Document metadata that must match exactly.")
     turns: list[TurnQuestion] = Field(
         default_factory=list,
         max_length=MAX_TURNS,
-        description="What was asked before in this conversation, and its answers, the oldest first.",
+        description="Earlier questions of this conversation with their answers, oldest first.",
         examples=[[]],
     )
-    dry_run: bool = Field(default=False, description="Send nothing; `sent` says what would be.")
+    dry_run: bool = Field(default=False, description="Send nothing to the language model; `sent` has the prompt.")
 
     def as_request(self) -> AnswerRequest:
         return AnswerRequest(
@@ -65,24 +65,26 @@ class AnswerQuestion(Posted):
             kind=self.kind,
             passages=self.passages,
             filters=self.filters,
-            turns=tuple(Turn(each.question, each.answer) for each in self.turns),
+            turns=tuple(Turn(turn.question, turn.answer) for turn in self.turns),
             dry_run=self.dry_run,
         )
 
 
 class PassageAnswer(Answer):
-    number: int = Field(description="By which sentences cite it.", examples=[1])
+    number: int = Field(description="The number in `citations` of sentences.", examples=[1])
     document: HitDocumentAnswer
     chunk: HitChunkAnswer
-    match: Match | None = Field(description="How well it answers, as of a hit.")
+    match: Match | None = Field(description="How well the passage answers, as in a search hit.")
 
 
 class SentenceAnswer(Answer):
     text: str = Field(examples=["A new card takes five days."])
-    citations: list[int] = Field(description="Numbers of passages.", examples=[[1]])
-    is_supported: bool = Field(description="Whether a passage that it cites says it, as far as can be checked.")
-    removed: list[int] = Field(description="Citations of passages that there are not.", examples=[[]])
-    start: int | None = Field(description="Within the text of the cited chunk, where it is a sentence of that.")
+    citations: list[int] = Field(description="Numbers of the cited passages.", examples=[[1]])
+    is_supported: bool = Field(description="Whether a cited passage supports the sentence, as far as can be checked.")
+    removed: list[int] = Field(description="Citations that were removed: no passage has this number.", examples=[[]])
+    start: int | None = Field(
+        description="First character in the text of the cited chunk. null: not copied from a chunk."
+    )
     end: int | None
 
 
@@ -97,18 +99,19 @@ class MessageAnswer(Answer):
 
 class WholeAnswer(Answer):
     question: str
-    searched: str = Field(description="What was searched for: a follow-up together with the question before it.")
+    searched: str = Field(description="The query of the search. For a follow-up it includes the previous question.")
     collection: str
     kind: AnswerKind
-    is_answered: bool = Field(description="False: no passage answers this.")
+    is_answered: bool = Field(description="false: no passage answers the question.")
     sentences: list[SentenceAnswer]
-    passages: list[PassageAnswer] = Field(description="That may be cited, the best first.")
-    notes: list[str] = Field(description="What should be known of this answer.", examples=[[]])
+    passages: list[PassageAnswer] = Field(description="Passages that the answer may cite, best first.")
+    notes: list[str] = Field(description="Warnings about this answer.", examples=[[]])
     sent: list[MessageAnswer] = Field(
-        description="What the language model was sent, to the letter; with `dry_run`, would be.", examples=[[]]
+        description="The exact messages sent to the language model, or, with `dry_run`, that would be sent.",
+        examples=[[]],
     )
-    model: str | None = Field(description="The language model, for `generate`.")
-    is_complete: bool = Field(description="False: it was cut off.")
+    model: str | None = Field(description="Name of the language model, for `generate`.")
+    is_complete: bool = Field(description="false: the answer was cut off.")
     timings_ms: dict[str, float]
 
 
@@ -117,8 +120,9 @@ EVENTS: dict[int | str, dict[str, Any]] = {
         "content": {
             MEDIA_TYPE: {
                 "schema": described_events(
-                    "A WholeAnswer without its sentences (passages) and with them (answer, the last), a piece of text "
-                    "that is not checked yet, a SentenceAnswer, or problem details where it ended early.",
+                    "passages: a WholeAnswer without sentences. text: a piece of text that is not checked yet. "
+                    "sentence: a SentenceAnswer. answer: the complete WholeAnswer, the last event. problem: problem "
+                    "details, if the stream ended early.",
                     "passages",
                     "text",
                     "sentence",
@@ -137,10 +141,10 @@ def answer_routes(service: Answers) -> APIRouter:
 
     @routes.post("/answer", response_model=WholeAnswer, responses=EVENTS)
     def answer(question: AnswerQuestion, http: Request) -> object:
-        """An answer of sentences that cite passages, or none where no passage answers.
+        """Answers a question with sentences that cite passages; without sentences if no passage answers it.
 
-        With `Accept: text/event-stream` it comes in parts: `passages`, then `text` as a language model writes it and
-        `sentence` as each is checked, then the whole `answer`.
+        With `Accept: text/event-stream` the answer arrives as events: `passages`, then `text` while a language model
+        writes and `sentence` for each checked sentence, then the complete `answer`.
         """
         request = question.as_request()
         if wants(http, MEDIA_TYPE):

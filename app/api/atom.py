@@ -1,4 +1,4 @@
-"""Atom feeds (RFC 4287) of what standing searches found. Whatever a document says is text in them."""
+"""Atom feeds (RFC 4287) with the matches of a standing search. Document text is always escaped plain text."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ def atom_feed(search: StandingSearch, news: Sequence[News], *, address: str, pag
     SubElement(feed, "link", {"rel": "self", "href": address})
     SubElement(feed, "link", {"href": page})
     SubElement(SubElement(feed, "author"), "name").text = "gircse-search"
-    for each in news:
+    for match in news:
         entry = SubElement(feed, "entry")
-        # Of search and passage, so that a reader shows each once, however often it asks.
-        _add(entry, "id", f"tag:gircse-search,2026:{search.id}/{each.chunk_id}")
-        _add(entry, "title", (each.title or each.uri or search.name)[:_TITLE])
-        _add(entry, "updated", _moment(each.matched_at))
-        SubElement(entry, "link", {"href": each.uri if each.uri.startswith(("http://", "https://")) else page})
-        _add(entry, "content", each.text).set("type", "text")
-    found: bytes = tostring(feed, encoding="utf-8", xml_declaration=True)
-    return found
+        # Made of search and chunk, so that a feed reader shows each passage once, however often it polls.
+        _add(entry, "id", f"tag:gircse-search,2026:{search.id}/{match.chunk_id}")
+        _add(entry, "title", (match.title or match.uri or search.name)[:_TITLE])
+        _add(entry, "updated", _moment(match.matched_at))
+        SubElement(entry, "link", {"href": match.uri if match.uri.startswith(("http://", "https://")) else page})
+        _add(entry, "content", match.text).set("type", "text")
+    xml: bytes = tostring(feed, encoding="utf-8", xml_declaration=True)
+    return xml
 
 
 def _add(parent: Element, name: str, text: str) -> Element:

@@ -1,4 +1,4 @@
-"""What all bodies and answers over HTTP have in common."""
+"""Base classes of request bodies (unknown fields are errors) and responses (built from dataclasses)."""
 
 from __future__ import annotations
 

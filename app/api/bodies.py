@@ -1,6 +1,6 @@
-"""Bodies of requests: none may be larger than the server takes, nor trickle in for as long as its sender likes.
+"""Limits the size of request bodies and how slowly they may arrive.
 
-A slow one blocks no other, but holds a connection and memory.
+A slow body blocks no other request, but holds a connection and memory.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ BYTES_PER_S = 16_000.0
 
 @dataclass(frozen=True, slots=True)
 class BodyLimits:
-    """It must be there within `grace_s`, and a second more for each `bytes_per_s` of it."""
+    """A body must be complete within `grace_s`, plus one second per `bytes_per_s` received."""
 
     max_bytes: int
     grace_s: float = GRACE_S
@@ -28,11 +28,11 @@ class BodyLimits:
 
     @property
     def too_large(self) -> tuple[int, str]:
-        return 413, f"The body is larger than {self.max_bytes:,} bytes; that is the most that is taken at a time."
+        return 413, f"The body is larger than the limit of {self.max_bytes:,} bytes."
 
     @property
     def too_slow(self) -> tuple[int, str]:
-        return 408, f"The body came too slowly; send at least {self.bytes_per_s:,.0f} bytes a second."
+        return 408, f"The body arrived too slowly. Send at least {self.bytes_per_s:,.0f} bytes a second."
 
 
 class BodyGuard:
@@ -52,7 +52,7 @@ class BodyGuard:
             try:
                 await self._app(scope, body.receive, body.send)
             except Exception:
-                if body.refusal is None:  # else it only says that the client has gone, which it was told
+                if body.refusal is None:  # otherwise it only reports the disconnect that `_Body` pretended
                     raise
         if body.refusal is not None and not body.is_answered:
             answer = problem(*body.refusal)
@@ -61,7 +61,7 @@ class BodyGuard:
 
 
 class _Body:
-    """What the application is given, and what it answers. After a refusal the client seems to have gone."""
+    """Wraps `receive` and `send` of one request. After a refusal the application sees a disconnected client."""
 
     def __init__(self, receive: Receive, send: Send, limits: BodyLimits) -> None:
         self._receive = receive

@@ -1,4 +1,4 @@
-"""Collections over HTTP: make, show, delete; and the index behind one: how it is stored, and having it put in order."""
+"""Collections over HTTP: create, show, delete; show and optimize the index of one."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ def collection_routes(services: AuthorizedServices) -> APIRouter:
 
     @routes.get("", response_model=list[CollectionAnswer], responses=PAGE_HEADERS)
     def list_collections(page: Page) -> list[CountedCollection]:
-        """All collections, with how much each holds."""
+        """Lists all collections with their numbers of documents and chunks."""
         return page.of(catalog.collections())
 
     @routes.post("", status_code=201, response_model=CollectionAnswer)
     def create_collection(new: NewCollection, key: IdempotencyKey = None) -> object:
-        """Makes an empty collection, whose documents are split and embedded as it says."""
+        """Creates an empty collection. Its settings determine how documents are split and embedded."""
         return answer_once(
             catalog,
             key,
-            asked=lambda: f"create_collection {new.model_dump_json()}",
+            request_text=lambda: f"create_collection {new.model_dump_json()}",
             do=lambda: _create(services, new),
             shape=CollectionAnswer,
             status=201,
@@ -34,24 +34,25 @@ def collection_routes(services: AuthorizedServices) -> APIRouter:
 
     @routes.get("/{name}", response_model=CollectionAnswer)
     def show_collection(name: str) -> CountedCollection:
-        """The settings of a collection, and how much it holds."""
+        """The settings of a collection and its numbers of documents and chunks."""
         return catalog.counted_collection(name)
 
     @routes.delete("/{name}", status_code=204)
     def delete_collection(name: str) -> None:
-        """Deletes the collection with all its documents and points."""
+        """Deletes the collection with all its documents and vectors."""
         services.library.delete_collection(name)
 
     @routes.get("/{name}/index", response_model=IndexStatusAnswer)
     def show_index(name: str) -> IndexStatus:
-        """How the engine stores the collection, and what its optimiser is at."""
+        """The index of the collection: points, segments, and what the optimizer is doing."""
         return services.library.index_status(name)
 
     @routes.post("/{name}/optimize", status_code=202, response_model=IndexStatusAnswer)
     def optimize_collection(name: str) -> IndexStatus:
-        """Has the stored index merged and cleaned, after a bulk load or many deletions; ask for the index how it goes.
+        """Starts optimizing the index: merges segments and drops deleted points. `GET …/index` shows the progress.
 
-        Searches and writes go on meanwhile. Asking again while it is at work changes nothing.
+        Useful after a bulk load or many deletions. Searches and writes continue. Another request while the optimizer
+        runs has no effect.
         """
         return services.library.optimize_index(name)
 
@@ -59,7 +60,7 @@ def collection_routes(services: AuthorizedServices) -> APIRouter:
 
 
 def _create(services: AuthorizedServices, new: NewCollection) -> CountedCollection:
-    made = services.library.create_collection(
+    collection = services.library.create_collection(
         new.name,
         document_instruction=new.document_instruction,
         document_steps=new.document_steps,
@@ -68,4 +69,4 @@ def _create(services: AuthorizedServices, new: NewCollection) -> CountedCollecti
         chunk_context=new.chunk_context,
         chunk_structure=new.chunk_structure,
     )
-    return services.catalog.counted_collection(made.name)
+    return services.catalog.counted_collection(collection.name)

@@ -1,4 +1,4 @@
-"""Refuses state-changing requests that another web site sends through a person's browser."""
+"""Rejects state-changing requests that another web site sends through a user's browser (CSRF)."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class CrossSiteGuard:
-    """Browsers say where a request comes from in Sec-Fetch-Site, old ones in Origin; programs send neither and pass."""
+    """Middleware that checks Sec-Fetch-Site or, from old browsers, Origin. Programs send neither and pass."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if _changes_state(scope) and _is_from_elsewhere(Headers(scope=scope)):
-            refusal = problem(403, "Another web site sent this request; open this server's own page instead.")
+            refusal = problem(403, "Another web site sent this request. Open this server's own page instead.")
             await refusal(scope, receive, send)
             return
         await self._app(scope, receive, send)
@@ -31,7 +31,7 @@ def _changes_state(scope: Scope) -> bool:
 
 
 def _is_from_elsewhere(headers: Headers) -> bool:
-    """A sibling domain counts as elsewhere: it could set this server's cookies, but has no business here."""
+    """Whether the request comes from another site. A sibling domain counts as one, although it can set our cookies."""
     site = headers.get("sec-fetch-site")
     if site is not None:
         return site not in ("same-origin", "none")

@@ -1,4 +1,4 @@
-"""The API for people, drawn from its description: one page without scripts, so that nothing comes from elsewhere."""
+"""The page /docs, rendered from the OpenAPI description without scripts: it loads nothing from other servers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ td, th { padding: .2rem .75rem .2rem 0; text-align: left; vertical-align: top; }
 
 
 def docs_routes(describe: Callable[[], Schema]) -> APIRouter:
-    """`describe` gives the description in OpenAPI, once all routes are there."""
+    """`describe` returns the OpenAPI description. It is called at the first request, when all routes exist."""
     routes = APIRouter(include_in_schema=False)
 
     @cache
@@ -69,8 +69,8 @@ def _operations(schema: Schema) -> Iterator[tuple[str, str, Schema]]:
 def _operation(path: str, method: str, operation: Schema) -> Markup:
     parts = [_text(str(operation.get("description", ""))), _parameters(operation), *_bodies(operation)]
     answers = (
-        Markup("<tr><td><code>{}</code></td><td>{}</td></tr>").format(status, _inline(each.get("description", "")))
-        for status, each in operation.get("responses", {}).items()
+        Markup("<tr><td><code>{}</code></td><td>{}</td></tr>").format(status, _inline(answer.get("description", "")))
+        for status, answer in operation.get("responses", {}).items()
     )
     parts.append(Markup("<table><tr><th>answer</th><th></th></tr>{}</table>").format(Markup("").join(answers)))
     return Markup(
@@ -113,7 +113,7 @@ def _text(text: str) -> Markup:
 
 
 def _inline(text: str) -> Markup:
-    """Backquotes become code; all else is text."""
+    """Render text in backquotes as code and escape everything else."""
     parts = re.split(r"`([^`]*)`", text)
     return Markup("").join(
         Markup("<code>{}</code>").format(each) if n % 2 else escape(each) for n, each in enumerate(parts)

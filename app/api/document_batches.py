@@ -1,4 +1,4 @@
-"""Many documents at once over HTTP: delete, restore what is being deleted, move to another collection."""
+"""Batch operations on documents over HTTP: delete, undo pending deletions, move to another collection."""
 
 from __future__ import annotations
 
@@ -23,24 +23,30 @@ def document_batch_routes(services: AuthorizedServices) -> APIRouter:
     library, catalog = services.library, services.catalog
 
     @routes.post("/delete", status_code=202, response_model=list[JobAnswer])
-    def delete_documents(asked: DocumentDeletion) -> list[Job]:
-        """Queues their deletion. No search shows them from now on; with `delay_s` they can be restored meanwhile."""
-        found = [catalog.document(each).id for each in asked.document_ids]  # an unknown id deletes none of them
-        return [library.delete_document(each, delay=timedelta(seconds=asked.delay_s)) for each in found]
+    def delete_documents(deletion: DocumentDeletion) -> list[Job]:
+        """Queues the deletion of documents and hides them from searches at once.
+
+        They can be restored until a worker has deleted them, which happens after `delay_s`. If one id is unknown,
+        nothing is deleted.
+        """
+        ids = [catalog.document(document_id).id for document_id in deletion.document_ids]  # raises for an unknown id
+        return [library.delete_document(each, delay=timedelta(seconds=deletion.delay_s)) for each in ids]
 
     @routes.post("/restore", status_code=202, response_model=list[JobAnswer])
-    def restore_documents(asked: DocumentIds) -> list[Job]:
-        """Calls deletions off that no worker has finished. Their ingestion is queued, which embeds nothing again that
-        is still there."""
-        found = [catalog.document(each).id for each in asked.document_ids]
-        return [library.restore_document(each) for each in found]
+    def restore_documents(restored: DocumentIds) -> list[Job]:
+        """Cancels deletions that no worker has finished and queues ingestion of the documents.
+
+        Chunks that are still stored are not embedded again.
+        """
+        ids = [catalog.document(document_id).id for document_id in restored.document_ids]
+        return [library.restore_document(each) for each in ids]
 
     @routes.post("/move", status_code=202, response_model=list[SubmissionAnswer])
-    def move_documents(asked: DocumentMove) -> list[Moved]:
-        """Ingests the stored files into another collection and deletes the documents where they are: all or none.
+    def move_documents(move: DocumentMove) -> list[Moved]:
+        """Ingests the stored files into another collection and deletes the old documents: all of them or none.
 
-        The answer has the new documents, which have ids of their own. Judgements of the former ones go with them.
+        Returns the new documents, which have new ids. Judgements of the old documents are deleted with them.
         """
-        return [Moved(*each) for each in library.move_documents(asked.document_ids, asked.collection)]
+        return [Moved(document, job) for document, job in library.move_documents(move.document_ids, move.collection)]
 
     return routes

@@ -1,4 +1,4 @@
-"""Lists of documents over HTTP: all of them, those of a name or state, how many; and what belongs to one."""
+"""Lists of documents over HTTP: filtered by title and state, counted; the chunks and latest job of one document."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from app.types.documents import Chunk, Document, DocumentState, Job
 
 TextPart = Annotated[
     str,
-    Query(max_length=200, description="A part of the title or the uri, in whichever case; needs a collection."),
+    Query(max_length=200, description="Case-insensitive substring of the title or URI. Requires `collection`."),
 ]
 
 
 def document_list_routes(catalog: Catalog) -> APIRouter:
-    """To be included before the routes of single documents: `counts` is no id of one."""
+    """Include these routes before those of single documents; otherwise `counts` is taken for a document id."""
     routes = APIRouter(prefix="/api/v1/documents", tags=["documents"])
 
     @routes.get("", response_model=list[DocumentAnswer], responses=PAGE_HEADERS)
@@ -32,9 +32,9 @@ def document_list_routes(catalog: Catalog) -> APIRouter:
         limit: Limit = 100,
         offset: Offset = 0,
     ) -> list[Document]:
-        """Documents, the oldest first; those that `text` finds, in a collection, the newest first."""
+        """Lists documents, oldest first. With `text`: documents of the collection that match it, newest first."""
         if text:
-            name = _known(catalog, collection)
+            name = _existing(catalog, collection)
             counts = catalog.count_documents(name, text=text)
             found = catalog.find_documents(name, text=text, state=state, limit=limit, offset=offset)
         else:
@@ -46,13 +46,13 @@ def document_list_routes(catalog: Catalog) -> APIRouter:
 
     @routes.get("/counts", response_model=DocumentCountsAnswer)
     def count_documents(collection: str, text: TextPart = "") -> DocumentCountsAnswer:
-        """How many documents of a collection are in which state."""
-        counts = catalog.count_documents(_known(catalog, collection), text=text)
+        """The number of documents of a collection by state."""
+        counts = catalog.count_documents(_existing(catalog, collection), text=text)
         return DocumentCountsAnswer(total=sum(counts.values()), states=counts)
 
     @routes.get("/{document_id}/job", response_model=JobAnswer)
     def show_latest_job(document_id: str) -> Job:
-        """The latest job of a document, to follow, to retry or to cancel."""
+        """The latest job of a document."""
         document = catalog.document(document_id)
         job = catalog.latest_jobs([document.id]).get(document.id)
         if job is None:
@@ -63,22 +63,22 @@ def document_list_routes(catalog: Catalog) -> APIRouter:
     def list_chunks(
         request: Request, response: Response, document_id: str, limit: Limit = 100, offset: Offset = 0
     ) -> list[Chunk]:
-        """Where the chunks of a document stand in its text; their ids are those of hits."""
+        """The chunks of a document, with their offsets in its text. Search hits use the same chunk ids."""
         chunks = catalog.chunks(catalog.document(document_id).id)
         return ListPage(request, response, limit, offset).of(chunks)
 
     return routes
 
 
-def _known(catalog: Catalog, collection: str | None) -> str:
-    """Raises UnknownCollectionError."""
+def _existing(catalog: Catalog, collection: str | None) -> str:
+    """The name of the collection. Raises InputError if none is given, UnknownCollectionError if it does not exist."""
     if collection is None:
-        raise InputError("To look for documents by `text`, name their `collection`.")
+        raise InputError("Searching documents by `text` requires a `collection`.")
     return catalog.collection(collection).name
 
 
 def _counts(catalog: Catalog, collection: str | None) -> dict[DocumentState, int]:
-    """Of a collection, which need not exist, or of all of them together."""
+    """Documents by state in one collection, or in all if it is None. An unknown collection counts as empty."""
     names = [each.name for each in catalog.collections()] if collection is None else [collection]
     counted = [catalog.count_documents(name) for name in names]
     return {state: sum(each[state] for each in counted) for state in DocumentState}

@@ -30,7 +30,7 @@ from app.types.uris import upload_uri
 
 TITLE_CHARACTERS = 80
 
-_DRIVE = re.compile("[A-Za-z]:|fakepath")  # of Windows, and what browsers write in the place of a folder
+_DRIVE = re.compile("[A-Za-z]:|fakepath")  # a Windows drive, and the folder that browsers write to hide the real one
 _METADATA = TypeAdapter(dict[str, MetadataValue])
 _MAPPING = TypeAdapter(dict[str, Any])
 
@@ -62,7 +62,7 @@ POST_DOCUMENT_BODY: dict[str, Any] = {
                         "title": {"type": "string"},
                         "folder": {
                             "type": "string",
-                            "description": "Where it lies, as `reports/2024`: a part of its identity.",
+                            "description": "Folder of the file, such as `reports/2024`. Part of its identity.",
                         },
                         "uri": {"type": "string"},
                         "metadata": {"type": "string", "description": "A JSON object."},
@@ -74,7 +74,7 @@ POST_DOCUMENT_BODY: dict[str, Any] = {
 }
 
 
-OTHER_BODY: dict[int | str, dict[str, Any]] = {415: {**PROBLEMS[422], "description": "A body of another kind."}}
+OTHER_BODY: dict[int | str, dict[str, Any]] = {415: {**PROBLEMS[422], "description": "Unsupported content type."}}
 
 
 def document_routes(services: AuthorizedServices, *, read_url: ReadUrl | None) -> APIRouter:
@@ -85,11 +85,11 @@ def document_routes(services: AuthorizedServices, *, read_url: ReadUrl | None) -
         "", status_code=202, response_model=SubmissionAnswer, openapi_extra=POST_DOCUMENT_BODY, responses=OTHER_BODY
     )
     def add_document(posted: Annotated[Posted, Depends(_posted_document)], key: IdempotencyKey = None) -> object:
-        """Takes a file or a text, or fetches the page at a `url`, and queues its ingestion; follow the job."""
+        """Adds a file, a text or the page at a `url` and queues its ingestion. Follow the progress with the job."""
         return answer_once(
             catalog,
             key,
-            asked=lambda: f"add_document {_told_apart(posted)}",
+            request_text=lambda: f"add_document {_identity_of(posted)}",
             do=lambda: _add(services, posted, read_url),
             shape=SubmissionAnswer,
             status=202,
@@ -97,12 +97,12 @@ def document_routes(services: AuthorizedServices, *, read_url: ReadUrl | None) -
 
     @routes.get("/{document_id}", response_model=DocumentAnswer)
     def show_document(document_id: str) -> Document:
-        """What is known of a document, and why it could not be read where that is so."""
+        """A document with its state and, if ingestion failed, the error."""
         return catalog.document(document_id)
 
     @routes.delete("/{document_id}", status_code=202, response_model=JobAnswer)
     def delete_document(document_id: str) -> Job:
-        """Queues the deletion of the document with all its points."""
+        """Queues the deletion of the document with all its vectors."""
         return services.library.delete_document(document_id)
 
     return routes
@@ -116,25 +116,24 @@ def _add(services: AuthorizedServices, posted: Posted, read_url: ReadUrl | None)
     return Submission(document=document, job=job)
 
 
-def _told_apart(posted: Posted) -> str:
-    """The same for the same document, however its form was written."""
+def _identity_of(posted: Posted) -> str:
+    """A string that is equal for equal documents, however their form was encoded. Files count by their SHA-256."""
     source = posted.source
     if isinstance(source, NewUrl):
         return json.dumps(source.model_dump())
     with source.opened() as file:
         digest = _hash_of(file)
-    told = (posted.collection, source.uri, source.media_type, source.title, dict(source.metadata), digest)
-    return json.dumps(told)
+    return json.dumps((posted.collection, source.uri, source.media_type, source.title, dict(source.metadata), digest))
 
 
 def _fetched(new: NewUrl, read_url: ReadUrl | None) -> Source:
     if read_url is None:
-        raise InputError("This server fetches no addresses. Send the document itself.")
+        raise InputError("This server does not fetch URLs. Send the document itself.")
     return replace(read_url(new.url), title=new.title, metadata=new.metadata)
 
 
 async def _posted_document(request: Request) -> AsyncIterator[Posted]:
-    """An uploaded file stays open until the answer is on its way."""
+    """Parse the body as JSON or form. An uploaded file stays open until the response is sent."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind == "multipart/form-data":
         async with request.form(max_files=1, max_fields=8) as form:
@@ -142,11 +141,11 @@ async def _posted_document(request: Request) -> AsyncIterator[Posted]:
     elif kind == "application/json":
         yield _posted_json(await request.body())
     else:
-        raise HTTPException(415, "Send application/json with a text, or multipart/form-data with a file.")
+        raise HTTPException(415, "Send application/json with a text or URL, or multipart/form-data with a file.")
 
 
 def _posted_json(body: bytes) -> Posted:
-    """A body with a `url` is one to be fetched."""
+    """Parse a JSON body: with the field `url` it is a page to fetch, otherwise a text."""
     try:
         if "url" in _MAPPING.validate_json(body):
             url = NewUrl.model_validate_json(body)
@@ -161,7 +160,7 @@ def _posted_json(body: bytes) -> Posted:
 
 
 def _first_words(text: str) -> str:
-    """A title for a text without one."""
+    """The title for a text that has none: its first words, at most `TITLE_CHARACTERS`."""
     return textwrap.shorten(text[: 10 * TITLE_CHARACTERS].replace("\x00", " "), TITLE_CHARACTERS, placeholder=" …")
 
 
@@ -170,8 +169,9 @@ def _posted_file(form: FormData) -> Posted:
     if not isinstance(file, UploadFile):
         raise HTTPException(422, "The form has no file; send it in the field `file`.")
     texts = {key: value for key, value in form.items() if isinstance(value, str)}
-    sent = re.sub("%0A|%0D|%22", lambda each: unquote(each[0]), file.filename or "")  # as browsers escape them there
-    *folders, name = _path_parts(sent) or [_hash_of(file.file)]
+    # Browsers percent-encode only these three characters in names of form files.
+    filename = re.sub("%0A|%0D|%22", lambda match: unquote(match[0]), file.filename or "")
+    *folders, name = _path_parts(filename) or [_hash_of(file.file)]
     source = Source(
         name,
         texts.get("uri") or upload_uri("/".join([*_path_parts(texts.get("folder", "")), *folders, name])),
@@ -184,8 +184,10 @@ def _posted_file(form: FormData) -> Posted:
 
 
 def _path_parts(path: str) -> list[str]:
-    """Folders and name of a file as its sender has them, without what leads out of a folder: two files of one name in
-    two folders are two documents."""
+    """Split a client's file path into folders and name, without drives and `.` or `..`.
+
+    The folders are part of the identity: two files of the same name in two folders are two documents.
+    """
     parts = re.split(r"[/\\]", path)
     return [part for part in parts if part.strip() not in ("", ".", "..") and not _DRIVE.fullmatch(part)]
 
@@ -205,6 +207,9 @@ def _parse_metadata(text: str | None) -> Metadata:
 
 
 def _media_type(declared: str | None) -> str:
-    """What programs call text they mostly have not looked at: its name and content say more. A charset counts."""
+    """The declared media type, with text/plain replaced by octet-stream, which makes ingestion detect the real type.
+
+    Clients send text/plain for files that they did not look at. Parameters such as the charset are kept.
+    """
     kind, sign, parameters = (declared or "").partition(";")
     return f"application/octet-stream{sign}{parameters}" if kind.strip().lower() == "text/plain" else declared or ""

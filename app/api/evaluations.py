@@ -32,18 +32,20 @@ CSV: dict[int | str, dict[str, Any]] = {200: {"content": {"text/csv": {}}, "desc
 
 
 class NewEvaluation(Posted):
-    collection: str = Field(default=DEFAULT_COLLECTION, description="Whose judged queries are asked.")
+    collection: str = Field(default=DEFAULT_COLLECTION, description="Run the judged queries of this collection.")
     compared_with: list[str] = Field(
-        default_factory=list, max_length=8, description="Other collections, asked the same; documents match by uri."
+        default_factory=list,
+        max_length=8,
+        description="Run the same queries on these collections too. Documents are matched by URI.",
     )
     modes: list[SearchMode] = Field(default=[DEFAULT_MODE], max_length=8)
     steps: list[int] = Field(default=[QUERY_STEPS], max_length=32)
     instructions: list[str] = Field(
-        default=["judged"], max_length=32, description="Of judged, default, none and lens:NAME."
+        default=["judged"], max_length=32, description="Any of `judged`, `default`, `none` and `lens:NAME`."
     )
-    judged_by: list[str] = Field(default_factory=list, max_length=100, description="Left out: all.")
-    max_queries: int | None = Field(default=None, ge=1, description="A sample of so many, the same each time.")
-    seed: int = Field(default=0, ge=0, lt=2**32, description="Of the bootstrap.")
+    judged_by: list[str] = Field(default_factory=list, max_length=100, description="Default: everyone.")
+    max_queries: int | None = Field(default=None, ge=1, description="Size of a fixed sample of queries. Default: all.")
+    seed: int = Field(default=0, ge=0, lt=2**32, description="Seed of the bootstrap.")
 
     def plan(self) -> EvaluationPlan:
         return EvaluationPlan(
@@ -63,27 +65,29 @@ def judged_query_routes(judged: JudgedQueries) -> APIRouter:
 
     @routes.get("/sources", response_model=list[JudgementSource])
     def list_sources(collection: str) -> list[JudgementSource]:
-        """Who judged how much: people, and imports, whose names begin with `import:`."""
+        """Lists who judged, with counts: people and imports. Names of imports begin with `import:`."""
         return judged.sources(collection)
 
     @routes.post("/import", response_model=ImportReport)
     def import_judgements(
-        files: Annotated[list[UploadFile], File(description="Qrels and their queries, or one table.")],
+        files: Annotated[list[UploadFile], File(description="Qrels with their queries, or one table.")],
         collection: Annotated[str, Form()] = DEFAULT_COLLECTION,
         name: Annotated[
-            str | None, Form(description="Of the import; a former one of this name goes. Left out: as the files.")
+            str | None, Form(description="Name of the import; replaces an import of this name. Default: file names.")
         ] = None,
-        instruction: Annotated[str | None, Form(description="Left out: those of the files.")] = None,
+        instruction: Annotated[
+            str | None, Form(description="Instruction for all queries. Default: the instructions in the files.")
+        ] = None,
     ) -> ImportReport:
-        """Takes in BEIR or TREC qrels with their queries, or a table with the columns query, document and grade."""
+        """Imports BEIR or TREC qrels with their queries, or a table with the columns query, document and grade."""
         if len(files) > MAX_FILES:
-            raise ConflictError(f"At most {MAX_FILES} files make an import, not {len(files)}.")
-        opened = [JudgementFile(each.filename or "file", each.file) for each in files]
+            raise ConflictError(f"An import takes at most {MAX_FILES} files, not {len(files)}.")
+        opened = [JudgementFile(file.filename or "file", file.file) for file in files]
         return judged.import_files(collection, opened, name=name, instruction=instruction)
 
     @routes.delete("/import", status_code=204)
     def delete_import(collection: str, judged_by: str) -> None:
-        """Forgets the judgements of an import; `judged_by` is its name among the sources."""
+        """Deletes the judgements of an import. `judged_by` is its name in the list of sources."""
         judged.forget_import(collection, judged_by)
 
     return routes
@@ -94,11 +98,11 @@ def evaluation_routes(evaluations: Evaluations, answers: IdempotencyRecords) -> 
 
     @routes.post("", status_code=202, response_model=EvaluationRun)
     def start_evaluation(new: NewEvaluation, key: IdempotencyKey = None) -> object:
-        """Measures search on the judged queries, in the background; one evaluation at a time."""
+        """Starts an evaluation of search on the judged queries in the background, one at a time."""
         return answer_once(
             answers,
             key,
-            asked=lambda: f"start_evaluation {new.model_dump_json()}",
+            request_text=lambda: f"start_evaluation {new.model_dump_json()}",
             do=lambda: evaluations.start(new.plan()),
             shape=EvaluationRun,
             status=202,
@@ -106,32 +110,35 @@ def evaluation_routes(evaluations: Evaluations, answers: IdempotencyRecords) -> 
 
     @routes.get("", response_model=list[EvaluationRun], response_model_exclude={"__all__": {"report"}})
     def list_evaluations() -> list[EvaluationRun]:
-        """The last few, the newest first, without their results."""
+        """Lists the latest evaluations, newest first, without their results."""
         return evaluations.runs()
 
     @routes.get("/{run_id}", response_model=EvaluationRun)
     def show_evaluation(run_id: str) -> EvaluationRun:
-        """How far it is; in the end, what came of it."""
+        """The progress of an evaluation and, once it has ended, its results."""
         return evaluations.run(run_id)
 
     @routes.delete("/{run_id}", response_model=EvaluationRun)
     def cancel_evaluation(run_id: str) -> EvaluationRun:
-        """It ends soon, and reports on the queries that were finished."""
+        """Cancels an evaluation. It ends soon and reports on the queries that are finished."""
         return evaluations.cancel(run_id)
 
     @routes.get("/{run_id}/differences", response_model=list[Difference])
     def compare_variants(run_id: str, baseline: Annotated[int, Query(ge=0)] = 0) -> list[Difference]:
-        """Every variant minus one of them, over the same queries: the mean with the interval of a paired bootstrap."""
+        """Compares every variant with the variant number `baseline`, over the same queries.
+
+        Gives the mean difference with the confidence interval of a paired bootstrap.
+        """
         return evaluations.compare(run_id, baseline=baseline)
 
     @routes.get("/{run_id}/scores.csv", response_class=Response, responses=CSV)
     def download_scores(run_id: str) -> Response:
-        """The scores of every variant, as a table."""
+        """The scores of every variant as CSV."""
         return _download(scores_csv(_report_of(evaluations.run(run_id))), f"scores-{run_id[:8]}.csv")
 
     @routes.get("/{run_id}/queries.csv", response_class=Response, responses=CSV)
     def download_queries(run_id: str) -> Response:
-        """The scores of every query, as a table."""
+        """The scores of every query as CSV."""
         return _download(queries_csv(_report_of(evaluations.run(run_id))), f"queries-{run_id[:8]}.csv")
 
     return routes
@@ -144,7 +151,7 @@ def _report_of(run: EvaluationRun) -> EvaluationReport:
 
 
 def _download(text: str, name: str) -> Response:
-    # With its mark, since spreadsheets take UTF-8 without it for something else.
+    # With a byte order mark: without it spreadsheets misread UTF-8.
     content = text.encode("utf-8-sig", "backslashreplace")
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
     return Response(content, media_type="text/csv; charset=utf-8", headers=headers)

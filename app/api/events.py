@@ -1,4 +1,4 @@
-"""Server-sent events: an answer in several pieces, each of which is shown as soon as it is there."""
+"""Server-sent events: a response in several parts, each sent as soon as it is computed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 def described_events(meaning: str, *names: str) -> dict[str, Any]:
-    """Of each event, for the description of the API."""
+    """The OpenAPI schema of one event. `meaning` describes its data, `names` are the possible event names."""
     fields = {
         "event": {"type": "string", "enum": [*names]},
         "data": {"type": "string", "contentMediaType": "application/json"},
@@ -30,33 +30,33 @@ def described_events(meaning: str, *names: str) -> dict[str, Any]:
 
 
 def wants(request: Request, media_type: str) -> bool:
-    """Only who asks for it by name: `*/*` is JSON."""
+    """Whether the Accept header names this media type. `*/*` does not count: it gets JSON."""
     accepted = request.headers.get("accept", "").lower().split(",")
-    return any(each.partition(";")[0].strip() == media_type for each in accepted)
+    return any(item.partition(";")[0].strip() == media_type for item in accepted)
 
 
 def event(name: str, data: BaseModel) -> bytes:
-    # JSON has no line breaks of its own, and those within texts are escaped: one line is one event.
+    # The JSON is one line (line breaks in texts are escaped), as `data:` requires.
     return f"event: {name}\ndata: {data.model_dump_json()}\n\n".encode()
 
 
 def event_response(events: Iterator[bytes]) -> StreamingResponse:
-    """The first event is computed before the answer begins, so that a request that cannot be answered is a problem."""
+    """Stream the events. The first is computed before the response starts, so that its errors still set the status."""
     first = next(events, b"")
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return StreamingResponse(_until_error(chain((first,), events)), media_type=MEDIA_TYPE, headers=headers)
 
 
 def _until_error(events: Iterator[bytes]) -> Iterator[bytes]:
-    """An error after the first event becomes the last event: the status is already sent."""
+    """Send an error after the first event as the last event, `problem`: the status is already sent."""
     try:
         yield from events
     except GircseError as error:
         yield _problem_event(error.status, str(error), type(error).__name__)
-    except Exception:  # noqa: BLE001  # the outermost handler of what is streamed
+    except Exception:  # noqa: BLE001  # no handler follows once the response has started
         error_id = uuid.uuid4().hex[:12]
         _log.exception("Error %s in a stream of events", error_id)
-        yield _problem_event(500, f"Something went wrong that should not; the log names it {error_id}.", None)
+        yield _problem_event(500, f"Internal error. The server log has the details under {error_id}.", None)
 
 
 def _problem_event(status: int, detail: str, title: str | None) -> bytes:

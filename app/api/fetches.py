@@ -1,4 +1,4 @@
-"""Pages on their way into a collection, over HTTP: have them fetched, see which wait or failed, retry, forget."""
+"""The queue of pages to fetch into a collection, over HTTP: add URLs, list waiting and failed ones, retry, remove."""
 
 from __future__ import annotations
 
@@ -17,24 +17,26 @@ def fetch_routes(catalog: Catalog, fetching: Fetching) -> APIRouter:
 
     @routes.get("", response_model=list[FetchAnswer])
     def list_fetches(name: str) -> list[Fetch]:
-        """Pages that wait, are being fetched, or failed; what was fetched is a document, and no longer here."""
+        """Lists pages that are waiting, being fetched or failed. Fetched pages are documents and not listed here."""
         return fetching.fetches(catalog.collection(name).name)
 
     @routes.post("", status_code=202, response_model=list[FetchAnswer])
     def fetch_urls(name: str, new: NewFetches) -> list[Fetch]:
-        """Has pages fetched, a few at a time; none of them when one can be no document's address."""
+        """Queues pages to be fetched. If one URL is invalid, none is queued."""
         fetching.add(catalog.collection(name).name, new.urls)
         return fetching.fetches(catalog.collection(name).name)
 
     @routes.post("/retry", status_code=202, response_model=list[FetchAnswer])
     def retry_fetch(name: str, wanted: FetchedUrl) -> list[Fetch]:
-        """Fetches a page again that could not be had."""
+        """Retries a page that could not be fetched."""
         fetching.retry(catalog.collection(name).name, wanted.url)
         return fetching.fetches(catalog.collection(name).name)
 
     @routes.delete("", status_code=204)
-    def forget_fetch(name: str, url: Annotated[str, Query(max_length=2000, description="One that failed.")]) -> None:
-        """Takes what failed from the list."""
+    def forget_fetch(
+        name: str, url: Annotated[str, Query(max_length=2000, description="URL of a failed page.")]
+    ) -> None:
+        """Removes a failed page from the list."""
         fetching.forget(catalog.collection(name).name, url)
 
     return routes

@@ -1,4 +1,4 @@
-"""Refuses requests of which two servers could see different ends: a proxy before this one, and this one."""
+"""Rejects requests whose end a proxy and this server could locate differently (request smuggling)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from app.api.problems import problem
 
 
 class FramingGuard:
-    """RFC 9112, 6.1: a length and a transfer encoding together are an attempt at request smuggling.
+    """Middleware that rejects Content-Length together with Transfer-Encoding, and encodings other than `chunked`.
 
-    To be mounted before all that answers: what the connection brings after such a request may be anybody's.
+    RFC 9112, 6.1 names the combination as an attempt at request smuggling.
+    Mount it outside every middleware that can send a response. It closes the connection, since what follows such a
+    request may belong to another client.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -21,7 +23,7 @@ class FramingGuard:
         if scope["type"] == "http":
             headers = Headers(scope=scope)
             lengths, encodings = headers.getlist("content-length"), headers.getlist("transfer-encoding")
-            if encodings and (lengths or [each.strip().lower() for each in encodings] != ["chunked"]):
+            if encodings and (lengths or [encoding.strip().lower() for encoding in encodings] != ["chunked"]):
                 refusal = problem(400, "Send a Content-Length or `Transfer-Encoding: chunked`, not both.")
                 refusal.headers["Connection"] = "close"
                 await refusal(scope, receive, send)

@@ -1,6 +1,6 @@
-"""/healthz: the process answers. /readyz: every part it needs was asked and works.
+"""/healthz: the process responds. /readyz: every component that it needs works.
 
-Both are answered on the event loop: the threads of requests may all be taken.
+Both run on the event loop, because all threads for requests may be busy.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from fastapi import APIRouter, Query, Response
 from app.api.schemas import HealthAnswer
 from app.runtime.readiness import Readiness
 
-Exclude = Annotated[list[str], Query(max_length=20, description="Checks that do not count.")]
+Exclude = Annotated[list[str], Query(max_length=20, description="Names of checks to ignore.")]
 
 
 def health_routes(
@@ -24,15 +24,15 @@ def health_routes(
 
     @routes.get("/healthz", response_model=HealthAnswer)
     async def healthz() -> HealthAnswer:
-        """The process answers."""
+        """Status 200 while the process responds."""
         return HealthAnswer(status="ok")
 
     @routes.get("/readyz", response_model=HealthAnswer, responses={503: {"model": HealthAnswer}})
     async def readyz(response: Response, exclude: Exclude = []) -> HealthAnswer:  # noqa: B006
-        """Every part that is needed was asked, and works. A part that does not answer within 1.5 s counts as away.
+        """Checks every required component; status 503 if one fails or does not respond within 1.5 s.
 
-        `integrity` is true once the indexes were looked at, and nothing is damaged. What is excluded is shown, and
-        makes nothing unready: with `?exclude=integrity` a probe keeps a service in which other collections go on.
+        `integrity` is true once all indexes were checked and none is damaged. Excluded checks are shown, but do not
+        affect the status: a probe with `?exclude=integrity` keeps a service up while one collection is damaged.
         """
         answers = await readiness.ask()
         ready = all(is_well for name, is_well in answers.items() if name not in exclude)

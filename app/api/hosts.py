@@ -1,5 +1,8 @@
-"""Without access control, answers only to names of this machine: a page of another site may have its own name lead here
-(DNS rebinding), and its browser would take this server for that site."""
+"""Without access control, accepts only requests whose Host header names this machine.
+
+Otherwise a web site could let its own name resolve to this machine (DNS rebinding) and read the answers: its visitor's
+browser would take this server for that site.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from app.types.web_addresses import is_loopback_address
 
 
 class HostGuard:
-    """`allowed` are names besides those of loopback, as a proxy may pass them on. Programs that send none pass."""
+    """Middleware. `allowed` are host names besides loopback, such as a proxy's. Requests without Host header pass."""
 
     def __init__(self, app: ASGIApp, *, allowed: Collection[str] = ()) -> None:
         self._app = app
@@ -26,8 +29,8 @@ class HostGuard:
             return
         refusal = problem(
             421,
-            "This server answers to names of its own machine alone, as 127.0.0.1 or localhost. Behind a proxy name the "
-            "host that it passes on in GIRCSE_ALLOWED_HOSTS.",
+            "This server only accepts its own machine as host, such as 127.0.0.1 or localhost. Behind a proxy, add the "
+            "host name that it forwards to GIRCSE_ALLOWED_HOSTS.",
         )
         await refusal(scope, receive, send)
 
@@ -36,6 +39,6 @@ class HostGuard:
 
 
 def _name_of(host: str) -> str:
-    """Without the port: `[::1]:80`, `localhost:80`."""
+    """The host without port and brackets, in lower case: `[::1]:80` gives `::1`."""
     name = host.partition("]")[0].removeprefix("[") if host.startswith("[") else host.partition(":")[0]
     return name.lower().rstrip(".")

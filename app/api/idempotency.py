@@ -1,4 +1,4 @@
-"""Idempotency-Key: a request that was sent twice, as after a lost connection, is done once and answered twice."""
+"""Idempotency-Key: a request that is sent again, as after a lost connection, runs once; both get the same answer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from app.ports.catalog import IdempotencyRecords
 from app.types.access import OPERATOR, current_principal
 
 KEPT = timedelta(days=1)
-LEASE = timedelta(minutes=5)  # longer than any request takes; after it the request of a process that died is done anew
+LEASE = timedelta(minutes=5)  # longer than any request takes; afterwards a request whose process died may run again
 
 IdempotencyKey = Annotated[
     str | None,
@@ -24,7 +24,8 @@ IdempotencyKey = Annotated[
         min_length=1,
         max_length=255,
         pattern=r"^[\x21-\x7e]+$",
-        description="A new one for each thing to be done, as a UUID; sent again, it gets the first answer for a day.",
+        description="A new unique value per operation, such as a UUID. For a day, a repeated request with this key "
+        "gets the first answer.",
     ),
 ]
 
@@ -33,26 +34,28 @@ def answer_once(
     answers: IdempotencyRecords,
     key: str | None,
     *,
-    asked: Callable[[], str],
+    request_text: Callable[[], str],
     do: Callable[[], object],
     shape: Any,
     status: int,
 ) -> object:
-    """What `do` gives, or the answer that it gave under this key before. `asked` tells requests apart.
+    """Run `do` and record its result under the key, or return the recorded result as a JSON response.
 
-    Failures are not recorded: the same request can be sent again.
+    `request_text` identifies the request: the same key with another text is an InputError. While the first request
+    still runs, a second one is a ConflictError. Failures are not recorded, so the client can send the request again.
+    `shape` is the type of the response body.
     """
     if key is None:
         return do()
     principal = current_principal() or OPERATOR
     caller = f"{principal.name}/{principal.key_id or ''}"  # another key of the same user may do less
-    digest = hashlib.sha256(asked().encode("utf-8", "surrogatepass")).hexdigest()
+    digest = hashlib.sha256(request_text().encode("utf-8", "surrogatepass")).hexdigest()
     record = answers.begin_answer(caller, key, digest=digest, lease=LEASE)
     if record is not None:
         if record.digest != digest:
-            raise InputError("This Idempotency-Key belongs to another request. Take a new key for a new request.")
+            raise InputError("This Idempotency-Key belongs to another request. Use a new key for a new request.")
         if record.status is None:
-            raise ConflictError("The first request with this Idempotency-Key is still being done. Send it again soon.")
+            raise ConflictError("The first request with this Idempotency-Key is still running. Retry soon.")
         return _answer(record.body, record.status, is_repeated=True)
     try:
         body = TypeAdapter(shape).dump_json(TypeAdapter(shape).validate_python(do(), from_attributes=True)).decode()

@@ -1,4 +1,4 @@
-"""Jobs over HTTP: what ingestion is doing, try again, cancel, pause, and watch one until it has ended."""
+"""Ingestion jobs over HTTP: list, count, retry, cancel, pause, and stream the progress of one."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from app.errors import GircseError
 from app.ports.catalog import Catalog
 from app.types.documents import Job, JobState
 
-LOOK_S = 0.5
-LOOKS = 1200  # ten minutes; then the client asks again
+POLL_S = 0.5
+POLLS = 1200  # ten minutes; then the client has to reconnect
 ENDED = frozenset({JobState.DONE, JobState.DEAD, JobState.CANCELLED})
 EVENTS: dict[int | str, dict[str, Any]] = {
     200: {
         "content": {
             MEDIA_TYPE: {
-                "schema": described_events("A JobAnswer, whenever it has changed.", "job"),
+                "schema": described_events("A JobAnswer, sent at each change.", "job"),
                 "example": 'event: job\ndata: {"state": "running", "progress": 0.4}\n\n',
             }
         },
-        "description": "The job as it goes on.",
+        "description": "The job, and again after each change.",
     }
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Pauses:
-    """The collections that were paused, or resumed."""
+    """Names of the collections that were paused or resumed."""
 
     collections: list[str]
 
@@ -47,39 +47,39 @@ def job_routes(catalog: Catalog) -> APIRouter:
 
     @routes.post("/pause", response_model=PausesAnswer)
     def pause_jobs(collection: str | None = None) -> Pauses:
-        """Lets the jobs of a collection wait, or of every collection there is now; running ones are given back."""
+        """Pauses the jobs of one collection, or of all present collections. Running jobs return to the queue."""
         return Pauses(catalog.pause(collection))
 
     @routes.post("/resume", response_model=PausesAnswer)
     def resume_jobs(collection: str | None = None) -> Pauses:
-        """Lets the jobs of a collection, or of every collection, go on."""
+        """Resumes the jobs of one collection or of all."""
         return Pauses(catalog.resume(collection))
 
     @routes.post("/retry", response_model=RetriesAnswer)
     def retry_dead_jobs(collection: str | None = None) -> RetriesAnswer:
-        """Queues all jobs again that were given up, of a collection or of every one."""
+        """Retries all jobs in state `dead`, of one collection or of all."""
         return RetriesAnswer(retried=catalog.retry_dead(collection))
 
     @routes.get("/{job_id}", response_model=JobAnswer)
     def show_job(job_id: str) -> Job:
-        """A job, and how far it is."""
+        """A job with its state and progress."""
         return catalog.job(job_id)
 
     @routes.get("/{job_id}/events", response_class=StreamingResponse, responses=EVENTS)
     def watch_job(job_id: str) -> StreamingResponse:
-        """The job whenever it has changed, as server-sent events, until it has ended, for ten minutes at most."""
+        """Streams the job as server-sent events: now and after each change, until it ends or for ten minutes."""
         return StreamingResponse(
             _changes(catalog, catalog.job(job_id)), media_type=MEDIA_TYPE, headers={"Cache-Control": "no-store"}
         )
 
     @routes.post("/{job_id}/retry", response_model=JobAnswer)
     def retry_job(job_id: str) -> Job:
-        """Queues a job again that was given up or cancelled."""
+        """Retries a job in state `dead` or `cancelled`."""
         return catalog.retry(job_id)
 
     @routes.post("/{job_id}/cancel", response_model=JobAnswer)
     def cancel_job(job_id: str) -> Job:
-        """Cancels a job that waits or runs."""
+        """Cancels a waiting or running job."""
         return catalog.cancel(job_id)
 
     return routes
@@ -95,7 +95,7 @@ def _add_lists(routes: APIRouter, catalog: Catalog) -> None:
         limit: Limit = 100,
         offset: Offset = 0,
     ) -> list[Job]:
-        """Jobs, the newest first."""
+        """Lists jobs, newest first."""
         found = catalog.jobs(state=state, collection=collection, limit=limit, offset=offset)
         counts = catalog.job_counts(collection)
         total = sum(counts.values()) if state is None else counts[state]
@@ -104,22 +104,22 @@ def _add_lists(routes: APIRouter, catalog: Catalog) -> None:
 
     @routes.get("/counts", response_model=JobCountsAnswer)
     def count_jobs(collection: str | None = None) -> JobCountsAnswer:
-        """How many jobs are in which state."""
+        """The number of jobs by state."""
         counts = catalog.job_counts(collection)
         return JobCountsAnswer(total=sum(counts.values()), states=counts)
 
 
 async def _changes(catalog: Catalog, job: Job) -> AsyncIterator[bytes]:
-    """Ends without a word when the job goes with its collection, or the catalog is away: the client asks again."""
+    """Yield the job as events. Ends silently if the job was deleted or the catalog is unavailable; clients retry."""
     shown = None
-    for _ in range(LOOKS):
+    for _ in range(POLLS):
         answer = JobAnswer.model_validate(job)
         if answer != shown:
             yield event("job", answer)
             shown = answer
         if job.state in ENDED:
             return
-        await asyncio.sleep(LOOK_S)
+        await asyncio.sleep(POLL_S)
         try:
             job = await run_in_threadpool(catalog.job, job.id)
         except GircseError:

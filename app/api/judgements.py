@@ -21,12 +21,12 @@ def lens_routes(catalog: Catalog) -> APIRouter:
 
     @routes.get("", response_model=list[LensAnswer], responses=PAGE_HEADERS)
     def list_lenses(page: Page) -> list[Lens]:
-        """Those that were saved, then those that come with the product."""
+        """Lists saved lenses, then the built-in ones."""
         return page.of(lenses_of(catalog))
 
     @routes.post("", response_model=LensAnswer)
     def save_lens(new: NewLens) -> Lens:
-        """Saves a way of looking; one of the same name is replaced."""
+        """Saves a lens (an instruction under a name). Replaces a saved lens of the same name."""
         lens = new_lens(
             new.name,
             new.query_instruction,
@@ -39,12 +39,12 @@ def lens_routes(catalog: Catalog) -> APIRouter:
 
     @routes.get("/{name:path}", response_model=LensAnswer)
     def show_lens(name: str) -> Lens:
-        """A saved lens, or one of the product, by its name."""
+        """A saved or built-in lens by its name."""
         return find_lens(catalog, name)
 
     @routes.delete("/{name:path}", status_code=204)
     def remove_lens(name: str) -> None:
-        """Deletes a saved lens; those of the product stay."""
+        """Deletes a saved lens. Built-in lenses cannot be deleted."""
         delete_lens(catalog, name)
 
     return routes
@@ -61,24 +61,24 @@ def judgement_routes(catalog: Catalog) -> APIRouter:
         limit: Annotated[int, Query(ge=1, le=10_000)] = 1000,
         offset: Offset = 0,
     ) -> list[Judgement]:
-        """What people and imports said of the documents of a collection."""
+        """Lists judgements of documents of a collection, by people and imports."""
         known = catalog.collection(collection)
         pages = chain.from_iterable(catalog.judgement_pages(known.name))
         found = list(islice(pages, offset, offset + limit))
-        total = sum(each.judgement_count for each in catalog.judgement_sources(known.name))
+        total = sum(source.judgement_count for source in catalog.judgement_sources(known.name))
         note_page(request, response, total=total, offset=offset, count=len(found))
         return found
 
     @routes.post("", response_model=JudgementAnswer)
     def save_judgement(new: NewJudgement) -> Judgement:
-        """Says how well a document answers a query; what was said of it before is replaced."""
+        """Saves how well a document answers a query. Replaces your earlier judgement."""
         judgement = new_judgement(new.document_id, query=new.query, instruction=new.instruction, grade=new.grade)
         catalog.save_judgement(judgement)
         return judgement
 
     @routes.delete("", status_code=204)
     def delete_judgement(document_id: str, query: str, instruction: str = "") -> None:
-        """Takes back what you said of a document, for a query and an instruction."""
+        """Deletes your judgement of a document for a query and an instruction."""
         judgement = new_judgement(document_id, query=query, instruction=instruction, grade=0)
         if not catalog.delete_judgement(judgement):
             raise NotFoundError(f"The document {document_id!r} was not judged for this query and instruction.")

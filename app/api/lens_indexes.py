@@ -1,4 +1,4 @@
-"""Lens indexes of a collection over HTTP: queue one, see how far they are and what they cost, delete one."""
+"""Lens indexes of a collection over HTTP: build, list with progress and cost, delete, export as CSV."""
 
 from __future__ import annotations
 
@@ -23,27 +23,31 @@ def lens_index_routes(lens_indexes: LensIndexes, value_tables: ValueTables) -> A
 
     @routes.get("", response_model=list[LensIndexAnswer])
     def list_lens_indexes(name: str) -> list[LensIndexStatus]:
-        """Lenses whose values are known of every chunk of a collection, how far they are, and what they cost."""
+        """Lists lens indexes: lenses whose value is stored for every chunk. Shows progress and cost."""
         return lens_indexes.status(name)
 
     @routes.post("", status_code=202, response_model=LensIndexAnswer)
     def build_lens_index(name: str, new: NewLensIndex) -> LensIndexStatus:
-        """Queues it for the worker. One that is there takes over the present values of its lens, and is looked through
-        again."""
+        """Queues a lens index for the worker. An existing one is rebuilt with the present values of its lens."""
         return lens_indexes.build(name, new.lens)
 
     @routes.delete("", status_code=204)
     def delete_lens_index(name: str, lens: LensName) -> None:
-        """Searches under the lens read their candidates again, as before."""
+        """Deletes a lens index. Searches with this lens classify their candidates at query time again."""
         lens_indexes.delete(name, lens)
 
     @routes.get("/table", response_class=StreamingResponse, responses=TABLE)
     def table_by_value(
         name: str,
         lens: LensName,
-        value: Annotated[str | None, Query(max_length=MAX_PHRASE_CHARACTERS, description="Only chunks of it.")] = None,
+        value: Annotated[
+            str | None, Query(max_length=MAX_PHRASE_CHARACTERS, description="Only chunks with this value.")
+        ] = None,
     ) -> StreamingResponse:
-        """Every chunk with its value under an indexed lens, as CSV, in no order; no cell of it is a formula."""
+        """Every chunk with its value under an indexed lens, as CSV in no particular order.
+
+        Cells are escaped so that a spreadsheet never runs one as a formula.
+        """
         content = value_tables.csv(name, lens, value=value)
         headers = {"content-disposition": 'attachment; filename="values.csv"'}
         return StreamingResponse(content, media_type="text/csv; charset=utf-8", headers=headers)

@@ -1,4 +1,4 @@
-"""Logging in and out, for people. The page itself is drawn by the caller."""
+"""Login and logout of people by password and session cookie. The caller passes the function that renders the page."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from app.access.logins import Logins
 from app.api.access import COOKIE, LOGIN, client_address, session_token
 from app.errors import LoginRequiredError, ThrottledError
 
-# Where to go on, and what went wrong.
+# Renders the login page: (address to open after login, error message or "") -> HTML.
 DrawLogin = Callable[[str, str], str]
 MAX_CHARACTERS = 1_000
 
@@ -58,8 +58,9 @@ def login_routes(logins: Logins, *, draw: DrawLogin) -> APIRouter:
     return routes
 
 
-def logged_in(request: Request, token: str, way: str, logins: Logins) -> Response:
-    answer = RedirectResponse(way, 303)
+def logged_in(request: Request, token: str, address: str, logins: Logins) -> Response:
+    """Redirect to `address`, which must be local (see `local`), and set the session cookie."""
+    answer = RedirectResponse(address, 303)
     answer.set_cookie(
         COOKIE,
         token,
@@ -72,7 +73,7 @@ def logged_in(request: Request, token: str, way: str, logins: Logins) -> Respons
 
 
 def local(address: str) -> str:
-    """A way on this server: browsers take `//host` and `/\\host` for another one."""
+    """`address` if it is a path on this server, otherwise `/`. For browsers `//host` and `/\\host` are other hosts."""
     is_local = address.startswith("/") and not address.startswith(("//", "/\\"))
     return address if is_local and address.isprintable() else "/"
 

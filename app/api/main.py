@@ -1,4 +1,4 @@
-"""Puts the HTTP API together. The page is mounted by the caller, last: routes after a mount at `/` answer 404."""
+"""Assembles the HTTP API. The caller mounts the web page last: routes after a mount at `/` would give 404."""
 
 from __future__ import annotations
 
@@ -63,17 +63,18 @@ def create_app(
     embeddings: APIRouter | None = None,
     max_body_bytes: int = MAX_BODY_BYTES,
 ) -> FastAPI:
-    """Without `read_url` no page is fetched while its sender waits; without `logins` access control is off.
+    """Build the FastAPI application with all routes and middleware.
 
-    `embeddings` are OpenAI's routes. Whatever is mounted into it must be made of authorized services, too.
+    `read_url` fetches the page of a posted `url`; without it such requests are errors. Without `logins` access control
+    is off. `embeddings` are the OpenAI-compatible routes. Anything that the caller mounts must use authorized services.
     """
     api = FastAPI(
         title="gircse-search",
         version=version("gircse-search"),
-        description="Search that follows an instruction, with the refinement tokens of the query.",
+        description="Semantic search that follows an instruction and shows the refinement tokens of the query.",
         responses=PROBLEMS,
         generate_unique_id_function=operation_id,
-        docs_url=None,  # FastAPI's own take their scripts from elsewhere
+        docs_url=None,  # FastAPI's own pages load scripts from other servers
         redoc_url=None,
     )
     api.add_middleware(BodyGuard, limits=BodyLimits(max_body_bytes))
@@ -83,7 +84,7 @@ def create_app(
     api.add_middleware(Admission, settings=services.settings, metrics=services.metrics)
     api.add_middleware(SafeHeaders)
     api.add_middleware(FramingGuard)
-    api.add_middleware(RequestTelemetry, metrics=services.metrics)  # the outermost: what others refuse is told, too
+    api.add_middleware(RequestTelemetry, metrics=services.metrics)  # outermost, to count what the others reject
     add_problem_handlers(api)
     _add_search_and_documents(api, services, read_url)
     api.include_router(fetch_routes(services.catalog, services.fetching))

@@ -13,7 +13,7 @@ def metrics_routes(application: AuthorizedMetrics) -> APIRouter:
 
     @routes.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
     def metrics() -> Response:
-        """Requests, stages, queue, jobs, sizes and caches, in the text format of Prometheus."""
+        """Metrics of requests, search stages, queues, jobs, storage and caches in Prometheus text format."""
         return Response(application.render(), media_type=CONTENT_TYPE)
 
     return routes

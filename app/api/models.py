@@ -1,4 +1,4 @@
-"""The model that answers, over HTTP."""
+"""The embedding model of this server, over HTTP."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def model_routes(services: AuthorizedServices) -> APIRouter:
 
     @routes.get("", response_model=ModelAnswer)
     def show_model() -> ModelAnswer:
-        """The model that answers: its fingerprint, what it does by default, and the most steps it can take."""
+        """The embedding model: fingerprint, dimension, default instructions and steps, allowed range of steps."""
         info = services.embedder.info
         return ModelAnswer(
             version=version("gircse-search"),

@@ -1,6 +1,6 @@
-"""The description of the API for machines: readable operation ids, problems, and an example of every body.
+"""Completes the OpenAPI description: readable operation ids, error responses and an example of every body.
 
-Examples are built from the shapes themselves, so that none can name a field that is not there.
+Examples are generated from the schemas, so that none can have a field that does not exist.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from app.api.schemas import ProblemAnswer
 Schema = Mapping[str, Any]
 
 _PROBLEMS = {
-    400: "The body cannot be read: it is not UTF-8, or no form.",
-    401: "Neither logged in nor an API key.",
-    403: "The user may not do this.",
-    404: "Something that is named does not exist.",
-    409: "The request contradicts the present state.",
+    400: "The body is malformed: not UTF-8, or not a form.",
+    401: "Not logged in, and no valid API key.",
+    403: "Not permitted for this user or key.",
+    404: "A named object does not exist.",
+    409: "The request conflicts with the current state.",
     413: "The body is too large.",
-    422: "The input cannot be used; the detail says which value, and what to do.",
-    429: "Too much is asked at once; try again after the seconds of `Retry-After`.",
-    503: "A part does not answer; try again after the seconds of `Retry-After`.",
+    422: "Invalid input. `detail` names the value and the remedy.",
+    429: "Too many requests. Retry after the seconds in `Retry-After`.",
+    503: "A component does not respond. Retry after the seconds in `Retry-After`.",
 }
-# Named, not given as a model: FastAPI would build that anew for every status of every route as it starts.
+# A reference, not a model: FastAPI would build the model's schema again for every status of every route at startup.
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     status: {
         "content": {MEDIA_TYPE: {"schema": {"$ref": f"#/components/schemas/{ProblemAnswer.__name__}"}}},
-        "description": told,
+        "description": description,
     }
-    for status, told in _PROBLEMS.items()
+    for status, description in _PROBLEMS.items()
 }
 
 _ID, _CHUNK_ID, _TIME = (
@@ -42,7 +42,7 @@ _ID, _CHUNK_ID, _TIME = (
     "2026-05-04T10:00:00Z",
 )
 _QUERY, _TEXT = "I still haven't received my new card", "My card has not arrived yet."
-# By the name of the field, and where one name means two things by shape and field.
+# Example values by field name, or by schema and field where a name has two meanings.
 _VALUES: Mapping[str, Any] = {
     "id": _ID,
     "HitChunkAnswer.id": _CHUNK_ID,
@@ -174,12 +174,12 @@ _BY_TYPE: Mapping[str, Any] = {"string": "", "integer": 1, "number": 0.5, "boole
 
 
 def operation_id(route: APIRoute) -> str:
-    """The name of the function, which says what is done: `search`, `add_document`."""
+    """The name of the route's function, such as `add_document`."""
     return route.name
 
 
 def describe(api: FastAPI) -> None:
-    """Has the application's own description completed when it is first asked for."""
+    """Make `api.openapi()` return the completed description. It is built at the first call."""
     plain: Callable[[], dict[str, Any]] = api.openapi
 
     def described() -> dict[str, Any]:
@@ -204,10 +204,10 @@ def _complete(schema: dict[str, Any]) -> None:
 
 
 def example_of(schema: Schema, shapes: Mapping[str, Schema], name: str = "", field: str = "") -> Any:
-    """A value that the schema allows."""
-    for known in (f"{name}.{field}", field):
-        if known in _VALUES:
-            return _VALUES[known]
+    """An example value for `schema`, the field `field` of the schema `name`. `shapes` are all named schemas."""
+    for key in (f"{name}.{field}", field):
+        if key in _VALUES:
+            return _VALUES[key]
     if "$ref" in schema:
         shape = schema["$ref"].rpartition("/")[2]
         return example_of(shapes[shape], shapes, shape)
@@ -229,8 +229,8 @@ def _typed_example(schema: Schema, shapes: Mapping[str, Schema], name: str) -> A
         fields = schema.get("properties", {})
         return {each: example_of(fields[each], shapes, schema.get("title", name), each) for each in fields}
     if kind == "array":
-        places = schema.get("prefixItems")
-        if places:
-            return [example_of(each, shapes, name) for each in places]
+        prefix_items = schema.get("prefixItems")
+        if prefix_items:
+            return [example_of(item, shapes, name) for item in prefix_items]
         return [example_of(schema["items"], shapes, name)] if "items" in schema else []
     return _BY_TYPE.get(str(kind))

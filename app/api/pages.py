@@ -1,4 +1,4 @@
-"""Pages of documents as people see them, over HTTP: their pictures, and their words with a passage marked."""
+"""Rendered pages of documents over HTTP: page images, and words with positions and a marked passage."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from app.types.pages import IMAGE_WIDTHS, PageView
 
 JPEG = "image/jpeg"
 IMAGE: dict[int | str, dict[str, Any]] = {
-    200: {"content": {JPEG: {"schema": {"type": "string", "format": "binary"}}}, "description": "The picture."},
+    200: {"content": {JPEG: {"schema": {"type": "string", "format": "binary"}}}, "description": "The image."},
 }
-_DIGITS = 5  # of a place: a hundredth of a pixel
+_DIGITS = 5  # decimals of a coordinate: about a hundredth of a pixel
 PageNumber = Annotated[int, Path(ge=1, lt=2**31, description="Counts from 1.")]
 Character = Annotated[int, Query(ge=0, lt=2**31)]
 
 
 class WordAnswer(Answer):
-    """Places are shares of the page's width and height, from its upper left corner."""
+    """A word. Coordinates are fractions (0 to 1) of the page's width and height, from the upper left corner."""
 
     text: str
     left: float
@@ -43,8 +43,10 @@ def page_routes(services: AuthorizedServices) -> APIRouter:
 
     @routes.get("/documents/{document_id}/pages/{page}")
     def read_page(document_id: str, page: PageNumber, start: Character = 0, end: Character = 0) -> PageAnswer:
-        """The words of a page of a PDF or a picture, and where each stands. Those of characters `start` to `end` of
-        the document's text are marked."""
+        """The words of a page of a PDF or image, with positions.
+
+        Words within the characters [`start`, `end`) of the document's text are marked.
+        """
         document = services.catalog.document(document_id)
         return _answer(services.pages.page(document, page, start=start, end=end))
 
@@ -54,12 +56,12 @@ def page_routes(services: AuthorizedServices) -> APIRouter:
         page: PageNumber,
         request: Request,
         width: Annotated[
-            int, Query(ge=1, le=IMAGE_WIDTHS[-1], description=f"Pixels; the next of {IMAGE_WIDTHS} is given.")
+            int, Query(ge=1, le=IMAGE_WIDTHS[-1], description=f"Width in pixels, rounded up to one of {IMAGE_WIDTHS}.")
         ] = 960,
     ) -> Response:
-        """A page of a PDF or a picture as it is seen, as a JPEG."""
+        """A page of a PDF or image, rendered as JPEG."""
         document = services.catalog.document(document_id)
-        # Asked every time, so that nobody sees a page from a cache who may not see it any more.
+        # Browsers must revalidate at every use: a cached page would outlive the permission to see it.
         headers = {"ETag": f'"{document.content_hash}-{page}-{width}"', "Cache-Control": "private, no-cache"}
         if headers["ETag"] in request.headers.get("if-none-match", ""):
             return Response(status_code=304, headers=headers)

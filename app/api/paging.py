@@ -1,4 +1,4 @@
-"""Lists come page by page: bodies are bare arrays, and how many there are, and where it goes on, say the headers."""
+"""Pagination of lists: the body is a plain array; headers have the total (X-Total-Count) and the next page (Link)."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ Value = TypeVar("Value")
 
 MAX_OFFSET = 2**31
 
-Limit = Annotated[int, Query(ge=1, le=1000, description="At most so many.")]
-Offset = Annotated[int, Query(ge=0, lt=MAX_OFFSET, description="So many are passed over.")]
+Limit = Annotated[int, Query(ge=1, le=1000, description="Maximum number of results.")]
+Offset = Annotated[int, Query(ge=0, lt=MAX_OFFSET, description="Number of results to skip.")]
 
 PAGE_HEADERS: dict[int | str, dict[str, Any]] = {
     200: {
         "headers": {
-            "X-Total-Count": {"schema": {"type": "integer"}, "description": "How many there are on all pages."},
+            "X-Total-Count": {"schema": {"type": "integer"}, "description": "Number of results on all pages."},
             "Link": {"schema": {"type": "string"}, "description": 'The next page, with rel="next" (RFC 8288).'},
         }
     }
@@ -25,7 +25,7 @@ PAGE_HEADERS: dict[int | str, dict[str, Any]] = {
 
 
 class ListPage:
-    """Of a list that is in memory as a whole."""
+    """The requested page of a list that is completely in memory."""
 
     def __init__(self, request: Request, response: Response, limit: Limit = 1000, offset: Offset = 0) -> None:
         self._request = request
@@ -43,7 +43,7 @@ Page = Annotated[ListPage, Depends()]
 
 
 def note_page(request: Request, response: Response, *, total: int, offset: int, count: int) -> None:
-    """Of a page of `count` things from `offset` on."""
+    """Set the paging headers for a page of `count` results from `offset` on, out of `total`."""
     response.headers["X-Total-Count"] = str(total)
     following = offset + count
     if count > 0 and following < min(total, MAX_OFFSET):

@@ -1,4 +1,4 @@
-"""Errors as problem details (RFC 9457): what happened, which value, what to do; never a traceback."""
+"""Error responses as problem details (RFC 9457): the reason, the value, the remedy; never a traceback."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def problem(status: int, detail: str, *, title: str | None = None, **more: str) 
 
 
 def openai_problem(status: int, message: str, *, kind: str, code: str) -> Response:
-    """The same for clients of OpenAI, which read another shape."""
+    """An error response in the format that OpenAI clients parse."""
     body = {"message": message, "type": kind, "param": None, "code": code}
     return Response(json.dumps({"error": body}), status, media_type="application/json")
 
@@ -53,11 +53,11 @@ def openai_problem(status: int, message: str, *, kind: str, code: str) -> Respon
 async def _answer_known(request: Request, error: Exception) -> Response:
     status = error.status if isinstance(error, GircseError) else 500
     response = problem(status, str(error), title=type(error).__name__)
-    tell_when_to_ask_again(response, error)
+    set_retry_after(response, error)
     return response
 
 
-def tell_when_to_ask_again(response: Response, error: Exception) -> None:
+def set_retry_after(response: Response, error: Exception) -> None:
     if isinstance(error, UnavailableError):
         response.headers["Retry-After"] = "1" if error.status == HTTPStatus.TOO_MANY_REQUESTS else "5"
     if isinstance(error, ThrottledError):
@@ -85,7 +85,7 @@ async def _answer_http(request: Request, error: Exception) -> Response:
 
 
 async def _answer_full_disk(request: Request, error: Exception) -> Response:
-    """Where no part of ours writes: large uploads are kept in a temporary file while they come."""
+    """Answer a full disk that the application did not report itself: large uploads are spooled to a temporary file."""
     if not is_full_disk(error):
         raise error
     return await _answer_known(request, FilesUnavailableError(full_disk_reason(tempfile.gettempdir())))
@@ -94,7 +94,7 @@ async def _answer_full_disk(request: Request, error: Exception) -> Response:
 async def _answer_unexpected(request: Request, error: Exception) -> Response:
     error_id = uuid.uuid4().hex[:12]
     _log.error("Error %s in %s %r", error_id, request.method, request.url.path, exc_info=error)
-    response = problem(500, f"Something went wrong that should not; the log names it {error_id}.", error_id=error_id)
+    response = problem(500, f"Internal error. The server log has the details under {error_id}.", error_id=error_id)
     if request_id := current_request_id():  # this answer does not pass through `RequestTelemetry`
         response.headers["x-request-id"] = request_id
     return response

@@ -1,4 +1,4 @@
-"""POST /api/v1/lenses/proposals: values that a lens could tell apart."""
+"""POST /api/v1/lenses/proposals: proposes values (classes) for a lens."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ def proposal_routes(proposals: Proposals) -> APIRouter:
 
     @routes.post("/proposals", response_model=ProposalsAnswer)
     def propose_values(question: ProposalQuestion) -> dict[str, tuple[ValueProposal, ...]]:
-        """Values that an instruction could tell apart in a collection, and where they come from.
+        """Proposes values that an instruction could distinguish in a collection, each with its origin.
 
-        The first call of a process embeds the bank of aspects, which takes seconds.
+        The first call after a start takes seconds: it embeds the built-in bank of aspects.
         """
         return {"proposals": proposals.propose(question.instruction, question.collection)}
 

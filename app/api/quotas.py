@@ -1,4 +1,4 @@
-"""Refuses what a user's quotas do not allow: requests beyond those of a minute, and uploads before they are read."""
+"""Rejects requests beyond a user's quotas: too many requests per minute, and uploads before their body is read."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.access.quotas import UserQuotas
-from app.api.problems import openai_problem, problem, tell_when_to_ask_again
+from app.api.problems import openai_problem, problem, set_retry_after
 from app.errors import GircseError, QuotaExceededError
 from app.types.access import Principal, current_principal
 
@@ -18,7 +18,7 @@ UPLOADS = "/api/v1/documents"
 
 
 class QuotaGuard:
-    """To be mounted after authentication, and before what reads bodies."""
+    """Middleware. Mount it inside authentication and outside everything that reads bodies."""
 
     def __init__(self, app: ASGIApp, *, quotas: UserQuotas) -> None:
         self._app = app
@@ -32,11 +32,11 @@ class QuotaGuard:
         try:
             await run_in_threadpool(self._check(scope, principal))
         except GircseError as error:
-            if scope["path"].startswith("/v1/"):  # as clients of OpenAI expect it
+            if scope["path"].startswith("/v1/"):  # OpenAI clients expect another format
                 answer = openai_problem(error.status, str(error), kind="rate_limit_error", code="quota")
             else:
                 answer = problem(error.status, str(error), title=type(error).__name__)
-            tell_when_to_ask_again(answer, error)
+            set_retry_after(answer, error)
             if isinstance(error, QuotaExceededError):
                 answer.headers["Connection"] = "close"  # the body is not read
             await answer(scope, receive, send)

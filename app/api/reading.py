@@ -1,4 +1,4 @@
-"""What documents hold, over HTTP: their text in windows, their original bytes, and counts by metadata."""
+"""Contents of documents over HTTP: text in windows, original files, and counts by metadata."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from app.types.search import MAX_FILTERS
 PDF, BYTES = "application/pdf", "application/octet-stream"
 DEFAULT_WINDOW = 10_000
 
-# Untrusted content must not run as this server's own page. A sandbox leaves Chromium's viewer of PDFs as it is.
+# Untrusted files must not run as a page of this server. The sandbox does not break Chromium's PDF viewer.
 _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Content-Security-Policy": "sandbox",
@@ -30,18 +30,18 @@ _GONE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Thi
 :root { color-scheme: light dark; }
 body { font: 16px/1.5 system-ui, sans-serif; margin: 15vh auto; max-width: 34rem; padding: 0 1rem; }
 </style></head><body><h1>This document was deleted</h1>
-<p>The link leads to a document that is no longer here, or that you may not see.</p>
-<p><a href="/">Search</a> for what is there now, or add it again on the page <a href="/documents">Documents</a>.</p>
+<p>The document of this link no longer exists, or you do not have access to it.</p>
+<p><a href="/">Search</a> the present documents, or add it again on the page <a href="/documents">Documents</a>.</p>
 </body></html>"""
 _FILE = {"schema": {"type": "string", "format": "binary"}}
 CONTENT: dict[int | str, dict[str, Any]] = {
-    200: {"content": {PDF: _FILE, "text/plain": _FILE, BYTES: _FILE}, "description": "The bytes."}
+    200: {"content": {PDF: _FILE, "text/plain": _FILE, BYTES: _FILE}, "description": "The file."}
 }
 
 
 @dataclass(frozen=True, slots=True)
 class TextStretch:
-    """Characters [start, end) of `total`, and where pages begin among them."""
+    """Characters [start, end) of a text of `total` characters, with the page starts among them."""
 
     text: str
     start: int
@@ -63,9 +63,9 @@ def reading_routes(services: AuthorizedServices) -> APIRouter:
     def read_text(
         document_id: str,
         start: Annotated[int, Query(ge=0, lt=2**31)] = 0,
-        end: Annotated[int | None, Query(ge=0, lt=2**31, description="At most 50,000 after `start`.")] = None,
+        end: Annotated[int | None, Query(ge=0, lt=2**31, description="At most `start` + 50,000.")] = None,
     ) -> TextStretch:
-        """The text that was read of a document, between two characters of it."""
+        """The extracted text of a document from character `start` to `end`."""
         document = services.catalog.document(document_id)
         window = services.library.text_window(document, start, start + DEFAULT_WINDOW if end is None else end)
         pages = services.catalog.page_starts(document_id, start=window.start, end=window.end)
@@ -73,11 +73,11 @@ def reading_routes(services: AuthorizedServices) -> APIRouter:
 
     @routes.get("/documents/{document_id}/content", response_class=FileResponse, responses=CONTENT)
     def read_content(document_id: str, request: Request) -> Response:
-        """The bytes that were handed in: a PDF to look at, everything else to download."""
+        """The original file: a PDF is displayed, other types are downloaded."""
         try:
             document = services.catalog.document(document_id)
         except UnknownDocumentError:
-            if wants(request, "text/html"):  # a person who followed a link
+            if wants(request, "text/html"):  # a browser that followed a link
                 return HTMLResponse(_GONE, 404)
             raise
         return _file_response(document, services)
@@ -87,7 +87,7 @@ def reading_routes(services: AuthorizedServices) -> APIRouter:
         collection: str,
         filters: Annotated[list[str], Query(alias="filter", description="KEY=VALUE; may be repeated.")] = [],  # noqa: B006
     ) -> Facets:
-        """How many documents have which metadata, among those that the filters leave; see `filters` of a search."""
+        """Counts documents by metadata key and value, among those that match the filters (as in a search)."""
         return Facets(collection, services.catalog.facets(collection, _parse_filters(filters)))
 
     return routes
@@ -105,8 +105,8 @@ def _file_response(document: Document, services: AuthorizedServices) -> Response
 
 
 def file_name(document: Document) -> str:
-    """Under which it is saved: its name, without what a file system could take for something else."""
-    name = "".join(each if each.isprintable() and each not in '\\/:*?"<>|' else "_" for each in document.name)
+    """The name for the download, at most 150 characters: characters that are special in a file system become `_`."""
+    name = "".join(char if char.isprintable() and char not in '\\/:*?"<>|' else "_" for char in document.name)
     return name.strip(". ")[:150] or "document"
 
 
@@ -114,9 +114,9 @@ def _parse_filters(filters: list[str]) -> dict[str, str]:
     if len(filters) > MAX_FILTERS:
         raise InputError(f"At most {MAX_FILTERS} filters can be given, not {len(filters)}.")
     parsed: dict[str, str] = {}
-    for each in filters:
-        key, sign, value = each.partition("=")
+    for text in filters:
+        key, sign, value = text.partition("=")
         if not sign or not key:
-            raise InputError(f"The filter {each[:80]!r} must be KEY=VALUE.")
+            raise InputError(f"The filter {text[:80]!r} must be KEY=VALUE.")
         parsed[key] = value
     return parsed

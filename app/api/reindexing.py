@@ -1,4 +1,4 @@
-"""Indexing a collection anew, over HTTP: start it, or go on with it; see how far it is; take it back."""
+"""Reindexing a collection over HTTP: start or resume, show progress, roll back."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def reindex_routes(catalog: Catalog, reindexing: Reindexing) -> APIRouter:
 
     @routes.post("/reindex", status_code=202, response_model=ReindexAnswer)
     def start_reindex(name: str, new: NewReindex) -> ReindexStatus:
-        """Builds an index beside the live one, which answers until the switch; goes on with one that is half built."""
+        """Starts or resumes building a new index. The present index serves searches until the new one is complete."""
         change = ContractChange(
             new.document_instruction,
             new.document_steps,
@@ -29,12 +29,12 @@ def reindex_routes(catalog: Catalog, reindexing: Reindexing) -> APIRouter:
 
     @routes.get("/reindex", response_model=ReindexAnswer)
     def show_reindex(name: str) -> ReindexStatus:
-        """How far indexing anew is, and whether there is an index to go back to."""
+        """The progress of reindexing, and whether a previous index exists for a roll-back."""
         return reindexing.status(name)
 
     @routes.post("/rollback", response_model=CollectionAnswer)
     def roll_back(name: str) -> CountedCollection:
-        """Back to the index before the last switch; again: forth."""
+        """Switches back to the previous index. A second call switches forward again."""
         return catalog.counted_collection(reindexing.roll_back(name).name)
 
     return routes

@@ -1,4 +1,4 @@
-"""POST /v1/rerank: texts of the caller's own ranked for a query, in the shape that Cohere's and Jina's clients know."""
+"""POST /v1/rerank: ranks the caller's texts for a query, in the format of Cohere's and Jina's clients."""
 
 from __future__ import annotations
 
@@ -20,17 +20,19 @@ class RerankQuestion(Posted):
     )
     instruction: str | None = Field(
         default=None,
-        description="Not Cohere's: how to look at query and documents. Left out: the model's own. Empty: none.",
+        description="Extension of Cohere's API: the instruction for query and documents. Default: the model's own. "
+        "Empty: none.",
         examples=["Identify the feeling that the message expresses"],
     )
     values: list[str] = Field(
         default_factory=list,
         max_length=MAX_VALUES,
-        description="Not Cohere's: values that the instruction tells apart, as `name` or `name = synonym, synonym`.",
+        description="Extension of Cohere's API: values that the instruction distinguishes, as `name` or "
+        "`name = synonym, synonym`.",
     )
-    top_n: int | None = Field(default=None, ge=1, description="Only the best so many. Left out: all.")
-    return_documents: bool = Field(default=False, description="Give the texts back with their scores.")
-    model: str | None = Field(default=None, max_length=1000, description="Taken, and not looked at.")
+    top_n: int | None = Field(default=None, ge=1, description="Number of results. Default: all.")
+    return_documents: bool = Field(default=False, description="Return the texts with their scores.")
+    model: str | None = Field(default=None, max_length=1000, description="Ignored; accepted for compatibility.")
 
 
 class RerankedTextAnswer(Answer):
@@ -38,13 +40,13 @@ class RerankedTextAnswer(Answer):
 
 
 class RerankResultAnswer(Answer):
-    index: int = Field(description="Of the document in the request, from 0.")
-    relevance_score: float = Field(description="-1 to 1, the higher the better.")
-    document: RerankedTextAnswer | None = Field(default=None, description="Where `return_documents` asks for it.")
+    index: int = Field(description="Position of the document in the request, from 0.")
+    relevance_score: float = Field(description="From -1 to 1; higher is better.")
+    document: RerankedTextAnswer | None = Field(default=None, description="Present with `return_documents`.")
 
 
 class RerankAnswer(Answer):
-    results: list[RerankResultAnswer] = Field(description="The best first.")
+    results: list[RerankResultAnswer] = Field(description="Best first.")
 
 
 def rerank_routes(service: Search) -> APIRouter:
@@ -52,8 +54,10 @@ def rerank_routes(service: Search) -> APIRouter:
 
     @routes.post("/rerank", response_model_exclude_none=True)
     def rerank(question: RerankQuestion) -> RerankAnswer:
-        """Texts ranked for a query under an instruction, by whatever re-ranks searches here, and by values if it names
-        some."""
+        """Ranks texts for a query under an instruction, with the reranker of this server's searches.
+
+        `values` let the ranking prefer texts with the same value as the query.
+        """
         scores = service.rerank_texts(
             question.query,
             question.documents,

@@ -1,6 +1,6 @@
-"""Tells browsers what a page of this server may do: load and ask nothing elsewhere, stand in no other site's frame.
+"""Security headers: pages may not contact other servers, and other sites may not show them in a frame.
 
-The second line of defence: whatever documents contain is escaped long before.
+This is the second line of defence; document contents are escaped when they are rendered.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-# Gradio starts with inline scripts and makes functions of those that its components are given.
+# Gradio needs inline scripts to start, and `eval` for the JavaScript of its components.
 _SOURCES = {
     "default-src": "'self'",
     "script-src": "'self' 'unsafe-inline' 'unsafe-eval'",
@@ -26,12 +26,12 @@ POLICY = "content-security-policy"
 HEADERS = {
     POLICY: "; ".join(f"{name} {allowed}" for name, allowed in _SOURCES.items()),
     "x-content-type-options": "nosniff",
-    "referrer-policy": "same-origin",  # an address holds the query, which is no other site's business
+    "referrer-policy": "same-origin",  # the address contains the query, which must not leak to other sites
 }
 
 
 class SafeHeaders:
-    """Adds the headers to every answer; a route that sets one of them itself keeps its own."""
+    """Middleware that adds the headers to every response, unless the route has set them."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -44,7 +44,8 @@ class SafeHeaders:
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
-                is_pdf = headers.get("content-type", "").startswith("application/pdf")  # whose viewer a policy may stop
+                # A content security policy can block the browser's PDF viewer.
+                is_pdf = headers.get("content-type", "").startswith("application/pdf")
                 for name, value in HEADERS.items():
                     if not (is_pdf and name == POLICY):
                         headers.setdefault(name, value)

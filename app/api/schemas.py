@@ -1,4 +1,4 @@
-"""What goes over HTTP. Answers are read from the core's dataclasses field by field."""
+"""Request and response bodies of the HTTP API. Responses are built from the core's dataclasses field by field."""
 
 from __future__ import annotations
 
@@ -28,13 +28,17 @@ class NewText(Posted):
     collection: str = Field(default=DEFAULT_COLLECTION)
     text: str = Field(examples=["My card has not arrived yet."])
     title: str = Field(default="", max_length=1000, examples=["A message"])
-    uri: str | None = Field(default=None, max_length=2000, description="Identity. Left out: named by its content.")
+    uri: str | None = Field(
+        default=None, max_length=2000, description="Identity of the document. Default: derived from the text."
+    )
     metadata: dict[str, MetadataValue] = Field(default_factory=dict, examples=[{"language": "en"}])
 
 
 class NewUrl(Posted):
     collection: str = Field(default=DEFAULT_COLLECTION)
-    url: str = Field(max_length=2000, examples=["https://example.org/page"], description="Its identity, too.")
+    url: str = Field(
+        max_length=2000, examples=["https://example.org/page"], description="Also the document's identity."
+    )
     title: str = Field(default="", max_length=1000)
     metadata: dict[str, MetadataValue] = Field(default_factory=dict)
 
@@ -43,19 +47,19 @@ class DocumentAnswer(Answer):
     id: str
     collection: str
     uri: str
-    name: str = Field(description="As the file was called; what a URI cannot hold is percent-encoded in `uri`.")
+    name: str = Field(description="Original file name. `uri` has it percent-encoded.")
     title: str
     media_type: str
     content_hash: str
     byte_count: int
     metadata: dict[str, MetadataValue]
-    left_out: list[str] = Field(description="What of it could not be read: counts, places and reasons.")
+    left_out: list[str] = Field(description="Parts that could not be read, with counts, places and reasons.")
     state: DocumentState
     error: str | None
     chunk_count: int
     created_at: datetime
     updated_at: datetime
-    revision: int = Field(description="1, and one more each time that the document was replaced.")
+    revision: int = Field(description="1, plus 1 for each replacement of the document.")
 
 
 class DocumentIds(Posted):
@@ -64,31 +68,34 @@ class DocumentIds(Posted):
 
 class DocumentDeletion(DocumentIds):
     delay_s: float = Field(
-        default=0, ge=0, le=MAX_DELETE_DELAY_S, description="They can be restored until a worker does it, after this."
+        default=0,
+        ge=0,
+        le=MAX_DELETE_DELAY_S,
+        description="Seconds until a worker may delete the documents. Until then they can be restored.",
     )
 
 
 class DocumentMove(DocumentIds):
-    collection: str = Field(description="Where they go.")
+    collection: str = Field(description="Target collection.")
 
 
 class PageStartAnswer(Answer):
     page: int
-    start: int = Field(description="Where the first passage that begins on it does.")
+    start: int = Field(description="First character of the first passage that begins on this page.")
 
 
 class TextAnswer(Answer):
     text: str
-    start: int = Field(description="Characters of the whole text before these.")
+    start: int = Field(description="Position of `text` in the whole text, in characters.")
     end: int
     total: int
     page_starts: list[PageStartAnswer]
 
 
 class ChunkAnswer(Answer):
-    id: str = Field(description="As `chunk.id` of a hit.")
+    id: str = Field(description="Same as `chunk.id` of a hit.")
     ordinal: int
-    start: int = Field(description="Characters of the document's text before it.")
+    start: int = Field(description="Position in the document's text, in characters.")
     end: int
     page: int | None
 
@@ -99,13 +106,13 @@ class DocumentCountsAnswer(Answer):
 
 
 class FacetValueAnswer(Answer):
-    value: str = Field(description="As a filter that finds it.")
+    value: str = Field(description="The value as a filter takes it.")
     documents: int
 
 
 class FacetsAnswer(Answer):
     collection: str
-    facets: dict[str, list[FacetValueAnswer]] = Field(description="By key, those that most documents have first.")
+    facets: dict[str, list[FacetValueAnswer]] = Field(description="Values by metadata key, most frequent first.")
 
 
 class JobAnswer(Answer):
@@ -129,16 +136,16 @@ class JobCountsAnswer(Answer):
 
 
 class RetriesAnswer(Answer):
-    retried: int = Field(description="Jobs that are queued again.")
+    retried: int = Field(description="Number of jobs queued again.")
 
 
 class PausesAnswer(Answer):
-    collections: list[str] = Field(description="Those that were paused, or resumed.")
+    collections: list[str] = Field(description="Collections that were paused or resumed.")
 
 
 class SubmissionAnswer(Answer):
     document: DocumentAnswer
-    job: JobAnswer | None = Field(description="Null when this very document is there already.")
+    job: JobAnswer | None = Field(description="null if the identical document already exists.")
 
 
 class NewCollection(Posted):
@@ -147,11 +154,9 @@ class NewCollection(Posted):
     document_steps: int | None = Field(default=None, ge=0)
     chunk_tokens: int = CHUNK_TOKENS
     chunk_overlap: int = CHUNK_OVERLAP
-    chunk_context: bool = Field(
-        default=True, description="Passages are embedded with the title and headings above them."
-    )
+    chunk_context: bool = Field(default=True, description="Embed passages with the title and headings above them.")
     chunk_structure: bool = Field(
-        default=True, description="Passages keep to sections, complete pages and rows, and know their `kind`."
+        default=True, description="Split at sections, page ends and rows, and detect the `kind` of each passage."
     )
 
 
@@ -172,11 +177,11 @@ class CollectionAnswer(Answer):
 
 class IndexStatusAnswer(Answer):
     points: int
-    indexed_vectors: int = Field(description="Dense ones in a graph, and all sparse ones.")
+    indexed_vectors: int = Field(description="Dense vectors in the HNSW graph plus all sparse vectors.")
     segments: int
-    activity: str | None = Field(description="What the optimiser is at.")
-    awaits_optimizing: bool = Field(description="It was asked for, and stopped before it was done: ask again.")
-    fault: str | None = Field(description="Why it could not be optimised.")
+    activity: str | None = Field(description="Current step of the optimizer.")
+    awaits_optimizing: bool = Field(description="A requested optimization stopped before its end: request it again.")
+    fault: str | None = Field(description="Error of the last optimization.")
 
 
 class NewFetches(Posted):
@@ -192,27 +197,27 @@ class FetchedUrl(Posted):
 class FetchAnswer(Answer):
     url: str
     state: FetchState
-    error: str | None = Field(description="Why it failed.")
+    error: str | None = Field(description="Reason of the failure.")
 
 
 class NewReindex(Posted):
-    document_instruction: str | None = Field(default=None, description="Left out: as it is. Empty: none.")
+    document_instruction: str | None = Field(default=None, description="Default: unchanged. Empty: none.")
     document_steps: int | None = Field(default=None, ge=0)
     chunk_tokens: int | None = None
     chunk_overlap: int | None = None
     chunk_context: bool | None = None
     chunk_structure: bool | None = None
-    restart: bool = Field(default=False, description="Drop what is half built.")
+    restart: bool = Field(default=False, description="Discard an unfinished index and start over.")
 
 
 class ReindexAnswer(Answer):
     collection: str
     state: ReindexState
-    done: int = Field(description="Documents that are in the index that is being built.")
+    done: int = Field(description="Documents already in the new index.")
     total: int
     error: str | None
     unreadable: int
-    contract: dict[str, str | int | bool] = Field(description="What the index is, or was, built with.")
+    contract: dict[str, str | int | bool] = Field(description="Settings of the new index, or of the last one built.")
     can_roll_back: bool
 
 
@@ -222,7 +227,9 @@ class NewLens(Posted):
     document_instruction: str | None = None
     note: str = Field(default="", max_length=MAX_NOTE_CHARACTERS)
     values: list[str] = Field(
-        default_factory=list, max_length=MAX_VALUES, description="That it tells apart: `name`, or `name = synonym, …`."
+        default_factory=list,
+        max_length=MAX_VALUES,
+        description="Values that the lens distinguishes: `name` or `name = synonym, …`.",
     )
 
 
@@ -237,8 +244,8 @@ class LensAnswer(Answer):
 class NewJudgement(Posted):
     document_id: str
     query: str = Field(examples=["I still haven't received my new card"])
-    instruction: str = Field(default="", description="Through which the query was seen; empty: none.")
-    grade: int = Field(ge=0, le=BEST_GRADE, description="0: not at all, to 3: this is it.")
+    instruction: str = Field(default="", description="Instruction of the search. Empty: none.")
+    grade: int = Field(ge=0, le=BEST_GRADE, description="From 0 (irrelevant) to 3 (perfect match).")
 
 
 class JudgementAnswer(Answer):
@@ -251,17 +258,19 @@ class JudgementAnswer(Answer):
 
 
 class ModelAnswer(Answer):
-    """The model that answers, and what it can be asked for."""
+    """The embedding model, its defaults and limits."""
 
-    version: str = Field(description="Of gircse-search.")
+    version: str = Field(description="Version of gircse-search.")
     model_name: str
     fingerprint: str = Field(description="Vectors of different fingerprints must not be compared.")
     dimension: int
-    query_instruction: str = Field(description="What a query gets that brings no instruction.")
+    query_instruction: str = Field(description="Default instruction of queries.")
     query_steps: int
     document_instruction: str
     document_steps: int
-    min_steps: int = Field(description="0: the base model has a vector of its own, which follows no instruction.")
+    min_steps: int = Field(
+        description="0: the model can also embed without refinement steps, ignoring the instruction."
+    )
     max_steps: int
 
 
@@ -270,7 +279,7 @@ class HealthAnswer(Answer):
     checks: dict[str, bool] = Field(default_factory=dict)
     damaged: dict[str, str] = Field(
         default_factory=dict,
-        description="Collections whose index or files are damaged, and how. With access control their number alone.",
+        description="Damaged collections with the damage of their index or files. With access control only the number.",
     )
 
 

@@ -24,7 +24,7 @@ EVENTS: dict[int | str, dict[str, Any]] = {
         "content": {
             MEDIA_TYPE: {
                 "schema": described_events(
-                    "A whole SearchAnswer, or problem details where it ended early.",
+                    "A complete SearchAnswer, or problem details if the stream ended early.",
                     "first",
                     "ranked",
                     "reranked",
@@ -53,37 +53,44 @@ def search_routes(service: Search, catalog: LensesAndJudgements, *, default_step
 
     @routes.post("/search", response_model=SearchAnswer, responses=EVENTS)
     def search(question: SearchQuestion, http: Request) -> object:
-        """The nearest chunks of a collection to a query, seen through an instruction.
+        """Finds the chunks of a collection nearest to a query under an instruction.
 
-        With `Accept: text/event-stream` the answer comes in stages: first ranks after a few steps, then those of all
-        steps, then with `rerank` those of the second look (`moved_from` says what moved), then the same with the
-        sentence by which each hit was found. With `Accept: text/csv` the hits are a table, with `text/markdown` a text.
+        With `Accept: text/event-stream` the results arrive in stages: `first` after a few refinement steps, `ranked`
+        after all steps, `reranked` with `rerank` (`moved_from` is the rank before re-ranking), and `explained` with the
+        best matching sentence of each hit. With `Accept: text/csv` the hits are a CSV table, with `text/markdown`
+        Markdown.
         """
         request = request_of(dict(question), catalog)
         if wants(http, MEDIA_TYPE):
             steps = request.steps or default_steps
-            watched = steps if steps <= max_steps else 0  # no first look at what will be refused
-            stages = search_in_stages(service, request, steps=watched, highlight=question.explain)
+            staged_steps = steps if steps <= max_steps else 0  # no early stage for a request that will be rejected
+            stages = search_in_stages(service, request, steps=staged_steps, highlight=question.explain)
             return event_response(event(stage.name, SearchAnswer.model_validate(stage.result)) for stage in stages)
         result = service.search(request, highlight=question.explain)
         if wants(http, CSV):
-            # With its mark, since spreadsheets take UTF-8 without it for something else.
+            # With a byte order mark: without it spreadsheets misread UTF-8.
             return Response(search_csv(result).encode("utf-8-sig"), media_type=f"{CSV}; charset=utf-8")
         return Response(search_markdown(result), media_type=MARKDOWN) if wants(http, MARKDOWN) else result
 
     @routes.post("/refine", response_model=RefinementAnswer)
     def refine(question: RefineQuestion) -> Refinement:
-        """The vector of a query and the tokens of every refinement step."""
+        """Embeds a query. Returns its vector and the most probable tokens of every refinement step."""
         return _refine(question)
 
     @routes.post("/refine/words", response_model=ReadingAnswer)
     def read_refinement(question: RefineQuestion) -> Reading:
-        """How the query was read: the words of the refinement, summed within steps 1-5, 6-10, 11-20, and what is new.
+        """How the model interpreted the query: the words of its refinement, without the vector.
 
-        Without the vector; `settled_step` is the first step from which on more of them change next to nothing.
+        Words are summed within steps 1-5, 6-10 and 11-20; words that an earlier group lacks are marked as new.
+        `settled_step` is the step at which the refinement has converged: more steps change almost nothing.
         """
-        found = _refine(question)
-        return Reading(found.instruction, found.step_count, converged_step(found.steps), group_refinement(found.steps))
+        refinement = _refine(question)
+        return Reading(
+            refinement.instruction,
+            refinement.step_count,
+            converged_step(refinement.steps),
+            group_refinement(refinement.steps),
+        )
 
     def _refine(question: RefineQuestion) -> Refinement:
         return service.refine(

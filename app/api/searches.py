@@ -1,4 +1,4 @@
-"""Saved searches and the history of searches over HTTP: each caller's own."""
+"""The caller's own saved searches and search history over HTTP."""
 
 from __future__ import annotations
 
@@ -15,41 +15,42 @@ def saved_search_routes(searches: OwnSearches) -> APIRouter:
 
     @routes.get("/saved-searches", response_model=list[SavedSearchAnswer], responses=PAGE_HEADERS)
     def list_saved_searches(page: Page) -> list[SavedSearch]:
-        """Your saved searches, in the order of their names. `request` is what `POST /api/v1/search` takes."""
+        """Lists your saved searches by name. `request` is a body for `POST /api/v1/search`."""
         return page.of(searches.saved())
 
     @routes.post("/saved-searches", response_model=SavedSearchAnswer)
     def save_search(new: NewSavedSearch) -> SavedSearch:
-        """Saves a search under a name; yours of the same name is replaced. Nobody else sees it."""
-        place = new.request.model_dump(include={"collection"})  # also where it is the default one
-        return searches.save(new.name, new.request.model_dump(mode="json", exclude_unset=True) | place)
+        """Saves a search under a name, visible to you only. Replaces your saved search of the same name."""
+        request = new.request.model_dump(mode="json", exclude_unset=True)
+        collection = new.request.model_dump(include={"collection"})  # also where it is the default one
+        return searches.save(new.name, request | collection)
 
     @routes.get("/saved-searches/{search_id}", response_model=SavedSearchAnswer)
     def show_saved_search(search_id: str) -> SavedSearch:
-        """A saved search of yours, by its id or its name."""
+        """One of your saved searches, by id or name."""
         return searches.find(search_id)
 
     @routes.delete("/saved-searches/{search_id}", status_code=204)
     def delete_saved_search(search_id: str) -> None:
-        """Deletes a saved search of yours."""
+        """Deletes one of your saved searches."""
         searches.delete(search_id)
 
     @routes.get("/history", response_model=list[PastSearchAnswer], responses=PAGE_HEADERS)
     def list_history(page: Page) -> list[PastSearch]:
-        """What you searched for on the pages, the newest first; of one query, instruction and collection the latest.
+        """Lists your searches on the web pages, newest first: one entry per query, instruction and collection.
 
-        Searches by the API are not recorded. Empty where GIRCSE_SEARCH_HISTORY is 0.
+        Searches through the API are not recorded. Empty if GIRCSE_SEARCH_HISTORY is 0.
         """
         return page.of(searches.history())
 
     @routes.delete("/history", status_code=204)
     def clear_history() -> None:
-        """Forgets all of your history."""
+        """Deletes your whole history."""
         searches.forget()
 
     @routes.delete("/history/{search_id}", status_code=204)
     def forget_search(search_id: str) -> None:
-        """Forgets one search of your history."""
+        """Deletes one entry of your history."""
         searches.forget(search_id)
 
     return routes

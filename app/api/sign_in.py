@@ -1,4 +1,4 @@
-"""Signing in by an OpenID provider, for people. Where it went wrong, the login page says so."""
+"""Sign-in of people through an OpenID provider. Errors are shown on the login page."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from app.access.pending_sign_in import LIFETIME
 from app.access.sign_in import SignIn
 from app.api.access import CALLBACK, OPENID, client_address
 from app.api.login import DrawLogin, local, logged_in, login_page
-from app.api.problems import tell_when_to_ask_again
+from app.api.problems import set_retry_after
 from app.errors import GircseError, ProviderUnavailableError, UntrustedSignInError
 
 PENDING_COOKIE = "gircse_sign_in"
@@ -29,17 +29,17 @@ def sign_in_routes(sign_in: SignIn, logins: Logins, *, draw: DrawLogin) -> APIRo
     @routes.get(OPENID)
     def begin(request: Request, next: str = "/") -> Response:
         try:
-            url, kept = sign_in.begin(local(next))
+            url, pending = sign_in.begin(local(next))
         except GircseError as error:
             return _refusal(error, sign_in.label, draw)
         answer = RedirectResponse(url, 303, headers={"Cache-Control": "no-store"})
         answer.set_cookie(
             PENDING_COOKIE,
-            kept,
+            pending,
             max_age=int(LIFETIME.total_seconds()),
             path=OPENID,
             httponly=True,
-            samesite="lax",  # it has to come along when the provider sends the browser back
+            samesite="lax",  # "strict" would not send it when the provider redirects the browser back
             secure=request.url.scheme == "https",
         )
         return answer
@@ -48,13 +48,13 @@ def sign_in_routes(sign_in: SignIn, logins: Logins, *, draw: DrawLogin) -> APIRo
     def finish(request: Request) -> Response:
         given = {name: value for name, value in request.query_params.items() if len(value) <= MAX_CHARACTERS}
         try:
-            token, way = sign_in.finish(
+            token, address = sign_in.finish(
                 _pending(request),
                 given,
                 address=client_address(request.scope),
                 browser=browser_in_words(request.headers.get("user-agent", "")),
             )
-            answer = logged_in(request, token, way, logins)
+            answer = logged_in(request, token, address, logins)
         except GircseError as error:
             answer = _refusal(error, sign_in.label, draw)
         answer.headers["Cache-Control"] = "no-store"
@@ -73,18 +73,18 @@ def _pending(request: Request) -> str:
 
 
 def _refusal(error: GircseError, label: str, draw: DrawLogin) -> Response:
-    """The page, with an id by which an admin finds in the log what a person need not know."""
-    said = str(error)
+    """The login page with the error. Technical details go to the log only, under an id that the page shows."""
+    message = str(error)
     if isinstance(error, UntrustedSignInError | ProviderUnavailableError):
         error_id = uuid.uuid4().hex[:12]
         _log.warning("Sign-in %s by %s: %s", error_id, label, error)
-        said = _logged_reason(error, label, error_id)
-    page = login_page(draw("/", said), error.status)
-    tell_when_to_ask_again(page, error)
+        message = _logged_reason(error, label, error_id)
+    page = login_page(draw("/", message), error.status)
+    set_retry_after(page, error)
     return page
 
 
 def _logged_reason(error: GircseError, label: str, error_id: str) -> str:
     if isinstance(error, ProviderUnavailableError):
-        return f"{label} cannot sign you in at the moment. Try again in a minute; the log names this {error_id}."
-    return f"Signing in by {label} did not work, or took too long. Begin again; the log names this {error_id}."
+        return f"{label} is unavailable at the moment. Try again in a minute. Error id in the server log: {error_id}."
+    return f"Sign-in through {label} failed or took too long. Start again. Error id in the server log: {error_id}."

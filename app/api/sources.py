@@ -1,4 +1,4 @@
-"""Sources that come again over HTTP: have them fetched on a schedule, and see how that goes."""
+"""Sources over HTTP: feeds, sitemaps, repositories, mailboxes and buckets that are synced on a schedule."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ _LEAST, _MOST = SHORTEST_INTERVAL.total_seconds() / 60, LONGEST_INTERVAL.total_s
 
 class NewRecurringSource(Posted):
     kind: SourceKind = Field(
-        description="A page; the pages that a feed links to, or those of a sitemap; files of a git repository; "
-        "messages of a mailbox; objects of an S3-compatible bucket."
+        description="page: one page. feed: the pages that it links to. sitemap: its pages. git: files of a repository. "
+        "imap: messages of a mailbox. s3: objects of an S3-compatible bucket."
     )
     address: str = Field(max_length=2_000, examples=["https://example.org/feed.xml"])
-    every_minutes: float = Field(default=1_440, ge=_LEAST, le=_MOST, description="How often it is looked at.")
-    removes: bool = Field(default=False, description="Delete the documents of what vanished.")
+    every_minutes: float = Field(default=1_440, ge=_LEAST, le=_MOST, description="Sync interval in minutes.")
+    removes: bool = Field(default=False, description="Delete documents whose item disappeared from the source.")
     patterns: list[str] = Field(
         default_factory=list,
         max_length=MAX_PATTERNS,
         examples=[["docs/", "*.md"]],
-        description="Of git and s3: which paths, in the syntax of .gitignore; of imap: which folders. None: all that "
-        "can be read, and of imap INBOX.",
+        description="git and s3: paths to include, in .gitignore syntax. imap: folders. Empty: all readable files; "
+        "for imap INBOX.",
     )
-    branch: str = Field(default="", max_length=200, description="Of git: a branch or tag; else the repository's own.")
+    branch: str = Field(default="", max_length=200, description="git: branch or tag. Empty: the repository's default.")
     credentials: str = Field(
         default="",
         max_length=100,
-        description="Of git, imap and s3: the name of a file in GIRCSE_CREDENTIALS_FOLDER.",
+        description="git, imap and s3: name of a file in GIRCSE_CREDENTIALS_FOLDER.",
     )
 
 
@@ -55,13 +55,13 @@ class RecurringSourceAnswer(Answer):
     removes: bool
     patterns: list[str]
     branch: str
-    credentials: str = Field(description="Their name.")
+    credentials: str = Field(description="Name of the credentials file.")
     next_at: datetime
     is_running: bool
     last_at: datetime | None
-    error: str | None = Field(description="Why the last round failed, or its first item.")
-    items: int = Field(description="That are documents now.")
-    changed: int = Field(description="In the last round; so are removed and failed.")
+    error: str | None = Field(description="Why the last sync failed, or why its first failed item did.")
+    items: int = Field(description="Items that are documents now.")
+    changed: int = Field(description="Items that changed in the last sync. `removed` and `failed` count it, too.")
     removed: int
     failed: int
 
@@ -83,12 +83,12 @@ def source_routes(sources: RecurringSources) -> APIRouter:
 
     @routes.get("/collections/{name}/sources", response_model=list[RecurringSourceAnswer], responses=PAGE_HEADERS)
     def list_recurring_sources(name: str, page: Page) -> list[RecurringSourceAnswer]:
-        """Sources of a collection that come again, and how their last rounds went."""
-        return [RecurringSourceAnswer.of(each) for each in page.of(sources.sources(name))]
+        """Lists the scheduled sources of a collection with the results of their last sync."""
+        return [RecurringSourceAnswer.of(source) for source in page.of(sources.sources(name))]
 
     @routes.post("/collections/{name}/sources")
     def add_source(name: str, new: NewRecurringSource) -> RecurringSourceAnswer:
-        """Adds a source, or changes the one of this address. It is due at once."""
+        """Adds a source, or changes the source with this address. It is synced at once."""
         every = timedelta(minutes=new.every_minutes)
         options = SourceOptions(tuple(new.patterns), new.branch, new.credentials)
         return RecurringSourceAnswer.of(
@@ -97,17 +97,17 @@ def source_routes(sources: RecurringSources) -> APIRouter:
 
     @routes.get("/source-credentials", responses=PAGE_HEADERS)
     def list_source_credentials(page: Page) -> list[str]:
-        """Names of the credentials that sources of the caller may use."""
+        """Lists the names of credentials that your sources may use."""
         return page.of(sources.credentials())
 
     @routes.post("/sources/{source_id}/run", status_code=202)
     def run_source(source_id: str) -> RecurringSourceAnswer:
-        """It is due now."""
+        """Schedules the source's next sync for now."""
         return RecurringSourceAnswer.of(sources.hurry(source_id))
 
     @routes.delete("/sources/{source_id}", status_code=204)
     def delete_source(source_id: str) -> None:
-        """It does not come again; its documents stay."""
+        """Deletes a source. Its documents are kept."""
         sources.delete(source_id)
 
     return routes

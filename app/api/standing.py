@@ -1,4 +1,7 @@
-"""Standing searches over HTTP: each caller's own, and feeds, whose secret addresses need no login."""
+"""Standing searches over HTTP: the caller's saved searches that report new matches, and their Atom feeds.
+
+The address of a feed is secret and needs no login.
+"""
 
 from __future__ import annotations
 
@@ -28,28 +31,28 @@ MAX_NEWS = 500
 
 
 class NewWatch(Posted):
-    strength: Strength = Field(default=Strength.FAIR, description="The least `match` of what is told.")
+    strength: Strength = Field(default=Strength.FAIR, description="Minimum `match` of reported passages.")
     webhook: str | None = Field(
         default=None,
         max_length=MAX_WEBHOOK_CHARACTERS,
-        description="Where each find is posted, signed with `webhook_secret` as https://www.standardwebhooks.com says.",
+        description="URL to which each match is posted, signed with `webhook_secret` (https://www.standardwebhooks.com).",
     )
-    alert: str | None = Field(default=None, description="A target of GIRCSE_ALERTS_FILE: mail or chat.")
+    alert: str | None = Field(default=None, description="Name of a mail or chat target in GIRCSE_ALERTS_FILE.")
 
 
 class StandingAnswer(Answer):
-    id: str = Field(description="That of the saved search.")
+    id: str = Field(description="Id of the saved search.")
     name: str
     collection: str
     strength: Strength
     since: datetime
-    unseen: int = Field(description="How many passages it found that were not marked as seen.")
-    feed: str = Field(description="The address of its Atom feed. Who has it may read it.")
+    unseen: int = Field(description="Number of matches not yet marked as seen.")
+    feed: str = Field(description="Secret address of the Atom feed. Anyone who knows it can read the feed.")
     webhook: str | None
     webhook_secret: str
     alert: str | None
-    error: str | None = Field(description="Why it cannot be asked at present.")
-    failures: dict[Channel, str] = Field(description="Why the newest delivery of a channel has not arrived.")
+    error: str | None = Field(description="Why the search cannot run at present.")
+    failures: dict[Channel, str] = Field(description="By channel: why the latest delivery failed.")
 
 
 class NewsAnswer(Answer):
@@ -68,7 +71,7 @@ class NewsAnswer(Answer):
 
 
 class SeenNews(Posted):
-    chunk_ids: list[str] | None = Field(default=None, max_length=MAX_NEWS, description="Left out: all.")
+    chunk_ids: list[str] | None = Field(default=None, max_length=MAX_NEWS, description="Default: all.")
 
 
 class MarkedAnswer(BaseModel):
@@ -78,60 +81,60 @@ class MarkedAnswer(BaseModel):
 def standing_routes(standing: StandingSearches, *, public_url: str | None) -> APIRouter:
     routes = APIRouter(prefix="/api/v1", tags=["search"])
 
-    def told(request: Request, *searches: StandingSearch) -> list[StandingAnswer]:
+    def described(request: Request, *searches: StandingSearch) -> list[StandingAnswer]:
         failures = standing.failures(searches)
         base = public_url or str(request.base_url).rstrip("/")
-        return [_answer(each, base, failures.get(each.id, {})) for each in searches]
+        return [_answer(search, base, failures.get(search.id, {})) for search in searches]
 
     @routes.get("/standing-searches", response_model=list[StandingAnswer], responses=PAGE_HEADERS)
     def list_standing_searches(request: Request, page: Page) -> list[StandingAnswer]:
-        """Those of your saved searches that keep watch, in the order of their names."""
-        return told(request, *page.of(standing.standing()))
+        """Lists your standing searches (saved searches that report new matches) by name."""
+        return described(request, *page.of(standing.standing()))
 
     @routes.put("/saved-searches/{search_id}/watch")
     def watch_saved_search(search_id: str, new: NewWatch, request: Request) -> StandingAnswer:
-        """A saved search of yours is asked of every chunk that is new in its collection from now on.
+        """Makes a saved search of yours a standing search: from now on it reports matching new chunks.
 
-        Sent again, it replaces strength and channels.
+        A second call replaces strength and channels.
         """
         watch = Watch(new.strength, (new.webhook or "").strip() or None, new.alert or None)
-        return told(request, standing.watch(search_id, watch))[0]
+        return described(request, standing.watch(search_id, watch))[0]
 
     @routes.get("/saved-searches/{search_id}/watch")
     def show_standing_search(search_id: str, request: Request) -> StandingAnswer:
-        """How a saved search of yours keeps watch."""
-        return told(request, standing.find(search_id))[0]
+        """One of your standing searches: its minimum match, channels and errors."""
+        return described(request, standing.find(search_id))[0]
 
     @routes.delete("/saved-searches/{search_id}/watch", status_code=204)
     def unwatch_saved_search(search_id: str) -> None:
-        """It keeps watch no more, and what it found is forgotten. It stays saved."""
+        """Stops reporting and deletes the matches found so far. The saved search is kept."""
         standing.unwatch(search_id)
 
     @routes.post("/saved-searches/{search_id}/watch/feed")
     def renew_feed(search_id: str, request: Request) -> StandingAnswer:
-        """Gives its feed another address; the one of before answers 404."""
-        return told(request, standing.renew_feed(search_id))[0]
+        """Gives the feed a new secret address. The old address returns 404."""
+        return described(request, standing.renew_feed(search_id))[0]
 
     @routes.get("/saved-searches/{search_id}/news", response_model=list[NewsAnswer])
     def list_news(
         search_id: str,
-        unseen: Annotated[bool, Query(description="Only what was not marked as seen.")] = True,
+        unseen: Annotated[bool, Query(description="Only matches not marked as seen.")] = True,
         limit: Annotated[int, Query(ge=1, le=MAX_NEWS)] = 100,
         offset: Annotated[int, Query(ge=0, le=1_000_000)] = 0,
     ) -> list[News]:
-        """What a standing search of yours found, the newest first."""
+        """Lists the matches of one of your standing searches, newest first."""
         return standing.news(search_id, unseen_only=unseen, limit=limit, offset=offset)
 
     @routes.post("/saved-searches/{search_id}/news/seen")
     def mark_news_seen(search_id: str, seen: SeenNews) -> MarkedAnswer:
-        """Marks these passages, or all, as seen."""
+        """Marks the given matches, or all, as seen."""
         return MarkedAnswer(marked=standing.mark_seen(search_id, seen.chunk_ids))
 
     return routes
 
 
 def feed_routes(standing: StandingSearches, *, public_url: str | None) -> APIRouter:
-    """Outside of /api: readers of feeds show no key."""
+    """The routes of Atom feeds, outside of /api because feed readers send no API key."""
     routes = APIRouter(include_in_schema=False)
 
     @routes.get(FEEDS + "{token}.atom")

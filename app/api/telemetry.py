@@ -1,6 +1,6 @@
-"""Every request gets an id, a line in the log, a place in the metrics and, where traces are kept, a span.
+"""Gives every request an id, a log line, metrics and, with tracing, a span.
 
-Neither ever holds the address as it was sent: a path may name a document, and a query string holds what was asked.
+None of them contains the requested URL: a path may name a document, and a query string contains the query.
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ from app.runtime.logs import begin_request, fields
 from app.runtime.metrics import Metrics
 
 REQUEST_ID_HEADER = "x-request-id"
-UNMATCHED = "(none)"  # whatever no route answers is one series
+UNMATCHED = "(none)"  # requests without a matching route share one series
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 _log = logging.getLogger(__name__)
 
 
 class RequestTelemetry:
-    """Not reset at the end: each request has a context of its own, and the answer to an error is made after it."""
+    """Middleware. The request id is not reset at the end: each request has its own context, and the handler of an
+    unexpected error, which runs after this middleware, still needs it."""
 
     def __init__(self, app: ASGIApp, *, metrics: Metrics) -> None:
         self._app = app
@@ -53,11 +54,11 @@ class RequestTelemetry:
                 span.note("http.route", route)
                 span.note("http.response.status_code", status)
                 self._metrics.answered(method=method, route=route, status=status, seconds=seconds)
-                told = fields(method=method, route=route, status=status, ms=round(seconds * 1000, 1))
-                _log.info("request", extra=told)
+                extra = fields(method=method, route=route, status=status, ms=round(seconds * 1000, 1))
+                _log.info("request", extra=extra)
 
 
 def route_of(scope: Scope) -> str:
-    """The template of the route that was taken, as /api/v1/documents/{document_id}."""
+    """The path template of the matched route, such as /api/v1/documents/{document_id}."""
     path = getattr(scope.get("route"), "path", None)
     return path if isinstance(path, str) and path else UNMATCHED

@@ -1,4 +1,4 @@
-"""Ends a stream of events with the key or session that it was asked for with."""
+"""Ends an event stream when the key or session of its request becomes invalid."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.api.events import MEDIA_TYPE
 
-LOOK_S = 2.0
+POLL_S = 2.0
 
 
 class WatchedStream:
-    """One answer. `is_still_allowed` is asked every `LOOK_S`, from when a stream has begun until it ends."""
+    """Runs one request. Once its response turns out to be an event stream, polls `is_still_allowed` every `POLL_S`."""
 
     def __init__(self, app: ASGIApp, is_still_allowed: Callable[[], Awaitable[bool]]) -> None:
         self._app = app
@@ -44,7 +44,7 @@ class WatchedStream:
 
     async def _watch(self, answering: asyncio.Task[object]) -> None:
         while await self._is_still_allowed():
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(POLL_S)
         self._is_cut = True
         answering.cancel()
 

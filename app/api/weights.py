@@ -1,4 +1,4 @@
-"""Weights of the legs of a collection's searches over HTTP: shown, tuned by judgements, undone."""
+"""Fusion weights of a collection's hybrid searches over HTTP: show, tune by judgements, undo."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class CrossValidationAnswer(Answer):
     judgements: int
     folds: int
     default_ndcg: float = Field(description="nDCG@10 with the default weights.")
-    tuned_ndcg: float = Field(description="The same of queries that the weights of their fold were not chosen on.")
+    tuned_ndcg: float = Field(description="nDCG@10 with tuned weights, on held-out queries of each fold.")
     gain: float
-    standard_error: float = Field(description="Of the gain, over queries.")
+    standard_error: float = Field(description="Standard error of the gain over queries.")
     pays: bool = Field(description="Whether the gain is greater than twice its standard error.")
 
 
@@ -37,10 +37,10 @@ class WeightTuningAnswer(Answer):
 
 class CollectionWeightsAnswer(Answer):
     collection: str
-    weights: dict[Leg, float] = Field(description="Those in use. A leg that is not named has none.")
+    weights: dict[Leg, float] = Field(description="Weights in use. A leg that is missing here is not used.")
     defaults: dict[Leg, float]
     tunings: list[WeightTuningAnswer] = Field(
-        description="The last ones, the newest first, with those that did not pay."
+        description="The latest tunings, newest first, including those that were not applied."
     )
 
 
@@ -49,21 +49,22 @@ def weight_routes(tuning: Tuning) -> APIRouter:
 
     @routes.get("/{name}/weights", response_model=CollectionWeightsAnswer)
     def show_weights(name: str) -> CollectionWeights:
-        """With which weights hybrid searches of the collection fuse their legs, and how it came to that."""
+        """The weights with which hybrid searches of the collection fuse their legs, and the history of tunings."""
         return tuning.weights(name)
 
     @routes.post("/{name}/weights", response_model=WeightTuningAnswer)
     def tune_weights(name: str) -> WeightTuning:
-        """Tunes them by the collection's judgements, at least 20 of 5 queries with good and bad documents.
+        """Tunes the weights on the collection's judgements.
 
-        They are applied where nDCG@10, cross-validated over queries, gains more than twice its standard error; the
-        figures are answered either way. Up to 200 queries are asked, each as one search.
+        Requires at least 20 judgements of 5 queries with good and bad documents. Applies the weights if the
+        cross-validated gain in nDCG@10 exceeds twice its standard error; returns the figures either way. Runs up to
+        200 queries, one search each.
         """
         return tuning.tune(name)
 
     @routes.delete("/{name}/weights", response_model=WeightTuningAnswer)
     def undo_weights(name: str) -> WeightTuning:
-        """Back to the defaults. What was undone is answered, and stays in the history."""
+        """Restores the default weights. Returns the undone tuning, which stays in the history."""
         return tuning.undo(name)
 
     return routes

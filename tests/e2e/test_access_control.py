@@ -192,7 +192,7 @@ def test_the_login_page_is_accessible(application: Application, chromium: Browse
     with chromium.new_context(color_scheme=scheme, viewport={"width": 390, "height": 844}) as context:
         page = context.new_page()
         page.goto(f"{application.url}/login/openid/callback")  # which says what went wrong, too
-        expect(page.get_by_role("alert")).to_contain_text("Begin again")
+        expect(page.get_by_role("alert")).to_contain_text("Start again")
         assert not severe_violations(page)
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 

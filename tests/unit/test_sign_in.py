@@ -297,7 +297,7 @@ def test_an_answer_belongs_to_the_browser_that_asked(scene: Scene) -> None:
     for browser in (victim, scene.browser()):  # with another state, and without any
         refused = browser.get(back)
         assert refused.status_code == 401
-        assert "Begin again" in refused.text
+        assert "Start again" in refused.text
         assert browser.get("/api/v1/me").status_code == 401
     kept = attacker.cookies[PENDING_COOKIE]
     forged = scene.browser()
@@ -439,7 +439,7 @@ def test_an_id_token_that_does_not_hold_is_refused(
     assert "gircse_session" not in refused.headers.get("set-cookie", "")
     assert browser.get("/api/v1/me").status_code == 401
     assert [user.name for user in scene.accounts.users()] == ["admin"]
-    error_id = re.search(r"the log names this ([0-9a-f]{12})", refused.text)
+    error_id = re.search(r"Error id in the server log: ([0-9a-f]{12})", refused.text)
     assert error_id is not None
     assert error_id[1] in caplog.text
 
@@ -523,7 +523,7 @@ def test_a_provider_that_is_away_is_told_with_an_id(
     scene.provider.answers |= OUTAGES[outage]
     refused = fresh.browser().get("/login/openid")
     assert (refused.status_code, refused.headers["retry-after"]) == (503, "5")
-    error_id = re.search(r"cannot sign you in at the moment.*the log names this ([0-9a-f]{12})", refused.text)
+    error_id = re.search(r"is unavailable at the moment.*Error id in the server log: ([0-9a-f]{12})", refused.text)
     assert error_id is not None
     assert error_id[1] in caplog.text
     assert "Traceback" not in refused.text + caplog.text

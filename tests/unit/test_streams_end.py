@@ -34,7 +34,7 @@ class Application:
 @pytest.fixture(scope="module")
 def application(tmp_path_factory: pytest.TempPathFactory, toy_services_class: Any) -> Iterator[Application]:
     with ExitStack() as opened, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(watched_streams, "LOOK_S", 0.1)
+        patch.setattr(watched_streams, "POLL_S", 0.1)
         toy = toy_services_class(tmp_path_factory.mktemp("streams"), opened, embedder=ToyEmbedder())
         toy.add("A ferry.", collection="own")
         accounts = Accounts(toy.services.catalog)
