@@ -41,7 +41,7 @@ TORCH_VERSION := 2.13.0
 SBOM_VERSION := 7.5.0
 
 .DEFAULT_GOAL := help
-.PHONY: help run test long check server-test chaos fuzz api-fuzz bench docs train evaluation tour screenshots secrets stack stack-test base image lock digests sbom audit clean
+.PHONY: help run test research-test long check server-test chaos fuzz api-fuzz bench docs train evaluation tour screenshots secrets stack stack-test base image lock digests sbom audit clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -54,6 +54,9 @@ test: $(VENV)/dev.stamp $(AXE) ## install and run all tests
 	@command -v chromium-headless-shell >/dev/null 2>&1 || command -v chromium >/dev/null 2>&1 \
 		|| command -v chromium-browser >/dev/null 2>&1 || echo "No chromium here: the tests of the page are skipped."
 	@$(IN_TEST_FOLDER) $(BIN)/python -m pytest -n $(TEST_PROCESSES) $(ARGS)
+
+research-test: $(VENV)/dev.stamp ## run the tests of research/ alone, which make test runs too
+	@$(IN_TEST_FOLDER) $(BIN)/python -m pytest -n $(TEST_PROCESSES) research/tests $(ARGS)
 
 check: $(VENV)/dev.stamp ## format, lint, types, fresh reference pages, import directions, vocabulary
 	$(BIN)/ruff format --check .
