@@ -17,21 +17,27 @@ from embedder.errors import ContractError, TextError
 from embedder.extensions.auxiliary_models import NO_AUXILIARY_MODELS, AuxiliaryModels
 from embedder.extensions.expansion import Expander
 from embedder.extensions.hyper_projection import InstructionProjection
-from embedder.extensions.instruction_vectors import InstructionVectors, VectorTransform, identity
+from embedder.extensions.instruction_vectors import InstructionVectors, VectorTransform
 from embedder.extensions.sentence_selection import SelectedBatch, SentenceSelector, select_sentences
 from embedder.lru import LRUCache
 from embedder.model.backbone import Backbone
-from embedder.model.batching import BATCH_TOKENS, plan_batches, repeat_rows
 from embedder.model.contract import Contract, resolve_defaults
 from embedder.model.model_thread import on_model_thread
-from embedder.model.pooling import PROMPT_POOLINGS, check_tolerance, pool_prefixes, step_distances, steps_to_convergence
-from embedder.model.prefill_start import start_prefill
-from embedder.model.refine import Reader, RefinedStates, StepObserver, refine_states
+from embedder.model.prefill import BATCH_TOKENS, plan_batches, start_prefill
+from embedder.model.refine import (
+    PROMPT_POOLINGS,
+    RefinedStates,
+    StepObserver,
+    check_tolerance,
+    pool_prefixes,
+    refine_states,
+    step_distances,
+    steps_to_convergence,
+)
 from embedder.model_info import ModelInfo
 from embedder.refinement import Refinement
 from embedder.refinement_steps import RefinementStep
-from embedder.text.prompts import INSTRUCTION_END, Frame, PromptIds, PromptTokenizer, split_instructions
-from embedder.text.templates import TEMPLATES
+from embedder.text.prompts import INSTRUCTION_END, TEMPLATES, Frame, PromptIds, PromptTokenizer, split_instructions
 from embedder.text.tokens import TopTokens, bias_vector, shown_word_of, word_of
 from embedder.vector_cache import VectorCache
 
@@ -63,6 +69,8 @@ class BatchReader:
         self._frame = frame
         self._dimension = dimension
         self._padding_side = padding_side
+        self._reads_instructions_apart = contract.reads_instructions_apart
+        self._most_positions = backbone.max_positions
         self._instructions = InstructionVectors(contract, projection)
         self._expander = expander
         self._selector = selector
@@ -85,7 +93,8 @@ class BatchReader:
         self._check_positions(texts, steps)
 
         def pooled(states: RefinedStates) -> Tensor:
-            return first_dimensions(transform(self._pool(states, steps)), self._dimension)
+            whole = self._pool(states, steps)
+            return first_dimensions(whole if transform is None else transform(whole), self._dimension)
 
         states = self._refine(
             texts,
@@ -104,15 +113,15 @@ class BatchReader:
 
     def _prepare(
         self, prompts: Sequence[Ids], steps: int, between_parts: Callable[[], None] | None
-    ) -> tuple[Sequence[Ids], VectorTransform]:
-        """The prompts as the model reads them, and what their instructions do to the vectors."""
+    ) -> tuple[Sequence[Ids], VectorTransform | None]:
+        """The prompts as the model reads them, and what their instructions do to the vectors, if anything."""
         if self._selector is not None:
             if not any(INSTRUCTION_END in ids for ids in prompts):
-                return prompts, identity
+                return prompts, None
             selected = self._select(self._selector, prompts, between_parts)
             return selected.prompts, selected.transform
-        if not self._contract.reads_instructions_apart:
-            return prompts, identity
+        if not self._reads_instructions_apart:
+            return prompts, None
         instructions, texts = split_instructions(prompts)
         if self._expander is not None:
             texts = self._expander.expand(instructions, texts, between_tokens=between_parts)
@@ -143,9 +152,9 @@ class BatchReader:
 
     def _check_positions(self, prompts: Sequence[Ids], steps: int) -> None:
         longest = max(len(ids) for ids in prompts)
-        if longest + steps > self._backbone.max_positions:
+        if longest + steps > self._most_positions:
             raise TextError(
-                f"{longest} prompt tokens and {steps} steps exceed the model's {self._backbone.max_positions} "
+                f"{longest} prompt tokens and {steps} steps exceed the model's {self._most_positions} "
                 "positions. Take fewer steps or a shorter text."
             )
 
@@ -157,13 +166,9 @@ class BatchReader:
     def _pool(self, states: RefinedStates, steps: int) -> Tensor:
         """(B, K, D) of the contract's dimensions."""
         pooling = self._contract.pooling
-        if self._base_at(steps) is not None:
+        if steps == 0 and self._backbone.base is not None:
             pooling = self._contract.plain_pooling or pooling
         return first_dimensions(pool_prefixes(states, pooling), self._contract.dimension)
-
-    def _base_at(self, steps: int) -> Backbone | None:
-        """The base model, which reads alone where no steps are taken; None where the model itself reads."""
-        return self._backbone.base if steps == 0 else None
 
     def _refine(
         self,
@@ -175,23 +180,24 @@ class BatchReader:
         stop: Callable[[RefinedStates], bool] | None = None,
         between_parts: Callable[[], None] | None = None,
     ) -> RefinedStates:
-        backbone = self._base_at(steps) or self._backbone
+        # Where no steps are taken, the base model reads alone, if there is one.
+        backbone = self._backbone.base if steps == 0 and self._backbone.base is not None else self._backbone
         steps = 0 if self._contract.pooling in PROMPT_POOLINGS else steps
         return refine_states(
-            self._prefill(backbone, prompts, steps, between_parts),
+            start_prefill(
+                backbone,
+                prompts,
+                steps=steps,
+                pooling=self._contract.pooling,
+                frame=self._frame,
+                padding_side=self._padding_side,
+                between_parts=between_parts,
+            ),
             steps=steps,
             temperature=self._contract.temperature,
             logit_bias=logit_bias,
             on_step=on_step,
             stop=stop,
-        )
-
-    def _prefill(
-        self, backbone: Backbone, prompts: Sequence[Ids], steps: int, between_parts: Callable[[], None] | None
-    ) -> Reader:
-        pooling, frame, side = self._contract.pooling, self._frame, self._padding_side
-        return start_prefill(
-            backbone, prompts, steps=steps, pooling=pooling, frame=frame, padding_side=side, between_parts=between_parts
         )
 
 
@@ -250,6 +256,8 @@ class Encoder:
         self._shown_word_of = cache(partial(shown_word_of, tokenizer=tokenizer, fragments=fragments))
         self.contract = contract
         self.dimension = dimension
+        self._least_steps = contract.min_steps
+        self._most_steps = min(contract.most_steps or MAX_STEPS, backbone.max_positions - contract.max_length)
 
     @property
     def name(self) -> str:
@@ -261,7 +269,7 @@ class Encoder:
 
     @property
     def max_steps(self) -> int:
-        return min(self.contract.most_steps or MAX_STEPS, self._backbone.max_positions - self.contract.max_length)
+        return self._most_steps
 
     @property
     def info(self) -> ModelInfo:
@@ -506,7 +514,8 @@ class Encoder:
         for batch in self._batches(different, batch_size):
             prompts = [different[each] for each in batch]
             vectors = self._prefixes(prompts, steps, bias, None)[:, -1]
-            yield repeat_rows([rows[each] for each in batch], vectors)
+            shared = [rows[each] for each in batch]
+            yield [row for each in shared for row in each], np.repeat(vectors, [len(each) for each in shared], axis=0)
 
     def _ids(self, texts: Sequence[str], instruction: str) -> list[Ids]:
         return [each.ids for each in self._prompts.encode(texts, instruction)]
@@ -554,9 +563,9 @@ class Encoder:
 
     def check_steps(self, steps: int, instruction: str = "") -> int:
         """`steps`, or TextError."""
-        least = self.contract.min_steps
-        if not isinstance(steps, int) or not least <= steps <= self.max_steps:
-            raise TextError(f"steps is {steps!r}, but must be a whole number within {least} and {self.max_steps}.")
+        least, most = self._least_steps, self._most_steps
+        if not isinstance(steps, int) or not least <= steps <= most:
+            raise TextError(f"steps is {steps!r}, but must be a whole number within {least} and {most}.")
         if steps == 0 and instruction:
             raise TextError("0 steps give the vector of the base model, which follows no instruction: leave it out.")
         return steps

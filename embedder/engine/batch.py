@@ -16,7 +16,7 @@ from embedder.encoder import Encoder
 from embedder.engine.errors import ComputationError, InvalidRequestError, NotAVectorError
 from embedder.engine.work import Answer, Item, Priority
 from embedder.errors import TextError
-from embedder.model.pooling import steps_to_convergence
+from embedder.model.refine import steps_to_convergence
 from embedder.text.tokens import TopTokens
 
 TOP_TOKENS = 30

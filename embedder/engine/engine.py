@@ -21,8 +21,8 @@ from embedder.engine.scheduler import Scheduler
 from embedder.engine.streams import Streams, streams_for
 from embedder.engine.work import Answer, Item, Key, Priority, Variant, document_items, query_item
 from embedder.model.contract import resolve_defaults
-from embedder.model.pooling import check_tolerance
-from embedder.model.spare_memory import release_spare_memory
+from embedder.model.decoder import release_spare_memory
+from embedder.model.refine import check_tolerance
 from embedder.refinement import Refinement
 from embedder.vector_cache import VectorCache
 

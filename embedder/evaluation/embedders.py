@@ -16,7 +16,7 @@ from embedder.encoder import Encoder
 from embedder.evaluation.outcomes import MINILM, Steps
 from embedder.extensions.hyper_projection import StoredVectors
 from embedder.model.backbone import locate_model
-from embedder.text.templates import TEMPLATES, Template
+from embedder.text.prompts import TEMPLATES, Template
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

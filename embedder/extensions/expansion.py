@@ -9,8 +9,7 @@ from typing import Protocol
 from tokenizers import Tokenizer
 
 from embedder.lru import LRUCache
-from embedder.text.prompts import PromptTokenizer
-from embedder.text.templates import Template
+from embedder.text.prompts import PromptTokenizer, Template
 
 MAX_TOKENS = 256  # of an augmentation
 _MOST = 4096  # augmentations that are remembered, for other steps of the same texts

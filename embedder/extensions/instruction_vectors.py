@@ -20,10 +20,6 @@ VectorTransform = Callable[[Tensor], Tensor]  # of z_1..z_K (B, K, D), L2-normal
 _REMEMBERED = 256
 
 
-def identity(prefixes: Tensor) -> Tensor:
-    return prefixes
-
-
 class InstructionVectors:
     """The last 256 are remembered. Safe to use from several threads."""
 
@@ -38,8 +34,8 @@ class InstructionVectors:
 
     def transform_for(
         self, instructions: Sequence[Ids], steps: int, read: Callable[[Ids, int], Tensor]
-    ) -> VectorTransform:
-        """Of a batch, whose rows have these instructions; nothing in rows without one.
+    ) -> VectorTransform | None:
+        """Of a batch, whose rows have these instructions; nothing in rows without one. None where no row is changed.
 
         read: z_1..z_K (K, D) of an instruction after so many steps, L2-normalised.
         """
@@ -48,7 +44,7 @@ class InstructionVectors:
             if ids:
                 rows_of.setdefault(ids, []).append(row)
         if not rows_of or not (self._share or self._projection):
-            return identity
+            return None
         own = {ids: self.own(ids, steps, read) for ids in rows_of}
 
         def transform(prefixes: Tensor) -> Tensor:

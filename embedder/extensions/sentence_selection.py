@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from embedder.errors import ContractError
-from embedder.extensions.instruction_vectors import VectorTransform, identity
+from embedder.extensions.instruction_vectors import VectorTransform
 from embedder.model.module_files import save_module
 from embedder.text.prompts import Frame, split_instructions, split_sentences
 from embedder.text.relevance import MOST_ALIKE, mean_cosine
@@ -106,7 +106,7 @@ class SelectedBatch:
     """Prompts as the model reads them, what becomes of their vectors, and which of their marked sentences are read."""
 
     prompts: list[Ids]
-    transform: VectorTransform
+    transform: VectorTransform | None  # None where no row is changed
     is_read: list[list[bool]]
 
 
@@ -135,7 +135,7 @@ def select_sentences(
         elif found is not None and len(found):
             is_read[at] = selector.is_read(found, own_of[row.instruction])
     readings = [row.reading(flags) for row, flags in zip(rows, is_read, strict=True)]
-    return SelectedBatch(readings, _mixing(mixed, selector.plain_share) if mixed else identity, is_read)
+    return SelectedBatch(readings, _mixing(mixed, selector.plain_share) if mixed else None, is_read)
 
 
 def _plain_prompts(row: _Prompt, frame: Frame, *, is_whole: bool) -> list[Ids]:

@@ -14,9 +14,8 @@ from torch import Tensor
 from embedder.model.backbone import Backbone
 from embedder.model.bare_encoder import load_bare_encoder
 from embedder.model.heads import ContextProjection
-from embedder.model.prefill_start import start_prefill
-from embedder.text.prompts import CONTEXT_SLOT, Frame, frame_of, load_tokenizer
-from embedder.text.templates import TEMPLATES
+from embedder.model.prefill import start_prefill
+from embedder.text.prompts import CONTEXT_SLOT, TEMPLATES, Frame, frame_of, load_tokenizer
 
 _ENCODER_TEMPLATE = TEMPLATES["official+special"]  # a bare text between [CLS] and [SEP]
 

@@ -10,9 +10,9 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
 from embedder.errors import ContractError
-from embedder.model.pooling import POOLINGS, PROMPT_POOLINGS
+from embedder.model.refine import POOLINGS, PROMPT_POOLINGS
 from embedder.refinement_steps import DOCUMENT_STEPS, QUERY_STEPS
-from embedder.text.templates import TEMPLATES
+from embedder.text.prompts import TEMPLATES
 
 CONTRACT_FILE = "gircse.json"
 ADAPTER_FILES = "adapter*.safetensors"  # a folder may hold other weights beside them

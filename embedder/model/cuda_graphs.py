@@ -17,9 +17,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from embedder.model.decoder import Decoder, KVCacheSession
+from embedder.model.decoder import Decoder, KVCacheSession, SpareMemory
 from embedder.model.layouts import Layout
-from embedder.model.spare_memory import SpareMemory
 from embedder.model.vocabulary import Vocabulary
 
 logger = logging.getLogger(__name__)

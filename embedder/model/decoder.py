@@ -7,6 +7,9 @@ every step from the start.
 
 from __future__ import annotations
 
+import math
+import threading
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -15,9 +18,53 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from embedder.model.layouts import Layer, Layout, Norm
-from embedder.model.spare_memory import SpareMemory
+from embedder.model.layouts import Layer, Layout
 from embedder.model.vocabulary import Vocabulary
+
+# The operating system hands out large blocks page by page, at the first touch of each: for the keys and values of 64
+# texts of 128 tokens that takes longer than writing them. So the largest that runs gave back are kept for the next.
+_MOST_BLOCKS = 2  # of the two batches that an engine computes side by side
+MOST_BYTES = 256 * 2**20  # a larger block goes back to the system; 8,192 tokens of gircse-mini take 151 MB
+
+
+_ALL: weakref.WeakSet[SpareMemory] = weakref.WeakSet()
+
+
+def release_spare_memory() -> None:
+    """Of all models of the process, for when a large piece of work is done."""
+    for each in list(_ALL):
+        each.release()
+
+
+class SpareMemory:
+    """A block for each of the runs that go on at the same time; safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._blocks: list[Tensor] = []  # bytes (n,), the largest last
+        self._lock = threading.Lock()
+        _ALL.add(self)
+
+    def release(self) -> None:
+        """Lets go of what is kept."""
+        with self._lock:
+            self._blocks.clear()
+
+    def take(self, shape: Sequence[int], dtype: torch.dtype, *, owner: object) -> Tensor:
+        """An uninitialised tensor on the CPU. Its memory comes back when `owner` is gone, which must outlive it."""
+        size = math.prod(shape) * dtype.itemsize
+        with self._lock:
+            block = self._blocks.pop() if self._blocks else None
+        if block is None or len(block) < size:
+            with torch.inference_mode(False):  # a tensor made in that mode cannot be written to outside of it
+                block = torch.empty(size, dtype=torch.uint8)
+        weakref.finalize(owner, self._give_back, block)
+        return block[:size].view(dtype).view(tuple(shape))
+
+    def _give_back(self, block: Tensor) -> None:
+        if len(block) > MOST_BYTES:
+            return
+        with self._lock:
+            self._blocks = sorted([*self._blocks, block], key=len)[-_MOST_BLOCKS:]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +84,8 @@ class Decoder:
         self._layout = layout
         self._vocabulary = vocabulary  # None: of an encoder that generates nothing
         self._sees_both_ways = sees_both_ways  # among the positions of a prompt
+        # Whether what rows begin with alike can be read once for all: not where it sees what comes after it.
+        self.can_share = not sees_both_ways
         self._spare = SpareMemory()
 
     def with_sight(self, *, both_ways: bool) -> Decoder:
@@ -48,11 +97,6 @@ class Decoder:
         if self._vocabulary is None:
             raise ValueError("A soft token was asked for, but the model has no head that says words.")
         return self._vocabulary
-
-    @property
-    def can_share(self) -> bool:
-        """Whether what rows begin with alike can be read once for all: not where it sees what comes after it."""
-        return not self._sees_both_ways
 
     def start(
         self,
@@ -200,25 +244,28 @@ class KVCacheSession:
         for index, layer in enumerate(layout.layers):
             if layout.is_norm_first:
                 attended = self._attention(index, layer, layer.attention_norm(x), angles[layer.angles], attend)
-                x = x + _normed(layer.attention_end_norm, attended)
-                self._pause()
-                x = x + _normed(layer.feed_end_norm, layout.feed(layer, layer.feed_norm(x)))
+                x = x + (attended if layer.attention_end_norm is None else layer.attention_end_norm(attended))
+                if self.between_parts is not None:
+                    self.between_parts()
+                fed = layout.feed(layer, layer.feed_norm(x))
+                x = x + (fed if layer.feed_end_norm is None else layer.feed_end_norm(fed))
             else:
                 x = layer.attention_norm(x + self._attention(index, layer, x, angles[layer.angles], attend))
-                self._pause()
+                if self.between_parts is not None:
+                    self.between_parts()
                 x = layer.feed_norm(x + layout.feed(layer, x))
-            self._pause()
+            if self.between_parts is not None:
+                self.between_parts()
         return x if layout.final_norm is None else layout.final_norm(x)
-
-    def _pause(self) -> None:
-        if self.between_parts is not None:
-            self.between_parts()
 
     def _attention(self, index: int, layer: Layer, x: Tensor, angles, attend) -> Tensor:
         layout = self.layout
         sizes = [layout.heads, layout.key_heads, layout.key_heads]
         q, k, v = layer.qkv(x).view(x.shape[0], -1, layout.head_size).split(sizes, dim=1)  # (N, heads, head_size)
-        q, k = _normed(layer.query_norm, q), _normed(layer.key_norm, k)
+        if layer.query_norm is not None:
+            q = layer.query_norm(q)
+        if layer.key_norm is not None:
+            k = layer.key_norm(k)
         if angles is not None:
             q, k = _rotated(q, *angles), _rotated(k, *angles)
         q, k = q.to(v.dtype), k.to(v.dtype)
@@ -250,10 +297,6 @@ def _group(lengths: Sequence[int], *, first_token: int) -> list[RowGroup]:
         groups.append(RowGroup(slice(row, row + count), slice(token, token + count * length), count, length))
         row, token = row + count, token + count * length
     return groups
-
-
-def _normed(norm: Norm | None, x: Tensor) -> Tensor:
-    return x if norm is None else norm(x)
 
 
 def _rotated(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:

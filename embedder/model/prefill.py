@@ -1,16 +1,19 @@
-"""The two ways to read prompts: padded through transformers' own modules, or packed through ours."""
+"""How a batch of prompts is made and read: padded through transformers' own modules, or packed through ours. What a row
+means never depends on its batch."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from embedder.model.backbone import Backbone
 from embedder.model.decoder import Decoder
-from embedder.model.refine import softmax_over_vocabulary
+from embedder.model.refine import Reader, softmax_over_vocabulary
+from embedder.text.prompts import CONTEXT_SLOT, Frame
 
 # Of fewer tokens that all prompts begin with, copying the keys costs as much as reading them again.
 _LEAST_SHARED = 8
@@ -99,7 +102,8 @@ class PackedPrefill:
         between_parts: Callable[[], None] | None = None,
     ) -> None:
         order = sorted(range(len(ids)), key=lambda row: -len(ids[row]))
-        device = backbone.device
+        like = backbone.embedding.weight
+        device = like.device
         shared = _shared_tokens(ids) if decoder.can_share and weights is None else 0
         lengths = [len(ids[row]) for row in order]
         tokens = [*ids[0][:shared], *(token for row in order for token in ids[row][shared:])]
@@ -113,9 +117,7 @@ class PackedPrefill:
         self._contexts = contexts if contexts is None or is_sorted else contexts[self._order]
         self._backbone = backbone
         self._decoder = decoder
-        self._run = decoder.start(
-            lengths, steps=steps, like=backbone.weight, shared=shared, between_parts=between_parts
-        )
+        self._run = decoder.start(lengths, steps=steps, like=like, shared=shared, between_parts=between_parts)
 
     def read(self) -> tuple[Tensor, Tensor]:
         states = self._run.read(self._backbone.embed(self._tokens, self._contexts))  # (N, D)
@@ -155,3 +157,108 @@ def _shared_tokens(ids: Sequence[Sequence[int]]) -> int:
     # A contextual token is another in every prompt, whose slots look alike.
     count = next((at for at in range(most) if first[at] < 0 or any(each[at] != first[at] for each in ids)), most)
     return count if len(ids) > 1 and count >= _LEAST_SHARED else 0
+
+
+PADDING_SIDES = ("left", "right")
+BATCH_TOKENS = 8192  # padded prompt tokens per batch; bounds memory whatever the lengths
+
+
+def plan_batches(lengths: Sequence[int], *, batch_size: int, max_tokens: int) -> Iterator[list[int]]:
+    """Yields lists of row indices, longest first, so that an out-of-memory error comes at once and not at the end.
+
+    A batch holds at most `batch_size` rows and, padded, at most `max_tokens` tokens (but always one row).
+    """
+    batch: list[int] = []
+    for row in sorted(range(len(lengths)), key=lambda index: (-lengths[index], index)):
+        widest = lengths[batch[0]] if batch else lengths[row]
+        if batch and (len(batch) == batch_size or widest * (len(batch) + 1) > max_tokens):
+            yield batch
+            batch = []
+        batch.append(row)
+    if batch:
+        yield batch
+
+
+def split_by_length(lengths: Sequence[int]) -> list[list[int]]:
+    """One or two groups of row indices: two where reading short prompts apart saves a sixth of the padded tokens."""
+    order = sorted(range(len(lengths)), key=lambda index: (-lengths[index], index))
+    whole = len(order) * lengths[order[0]]
+    costs = {cut: cut * lengths[order[0]] + (len(order) - cut) * lengths[order[cut]] for cut in range(1, len(order))}
+    cut = min(costs, key=lambda each: costs[each], default=0)
+    return [order[:cut], order[cut:]] if costs and costs[cut] < whole * 5 / 6 else [order]
+
+
+def pad(ids: Sequence[Sequence[int]], *, device: torch.device, side: str = "right") -> Prompt:
+    """Pads id lists to the longest: ids (B, N) and mask (B, N). Pads are id 0 and are never attended to."""
+    if side not in PADDING_SIDES:
+        raise ValueError(f"side is {side!r}, but must be one of {PADDING_SIDES}.")
+    width = max(len(row) for row in ids)
+    padded = np.zeros((len(ids), width), dtype=np.int64)
+    mask = np.zeros((len(ids), width), dtype=bool)
+    for index, row in enumerate(ids):
+        at = slice(width - len(row), width) if side == "left" else slice(0, len(row))
+        padded[index, at] = row
+        mask[index, at] = True
+    return Prompt(on_device(torch.from_numpy(padded), device), on_device(torch.from_numpy(mask), device))
+
+
+def on_device(tensor: Tensor, device: torch.device) -> Tensor:
+    """A tensor of the CPU's on `device`. A GPU need not finish its work first, as a plain `to` asks."""
+    is_cuda = torch.device(device).type == "cuda"
+    return tensor.pin_memory().to(device, non_blocking=True) if is_cuda else tensor.to(device)
+
+
+def start_prefill(
+    backbone: Backbone,
+    prompts: Sequence[Sequence[int]],
+    *,
+    steps: int,
+    pooling: str,
+    frame: Frame,
+    padding_side: str = "right",
+    between_parts: Callable[[], None] | None = None,
+) -> Reader:
+    """Packed where the decoder of ours reads the model, else padded, which is never interrupted `between_parts`."""
+    if backbone.decoder is not None:
+        if backbone.embedding.weight.device.type != "cpu":
+            between_parts = None  # there kernels are started ahead, and nothing is won
+        return PackedPrefill(
+            backbone,
+            backbone.decoder,
+            prompts,
+            steps=steps,
+            weights=prompt_weights(pooling, prompts, frame),
+            contexts=backbone.contexts_of(prompts),
+            between_parts=between_parts,
+        )
+    side = "left" if backbone.has_windows else padding_side
+    return padded_prefill(backbone, prompts, pooling=pooling, frame=frame, padding_side=side)
+
+
+def padded_prefill(
+    backbone: Backbone,
+    prompts: Sequence[Sequence[int]],
+    *,
+    pooling: str,
+    frame: Frame,
+    padding_side: str = "right",
+) -> PaddedPrefill:
+    """Through transformers' modules, with gradient where it is enabled."""
+    return PaddedPrefill(
+        backbone,
+        pad(prompts, device=backbone.device, side=padding_side),
+        weights=prompt_weights(pooling, prompts, frame),
+        contexts=backbone.contexts_of(prompts),
+    )
+
+
+def prompt_weights(pooling: str, prompts: Sequence[Sequence[int]], frame: Frame) -> list[list[float]] | None:
+    """What each state of a prompt weighs in its mean, prompt by prompt; None where all weigh the same."""
+    if pooling == "context_last":
+        return [[float(each == CONTEXT_SLOT) for each in ids] for ids in prompts]
+    lengths = [len(ids) for ids in prompts]
+    if pooling == "prompt_weighted_mean":
+        return [[float(place) for place in range(1, length + 1)] for length in lengths]
+    if pooling == "prompt_copy_mean":
+        return [[float(place in frame.second_copy(length)) for place in range(length)] for length in lengths]
+    return None

@@ -115,7 +115,7 @@ class Vocabulary:
     scale: float = 1.0  # of the mean, where the family scales embeddings
 
     def logits(self, state: Tensor) -> Tensor:
-        return self.output_projection(self._entered(state))
+        return self.output_projection(state if self.transform is None else self.transform(state))
 
     def embed_soft(self, soft_token: Tensor) -> Tensor:
         return self._placed(self.input_projection(soft_token))
@@ -126,10 +126,8 @@ class Vocabulary:
             return self.embed_soft(
                 softmax_over_vocabulary(self.logits(state), temperature=temperature, logit_bias=logit_bias)
             )
-        return self._placed(self.mean(self._entered(state), temperature, logit_bias))
-
-    def _entered(self, state: Tensor) -> Tensor:
-        return state if self.transform is None else self.transform(state)
+        entered = state if self.transform is None else self.transform(state)
+        return self._placed(self.mean(entered, temperature, logit_bias))
 
     def _placed(self, mixed: Tensor) -> Tensor:
         scaled = mixed if self.scale == 1.0 else mixed * self.scale

@@ -9,7 +9,7 @@ import yaml
 
 from embedder.errors import ContractError, DataError
 from embedder.model.contract import SIMILARITIES, check_context
-from embedder.model.pooling import PROMPT_POOLINGS
+from embedder.model.refine import PROMPT_POOLINGS
 from embedder.training.compute import DEVICES, PRECISIONS
 from embedder.training.sampling import Batch, Mixture
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from embedder.model.batching import on_device
+from embedder.model.prefill import on_device
 
 LOG_EPSILON = 1e-8  # inside the logarithm, as in the authors' code
 

@@ -13,11 +13,8 @@ from torch.nn.functional import normalize
 
 from embedder.errors import DataError
 from embedder.model.backbone import Backbone
-from embedder.model.batching import on_device, pad, split_by_length
-from embedder.model.pooling import PROMPT_POOLINGS, pool_prefixes
-from embedder.model.prefill import PaddedPrefill
-from embedder.model.prefill_start import padded_prefill
-from embedder.model.refine import refine_states
+from embedder.model.prefill import PaddedPrefill, on_device, pad, padded_prefill, split_by_length
+from embedder.model.refine import PROMPT_POOLINGS, pool_prefixes, refine_states
 from embedder.text.prompts import PromptTokenizer
 from embedder.training.config import TrainConfig
 from embedder.training.embedded import Embedded, MeanSoftToken

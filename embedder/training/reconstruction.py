@@ -15,10 +15,8 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from embedder.model.backbone import Backbone
-from embedder.model.batching import on_device, pad, split_by_length
-from embedder.model.pooling import PROMPT_POOLINGS, pool_states
-from embedder.model.prefill import PaddedPrefill
-from embedder.model.refine import refine_states
+from embedder.model.prefill import PaddedPrefill, on_device, pad, split_by_length
+from embedder.model.refine import PROMPT_POOLINGS, pool_states, refine_states
 from embedder.text.prompts import PromptTokenizer
 from embedder.training.config import TrainConfig
 from embedder.training.lora import folded_lora

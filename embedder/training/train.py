@@ -21,9 +21,8 @@ from embedder.model.context_token import load_context_encoder, with_context
 from embedder.model.contract import Contract
 from embedder.model.gguf_source import hash_weights
 from embedder.model.heads import SoftHead
-from embedder.model.pooling import PROMPT_POOLINGS, embedding_size
-from embedder.text.prompts import PromptTokenizer, load_tokenizer
-from embedder.text.templates import TEMPLATES
+from embedder.model.refine import PROMPT_POOLINGS, embedding_size
+from embedder.text.prompts import TEMPLATES, PromptTokenizer, load_tokenizer
 from embedder.training.compute import Compute
 from embedder.training.config import TrainConfig, check_config, check_room
 from embedder.training.data import fingerprint_of, label_names, read_training_data, sample_texts, training_files

@@ -11,9 +11,8 @@ from torch.nn import functional as F
 from tqdm.auto import tqdm
 
 from embedder.model.backbone import Backbone
-from embedder.model.batching import pad
 from embedder.model.heads import SoftHead
-from embedder.model.prefill import PaddedPrefill
+from embedder.model.prefill import PaddedPrefill, pad
 from embedder.text.prompts import PromptTokenizer
 from embedder.training.words import WordIndex
 

@@ -12,7 +12,7 @@ from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from embedder.model.batching import on_device
+from embedder.model.prefill import on_device
 from embedder.training.fragments import find_fragments
 
 # The library's list also holds these, which say a good deal about a complaint, a film or a feeling.

@@ -21,11 +21,9 @@ from transformers import AutoModel, AutoTokenizer, DynamicCache
 
 from embedder.encoder import Encoder
 from embedder.model.backbone import Backbone
-from embedder.model.batching import pad
 from embedder.model.contract import Contract
-from embedder.model.prefill import Prompt
-from embedder.text.prompts import PromptTokenizer
-from embedder.text.templates import TEMPLATES
+from embedder.model.prefill import Prompt, pad
+from embedder.text.prompts import TEMPLATES, PromptTokenizer
 
 Encode = Callable[[], Any]
 

@@ -23,7 +23,7 @@ from embedder.evaluation.outcomes import Steps
 from embedder.extensions.auxiliary_models import AuxiliaryModels
 from embedder.model.backbone import Backbone
 from embedder.model.contract import Contract
-from embedder.model.pooling import PROMPT_POOLINGS
+from embedder.model.refine import PROMPT_POOLINGS
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,7 @@ from embedder.errors import ContractError
 from embedder.extensions.auxiliary_models import AuxiliaryModels
 from embedder.extensions.expansion import Expander, expanded, expansion_prompt
 from embedder.model.backbone import Backbone, with_decoder
-from embedder.text.prompts import PromptTokenizer, split_instructions
-from embedder.text.templates import TEMPLATES
+from embedder.text.prompts import TEMPLATES, PromptTokenizer, split_instructions
 from research.evaluation.__main__ import main
 from research.evaluation.systems import SYSTEMS
 from research.evaluation.two_stage import open_generator, open_two_stage

@@ -18,10 +18,9 @@ from embedder.errors import ContractError
 from embedder.evaluation.similarity import paired_scores, scores_of
 from embedder.model.backbone import Backbone, with_decoder
 from embedder.model.contract import CONTRACT_FILE, hash_files
-from embedder.model.pooling import step_distances, steps_to_convergence
-from embedder.model.prefill_start import start_prefill
-from embedder.text.prompts import INSTRUCTION_END, Frame, PromptTokenizer
-from embedder.text.templates import TEMPLATES
+from embedder.model.prefill import start_prefill
+from embedder.model.refine import step_distances, steps_to_convergence
+from embedder.text.prompts import INSTRUCTION_END, TEMPLATES, Frame, PromptTokenizer
 from research.evaluation.__main__ import main
 from research.evaluation.systems import (
     SYSTEMS,

@@ -16,7 +16,7 @@ import yaml
 from filelock import FileLock, Timeout
 
 from embedder.errors import DataError
-from embedder.model.pooling import PROMPT_POOLINGS
+from embedder.model.refine import PROMPT_POOLINGS
 from embedder.training.config import TrainConfig, parse_config
 from embedder.training.data import TrainingData, read_training_data
 from embedder.training.progress import read_log

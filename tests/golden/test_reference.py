@@ -10,14 +10,11 @@ import torch
 from embedder.checkpoint import find_checkpoint
 from embedder.encoder import Encoder
 from embedder.model.backbone import take_apart, with_decoder
-from embedder.model.batching import PADDING_SIDES, pad
 from embedder.model.causal_model import load_causal_model
 from embedder.model.contract import Contract
-from embedder.model.pooling import pool_prefixes
-from embedder.model.prefill import PaddedPrefill
-from embedder.model.refine import RefinedStates, refine_states
-from embedder.text.prompts import PromptTokenizer, load_tokenizer
-from embedder.text.templates import TEMPLATES
+from embedder.model.prefill import PADDING_SIDES, PaddedPrefill, pad
+from embedder.model.refine import RefinedStates, pool_prefixes, refine_states
+from embedder.text.prompts import TEMPLATES, PromptTokenizer, load_tokenizer
 from embedder.training.config import PRESETS
 from embedder.training.losses import icr_loss, stepwise_info_nce
 

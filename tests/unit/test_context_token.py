@@ -25,8 +25,7 @@ from embedder.model.causal_model import load_causal_model
 from embedder.model.context_token import load_context_encoder, with_context
 from embedder.model.contract import CONTRACT_FILE, Contract, read_contract
 from embedder.model.heads import attach_context_projection
-from embedder.text.prompts import CONTEXT_SLOT, PromptTokenizer
-from embedder.text.templates import TEMPLATES
+from embedder.text.prompts import CONTEXT_SLOT, TEMPLATES, PromptTokenizer
 from embedder.training.config import read_config
 from embedder.training.train import Trainer
 

@@ -6,8 +6,7 @@ import pytest
 import torch
 from torch.nn.functional import normalize
 
-from embedder.model.pooling import pool_prefixes
-from embedder.model.refine import RefinedStates
+from embedder.model.refine import RefinedStates, pool_prefixes
 from embedder.training.losses import distillation, grounding, icr_loss, refinement_regulariser, stepwise_info_nce
 
 

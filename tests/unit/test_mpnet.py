@@ -20,10 +20,9 @@ from embedder.errors import ContractError, ModelNotFoundError
 from embedder.model import model_packages
 from embedder.model.backbone import locate_model
 from embedder.model.bare_encoder import load_bare_encoder
-from embedder.model.batching import pad
 from embedder.model.contract import Contract
 from embedder.model.mpnet import load_mpnet
-from embedder.model.prefill import PackedPrefill
+from embedder.model.prefill import PackedPrefill, pad
 
 SHAPE = {
     "vocab_size": 90,

@@ -10,9 +10,8 @@ from tiny_models import tiny_tokenizer
 
 from embedder.errors import TextError
 from embedder.model.backbone import locate_model
-from embedder.model.batching import pad, plan_batches
-from embedder.text.prompts import PromptTokenizer, load_tokenizer
-from embedder.text.templates import TEMPLATES
+from embedder.model.prefill import pad, plan_batches
+from embedder.text.prompts import TEMPLATES, PromptTokenizer, load_tokenizer
 from embedder.text.tokens import bias_vector, word_of
 
 

@@ -15,9 +15,8 @@ from transformers import AutoModel
 
 from embedder.errors import TextError
 from embedder.model.backbone import locate_model, with_decoder
-from embedder.model.batching import PADDING_SIDES
 from embedder.model.decoder import KVCacheSession
-from embedder.model.prefill import PackedPrefill, Prompt
+from embedder.model.prefill import PADDING_SIDES, PackedPrefill, Prompt
 from embedder.model.refine import refine_states
 
 TEXTS = [

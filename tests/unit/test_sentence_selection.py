@@ -25,9 +25,15 @@ from embedder.extensions.sentence_selection import SELECTION_FILE, SentenceSelec
 from embedder.lru import LRUCache
 from embedder.model.backbone import locate_model
 from embedder.model.contract import CONTRACT_FILE, Golden, read_contract
-from embedder.text.prompts import SENTENCE_START, PromptTokenizer, load_tokenizer, split_instructions, split_sentences
+from embedder.text.prompts import (
+    SENTENCE_START,
+    TEMPLATES,
+    PromptTokenizer,
+    load_tokenizer,
+    split_instructions,
+    split_sentences,
+)
 from embedder.text.sentences import sentences_to_read
-from embedder.text.templates import TEMPLATES
 from embedder.training.data import read_training_data
 from embedder.training.sentence_selection import main, retrieval_instructions, train_selector
 

@@ -15,7 +15,7 @@ from tiny_models import family_encoder, save_tiny_model
 
 from app.wiring.embedding import LocalEmbedder
 from app.wiring.ingestion import _release_memory
-from embedder.model.spare_memory import MOST_BYTES, SpareMemory, release_spare_memory
+from embedder.model.decoder import MOST_BYTES, SpareMemory, release_spare_memory
 from embedder.model_info import DEFAULT_MODEL
 
 
