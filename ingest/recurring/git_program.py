@@ -1,4 +1,4 @@
-"""Runs git on an untrusted repository: no foreign configuration, hooks or prompts, only the protocol of the address,
+"""Runs git on an untrusted repository: no configuration of others, hooks or prompts, only the protocol of the address,
 only the checked host, bounded time and size."""
 
 from __future__ import annotations

@@ -141,7 +141,7 @@ def test_what_a_feed_says_is_never_taken_for_a_path_or_an_address(
     if name == "address":
         site.pages["/feed"] = site.url("/inner")
     found = again(toy_services, source(SourceKind.FEED, site.url("/feed")))
-    assert "no RSS or Atom feed" in str(found)
+    assert "not an RSS or Atom feed" in str(found)
     assert uris(toy_services) == []
 
 

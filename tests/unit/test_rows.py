@@ -63,7 +63,7 @@ BAD_ROWS = {
     '{"text": 7}': "no text",
     '{"text": "a", "id": 1.5}': "no id",
     '{"text": "a", "id": [1]}': "no id",
-    '{"text": "a", "id": "first"}': "on line 1 already",
+    '{"text": "a", "id": "first"}': "already used on line 1",
     '{"text": "a \\udfff b"}': "surrogate",
     '{"text": "a\\u0000b"}': "NUL",
     '{"text": "a", "id": "\\ud800"}': "surrogate",
