@@ -60,7 +60,7 @@ def collection_routes(services: AuthorizedServices) -> APIRouter:
 
 
 def _create(services: AuthorizedServices, new: NewCollection) -> CountedCollection:
-    collection = services.library.create_collection(
+    made = services.library.create_collection(
         new.name,
         document_instruction=new.document_instruction,
         document_steps=new.document_steps,
@@ -69,4 +69,4 @@ def _create(services: AuthorizedServices, new: NewCollection) -> CountedCollecti
         chunk_context=new.chunk_context,
         chunk_structure=new.chunk_structure,
     )
-    return services.catalog.counted_collection(collection.name)
+    return services.catalog.counted_collection(made.name)

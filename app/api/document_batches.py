@@ -23,23 +23,23 @@ def document_batch_routes(services: AuthorizedServices) -> APIRouter:
     library, catalog = services.library, services.catalog
 
     @routes.post("/delete", status_code=202, response_model=list[JobAnswer])
-    def delete_documents(deletion: DocumentDeletion) -> list[Job]:
+    def delete_documents(asked: DocumentDeletion) -> list[Job]:
         """Queues the deletion of documents and hides them from searches at once.
 
         They can be restored until a worker has deleted them, which happens after `delay_s`. If one id is unknown,
         nothing is deleted.
         """
-        ids = [catalog.document(document_id).id for document_id in deletion.document_ids]  # raises for an unknown id
-        return [library.delete_document(each, delay=timedelta(seconds=deletion.delay_s)) for each in ids]
+        found = [catalog.document(each).id for each in asked.document_ids]  # raises for an unknown id
+        return [library.delete_document(each, delay=timedelta(seconds=asked.delay_s)) for each in found]
 
     @routes.post("/restore", status_code=202, response_model=list[JobAnswer])
-    def restore_documents(restored: DocumentIds) -> list[Job]:
+    def restore_documents(asked: DocumentIds) -> list[Job]:
         """Cancels deletions that no worker has finished and queues ingestion of the documents.
 
         Chunks that are still stored are not embedded again.
         """
-        ids = [catalog.document(document_id).id for document_id in restored.document_ids]
-        return [library.restore_document(each) for each in ids]
+        found = [catalog.document(each).id for each in asked.document_ids]
+        return [library.restore_document(each) for each in found]
 
     @routes.post("/move", status_code=202, response_model=list[SubmissionAnswer])
     def move_documents(move: DocumentMove) -> list[Moved]:

@@ -34,7 +34,7 @@ def document_list_routes(catalog: Catalog) -> APIRouter:
     ) -> list[Document]:
         """Lists documents, oldest first. With `text`: documents of the collection that match it, newest first."""
         if text:
-            name = _existing(catalog, collection)
+            name = _known(catalog, collection)
             counts = catalog.count_documents(name, text=text)
             found = catalog.find_documents(name, text=text, state=state, limit=limit, offset=offset)
         else:
@@ -47,7 +47,7 @@ def document_list_routes(catalog: Catalog) -> APIRouter:
     @routes.get("/counts", response_model=DocumentCountsAnswer)
     def count_documents(collection: str, text: TextPart = "") -> DocumentCountsAnswer:
         """The number of documents of a collection by state."""
-        counts = catalog.count_documents(_existing(catalog, collection), text=text)
+        counts = catalog.count_documents(_known(catalog, collection), text=text)
         return DocumentCountsAnswer(total=sum(counts.values()), states=counts)
 
     @routes.get("/{document_id}/job", response_model=JobAnswer)
@@ -70,7 +70,7 @@ def document_list_routes(catalog: Catalog) -> APIRouter:
     return routes
 
 
-def _existing(catalog: Catalog, collection: str | None) -> str:
+def _known(catalog: Catalog, collection: str | None) -> str:
     """The name of the collection. Raises InputError if none is given, UnknownCollectionError if it does not exist."""
     if collection is None:
         raise InputError("Searching documents by `text` requires a `collection`.")

@@ -65,7 +65,7 @@ def judgement_routes(catalog: Catalog) -> APIRouter:
         known = catalog.collection(collection)
         pages = chain.from_iterable(catalog.judgement_pages(known.name))
         found = list(islice(pages, offset, offset + limit))
-        total = sum(source.judgement_count for source in catalog.judgement_sources(known.name))
+        total = sum(each.judgement_count for each in catalog.judgement_sources(known.name))
         note_page(request, response, total=total, offset=offset, count=len(found))
         return found
 

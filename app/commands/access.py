@@ -1,4 +1,4 @@
-"""`gircse users`, `gircse keys` and `gircse audit`: who may do what on a service with access control."""
+"""`gircse users`, `gircse keys` and `gircse audit`: manage users, API keys and the audit log of access control."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from app.types.access import OPERATOR, ApiKey, Identity, RoleName, Scope, User, 
 from app.types.documents import utc_now
 from app.types.quotas import QUOTA_NAMES, UNLIMITED, Quotas
 
-users = typer.Typer(no_args_is_help=True, help="Add, change and remove the people and programs that may come in.")
-keys = typer.Typer(no_args_is_help=True, help="Make, list and revoke API keys.")
+users = typer.Typer(no_args_is_help=True, help="Add, change and remove users.")
+keys = typer.Typer(no_args_is_help=True, help="Create, list and revoke API keys.")
 
 
-UserName = Annotated[str, typer.Argument(help="Of the user.")]
+UserName = Annotated[str, typer.Argument(help="Name of the user.")]
 Collections = Annotated[
     list[str] | None,
-    typer.Option("--collection", "-c", help="A name, or part of one with *, as 'team-*'; may be repeated."),
+    typer.Option("--collection", "-c", help="Collection name; * matches any characters, as in 'team-*'. Repeatable."),
 ]
-Password = Annotated[bool, typer.Option("--password", help="Ask for a password, to log in on the page with.")]
+Password = Annotated[bool, typer.Option("--password", help="Prompt for a password for logging in on the page.")]
 
 
 @contextmanager
 def open_accounts() -> Iterator[AuthorizedAccounts]:
-    """In the name of the operator."""
+    """Open the account services as operator, with all rights. Creates the user admin if it is missing."""
     with open_catalog() as catalog, acting_as(OPERATOR):
         accounts = Accounts(catalog)
         accounts.ensure_admin()
@@ -48,7 +48,7 @@ def open_accounts() -> Iterator[AuthorizedAccounts]:
 
 @users.command("list")
 def list_users(as_json: console.JsonLines = False) -> None:
-    """List users, what each may do, and with which collections."""
+    """List users with their roles and collections."""
     with open_accounts() as accounts:
         found, identities = accounts.users(), accounts.identities()
     if as_json:
@@ -59,46 +59,51 @@ def list_users(as_json: console.JsonLines = False) -> None:
             user.name,
             user.role.label,
             ", ".join(user.collections) or "none",
-            _comes_in_by(user, is_connected=user.name in identities),
+            _login_methods(user, is_connected=user.name in identities),
             "disabled" if user.disabled_at else "",
         )
         for user in found
     ]
-    console.print_table(("name", "role", "collections", "comes in by", ""), rows)
+    console.print_table(("name", "role", "collections", "login", ""), rows)
 
 
 @users.command("add")
 def add_user(
     name: UserName,
-    role: Annotated[RoleName, typer.Option(help="A reader searches, an editor writes, an admin sees to users.")],
+    role: Annotated[
+        RoleName, typer.Option(help="A reader searches, an editor also writes, an admin also manages users.")
+    ],
     collections: Collections = None,
     password: Password = False,
 ) -> None:
-    """Add a user. Without --collection they see all of them; without --password they come in by API keys alone.
+    """Add a user. Without --collection the user sees all collections; without --password, only API keys work.
 
     Example: gircse users add anna --role editor -c 'team-*' -c shared --password
     """
     word = _ask_password() if password else None
     with open_accounts() as accounts:
         accounts.add_user(name, role=role.role, collections=collections or ["*"], password=word)
-    typer.echo(f"Added {name}. A key for programs: gircse keys add {name}")
+    typer.echo(f"Added {name}. To create an API key: gircse keys add {name}")
 
 
 @users.command("change")
 def change_user(
     name: UserName,
-    role: Annotated[RoleName | None, typer.Option(help="From now on, for their keys, too.")] = None,
+    role: Annotated[RoleName | None, typer.Option(help="New role. It also limits existing keys.")] = None,
     collections: Collections = None,
     password: Password = False,
     quota: Annotated[
         list[str] | None,
-        typer.Option(help="As bytes=5000000, documents=100, requests=60, or =unlimited, =default; may be repeated."),
+        typer.Option(
+            help="bytes=N, documents=N or requests=N (per minute); N may be unlimited or default. Repeatable."
+        ),
     ] = None,
     disable: Annotated[
-        bool | None, typer.Option("--disable/--enable", help="Sessions end, and keys are refused, at once.")
+        bool | None,
+        typer.Option("--disable/--enable", help="--disable ends all sessions and rejects all keys at once."),
     ] = None,
 ) -> None:
-    """Change a user. What is left out stays; --collection replaces all that were given before."""
+    """Change a user. Omitted options keep their values; --collection replaces all previous collections."""
     word = _ask_password() if password else None
     with open_accounts() as accounts:
         quotas = with_quotas(accounts.user(name).quotas, quota) if quota else None
@@ -115,7 +120,7 @@ def change_user(
 
 @users.command("usage")
 def show_usage(name: UserName, as_json: console.JsonLines = False) -> None:
-    """Show how much a user stores and has asked in this minute, and how much they may."""
+    """Show a user's quotas: bytes and documents stored, requests in this minute, and the limits."""
     with open_accounts() as accounts:
         found = accounts.quota_use(name)
     if as_json:
@@ -128,47 +133,47 @@ def show_usage(name: UserName, as_json: console.JsonLines = False) -> None:
 @users.command("connect")
 def connect_user(
     name: UserName,
-    subject: Annotated[str, typer.Argument(help="What the OpenID provider calls the person: `sub`.")],
-    issuer: Annotated[str | None, typer.Option(help="Instead of GIRCSE_OIDC_ISSUER.")] = None,
+    subject: Annotated[str, typer.Argument(help="The OpenID provider's id of the person: the claim `sub`.")],
+    issuer: Annotated[str | None, typer.Option(help="Overrides GIRCSE_OIDC_ISSUER.")] = None,
 ) -> None:
-    """Let somebody whom an OpenID provider knows sign in as this user. The page that refused them told the subject.
+    """Let a person with an OpenID identity sign in as this user. The login page that rejected them shows the subject.
 
     Example: gircse users connect anna 248289761001
     """
     issuer = issuer or load_settings().oidc_issuer
     if issuer is None:
-        raise InputError("Which provider? Set GIRCSE_OIDC_ISSUER, or name it: --issuer https://login.example.org")
+        raise InputError("No OpenID provider. Set GIRCSE_OIDC_ISSUER, or add --issuer https://login.example.org")
     with open_accounts() as accounts:
         accounts.connect_user(name, Identity(issuer, subject))
-    typer.echo(f"{name} signs in as {subject} of {issuer} from now on.")
+    typer.echo(f"{subject} of {issuer} can now sign in as {name}.")
 
 
 @users.command("disconnect")
 def disconnect_user(name: UserName) -> None:
-    """End what `users connect` or a first sign-in began; the user's sessions end, too."""
+    """Remove all OpenID identities of a user (from `users connect` or a first sign-in) and end the user's sessions."""
     with open_accounts() as accounts:
         count = accounts.disconnect_user(name)
-    typer.echo(f"{name} was connected with {count} identities, and is with none now.")
+    typer.echo(f"Removed {count} identities of {name}.")
 
 
 @users.command("remove")
 def remove_user(name: UserName) -> None:
-    """Remove a user with all keys and sessions. Documents stay."""
+    """Remove a user with all keys and sessions. Documents are kept."""
     with open_accounts() as accounts:
         accounts.remove_user(name)
     typer.echo(f"Removed {name}.")
 
 
-def _comes_in_by(user: User, *, is_connected: bool) -> str:
+def _login_methods(user: User, *, is_connected: bool) -> str:
     if user.name == ADMIN:
         return "secret"
-    ways = [*(["password"] if user.password_hash else []), *(["provider"] if is_connected else [])]
-    return ", ".join(ways) or "keys only"
+    methods = [*(["password"] if user.password_hash else []), *(["provider"] if is_connected else [])]
+    return ", ".join(methods) or "keys only"
 
 
 @keys.command("list")
 def list_keys(as_json: console.JsonLines = False) -> None:
-    """List API keys, the newest first. Their secrets are kept nowhere."""
+    """List API keys, newest first. Secrets are not stored and cannot be shown."""
     with open_accounts() as accounts:
         found = accounts.api_keys()
     if as_json:
@@ -187,21 +192,21 @@ def list_keys(as_json: console.JsonLines = False) -> None:
         )
         for each in found
     ]
-    console.print_table(("id", "user", "label", "role", "collections", "scopes", "made", "state"), rows)
+    console.print_table(("id", "user", "label", "role", "collections", "scopes", "created", "state"), rows)
 
 
 @keys.command("add")
 def add_key(
-    user: Annotated[str, typer.Argument(help="Whose key it is; it never does more than they may.")],
-    label: Annotated[str, typer.Option(help="What it is for.")] = "",
-    role: Annotated[RoleName | None, typer.Option(help="Left out: that of its user.")] = None,
+    user: Annotated[str, typer.Argument(help="Owner of the key. The key never has more rights than its user.")],
+    label: Annotated[str, typer.Option(help="Purpose of the key.")] = "",
+    role: Annotated[RoleName | None, typer.Option(help="Default: the role of its user.")] = None,
     collections: Collections = None,
     scope: Annotated[
-        list[Scope] | None, typer.Option(help="`access`: let it see to users and keys, as far as its user may.")
+        list[Scope] | None, typer.Option(help="`access`: the key may manage users and keys, within its user's rights.")
     ] = None,
-    days: Annotated[int | None, typer.Option(min=1, max=3650, help="Until it expires. Left out: never.")] = None,
+    days: Annotated[int | None, typer.Option(min=1, max=3650, help="Days until it expires. Default: never.")] = None,
 ) -> None:
-    """Make an API key and print it, once. Programs show it as `Authorization: Bearer KEY`.
+    """Create an API key and print it once. Programs send it as `Authorization: Bearer KEY`.
 
     Example: gircse keys add anna --label export --role reader -c reports --days 90
     """
@@ -216,24 +221,26 @@ def add_key(
             scopes=scope or (),
         )
     typer.echo(secret)
-    typer.echo("Keep it: it is told only now.", err=True)
+    typer.echo("Save it now: it is not shown again.", err=True)
 
 
 @keys.command("revoke")
-def revoke_key(key_id: Annotated[str, typer.Argument(help="The id that `gircse keys list` shows.")]) -> None:
-    """Revoke a key, at once and for ever."""
+def revoke_key(key_id: Annotated[str, typer.Argument(help="Id from `gircse keys list`.")]) -> None:
+    """Revoke a key at once and for good."""
     with open_accounts() as accounts:
         accounts.revoke_key(key_id)
     typer.echo(f"The key {key_id} is revoked.")
 
 
 def audit(
-    action: Annotated[list[str] | None, typer.Option(help="Only these, as login.failed; may be repeated.")] = None,
-    actor: Annotated[str | None, typer.Option(help="Only what this user did.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=10_000, help="How many, the newest first.")] = 50,
+    action: Annotated[
+        list[str] | None, typer.Option(help="Only this action, such as login.failed. Repeatable.")
+    ] = None,
+    actor: Annotated[str | None, typer.Option(help="Only actions of this user.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="Maximum number of entries, newest first.")] = 50,
     as_json: console.JsonLines = False,
 ) -> None:
-    """Show who did what: logins, keys, users, and what was deleted."""
+    """Show the audit log: logins, changes to keys and users, deletions."""
     with open_accounts() as accounts:
         entries = accounts.audit_entries(actions=action or (), actor=actor, limit=limit)
     if as_json:
@@ -249,7 +256,7 @@ def audit(
         )
         for each in entries
     ]
-    console.print_table(("at (UTC)", "who", "action", "what", "more"), rows)
+    console.print_table(("at (UTC)", "user", "action", "subject", "details"), rows)
 
 
 def _state_of(key: ApiKey) -> str:
@@ -261,13 +268,13 @@ def _state_of(key: ApiKey) -> str:
 
 
 def with_quotas(quotas: Quotas, given: Sequence[str]) -> Quotas:
-    """`given` as the command line has them. Raises InputError."""
+    """`quotas` changed by texts such as `bytes=5000`, `documents=unlimited`, `requests=default`. Raises InputError."""
     words = {"unlimited": UNLIMITED, "default": None}
-    for each in given:
-        name, _, value = each.partition("=")
+    for text in given:
+        name, _, value = text.partition("=")
         if name not in QUOTA_NAMES or not (value in words or (value.isascii() and value.isdecimal())):
             raise InputError(
-                f"{each!r} is no quota: write bytes=, documents= or requests= and a number, as bytes=5000."
+                f"{text!r} is not a quota. Use bytes=, documents= or requests= with a number, such as bytes=5000."
             )
         quotas = replace(quotas, **{name: words[value] if value in words else int(value)})
     return quotas

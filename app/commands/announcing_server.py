@@ -1,4 +1,4 @@
-"""The HTTP server of `gircse up` and `serve`: on its port for all, and on a socket in the home for commands."""
+"""The HTTP server of `gircse up` and `serve`: listens on its port, and for commands on a socket in the home folder."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from embedder.server.http_guard import BoundedProtocol
 
 
 class AnnouncingServer(uvicorn.Server):
-    """Prints its address once it answers, and remembers Ctrl-C, which may get lost in the event loop's own shutdown.
+    """Prints its address once it is ready, and records Ctrl-C, which the event loop's shutdown can swallow.
 
-    `for_commands`: where the commands of this home ask, as the operator.
+    `for_commands` is the socket on which commands with the same home send requests, with the operator's rights.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class AnnouncingServer(uvicorn.Server):
         await super().startup(sockets=sockets)
         if self._for_commands is not None:
             await self._listen_to_commands(self._for_commands)
-        gc.freeze()  # what is there by now stays; full collections would stop every request to look through it
+        gc.freeze()  # present objects live as long as the process; scanning them would pause every request
         typer.echo(f"Ready: {self._url}   (API: {self._url}/docs, Ctrl-C stops)")
         if self._open_page:
             webbrowser.open(self._url)

@@ -26,7 +26,7 @@ ANSWER = TypeAdapter(Answer)
 def answer(
     question: Annotated[str, typer.Argument(help="A question, in words.")],
     collection: Annotated[
-        str, typer.Option("--collection", "-c", help="Where to look; '*': in all of them.")
+        str, typer.Option("--collection", "-c", help="Collection to search; '*': all.")
     ] = DEFAULT_COLLECTION,
     generate: Annotated[
         bool, typer.Option("--generate", help="Send question and passages to the model of GIRCSE_ANSWER_URL.")
@@ -37,17 +37,17 @@ def answer(
     filters: Filters = [],  # noqa: B006
     after: Annotated[
         list[str],
-        typer.Option(metavar="QUESTION", help="What was asked before, with --said each. Repeatable."),
+        typer.Option(metavar="QUESTION", help="Previous question; needs a --said each. Repeatable."),
     ] = [],  # noqa: B006
-    said: Annotated[list[str], typer.Option(metavar="ANSWER", help="What was answered then. Repeatable.")] = [],  # noqa: B006
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be sent, and send nothing.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, the same as the REST API answers.")] = False,
+    said: Annotated[list[str], typer.Option(metavar="ANSWER", help="Its answer. Repeatable.")] = [],  # noqa: B006
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the prompt and send nothing.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, as the REST API returns it.")] = False,
     local: Local = False,
 ) -> None:
-    """Answer a question with sentences that cite passages, or say that no passage answers it.
+    """Answer a question with sentences that cite passages, or report that no passage answers it.
 
-    The sentences are those of the documents, and nothing leaves this machine; with --generate, a language model words
-    them.
+    The sentences are copied from the documents, and nothing leaves this machine. With --generate a language model
+    writes them.
 
     Example: gircse answer "How long does a new card take?" -c letters
     """
@@ -80,18 +80,18 @@ def print_answer(found: Answer) -> None:
         for message in found.sent:
             typer.echo(f"--- {message.role}\n{console.printable(message.content)}")
         return
-    for each in found.sentences:
-        cited = "".join(f"[{number}]" for number in each.citations)
-        doubt = "" if each.is_supported else " (no support found)"
-        typer.echo(f"{console.printable(each.text)} {cited}{doubt}".rstrip())
+    for sentence in found.sentences:
+        citations = "".join(f"[{number}]" for number in sentence.citations)
+        doubt = "" if sentence.is_supported else " (no support found)"
+        typer.echo(f"{console.printable(sentence.text)} {citations}{doubt}".rstrip())
     if not found.sentences:
         typer.echo(NO_ANSWER)
     for note in found.notes:
         if note != NO_ANSWER:
             typer.echo(console.printable(note))
-    quoted = {number for each in found.sentences for number in each.citations}
+    cited = {number for sentence in found.sentences for number in sentence.citations}
     for passage in found.passages:
-        if passage.number in quoted:
+        if passage.number in cited:
             page = f", page {passage.chunk.page}" if passage.chunk.page is not None else ""
             title = passage.document.title or passage.document.uri
             typer.echo(
@@ -101,5 +101,5 @@ def print_answer(found: Answer) -> None:
 
 def _turns(questions: Sequence[str], answers: Sequence[str]) -> tuple[Turn, ...]:
     if len(questions) != len(answers):
-        raise InputError("Each --after needs its --said: what was asked, and what was answered.")
+        raise InputError("Each --after (previous question) needs a --said (its answer).")
     return tuple(map(Turn, questions, answers))

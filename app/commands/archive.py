@@ -1,4 +1,4 @@
-"""`gircse export` and `gircse import`: a collection as one file, for a backup or another machine."""
+"""`gircse export` and `gircse import`: write a collection to one file and read it back, here or on another machine."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from app.commands import console
 from app.commands.composition import open_services, wiring
 from app.errors import ConflictError
 
-READINGS = 3  # an archive is verified, written into the index, and recorded in the catalog
+PASSES = 3  # import reads the archive to verify it, to fill the index, and to fill the catalog
 
 
 def export(
-    collection: Annotated[str, typer.Argument(help="What to pack.")],
-    file: Annotated[Path, typer.Argument(help="Where to: *.tar.zst or *.tar.gz.")],
-    force: Annotated[bool, typer.Option("--force", help="Replace the file if it is there.")] = False,
+    collection: Annotated[str, typer.Argument(help="Collection to export.")],
+    file: Annotated[Path, typer.Argument(help="Archive to write: *.tar.zst or *.tar.gz.")],
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> None:
-    """Pack a collection into one file: documents, texts, chunks, vectors, lenses, judgements, and the contract.
+    """Export a collection to one file: documents, texts, chunks, vectors, lenses, judgements and model contract.
 
     Example: gircse export reading reading.tar.zst
     """
     if file.exists() and not force:
-        raise ConflictError(f"{file} is there already; take another name, or --force.")
+        raise ConflictError(f"{file} already exists. Choose another name, or use --force.")
     with open_services() as services:
         total = services.catalog.counted_collection(collection).document_count
         columns = (TextColumn("packing"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
@@ -37,30 +37,32 @@ def export(
                 .export_collection(collection, file, tell=lambda documents: progress.update(bar, completed=documents))
             )
     size = file.stat().st_size / 1e6
-    typer.echo(f"{packed.documents} documents with {packed.chunks} chunks are in {file} ({size:.1f} MB).")
+    typer.echo(f"Exported {packed.documents} documents with {packed.chunks} chunks to {file} ({size:.1f} MB).")
 
 
 def import_(
-    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="What `gircse export` has written.")],
-    name: Annotated[str | None, typer.Option("--as", metavar="NAME", help="Under another name.")] = None,
+    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Archive written by `gircse export`.")],
+    name: Annotated[str | None, typer.Option("--as", metavar="NAME", help="Import under another name.")] = None,
 ) -> None:
-    """Bring in a collection that was packed here or on another machine. It must be verified to the last byte first.
+    """Import a collection that was exported here or on another machine. The whole archive is verified first.
 
     Example: gircse import reading.tar.zst --as reading-2
     """
     with open_services() as services:
         columns = (TextColumn("verifying and unpacking"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
         with Progress(*columns, console=console.stderr) as progress:
-            bar = progress.add_task("unpacking", total=READINGS * file.stat().st_size)
+            bar = progress.add_task("unpacking", total=PASSES * file.stat().st_size)
             position = 0
 
             def tell(present: int) -> None:
-                """Every reading begins at 0 again."""
+                """`present` is the position in the file; each pass starts at 0 again."""
                 nonlocal position
                 progress.advance(bar, present - position if present >= position else present)
                 position = present
 
-            made = wiring("transfer").transfer_of(services).import_collection(file, name=name, tell=tell)
-    typer.echo(f"The collection {made.collection!r} is there: {made.documents} documents with {made.chunks} chunks.")
-    for lens in made.lenses_kept:
-        typer.echo(f"You have another lens {lens!r} than the archive; yours is kept.")
+            report = wiring("transfer").transfer_of(services).import_collection(file, name=name, tell=tell)
+    typer.echo(
+        f"Imported the collection {report.collection!r}: {report.documents} documents with {report.chunks} chunks."
+    )
+    for lens in report.lenses_kept:
+        typer.echo(f"Your lens {lens!r} differs from the archive's; yours was kept.")

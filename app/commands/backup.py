@@ -1,4 +1,4 @@
-"""`gircse backup` and `gircse restore`: the whole installation as one file, and back."""
+"""`gircse backup` and `gircse restore`: write the whole installation to one file and restore it."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from app.commands.mending import rebuild_damaged
 from app.errors import ConflictError
 from app.settings import Settings, load_settings
 
-_MAX_TOLD = 20
-# What a restored catalog may lean on.
+_MAX_LISTED = 20
+# Settings on which a restored catalog may depend.
 _COMPARED = ("model", "database_url", "qdrant_url", "embedder_url", "access_control")
 
 
 def backup(
-    file: Annotated[Path, typer.Argument(help="Where to: *.tar.zst or *.tar.gz.")],
+    file: Annotated[Path, typer.Argument(help="Backup file to write: *.tar.zst or *.tar.gz.")],
     indexes: Annotated[
-        bool, typer.Option("--indexes", help="Pack vectors, too: larger, and nothing is embedded again.")
+        bool, typer.Option("--indexes", help="Include vectors: larger, but a restore embeds nothing again.")
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace the file if it is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> None:
-    """Pack the installation into one file while it serves: catalog, files, texts, settings without secrets.
+    """Back up the installation to one file while it runs: catalog, files, texts, and settings without secrets.
 
     Example: gircse backup /mnt/backup/gircse.tar.zst
     """
     if file.exists() and not force:
-        raise ConflictError(f"{file} is there already; take another name, or --force.")
+        raise ConflictError(f"{file} already exists. Choose another name, or use --force.")
     with open_services() as services:
         total = sum(each.document_count for each in services.catalog.collections())
         columns = (TextColumn("packing"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
@@ -42,26 +42,26 @@ def backup(
                 services, file, with_indexes=indexes, tell=lambda done: progress.update(bar, completed=done)
             )
     size = file.stat().st_size / 1e6
-    typer.echo(f"{file} holds the catalog and the files of {facts.documents} documents ({size:.1f} MB).")
+    typer.echo(f"{file} contains the catalog and the files of {facts.documents} documents ({size:.1f} MB).")
     if facts.lost:
-        typer.echo("Missing or altered already, and not in it:", err=True)
-        _tell(facts.lost)
+        typer.echo("Not in the backup, because the stored file is missing or altered:", err=True)
+        _print_uris(facts.lost)
         raise typer.Exit(1)
 
 
 def restore(
-    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="What `gircse backup` has written.")],
+    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Backup written by `gircse backup`.")],
     force: Annotated[
-        bool, typer.Option("--force", help="Also over a catalog that is in use; its file is kept beside it.")
+        bool, typer.Option("--force", help="Replace an existing catalog; its file is kept under another name.")
     ] = False,
     files: Annotated[
-        bool, typer.Option("--files", help="Only put back stored files that are missing or altered; may run any time.")
+        bool, typer.Option("--files", help="Only restore stored files that are missing or altered. Safe at any time.")
     ] = False,
     rebuild: Annotated[
-        bool, typer.Option("--rebuild/--no-rebuild", help="Make indexes anew that the backup has not.")
+        bool, typer.Option("--rebuild/--no-rebuild", help="Rebuild indexes that the backup does not contain.")
     ] = True,
 ) -> None:
-    """Put an installation back from a backup, here or on an empty machine. It must be verified to the last byte first.
+    """Restore an installation from a backup, here or on an empty machine. The whole backup is verified first.
 
     Example: gircse restore /mnt/backup/gircse.tar.zst
     """
@@ -71,22 +71,22 @@ def restore(
         parts.require_stopped(settings)
         if not force and parts.is_in_use(settings):
             raise ConflictError(
-                "There is a catalog here already. `--force` puts the backup in its place; `--files` only puts back "
-                "stored files that are missing or altered."
+                "A catalog already exists here. `--force` replaces it with the backup; `--files` only restores stored "
+                "files that are missing or altered."
             )
     archive = BackupReader(file)
     count = parts.restore_files(settings, archive)
-    typer.echo(f"{count} stored files were missing or altered, and are put back.")
+    typer.echo(f"Restored {count} stored files that were missing or altered.")
     if files:
         return
     aside = parts.restore_catalog(settings, archive)
-    typer.echo(f"The catalog is that of {archive.facts.made_at}, with {archive.facts.documents} documents.")
+    typer.echo(f"Restored the catalog of {archive.facts.made_at} with {archive.facts.documents} documents.")
     if aside is not None:
-        typer.echo(f"The former one is in {aside}.")
-    _tell_settings(settings, archive.facts)
+        typer.echo(f"The previous catalog was moved to {aside}.")
+    _print_changed_settings(settings, archive.facts)
     if archive.facts.lost:
-        typer.echo("Missing already when the backup was made:", err=True)
-        _tell(archive.facts.lost)
+        typer.echo("Already missing when the backup was made:", err=True)
+        _print_uris(archive.facts.lost)
     with open_services(settings) as services:
         if archive.put_points(services.index):
             for collection in services.catalog.collections():
@@ -95,21 +95,22 @@ def restore(
         if rebuild:
             rebuild_damaged(services, mends_all=True)
         else:
-            typer.echo("`gircse doctor --rebuild` makes the indexes.")
+            typer.echo("`gircse doctor --rebuild` builds the indexes.")
 
 
-def _tell_settings(settings: Settings, facts: BackupFacts) -> None:
+def _print_changed_settings(settings: Settings, facts: BackupFacts) -> None:
     here = wiring("backup").settings_without_secrets(settings)
     for name in _COMPARED:
         there = facts.settings.get(name)
         if there != here.get(name):
             typer.echo(
-                f"Another setting than there: GIRCSE_{name.upper()} was {there!r}, and is {here.get(name)!r}.", err=True
+                f"GIRCSE_{name.upper()} differs from the backup: it was {there!r} and is {here.get(name)!r} now.",
+                err=True,
             )
 
 
-def _tell(uris: tuple[str, ...]) -> None:
-    for uri in uris[:_MAX_TOLD]:
+def _print_uris(uris: tuple[str, ...]) -> None:
+    for uri in uris[:_MAX_LISTED]:
         typer.echo(f"  {console.printable(uri)}", err=True)
-    if len(uris) > _MAX_TOLD:
-        typer.echo(f"  {len(uris) - _MAX_TOLD} more", err=True)
+    if len(uris) > _MAX_LISTED:
+        typer.echo(f"  {len(uris) - _MAX_LISTED} more", err=True)

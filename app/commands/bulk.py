@@ -1,4 +1,4 @@
-"""What `gircse ingest --engine ray` does instead of a worker of its own."""
+"""Bulk ingestion on Ray, which `gircse ingest --engine ray` runs instead of a local worker."""
 
 from __future__ import annotations
 
@@ -21,21 +21,22 @@ class Engine(StrEnum):
 
 def require_ray() -> None:
     if find_spec("ray") is None:
-        raise NotFoundError(
-            "This installation lacks what `--engine ray` needs. Install its extra: pip install 'gircse-search[ray]'"
-        )
+        raise NotFoundError("`--engine ray` needs the extra `ray`. Install it: pip install 'gircse-search[ray]'")
 
 
 @contextmanager
 def ray_engine(services: Services, collection: str) -> Iterator[Callable[[], None]]:
-    """Runs the jobs of the collection in a thread. Yields a function that raises if the thread has ended by itself."""
+    """Run the jobs of the collection in a thread until the block ends.
+
+    Yields a function to call now and then. It raises the thread's error, or ConflictError, if the thread has ended.
+    """
     stop = threading.Event()
     with wiring("bulk").open_engine(services) as engine, ThreadPoolExecutor(1, "bulk") as thread:
         working = thread.submit(engine.run, collection, stop)
 
         def ensure_working() -> None:
             if working.done():
-                working.result()  # raises what it ended with
+                working.result()  # raises the thread's exception, if any
                 raise ConflictError("Bulk ingestion stopped by itself; `gircse --debug …` shows why. Nothing is lost.")
 
         try:

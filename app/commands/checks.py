@@ -1,4 +1,4 @@
-"""What `gircse doctor` asks of each part: whether it is well, what was found, and what to do where it is not."""
+"""The checks of `gircse doctor`. Each returns a `Finding`: whether a component works, details, and the remedy."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from embedder.model_info import ModelInfo
 
 PRODUCT = "gircse-search"
 SHOWN = ("torch", "transformers", "qdrant-client", "qdrant-edge-py", "gradio")
-EXTRAS = ("", "app")  # what every command needs
+EXTRAS = ("", "app")  # the extras that every command needs
 MIN_MEMORY_GB = (
     1.5  # measured: 1.0 while documents are embedded by the default model, the engine, a small file's reader
 )
 MIN_FREE_GB = 1.0
 MOST_SKEW = timedelta(seconds=5)  # leases of jobs are compared across machines
 EARLIEST = datetime(2025, 1, 1, tzinfo=UTC)
-CONTAINER_SECRETS = Path("/run/secrets")  # a mount of this container alone
+CONTAINER_SECRETS = Path("/run/secrets")  # mounted into this container only
 _ASK_TIMEOUT_S = 10
 
 
@@ -64,7 +64,7 @@ def check_versions(settings: Settings) -> Finding:
 
 def check_device(settings: Settings) -> Finding:
     if settings.embedder_url is not None:
-        return Finding(True, "not used: the embedding server computes")
+        return Finding(True, "not used: the embedding server runs the model")
     is_well, detail, advice = wiring("devices").describe_device(settings.device)
     return Finding(is_well, detail, advice)
 
@@ -72,42 +72,47 @@ def check_device(settings: Settings) -> Finding:
 def check_disk(settings: Settings) -> Finding:
     prepare_home(settings.home)
     free_gb = shutil.disk_usage(settings.home).free / 1e9
-    advice = "" if free_gb >= MIN_FREE_GB else "Make room, or set GIRCSE_HOME to a folder on a larger disk."
+    advice = "" if free_gb >= MIN_FREE_GB else "Free some space, or set GIRCSE_HOME to a folder on a larger disk."
     return Finding(free_gb >= MIN_FREE_GB, f"{settings.home}, {free_gb:.1f} GB free", advice)
 
 
 def check_memory(settings: Settings) -> Finding:
-    """The system ends a process that takes more than it may, and that one is started again with the same work."""
+    """Check that this process may use enough memory.
+
+    The system kills a process that exceeds its limit. Restarted, it would take the same work and be killed again.
+    """
     has_gb = allowed_bytes() / 1e9
     needs_gb = MIN_MEMORY_GB if settings.embedder_url is None else MIN_MEMORY_GB / 2
-    advice = f"Have {needs_gb:g} GB, and as much again for large files. The system ends what takes more."
+    advice = (
+        f"Provide at least {needs_gb:g} GB, twice that for large files. The system kills processes above their limit."
+    )
     return Finding(has_gb >= needs_gb, f"{has_gb:.1f} GB for this process", "" if has_gb >= needs_gb else advice)
 
 
 def check_permissions(settings: Settings) -> Finding:
-    """Who else may write into the home or look into it, and who may read a secret."""
+    """Check that no other user can write to or read the home folder, or read a file with a secret."""
     home, errors = settings.home, []
     prepare_home(home)
     if stat.S_IMODE(home.stat().st_mode) & 0o022:
-        errors.append((f"others may write into {home}", f"Run: chmod go= {home}"))
+        errors.append((f"other users can write to {home}", f"Run: chmod go= {home}"))
     elif not is_closed(home) and not _is_out_of_reach(home):
-        errors.append((f"others may look into {home}", f"Run: chmod go= {home}"))
+        errors.append((f"other users can read {home}", f"Run: chmod go= {home}"))
     own = [home / "admin-secret", *home.glob("edge/edge.json")]
     for path in [*own, *_secret_files()]:
         if path.exists() and path.stat().st_mode & 0o077 and not _is_out_of_reach(path):
-            errors.append((f"others may read the secret {path}", f"Run: chmod go= {path}"))
+            errors.append((f"other users can read the secret {path}", f"Run: chmod go= {path}"))
     if errors:
         return Finding(False, "; ".join(error for error, _ in errors), " ".join(advice for _, advice in errors))
-    return Finding(True, f"{home} and the secrets are this user's alone")
+    return Finding(True, f"only this user can access {home} and the secrets")
 
 
 def _secret_files() -> list[Path]:
-    named = (value for name, value in os.environ.items() if name.startswith("GIRCSE_") and name.endswith("_FILE"))
-    return [Path(value) for value in named if value]
+    paths = (value for name, value in os.environ.items() if name.startswith("GIRCSE_") and name.endswith("_FILE"))
+    return [Path(path) for path in paths if path]
 
 
 def _is_out_of_reach(path: Path) -> bool:
-    """In a folder closed to other users, or on a mount of this container alone."""
+    """Whether other users cannot reach the path: a parent folder is closed to them, or it is a container's secret."""
     if path.is_relative_to(CONTAINER_SECRETS):
         return True
     return any(not parent.stat().st_mode & 0o011 for parent in path.absolute().parents)
@@ -125,13 +130,13 @@ def check_catalog(settings: Settings) -> Finding:
 def check_clock(settings: Settings) -> Finding:
     now = utc_now()
     if now < EARLIEST:
-        return Finding(False, f"this machine says that it is {now:%Y-%m-%d %H:%M} UTC", "Set its clock, as by NTP.")
-    there = wiring("catalog").describe_catalog(settings).moment
-    if there is None:
+        return Finding(False, f"this machine's clock says {now:%Y-%m-%d %H:%M} UTC", "Set the clock, e.g. by NTP.")
+    database_time = wiring("catalog").describe_catalog(settings).moment
+    if database_time is None:
         return Finding(True, f"{now:%Y-%m-%d %H:%M} UTC")
-    skew = abs(there - utc_now())
+    skew = abs(database_time - utc_now())
     detail = f"{now:%Y-%m-%d %H:%M} UTC, {skew.total_seconds():.1f} s from the database's clock"
-    advice = "" if skew <= MOST_SKEW else "Set the clocks of both machines, as by NTP: leases of jobs depend on them."
+    advice = "" if skew <= MOST_SKEW else "Set the clocks of both machines, e.g. by NTP: job leases depend on them."
     return Finding(skew <= MOST_SKEW, detail, advice)
 
 
@@ -139,50 +144,50 @@ def check_jobs(settings: Settings) -> Finding:
     with open_catalog(settings) as catalog:
         counts, ahead = catalog.job_counts(), catalog.jobs_ahead()
     dead = counts.get(JobState.DEAD, 0)
-    advice = "See `gircse jobs list --state dead`, then `gircse jobs retry ID`." if dead else ""
+    advice = "List them with `gircse jobs list --state dead`, then run `gircse jobs retry ID`." if dead else ""
     listed = ", ".join(f"{count} {state}" for state, count in counts.items() if count) or "none"
     if ahead:
-        listed += f"; {ahead} leased or scheduled more than an hour ahead, as after a jump of the clock"
-        advice = f"A worker takes them up once it has nothing else to do: `gircse worker`. {advice}".strip()
+        listed += f"; {ahead} leased or scheduled more than an hour ahead, probably after a clock jump"
+        advice = f"A worker repairs them when it is idle: `gircse worker`. {advice}".strip()
     return Finding(not (dead or ahead), listed, advice)
 
 
 def check_index(settings: Settings) -> Finding:
-    """Whether it answers, and survives the loss of a node where it is a cluster."""
+    """Check that the index responds and, if it is a cluster, that every index survives the loss of one node."""
     with wiring("index").open_index(settings) as index:
-        known = index.indexes()
-        lone = {name for name in known if index.lacks_replicas(name)}
+        indexes = index.indexes()
+        lone = {name for name in indexes if index.lacks_replicas(name)}
     where = settings.qdrant_url or f"embedded engine in {settings.home / 'edge'}"
-    detail = f"{where}, {len(known)} indexes"
+    detail = f"{where}, {len(indexes)} indexes"
     if not lone:
         return Finding(True, detail)
     with open_catalog(settings) as catalog:
         names = [each.name for each in catalog.collections() if each.active_index in lone]
-    if not names:  # indexes of other programs
+    if not names:  # only indexes of other programs lack replicas
         return Finding(True, detail)
-    advice = "Run `gircse reindex NAME` for each: its new index has two replicas of every shard."
-    return Finding(False, f"{detail}; one lost node takes points of {', '.join(names)} away", advice)
+    advice = "Run `gircse reindex NAME` for each: the new index has two replicas of every shard."
+    return Finding(False, f"{detail}; the loss of one node would lose points of {', '.join(names)}", advice)
 
 
 def check_embedder(settings: Settings) -> Finding:
-    """As its clients see it: whether it is ready, and whether it takes the key that is set here."""
+    """Check that the embedding server is ready and accepts the API key of the settings."""
     url = settings.embedder_url
     if url is None:
-        return Finding(True, "none: this process computes (GIRCSE_EMBEDDER_URL is not set)")
+        return Finding(True, "none: this process runs the model (GIRCSE_EMBEDDER_URL is not set)")
     key = settings.embedder_api_key
     headers = {"authorization": f"Bearer {key.get_secret_value()}"} if key else {}
     try:
         with httpx.Client(base_url=url, timeout=_ASK_TIMEOUT_S, trust_env=False) as client:
             ready, models = client.get("/readyz"), client.get("/v1/models", headers=headers)
     except httpx.HTTPError as error:
-        advice = "Start it with `gircse embedder`, or mend GIRCSE_EMBEDDER_URL."
-        return Finding(False, f"{url} does not answer: {error or type(error).__name__}", advice)
+        advice = "Start it with `gircse embedder`, or correct GIRCSE_EMBEDDER_URL."
+        return Finding(False, f"{url} does not respond: {error or type(error).__name__}", advice)
     if ready.status_code != httpx.codes.OK:
-        advice = "Its log says why; a model may still be loading."
+        advice = "See its log. A model may still be loading."
         return Finding(False, f"{url} is not ready ({ready.status_code})", advice)
     if models.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
-        advice = "Set GIRCSE_EMBEDDER_API_KEY or GIRCSE_EMBEDDER_API_KEY_FILE to the key that it was started with."
-        return Finding(False, f"{url} does not take the key", advice)
+        advice = "Set GIRCSE_EMBEDDER_API_KEY or GIRCSE_EMBEDDER_API_KEY_FILE to the server's key."
+        return Finding(False, f"{url} rejects the API key", advice)
     return Finding(True, f"{url} is ready")
 
 
@@ -206,17 +211,19 @@ def check_collections(settings: Settings) -> Finding:
         collections = catalog.collections()
     wrong = [each.name for each in collections if each.fingerprint == fingerprint and not _is_of_model(each, model)]
     if wrong:
-        advice = "Their rows are damaged: `gircse restore FILE --force` puts back the last backup of the catalog."
-        return Finding(False, f"not as their model makes them: {', '.join(wrong)}", advice)
+        advice = (
+            "Their catalog rows are damaged: `gircse restore FILE --force` restores the last backup of the catalog."
+        )
+        return Finding(False, f"steps or dimensions do not fit the model: {', '.join(wrong)}", advice)
     others = [each.name for each in collections if each.fingerprint != fingerprint]
     if others:
         advice = "Set GIRCSE_MODEL to that model, or run `gircse reindex NAME`."
-        return Finding(False, f"written by another model: {', '.join(others)}", advice)
+        return Finding(False, f"embedded by another model: {', '.join(others)}", advice)
     return Finding(True, ", ".join(each.name for each in collections) or "none yet; try `gircse up --sample`")
 
 
 def _is_of_model(collection: Collection, model: ModelInfo) -> bool:
-    """What the row of a collection says of its vectors, and the model alone decides."""
+    """Whether dimension, steps and vectors per chunk in the collection's row are possible for the model."""
     steps = collection.document_steps
     has_steps = model.min_steps <= steps <= model.max_steps
     vectors = model.vectors_per_document(steps) if has_steps else 0
@@ -224,15 +231,15 @@ def _is_of_model(collection: Collection, model: ModelInfo) -> bool:
 
 
 def check_sign_in(settings: Settings) -> Finding:
-    """Whether the OpenID provider is there, and publishes what can be used."""
+    """Check that the OpenID provider responds and that its published configuration is usable."""
     if settings.oidc_issuer is None:
-        return Finding(True, "by passwords and keys alone (GIRCSE_OIDC_ISSUER is not set)")
+        return Finding(True, "only passwords and API keys (GIRCSE_OIDC_ISSUER is not set)")
     with closing(wiring("access").provider_of(settings)) as provider:
         try:
             provider.check()
         except ProviderUnavailableError as error:
-            return Finding(False, str(error), "Nobody signs in by it meanwhile. Start it, or mend GIRCSE_OIDC_ISSUER.")
-    return Finding(True, f"{settings.oidc_issuer} is there; redirect URL {settings.oidc_redirect_url}")
+            return Finding(False, str(error), "Nobody can sign in through it. Start it, or correct GIRCSE_OIDC_ISSUER.")
+    return Finding(True, f"{settings.oidc_issuer} responds; redirect URL {settings.oidc_redirect_url}")
 
 
 CHECKS: dict[str, Check] = {

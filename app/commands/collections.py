@@ -1,4 +1,4 @@
-"""`gircse collections`: list, show, delete, and drop what is kept for a roll-back."""
+"""`gircse collections`: list, show and delete collections, and drop a previous index kept for a roll-back."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from app.errors import ConflictError
 
 collections = typer.Typer(no_args_is_help=True, help="List, show and delete collections.")
 
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
 
 @collections.command("list")
@@ -41,20 +41,20 @@ def list_collections(as_json: console.JsonLines = False) -> None:
 
 @collections.command("show")
 def show_collection(name: str) -> None:
-    """Show everything that is known about a collection, as JSON."""
+    """Show all data of a collection as JSON."""
     with open_catalog() as catalog:
         typer.echo(console.json_of(catalog.counted_collection(name)))
 
 
 @collections.command("delete")
 def delete_collection(name: str, yes: Yes = False) -> None:
-    """Delete a collection with all its documents and points."""
+    """Delete a collection with all its documents and vectors."""
     with open_services() as services:
         count = services.catalog.counted_collection(name).document_count
         if not yes and not typer.confirm(f"Delete the collection {name!r} with {count} documents?"):
             raise ConflictError("Nothing was deleted.")
         services.library.delete_collection(name)
-    typer.echo(f"The collection {name!r} is deleted.")
+    typer.echo(f"Deleted the collection {name!r}.")
 
 
 collections.command("prune")(prune)

@@ -1,6 +1,6 @@
-"""Opens the application for a command. The one place where the command line reaches its heavy imports.
+"""Opens the application's services for a command. Only this module imports the heavy parts, inside functions.
 
-They cost seconds (torch, SQL, Gradio), which `gircse --help` and the lighter commands must not spend.
+Torch, SQL and Gradio take seconds to import; `gircse --help` and light commands must not wait for them.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from app.edge import EdgeProcess, edge_folder
 from app.runtime.private_files import prepare_home, private_files
 from app.settings import Settings, load_settings
 
-if TYPE_CHECKING:  # they bring in numpy and others, which what asks a running service does without
+if TYPE_CHECKING:  # these import numpy and more, which commands that ask a running service do not need
     from app.ports.ledger import Ledger
     from app.ports.parts import Embedder
     from app.services import Services
 
 
 def wiring(part: str) -> Any:
-    """The module `part` of `app.wiring`: catalog, index, embedders, services, ingestion, transfer, web, training."""
+    """Import and return the module `app.wiring.<part>`, such as catalog, index, services or ingestion."""
     return importlib.import_module(f"app.wiring.{part}")
 
 
 @contextmanager
 def open_services(settings: Settings | None = None, *, needs_model: bool = False) -> Iterator[Services]:
-    """`needs_model`: it is loaded beside all else that has to start."""
+    """All services. `needs_model` starts loading the model at once, in parallel with the rest."""
     settings = settings or load_settings()
     with private_files(), ExitStack() as opened:
         prepare_home(settings.home)
@@ -35,7 +35,7 @@ def open_services(settings: Settings | None = None, *, needs_model: bool = False
         if settings.qdrant_url is None:
             edge = EdgeProcess(edge_folder(settings.home))
             opened.callback(edge.stop)
-            edge.begin()  # it takes as long as the imports of the wiring, and has a processor of its own
+            edge.begin()  # runs in its own process while this one imports the wiring, which takes about as long
         embedder = embedder_of(settings)
         if needs_model:
             wiring("embedders").begin_loading(embedder)
@@ -43,13 +43,13 @@ def open_services(settings: Settings | None = None, *, needs_model: bool = False
 
 
 def embedder_of(settings: Settings) -> Embedder:
-    """The model alone, for commands that keep nothing; loaded at its first use."""
+    """Only the model, for commands that store nothing. It is loaded at its first use."""
     embedder: Embedder = wiring("embedders").embedder_for(settings)
     return embedder
 
 
 @contextmanager
 def open_catalog(settings: Settings | None = None) -> Iterator[Ledger]:
-    """The catalog alone, for commands that need neither model nor index."""
+    """Only the catalog, for commands that need neither model nor index."""
     with wiring("catalog").open_catalog(settings or load_settings()) as catalog:
         yield catalog

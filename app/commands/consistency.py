@@ -1,4 +1,4 @@
-"""`gircse check`: prints where catalog and vectors differ, and mends it."""
+"""`gircse check`: prints and repairs differences between the catalog, the vectors and the stored files."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from app.commands.mending import mend_differences, rebuild_damaged
 
 
 def check(
-    fix: Annotated[bool, typer.Option("--fix", help="Mend what differs.")] = False,
+    fix: Annotated[bool, typer.Option("--fix", help="Repair the differences.")] = False,
     unmanaged: Annotated[
-        bool, typer.Option("--unmanaged", help="With --fix: also delete points and collections that are not ours.")
+        bool,
+        typer.Option("--unmanaged", help="With --fix: also delete points and indexes that gircse did not write."),
     ] = False,
-    rebuild: Annotated[bool, typer.Option("--rebuild", hidden=True)] = False,  # now of `gircse doctor`
+    rebuild: Annotated[bool, typer.Option("--rebuild", hidden=True)] = False,  # moved to `gircse doctor`
 ) -> None:
     """Compare the catalog with the vectors and the stored files, in both directions.
 
-    Exit code 1 when something of ours differs and was not mended.
+    Exit code 1 if differences remain, not counting points and indexes that gircse did not write.
 
     Example: gircse check --fix
     """
@@ -29,5 +30,5 @@ def check(
         if rebuild:
             rebuild_damaged(services)
         elif mend_differences(services, lambda difference: fix, removes_unmanaged=unmanaged):
-            typer.echo("`gircse check --fix` mends this.", err=True)
+            typer.echo("`gircse check --fix` repairs this.", err=True)
             raise typer.Exit(1)

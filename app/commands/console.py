@@ -1,4 +1,4 @@
-"""How values look on a terminal. Text of documents and models is never read as markup or control sequences."""
+"""Prints values on a terminal. Text of documents and models is never interpreted as markup or control sequences."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from app.types.search import ALL_COLLECTIONS, Exclusion, ExclusionEffect, Hit, M
 from app.types.values import ValueScope, ValueSummary
 from embedder.refinement_steps import RefinementStep
 
-if TYPE_CHECKING:  # it brings in numpy
+if TYPE_CHECKING:  # imports numpy, which takes long
     from embedder.refinement import Refinement
 
 TOKENS_PER_GROUP = 12
 BEST_SENTENCE = "bold yellow"
-WHOLE = frozenset({"id", "document", "name", "user", "collection"})  # columns of what one copies
+WHOLE = frozenset({"id", "document", "name", "user", "collection"})  # columns never wrapped, so that they can be copied
 _NARROW = 10
 
 JsonLines = Annotated[bool, typer.Option("--json", help="Print a JSON object per line.")]
@@ -35,18 +35,18 @@ stderr = Console(highlight=False, emoji=False, markup=False, stderr=True)
 
 
 def printable(text: str) -> str:
-    """`text` without control characters, with which a document could control the terminal."""
+    """`text` with control characters replaced, because a document could control the terminal with them."""
     return "".join("\ufffd" if unicodedata.category(char) == "Cc" and char not in "\n\t" else char for char in text)
 
 
 def print_json_lines(values: Iterable[object]) -> None:
-    """An object per line."""
+    """Print each value as a JSON object on its own line."""
     for value in values:
         typer.echo(json_of(value, indent=None))
 
 
 def json_of(value: object, *, indent: int | None = 2) -> str:
-    """A dataclass, or an answer of the REST API, as JSON: field for field what that answers."""
+    """A dataclass or REST response model as JSON, with the same fields as the REST API."""
     return TypeAdapter(type(value)).dump_json(value, indent=indent).decode()
 
 
@@ -57,9 +57,10 @@ def print_search(result: SearchResult) -> None:
     if result.values is not None:
         stdout.print(_value_counts(result.values))
     if result.match is Match.WEAK:
-        stdout.print(Text("Nothing here may answer this: no passage is nearer than chance finds.\n", style="yellow"))
-    for each in result.exclusions:
-        stdout.print(Text(f"{_exclusion(each)}\n", style="yellow" if each.effect is ExclusionEffect.OFFERED else "dim"))
+        stdout.print(Text("Probably no answer here: no passage is nearer than a random one.\n", style="yellow"))
+    for exclusion in result.exclusions:
+        style = "yellow" if exclusion.effect is ExclusionEffect.OFFERED else "dim"
+        stdout.print(Text(f"{_exclusion(exclusion)}\n", style=style))
     for note in result.notes:
         stdout.print(Text(f"{printable(note)}\n", style="yellow"))
     for hit in result.hits:
@@ -80,25 +81,25 @@ def print_refinement(embedding: Refinement) -> None:
         stdout.print(refinement_table(embedding.steps))
     converged = converged_step(embedding.steps)
     if converged is not None:
-        left = f"from there on within {CONVERGENCE_TOLERANCE:g} (1 - cosine) of the final vector"
+        left = f"later vectors stay within {CONVERGENCE_TOLERANCE:g} (1 - cosine) of the final one"
         stdout.print(Text(f"converged at step {converged} of {embedding.step_count}: {left}", "dim"))
 
 
 def print_read_text(read_text: str) -> None:
-    """Nothing where the whole text was read."""
+    """Print the part of the query that the model embedded, if it is not the whole query."""
     if read_text:
-        stdout.print(Text(f"the instruction asks only for this part of the query: {printable(read_text)}", "dim"))
+        stdout.print(Text(f"the instruction concerns only this part of the query: {printable(read_text)}", "dim"))
 
 
 def refinement_table(steps: Sequence[RefinementStep]) -> RenderableType:
-    """Per group of steps the heaviest tokens; bold where a group brings a token for the first time."""
+    """A table with the most probable tokens of each group of steps, bold if no earlier group has the token."""
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="dim", no_wrap=True)
     table.add_column(ratio=1)
     for group in group_refinement(steps):
         words = Text()
-        telling = [token for token in group.tokens if not token.is_stop_word]
-        for token in telling[:TOKENS_PER_GROUP]:
+        content_tokens = [token for token in group.tokens if not token.is_stop_word]
+        for token in content_tokens[:TOKENS_PER_GROUP]:
             words.append(printable(token.token), style="bold" if token.is_new else "")
             words.append(f" {token.weight:.2f}  ", style="dim")
         table.add_row(f"steps {group.first_step}-{group.last_step}", words)
@@ -106,7 +107,7 @@ def refinement_table(steps: Sequence[RefinementStep]) -> RenderableType:
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Ids and names stand whole on their line, however narrow the terminal. In a pipe a row is a line."""
+    """Print a table. Ids and names (`WHOLE`) are never wrapped, even on a narrow terminal. Pipes get one row a line."""
     is_shown = stdout.is_terminal
     cells = [[_cell(cell, one_line=not is_shown) for cell in row] for row in rows]
     longest = [max([cell_len(name), *(cell_len(row[at]) for row in cells)]) for at, name in enumerate(columns)]
@@ -147,9 +148,9 @@ def _value_counts(values: ValueSummary) -> Text:
 def _exclusion(found: Exclusion) -> str:
     phrase = printable(found.phrase)
     if found.effect is ExclusionEffect.OFFERED:
-        return f"“{phrase}” is searched for, too; if the hits should not be about it: --exclude {phrase!r}"
+        return f"“{phrase}” counts as part of the query; to exclude it: --exclude {phrase!r}"
     done = "left out" if found.effect is ExclusionEffect.VALUE else "ranked lower"
-    undo = " (as the query says; --no-detect-negation takes it as it is written)" if found.is_detected else ""
+    undo = " (negated in the query; --no-detect-negation turns this off)" if found.is_detected else ""
     return f"not about {phrase}: {found.passages} candidates {done}{undo}"
 
 
@@ -174,7 +175,7 @@ def _hit(hit: Hit, *, names_collection: bool) -> RenderableType:
     if hit.duplicates:
         title.append(f"  and {len(hit.duplicates)} near-identical", style="dim")
     if hit.rerank_score is not None:
-        title.append(f"  second look {hit.rerank_score:.3f}, was {hit.moved_from}", style="dim")
+        title.append(f"  re-ranked {hit.rerank_score:.3f}, was {hit.moved_from}", style="dim")
     body = Text(printable(hit.chunk.text))
     if hit.why is not None:
         body.stylize(BEST_SENTENCE, hit.why.start, hit.why.end)

@@ -1,4 +1,4 @@
-"""`gircse doctor`: asks every part of this installation whether it works, and says what to do where it does not."""
+"""`gircse doctor`: checks every component of this installation and prints a remedy for each fault."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def doctor(
         bool,
         typer.Option(
             "--files",
-            help="Compare the hashes of all stored files, too. With --rebuild: and read documents again whose texts "
-            "have none, as those of earlier releases.",
+            help="Also compare the hashes of all stored files. With --rebuild: also ingest documents again whose text "
+            "has no hash (from earlier releases).",
         ),
     ] = False,
     vectors: Annotated[
@@ -35,24 +35,22 @@ def doctor(
         typer.Option(
             "--vectors",
             metavar="N|all",
-            help="Embed so many passages of each collection again, and compare. With --rebuild: and make those anew "
-            f"that differ. Left out: {VECTORS}.",
+            help="Embed N passages of each collection again and compare the vectors. With --rebuild: also replace "
+            f"vectors that differ. Default: {VECTORS}.",
         ),
     ] = None,
     rebuild: Annotated[
-        bool, typer.Option("--rebuild", help="Make damaged or missing indexes anew from the stored documents.")
+        bool, typer.Option("--rebuild", help="Rebuild damaged or missing indexes from the stored documents.")
     ] = False,
-    # The former names of `gircse check` and its options.
+    # Former names of `gircse check` and its options.
     orphans: Annotated[bool, typer.Option("--orphans", hidden=True)] = False,
     fix: Annotated[bool, typer.Option("--fix", hidden=True)] = False,
     foreign: Annotated[bool, typer.Option("--foreign", hidden=True)] = False,
 ) -> None:
-    """Ask every part whether it works, and what is stored whether it is damaged: versions, device, disk, permissions,
-    catalog, clock, jobs, index, files, sign-in, embedding server, model and its golden vectors, fingerprints of
-    collections.
+    """Check that every component works and stored data is undamaged: versions, device, disk, permissions, catalog,
+    clock, jobs, index, files, sign-in, embedding server, model and its golden vectors, fingerprints of collections.
 
-    Exit code 1 when something is wrong; each line says what to do. `gircse check` compares the catalog with the vectors
-    to the last point.
+    Exit code 1 if something is wrong; each line has the remedy. `gircse check` compares the catalog with all vectors.
 
     Example: gircse doctor --json
     """
@@ -72,7 +70,7 @@ def doctor(
 
 
 def _read_sample(vectors: str) -> int | None:
-    """None for all."""
+    """The sample size given to --vectors; None means all. Raises BadParameter."""
     if vectors == "all":
         return None
     if not vectors.isdecimal() or int(vectors) == 0:
@@ -97,5 +95,5 @@ def _check_parts(checks: Mapping[str, Check], *, as_json: bool) -> None:
 
 def _report(part: str, finding: Finding) -> None:
     mark = Text("ok   ", "green") if finding.is_well else Text("FAIL ", "bold red")
-    told = " ".join(filter(None, [finding.detail, finding.advice and f"- {finding.advice}"]))
-    console.stdout.print(Text.assemble(mark, (f"{part:<12}", "bold"), console.printable(told)))
+    line = " ".join(filter(None, [finding.detail, finding.advice and f"- {finding.advice}"]))
+    console.stdout.print(Text.assemble(mark, (f"{part:<12}", "bold"), console.printable(line)))

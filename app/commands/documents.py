@@ -1,4 +1,4 @@
-"""`gircse documents`: list, show, delete, restore, move."""
+"""`gircse documents`: list, show, delete, restore and move documents."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from app.types.documents import DocumentState
 
 documents = typer.Typer(no_args_is_help=True, help="List, show, delete, restore and move documents.")
 
-CollectionFilter = Annotated[str | None, typer.Option("--collection", "-c", help="Only of this collection.")]
-Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many.")]
+CollectionFilter = Annotated[str | None, typer.Option("--collection", "-c", help="Only this collection.")]
+Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="Maximum number of results.")]
 
 
 @documents.command("list")
@@ -43,7 +43,7 @@ def list_documents(
 
 @documents.command("show")
 def show_document(document_id: str) -> None:
-    """Show everything that is known about a document, as JSON."""
+    """Show all data of a document as JSON."""
     with open_catalog() as catalog:
         typer.echo(console.json_of(catalog.document(document_id)))
 
@@ -52,12 +52,15 @@ def show_document(document_id: str) -> None:
 def delete_documents(
     document_ids: list[str],
     delay: Annotated[
-        float, typer.Option(min=0, max=MAX_DELETE_DELAY_S, help="Seconds in which they can be restored.")
+        float,
+        typer.Option(
+            min=0, max=MAX_DELETE_DELAY_S, help="Seconds before the deletion, in which the documents can be restored."
+        ),
     ] = 0,
 ) -> None:
-    """Delete documents with all their points. The worker does it; without one it waits for the next.
+    """Queue the deletion of documents with all their vectors. The next running worker performs it.
 
-    No search shows them from now on.
+    Searches hide the documents from now on.
     """
     with open_catalog() as catalog:
         for document_id in document_ids:
@@ -67,17 +70,17 @@ def delete_documents(
 
 @documents.command("restore")
 def restore_documents(document_ids: list[str]) -> None:
-    """Call off deletions that no worker has finished."""
+    """Cancel deletions that no worker has finished."""
     with open_catalog() as catalog:
         for document_id in document_ids:
             catalog.restore_document(document_id)
-            typer.echo(f"{document_id} stays; it is read once more.")
+            typer.echo(f"{document_id} is restored; its ingestion is queued.")
 
 
 @documents.command("move")
 def move_documents(
     document_ids: list[str],
-    to: Annotated[str, typer.Option("--to", help="The collection that they go into.", show_default=False)],
+    to: Annotated[str, typer.Option("--to", help="Target collection.", show_default=False)],
 ) -> None:
     """Move documents to another collection, all or none: their stored files are ingested there.
 

@@ -1,4 +1,4 @@
-"""`gircse embedder`: the model as a server of its own, for many clients and replicas."""
+"""`gircse embedder`: runs the model as a separate server for many clients and replicas."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ from app.settings import load_settings
 
 
 def embedder(
-    model: Annotated[str | None, typer.Option(help="Instead of GIRCSE_MODEL.")] = None,
-    device: Annotated[str | None, typer.Option(help="Instead of GIRCSE_DEVICE, as cpu or cuda:0.")] = None,
-    dtype: Annotated[str | None, typer.Option(help="Instead of GIRCSE_DTYPE.")] = None,
-    host: Annotated[str | None, typer.Option(help="Instead of GIRCSE_HOST.")] = None,
-    port: Annotated[
-        int | None, typer.Option(help="Instead of GIRCSE_PORT; without either 7861. 0 takes any free one.")
-    ] = None,
+    model: Annotated[str | None, typer.Option(help="Overrides GIRCSE_MODEL.")] = None,
+    device: Annotated[str | None, typer.Option(help="Overrides GIRCSE_DEVICE, such as cpu or cuda:0.")] = None,
+    dtype: Annotated[str | None, typer.Option(help="Overrides GIRCSE_DTYPE.")] = None,
+    host: Annotated[str | None, typer.Option(help="Overrides GIRCSE_HOST.")] = None,
+    port: Annotated[int | None, typer.Option(help="Overrides GIRCSE_PORT. Default: 7861. 0: any free port.")] = None,
 ) -> None:
-    """Run an embedding server: OpenAI's /v1/embeddings, and GIRCSE_EMBEDDER_URL of other processes. Ctrl-C stops it.
+    """Run an embedding server with OpenAI's /v1/embeddings. Other processes use it through GIRCSE_EMBEDDER_URL. Ctrl-C
+    stops it.
 
     Example: gircse embedder --device cuda:0
     """

@@ -1,4 +1,4 @@
-"""`gircse eval`: hands over to the evaluation of the embedder, where that is installed."""
+"""`gircse eval`: runs the evaluation of the embedder (needs the extra `eval`)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from app.commands.composition import wiring
 
 
 def evaluate(ctx: typer.Context) -> None:
-    """Measure a model; every argument goes to embedder.evaluation (needs the extra `eval`).
+    """Evaluate a model. All arguments are passed to embedder.evaluation (needs the extra `eval`).
 
     Example: gircse eval --help
     """

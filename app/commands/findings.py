@@ -1,4 +1,4 @@
-"""What a check of `gircse doctor` found, and what to do about it."""
+"""The result of a check of `gircse doctor`, with a remedy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from app.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`advice` is empty where all is well."""
+    """The result of one check. `advice` is the remedy, empty if `is_well`."""
 
     is_well: bool
     detail: str
@@ -22,7 +22,7 @@ Check = Callable[[Settings], Finding]
 
 
 def ask(check: Check, settings: Settings) -> Finding:
-    """Errors of a part are findings: their messages say what to do."""
+    """Run a check. A known error or OSError becomes a failed finding; the error's message contains the remedy."""
     try:
         return check(settings)
     except (GircseError, OSError) as error:

@@ -1,4 +1,4 @@
-"""`gircse ingest`: puts files, rows and pages into a collection and shows how far their ingestion is."""
+"""`gircse ingest`: adds files, rows and web pages to a collection and shows the progress of their ingestion."""
 
 from __future__ import annotations
 
@@ -29,16 +29,18 @@ POLL_S = 0.2
 _URL = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)  # two letters at least: C:\ is a path
 
 Globs = Annotated[
-    list[str], typer.Option("--glob", metavar="PATTERN", help="In folders, only such files, as '*.md'. Repeatable.")
+    list[str],
+    typer.Option("--glob", metavar="PATTERN", help="In folders, only matching files, such as '*.md'. Repeatable."),
 ]
 Excludes = Annotated[
-    list[str], typer.Option("--exclude", metavar="PATTERN", help="In folders, no such files or folders. Repeatable.")
+    list[str],
+    typer.Option("--exclude", metavar="PATTERN", help="In folders, skip matching files and folders. Repeatable."),
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """What to take in. `rows` is a RowFields, or None for files as documents."""
+    """What to ingest. `rows` is a RowFields if each row of a file is a document, None if each file is one."""
 
     paths: list[Path]
     urls: list[str]
@@ -52,19 +54,20 @@ class _Request:
 
     @property
     def priority(self) -> JobPriority:
-        """One file or page need not wait for a bulk run."""
+        """INTERACTIVE for a single file or page, so that it does not wait for a bulk run."""
         is_single = len(self.paths) + len(self.urls) == 1 and not self.folders and self.rows is None
         return JobPriority.INTERACTIVE if is_single else JobPriority.BULK
 
 
 class _SeenRows:
-    """Which rows of which files there were: of each row a digest, since there may be millions."""
+    """The rows seen in this run, kept as 16-byte digests because there may be millions."""
 
     def __init__(self) -> None:
-        self.prefixes: set[str] = set()  # of the files
+        self.prefixes: set[str] = set()  # URI prefixes of the files with rows
         self._digests: set[bytes] = set()
 
     def noting(self, sources: Iterable[Source | SourceFailure]) -> Iterator[Source | SourceFailure]:
+        """Pass the sources through and record the rows among them."""
         for source in sources:
             if isinstance(source, Source) and source.path is None and source.uri.startswith("file:"):
                 self.prefixes.add(source.uri.partition("#")[0] + "#")
@@ -92,33 +95,41 @@ class _Outcome:
 
 def ingest(
     paths: Annotated[list[str], typer.Argument(help="Files, folders and URLs.", show_default=False)] = [],  # noqa: B006
-    collection: Annotated[str, typer.Option("--collection", "-c", help="Where to; made if new.")] = DEFAULT_COLLECTION,
+    collection: Annotated[
+        str, typer.Option("--collection", "-c", help="Target collection; created if missing.")
+    ] = DEFAULT_COLLECTION,
     globs: Globs = [],  # noqa: B006
     excludes: Excludes = [],  # noqa: B006
     url_file: Annotated[
-        Path | None, typer.Option("--urls", metavar="FILE", help="A file with a URL per line; # begins a comment.")
+        Path | None, typer.Option("--urls", metavar="FILE", help="A file with one URL per line; # begins a comment.")
     ] = None,
     rows: Annotated[bool, typer.Option("--rows", help="Each row of a JSONL or CSV file is a document.")] = False,
     text_field: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The field with the text: text. Implies --rows.")
+        str | None, typer.Option(metavar="NAME", help="Field with the text. Default: text. Implies --rows.")
     ] = None,
-    id_field: Annotated[str | None, typer.Option(metavar="NAME", help="The field that tells rows apart: id.")] = None,
-    title_field: Annotated[str | None, typer.Option(metavar="NAME", help="The field with the title: title.")] = None,
-    prune: Annotated[bool, typer.Option("--prune", help="Delete documents of the folders whose file is gone.")] = False,
+    id_field: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Field that identifies a row. Default: id. Implies --rows.")
+    ] = None,
+    title_field: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Field with the title. Default: title. Implies --rows.")
+    ] = None,
+    prune: Annotated[
+        bool, typer.Option("--prune", help="Delete documents of these folders whose file no longer exists.")
+    ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before deleting.")] = False,
     engine: Annotated[
-        Engine, typer.Option(help="ray: embed on every CPU, or GPU, of this machine or of a Ray cluster.")
+        Engine, typer.Option(help="ray: embed on all CPUs or GPUs of this machine or of a Ray cluster.")
     ] = Engine.LOCAL,
-    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Stay until all is searchable.")] = True,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until everything is searchable.")] = True,
 ) -> None:
-    """Put files, folders, rows and web pages into a collection. What is unchanged since last time costs nothing.
+    """Add files, folders, rows and web pages to a collection. Unchanged documents are skipped.
 
     Example: gircse ingest ~/papers notes.md https://example.org/page -c reading
     """
     if engine is Engine.RAY:
         require_ray()
         if not wait:
-            raise typer.BadParameter("it works only while this command waits", param_hint="--engine ray --no-wait")
+            raise typer.BadParameter("Ray runs only while this command waits", param_hint="--engine ray --no-wait")
     urls = [path for path in paths if _URL.match(path)]
     files = [Path(path) for path in paths if not _URL.match(path)]
     if url_file is not None:
@@ -132,7 +143,7 @@ def ingest(
     with open_services() as services:
         if services.library.ensure_collection(collection).is_paused and wait:
             wait = False
-            typer.echo(f"The collection is paused: `gircse jobs resume {collection}` lets its jobs run.", err=True)
+            typer.echo(f"The collection is paused. `gircse jobs resume {collection}` resumes its jobs.", err=True)
         outcome = _take_in(services, collection, request, prune=prune, yes=yes)
         if wait:
             _wait(outcome, ray_engine(services, collection) if engine is Engine.RAY else own_worker(services))
@@ -140,11 +151,11 @@ def ingest(
     has_failed = bool(outcome.failures.count or outcome.follower.failures.count)
     for verdict, complaints in (
         ("skipped", outcome.skipped),
-        ("not all was read", outcome.follower.left_out),
+        ("partly unreadable", outcome.follower.left_out),
         ("failed", outcome.failures),
         ("failed", outcome.follower.failures),
     ):
-        complaints.tell(verdict)
+        complaints.report(verdict)
     if has_failed:
         raise typer.Exit(1)
 
@@ -182,14 +193,14 @@ def _sources(services: Services, request: _Request) -> Iterator[Source | SourceF
 
 
 def _shown(sources: Iterable[Source | SourceFailure]) -> Iterator[Source | SourceFailure]:
-    """The same, counted on the terminal."""
+    """Pass the sources through and show their number on the terminal."""
     with Progress(TextColumn("reading"), TextColumn("{task.completed}"), console=console.stderr, transient=True) as bar:
         yield from bar.track(sources, description="reading")
 
 
 def _count(taken: Taken | SourceFailure, outcome: _Outcome) -> None:
     if isinstance(taken, SourceFailure):
-        # What was named itself was wanted; inside a folder there may be anything.
+        # An unreadable file is an error only if the user named it; folders may contain anything.
         (outcome.failures if taken.was_named else outcome.skipped).add(taken.name, taken.reason)
     elif taken.job is None:
         outcome.unchanged += 1
@@ -206,7 +217,7 @@ def _gone(services: Services, collection: str, folders: list[Path]) -> list[Docu
 
 
 def _vanished_rows(services: Services, collection: str, outcome: _Outcome) -> list[DocumentKey]:
-    """Rows that their file no longer has; none when some row could not be read, for it may be that one."""
+    """Documents whose row no longer exists in its file. Empty if any row was unreadable: it may be the missing one."""
     if outcome.failures.count:
         return []
     prefixes = sorted(outcome.rows.prefixes)
@@ -222,31 +233,34 @@ def _delete(services: Services, gone: list[DocumentKey], collection: str, outcom
             typer.echo(f"  gone: {console.printable(key.uri)}", err=True)
         question = f"Delete {len(gone)} documents of {collection!r} whose files or rows are gone?"
         if not typer.confirm(question, err=True):
-            raise ConflictError("Nothing was deleted. What is there was taken in; `gircse jobs list` shows it.")
+            raise ConflictError("Nothing was deleted. Existing files were queued; see `gircse jobs list`.")
     for key in gone:
         outcome.follower.add(services.library.delete_document(key.id).id)
     outcome.deleted = len(gone)
 
 
 def _wait(outcome: _Outcome, work: AbstractContextManager[Callable[[], None]]) -> None:
-    """Until every job has ended. `work` yields a function to call now and then: it starts a worker where none runs."""
+    """Wait until every job has ended.
+
+    `work` yields a function that is called at each poll; it starts a worker if no process runs one.
+    """
     follower = outcome.follower
     columns = (TextColumn("ingesting"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with work as ensure_working, Progress(*columns, console=console.stderr) as progress:
         bar = progress.add_task("ingesting", total=follower.total)
         while follower.waiting:
             ensure_working()
-            has_news = follower.poll()
+            has_finished_jobs = follower.poll()
             finished = follower.total - follower.waiting
             progress.update(bar, completed=finished + follower.progress)
-            if not has_news:
+            if not has_finished_jobs:
                 time.sleep(POLL_S)
 
 
 def _print_summary(outcome: _Outcome, *, has_waited: bool) -> None:
     follower = outcome.follower
     if not has_waited:
-        typer.echo(f"{follower.total} queued, {outcome.unchanged} unchanged. `gircse jobs list` shows more.")
+        typer.echo(f"{follower.total} queued, {outcome.unchanged} unchanged. See `gircse jobs list`.")
         return
     added = follower.done - outcome.deleted
     also = "".join(

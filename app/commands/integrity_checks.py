@@ -1,4 +1,4 @@
-"""What `gircse doctor` asks of what is stored: the catalog's file, indexes and files of documents."""
+"""The checks of `gircse doctor` for stored data: indexes, vectors, catalog rows, files of documents and backups."""
 
 from __future__ import annotations
 
@@ -18,27 +18,30 @@ from app.ports.ledger import Ledger
 from app.settings import Settings
 from app.types.documents import StoredFile, utc_now
 
-VECTORS = 16  # chunks of an index that are embedded again
-SAMPLE = 2_000  # chunks of an index that are looked at: a second or so
-LATE, GRACE = 1.5, timedelta(hours=1)  # times as old as wanted, and time to make it
-_MAX_TOLD = 5
+VECTORS = 16  # chunks per index that are embedded again
+SAMPLE = 2_000  # chunks per index that are checked, which takes about a second
+LATE, GRACE = 1.5, timedelta(hours=1)  # a backup is late after 1.5 intervals plus the time to write it
+_MAX_LISTED = 5
 REBUILD = "Run: gircse doctor --rebuild"
 REBUILD_VECTORS = f"{REBUILD} --vectors all"
 
 
 def check_damage(settings: Settings) -> Finding:
-    """Of every index a sample, or all of a small one: is each point there and as it was written, is it found?"""
+    """Check a sample of every index, or all of a small one: points exist, are unaltered and can be found."""
     with open_catalog(settings) as catalog, wiring("index").open_index(settings) as index:
         collections = catalog.collections()
         found = {each.name: probe_index(catalog, index, each, sample=SAMPLE) for each in collections}
     damaged = [f"{name}: {damage.reason}" for name, damage in found.items() if damage is not None]
     if damaged:
         return Finding(False, "; ".join(damaged), REBUILD)
-    return Finding(True, f"{len(found)} indexes hold what the catalog says, and are searched")
+    return Finding(True, f"{len(found)} indexes agree with the catalog and are searchable")
 
 
 def check_vectors(settings: Settings, *, sample: int | None = VECTORS) -> Finding:
-    """Of every index a few chunks, or so many, or all: does the model make the vectors of their texts again?"""
+    """Embed `sample` chunks of every index again (None: all) and compare the vectors with the stored ones.
+
+    Skips collections of another model.
+    """
     embedder = embedder_of(settings)
     with open_catalog(settings) as catalog, wiring("index").open_index(settings) as index:
         own = [each for each in catalog.collections() if each.fingerprint == embedder.info.fingerprint]
@@ -46,15 +49,15 @@ def check_vectors(settings: Settings, *, sample: int | None = VECTORS) -> Findin
         found = {each.name: compare_vectors(catalog, index, embedder, each, sample=sample) for each in there}
     wrong = [f"{name}: {len(each.ids)} of {each.compared}" for name, each in found.items() if each.ids]
     if not wrong:
-        return Finding(True, f"{sum(each.compared for each in found.values())} were made again, and are the same")
+        return Finding(True, f"{sum(each.compared for each in found.values())} embedded again, all equal")
     if all(each.is_of_points for each in found.values()):
-        return Finding(False, f"other vectors than their texts have: {', '.join(wrong)}", REBUILD_VECTORS)
-    advice = "Most differ: were they made by this model? `gircse reindex NAME --restart` makes all anew."
-    return Finding(False, f"other vectors than their texts have: {', '.join(wrong)}", advice)
+        return Finding(False, f"vectors that do not fit their texts: {', '.join(wrong)}", REBUILD_VECTORS)
+    advice = "Most differ, so another model probably made them. `gircse reindex NAME --restart` embeds all again."
+    return Finding(False, f"vectors that do not fit their texts: {', '.join(wrong)}", advice)
 
 
 def check_rows(settings: Settings) -> Finding:
-    """Of every index a sample, or all of a small one: do points and rows of the catalog say the same of a chunk?"""
+    """Compare a sample of every index, or all of a small one, with the chunks' rows in the catalog."""
     blobs = FolderBlobStore(settings.home / "files")
     found: Counter[Inconsistency] = Counter()
     with open_catalog(settings) as catalog, wiring("index").open_index(settings) as index:
@@ -66,9 +69,9 @@ def check_rows(settings: Settings) -> Finding:
             )
             found.update(each.kind for each in consistency.of_counts(collection))
     if not found:
-        return Finding(True, f"those of {len(collections)} indexes say what their points say")
-    told = ", ".join(f"{count} {kind}" for kind, count in found.items())
-    return Finding(False, told, "`gircse check` compares all, and says what mends them.")
+        return Finding(True, f"chunk rows of {len(collections)} indexes agree with their points")
+    counts = ", ".join(f"{count} {kind}" for kind, count in found.items())
+    return Finding(False, counts, "`gircse check` compares everything and names the repair.")
 
 
 def check_sizes(settings: Settings) -> Finding:
@@ -87,40 +90,38 @@ def _check_files(settings: Settings, *, reads: bool) -> Finding:
     textless = [file for file in files if file.is_read and not _has_text(blobs, file, reads=reads)]
     errors, advice = [], []
     if damaged:
-        told = ", ".join(file.uri for file in islice(damaged, _MAX_TOLD))
-        errors.append(f"{len(damaged)} stored files are missing or altered, as of {told}")
+        uris = ", ".join(file.uri for file in islice(damaged, _MAX_LISTED))
+        errors.append(f"{len(damaged)} stored files are missing or altered, such as {uris}")
         backup = last_backup(settings.backup_directory) or "FILE"
-        advice.append(f"Run: gircse restore {backup} --files. Or hand them in again, as by gircse ingest.")
+        advice.append(f"Run: gircse restore {backup} --files. Or add them again, as by gircse ingest.")
     if lost := [file for file in textless if file not in damaged]:
-        told = ", ".join(file.uri for file in islice(lost, _MAX_TOLD))
-        errors.append(f"{len(lost)} texts that were read are missing or altered, as of {told}")
+        uris = ", ".join(file.uri for file in islice(lost, _MAX_LISTED))
+        errors.append(f"{len(lost)} extracted texts are missing or altered, such as {uris}")
         advice.append(f"{REBUILD}.")
     if errors:
         return Finding(False, "; ".join(errors), " ".join(advice))
-    looked = (
-        "and the texts read of them have their hashes"
+    result = (
+        "and their extracted texts have the right hashes"
         if reads
-        else "are there, by their sizes; --files compares their hashes"
+        else "exist with the right sizes; --files also compares hashes"
     )
-    return Finding(True, f"{len(files)} stored files {looked}")
+    return Finding(True, f"{len(files)} stored files {result}")
 
 
 def check_backups(settings: Settings) -> Finding:
-    """Whether the last one is as new as the settings want it."""
+    """Check that the latest scheduled backup is as recent as the settings require."""
     if settings.backup_directory is None:
         return Finding(True, "none scheduled (GIRCSE_BACKUP_DIRECTORY is not set)")
-    there = scheduled_backups(settings.backup_directory)
-    if there:
-        made_at, path = there[-1]
+    backups = scheduled_backups(settings.backup_directory)
+    if backups:
+        made_at, path = backups[-1]
         age = utc_now() - made_at
-        detail = f"{len(there)}, the last of {made_at:%Y-%m-%d %H:%M} UTC: {path}"
+        detail = f"{len(backups)}, the latest of {made_at:%Y-%m-%d %H:%M} UTC: {path}"
         if age <= LATE * timedelta(hours=settings.backup_every_hours) + GRACE:
             return Finding(True, detail)
     else:
         detail = f"none in {settings.backup_directory} yet"
-    return Finding(
-        False, detail, "A running worker makes them (gircse up, gircse worker); its log says why it could not."
-    )
+    return Finding(False, detail, "A running worker makes them (gircse up, gircse worker). See its log for errors.")
 
 
 def _files(catalog: Ledger) -> Iterator[StoredFile]:

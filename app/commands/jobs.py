@@ -1,4 +1,4 @@
-"""`gircse jobs`: list, retry, cancel, pause."""
+"""`gircse jobs`: list, retry, cancel, pause and resume ingestion jobs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from app.types.documents import JobState
 jobs = typer.Typer(no_args_is_help=True, help="List, retry, cancel and pause ingestion jobs.")
 
 PausedCollection = Annotated[
-    str | None, typer.Argument(metavar="COLLECTION", help="Without it: every one.", show_default=False)
+    str | None, typer.Argument(metavar="COLLECTION", help="Default: all collections.", show_default=False)
 ]
 
 
@@ -55,7 +55,7 @@ def list_jobs(
 def retry_jobs(
     job_ids: Annotated[list[str], typer.Argument(help="Jobs to queue again.", show_default=False)] = [],  # noqa: B006
     all_dead: Annotated[
-        bool, typer.Option("--all-dead", help="Every dead job that nothing newer has replaced.")
+        bool, typer.Option("--all-dead", help="All dead jobs without a newer job for the same document.")
     ] = False,
     collection: CollectionFilter = None,
 ) -> None:
@@ -74,7 +74,7 @@ def retry_jobs(
 
 @jobs.command("pause")
 def pause_jobs(collection: PausedCollection = None) -> None:
-    """Let the jobs of a collection wait, or those of every collection there is now; running ones are given back.
+    """Pause the jobs of one collection, or of all present collections. Running jobs return to the queue.
 
     Example: gircse jobs pause reading
     """
@@ -84,14 +84,14 @@ def pause_jobs(collection: PausedCollection = None) -> None:
 
 @jobs.command("resume")
 def resume_jobs(collection: PausedCollection = None) -> None:
-    """Let the jobs of a paused collection, or of all, run again."""
+    """Resume the jobs of a paused collection, or of all collections."""
     with open_catalog() as catalog:
         typer.echo(f"Resumed: {', '.join(catalog.resume(collection)) or 'there is no collection'}.")
 
 
 @jobs.command("cancel")
 def cancel_jobs(job_ids: list[str]) -> None:
-    """Cancel jobs. A running one writes nothing more and stops within two seconds, or with the batch being embedded."""
+    """Cancel jobs. A running job writes nothing more and stops within two seconds, or after the current batch."""
     with open_catalog() as catalog:
         for job_id in job_ids:
             job = catalog.cancel(job_id)

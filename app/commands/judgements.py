@@ -1,4 +1,4 @@
-"""`gircse judgements`: how well documents answer queries, brought in, listed, and search measured by them."""
+"""`gircse judgements`: import, list and delete relevance judgements; evaluate and tune search with them."""
 
 from __future__ import annotations
 
@@ -39,29 +39,31 @@ from embedder.refinement_steps import QUERY_STEPS
 
 POLL_S = 0.2
 
-judgements = typer.Typer(no_args_is_help=True, help="Bring in judgements of queries, and measure search by them.")
+judgements = typer.Typer(no_args_is_help=True, help="Import relevance judgements, and evaluate search with them.")
 
-InCollection = Annotated[str, typer.Option("--collection", "-c", help="Whose documents were judged.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, the same as the REST API answers.")]
+InCollection = Annotated[str, typer.Option("--collection", "-c", help="Collection of the judged documents.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, as the REST API returns it.")]
 
 
 @judgements.command("import")
 def import_judgements(
-    path: Annotated[Path, typer.Argument(help="A folder as BEIR has it, a file of qrels, or a table.")],
+    path: Annotated[Path, typer.Argument(help="A folder in BEIR layout, a qrels file, or a table.")],
     collection: InCollection = DEFAULT_COLLECTION,
-    queries: Annotated[Path | None, typer.Option(help="The file of queries, when it is not beside the qrels.")] = None,
-    name: Annotated[str | None, typer.Option(help="Of the import. Left out: the name of PATH.")] = None,
+    queries: Annotated[Path | None, typer.Option(help="File of the queries, if it is not beside the qrels.")] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the import. Default: the name of PATH.")] = None,
     instruction: Annotated[
         str | None,
-        typer.Option("--instruction", "-i", help="Through which all queries are seen. Left out: the file's."),
+        typer.Option("--instruction", "-i", help="Instruction for all queries. Default: those of the file."),
     ] = None,
-    split: Annotated[str | None, typer.Option(help="Of a folder of qrels. Left out: test, or the only one.")] = None,
+    split: Annotated[
+        str | None, typer.Option(help="Split in a folder of qrels. Default: test, or the only one.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Bring in judgements; a former import of this name goes.
+    """Import judgements. They replace an earlier import of the same name.
 
-    Qrels of BEIR (query-id, corpus-id, score) or TREC with a file of queries, or a CSV or JSON Lines file with query,
-    document and grade. Documents are matched by uri, its last part, or the metadata `_id` or `id`.
+    Accepts qrels of BEIR (query-id, corpus-id, score) or TREC with a file of queries, or a CSV or JSON Lines file with
+    query, document and grade. Documents are matched by URI, its last part, or the metadata `_id` or `id`.
 
     Example: gircse judgements import scifact --collection papers
     """
@@ -78,7 +80,7 @@ def import_judgements(
 
 @judgements.command("list")
 def list_judgements(collection: InCollection = DEFAULT_COLLECTION, as_json: AsJson = False) -> None:
-    """List who judged how much: people, and imports."""
+    """List the people and imports that judged, with their counts."""
     with open_catalog() as catalog:
         sources = Judged(catalog).sources(collection)
     if as_json:
@@ -90,13 +92,13 @@ def list_judgements(collection: InCollection = DEFAULT_COLLECTION, as_json: AsJs
 
 @judgements.command("delete")
 def delete_import(
-    name: Annotated[str, typer.Argument(help="As `list` shows it: import:NAME.")],
+    name: Annotated[str, typer.Argument(help="Name from `list`: import:NAME.")],
     collection: InCollection = DEFAULT_COLLECTION,
 ) -> None:
-    """Delete an import. What people said is taken back one by one."""
+    """Delete an import. Judgements by people are not affected; they can only be deleted one by one."""
     with open_catalog() as catalog:
         count = Judged(catalog).forget_import(collection, name)
-    typer.echo(f"{count} judgements are deleted.")
+    typer.echo(f"Deleted {count} judgements.")
 
 
 @judgements.command("evaluate")
@@ -104,25 +106,28 @@ def evaluate(
     collection: InCollection = DEFAULT_COLLECTION,
     compared_with: Annotated[
         list[str],
-        typer.Option("--compare", metavar="COLLECTION", help="Another collection, asked the same. Repeatable."),
+        typer.Option(
+            "--compare", metavar="COLLECTION", help="Run the same queries on this collection, too. Repeatable."
+        ),
     ] = [],  # noqa: B006
-    modes: Annotated[list[SearchMode], typer.Option("--mode", help="Repeatable.")] = [DEFAULT_MODE],  # noqa: B006
-    steps: Annotated[list[int], typer.Option("--steps", help="Repeatable.")] = [QUERY_STEPS],  # noqa: B006
+    modes: Annotated[list[SearchMode], typer.Option("--mode", help="Search mode. Repeatable.")] = [DEFAULT_MODE],  # noqa: B006
+    steps: Annotated[list[int], typer.Option("--steps", help="Refinement steps. Repeatable.")] = [QUERY_STEPS],  # noqa: B006
     instructions: Annotated[
         list[str], typer.Option("--instruction", "-i", help="judged, default, none or lens:NAME. Repeatable.")
     ] = ["judged"],  # noqa: B006
-    judged_by: Annotated[list[str], typer.Option(help="Only these judgements. Repeatable.")] = [],  # noqa: B006
-    max_queries: Annotated[int | None, typer.Option(help="A sample of so many.", min=1)] = None,
-    seed: Annotated[int, typer.Option(help="Of the bootstrap.", min=0, max=2**32 - 1)] = 0,
-    scores_to: Annotated[Path | None, typer.Option("--csv", help="Write the table of scores there.")] = None,
+    judged_by: Annotated[list[str], typer.Option(help="Only judgements by this person or import. Repeatable.")] = [],  # noqa: B006
+    max_queries: Annotated[int | None, typer.Option(help="Size of a fixed sample of queries.", min=1)] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the bootstrap.", min=0, max=2**32 - 1)] = 0,
+    scores_to: Annotated[Path | None, typer.Option("--csv", help="Write the table of scores to this file.")] = None,
     queries_to: Annotated[
-        Path | None, typer.Option("--queries-csv", help="Write the scores of each query there.")
+        Path | None, typer.Option("--queries-csv", help="Write the scores of each query to this file.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure search on the judged queries of a collection: nDCG, recall, reciprocal rank, with 95 % intervals.
+    """Evaluate search on the judged queries of a collection: nDCG, recall, reciprocal rank, with 95 % intervals.
 
-    Every mode with every number of steps and every instruction; differences are to the first one. Ctrl-C ends it.
+    Runs every combination of mode, steps and instruction, and compares each with the first. Ctrl-C stops it and
+    reports the finished queries.
 
     Example: gircse judgements evaluate -c papers --mode dense --mode hybrid --steps 1 --steps 5 --steps 20
     """
@@ -152,23 +157,23 @@ def evaluate(
 
 @judgements.command("weights")
 def show_weights(collection: InCollection = DEFAULT_COLLECTION, as_json: AsJson = False) -> None:
-    """Show with which weights hybrid searches fuse what their legs find, and how these were tuned."""
+    """Show the weights with which hybrid searches fuse the results of their legs, and how they were tuned."""
     with open_services() as services:
         found = WeightTuner(services.catalog, services.search).weights(collection)
     if as_json:
         typer.echo(console.json_of(CollectionWeightsAnswer.model_validate(found)))
         return
-    is_default = "the defaults" if found.weights == found.defaults else f"tuned; the defaults: {_told(found.defaults)}"
-    console.stdout.print(f"{_told(found.weights)} ({is_default})")
-    for each in found.tunings:
-        _print_tuning(each)
+    origin = "the defaults" if found.weights == found.defaults else f"tuned; the defaults: {_text_of(found.defaults)}"
+    console.stdout.print(f"{_text_of(found.weights)} ({origin})")
+    for tuning in found.tunings:
+        _print_tuning(tuning)
 
 
 @judgements.command("tune")
 def tune_weights(collection: InCollection = DEFAULT_COLLECTION, as_json: AsJson = False) -> None:
-    """Tune these weights by the judgements, and apply them where cross-validation says that it pays.
+    """Tune these weights on the judgements. They are applied if cross-validation confirms a gain.
 
-    At least 20 judgements of 5 queries are needed, with documents that answer and documents that do not.
+    Requires at least 20 judgements of 5 queries, with relevant and irrelevant documents.
 
     Example: gircse judgements tune -c papers
     """
@@ -179,36 +184,36 @@ def tune_weights(collection: InCollection = DEFAULT_COLLECTION, as_json: AsJson 
         return
     _print_tuning(tuning)
     typer.echo(
-        f"They are applied. Undo it: gircse judgements undo-tuning -c {collection}"
+        f"The weights are applied. To undo: gircse judgements undo-tuning -c {collection}"
         if tuning.is_applied
-        else "They do not pay: nothing has changed."
+        else "No significant gain: nothing was changed."
     )
 
 
 @judgements.command("undo-tuning")
 def undo_tuning(collection: InCollection = DEFAULT_COLLECTION) -> None:
-    """Go back to the default weights; the history stays."""
+    """Restore the default weights. The history of tunings is kept."""
     with open_catalog() as catalog:
         undone = catalog.undo_weight_tuning(collection)
-    typer.echo("The weights are the defaults already." if undone is None else "The weights are the defaults again.")
+    typer.echo("The weights were the defaults already." if undone is None else "The default weights are restored.")
 
 
-def _told(weights: Mapping[Leg, float]) -> str:
+def _text_of(weights: Mapping[Leg, float]) -> str:
     return ", ".join(f"{leg} {weight:g}" for leg, weight in weights.items() if weight)
 
 
 def _print_tuning(tuning: WeightTuning) -> None:
-    found = tuning.validation
+    found, weights = tuning.validation, _text_of(tuning.weights)
     state = "applied" if tuning.is_applied else "undone" if tuning.undone_at else "not applied"
     console.stdout.print(
-        f"{tuning.tuned_at:%Y-%m-%d %H:%M} by {console.printable(tuning.tuned_by)}, {state}: {_told(tuning.weights)}; "
+        f"{tuning.tuned_at:%Y-%m-%d %H:%M} by {console.printable(tuning.tuned_by)}, {state}: {weights}; "
         f"nDCG@10 {found.default_ndcg:.3f} → {found.tuned_ndcg:.3f} ({found.gain:+.3f} ± {found.standard_error:.3f}, "
         f"{found.queries} queries, {found.judgements} judgements, cross-validated)"
     )
 
 
 def _followed(evaluations: Evaluations, plan: EvaluationPlan) -> EvaluationRun:
-    """Runs to its end; Ctrl-C cancels it, and what was finished is reported."""
+    """Run an evaluation to its end with a progress bar. Ctrl-C cancels it; finished queries are still reported."""
     run = evaluations.start(plan)
     columns = (TextColumn("searches"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console.stderr, transient=True) as progress:
@@ -225,17 +230,17 @@ def _followed(evaluations: Evaluations, plan: EvaluationPlan) -> EvaluationRun:
 
 def _print_import(report: ImportReport) -> None:
     typer.echo(
-        f"{report.judgement_count} judgements of {report.query_count} queries and {report.document_count} documents "
-        f"are kept as {report.judged_by}."
+        f"Imported {report.judgement_count} judgements of {report.query_count} queries and {report.document_count} "
+        f"documents as {report.judged_by}."
     )
     for count, names, what in (
         (report.unmatched_count, report.unmatched, "documents are not in the collection"),
-        (report.ambiguous_count, report.ambiguous, "names fit several documents"),
+        (report.ambiguous_count, report.ambiguous, "names match several documents"),
         (report.unknown_query_count, report.unknown_queries, "judged queries have no text in these files"),
     ):
         if count:
             shown = ", ".join(map(console.printable, names))
-            typer.echo(f"Left out: {count} {what}: {shown}{', …' if count > len(names) else ''}")
+            typer.echo(f"Skipped: {count} {what}: {shown}{', …' if count > len(names) else ''}")
     if report.scaled_from is not None:
         typer.echo(f"Grades went up to {report.scaled_from:g}; they were scaled to 3.")
 
@@ -262,7 +267,7 @@ def _print_report(run: EvaluationRun, report: EvaluationReport, differences: lis
     for name, count in report.missing_documents.items():
         console.stdout.print(f"{count} relevant documents are not in {name}; they count as not found.")
     for query, reason in list(report.unanswered.items())[:5]:
-        console.stdout.print(f"Left out: {console.printable(query)[:60]}: {reason}")
+        console.stdout.print(f"Skipped: {console.printable(query)[:60]}: {reason}")
 
 
 def _interval(estimate: Estimate, *, sign: str = "") -> str:

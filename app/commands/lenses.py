@@ -1,4 +1,4 @@
-"""`gircse lenses`: saved instructions."""
+"""`gircse lenses`: saved instructions and their indexes."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from app.types.lens_indexes import LensIndexState
 
 lenses = typer.Typer(no_args_is_help=True, help="List, save and delete lenses: instructions under a name.")
 
-index = typer.Typer(no_args_is_help=True, help="Know the value of every chunk of a collection under a lens.")
+index = typer.Typer(no_args_is_help=True, help="Store the value of every chunk of a collection under a lens.")
 lenses.add_typer(index, name="index")
 
-Name = Annotated[str, typer.Argument(help="Of the lens.")]
-Collection = Annotated[str, typer.Option("--collection", "-c", help="Whose chunks.")]
+Name = Annotated[str, typer.Argument(help="Name of the lens.")]
+Collection = Annotated[str, typer.Option("--collection", "-c", help="Collection of the chunks.")]
 
 
 @lenses.command("list")
@@ -43,16 +43,14 @@ def list_lenses(as_json: console.JsonLines = False) -> None:
 @lenses.command("save")
 def save_lens(
     name: Name,
-    instruction: Annotated[str, typer.Option("--instruction", "-i", help="How it looks at a query.")],
+    instruction: Annotated[str, typer.Option("--instruction", "-i", help="Instruction for queries.")],
     document_instruction: Annotated[
-        str | None, typer.Option(help="How it looks at documents. Left out: as the collection does.")
+        str | None, typer.Option(help="Instruction for documents. Default: the collection's.")
     ] = None,
-    note: Annotated[str, typer.Option(help="What it is good for.")] = "",
-    values: Annotated[
-        str, typer.Option(help="Values that it tells apart: 'a, b, c' or 'a = synonym, synonym; b; c'.")
-    ] = "",
+    note: Annotated[str, typer.Option(help="Purpose of the lens.")] = "",
+    values: Annotated[str, typer.Option(help="Values to distinguish: 'a, b, c' or 'a = synonym, synonym; b; c'.")] = "",
 ) -> None:
-    """Save a lens; one of the same name is replaced.
+    """Save a lens. Replaces a saved lens of the same name.
 
     Example: gircse lenses save "same feeling" -i "Identify the feeling that the message expresses"
     """
@@ -66,11 +64,13 @@ def save_lens(
 
 @lenses.command("propose")
 def propose_values(
-    instruction: Annotated[str, typer.Argument(help="What a lens should look at.")],
-    collection: Annotated[str, typer.Option("--collection", "-c", help="Whose texts it is for.")] = DEFAULT_COLLECTION,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, the same as the REST API answers.")] = False,
+    instruction: Annotated[str, typer.Argument(help="Instruction of the lens.")],
+    collection: Annotated[
+        str, typer.Option("--collection", "-c", help="Collection that the lens is for.")
+    ] = DEFAULT_COLLECTION,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, as the REST API returns it.")] = False,
 ) -> None:
-    """Propose values that an instruction could tell apart, and say where they come from.
+    """Propose values that an instruction could distinguish, each with its origin.
 
     Example: gircse lenses propose "Which continent is it about?" -c sample
     """
@@ -79,7 +79,7 @@ def propose_values(
     if as_json:
         typer.echo(console.json_of(ProposalsAnswer.model_validate({"proposals": proposals})))
     elif not proposals:
-        typer.echo("No values to propose. Name your own: gircse search QUERY -i INSTRUCTION --values 'a, b, c'")
+        typer.echo("No values to propose. Give your own: gircse search QUERY -i INSTRUCTION --values 'a, b, c'")
     else:
         rows = [
             (join_values(each.values), " ".join((each.source, each.name)).strip(), f"{each.fitting} of {each.texts}")
@@ -93,29 +93,29 @@ def delete_lens(name: Name) -> None:
     """Delete a lens."""
     with open_catalog() as catalog:
         all_lenses.delete_lens(catalog, name)
-    typer.echo(f"The lens {name!r} is deleted.")
+    typer.echo(f"Deleted the lens {name!r}.")
 
 
 @index.command("build")
 def build_index(name: Name, collection: Collection = DEFAULT_COLLECTION) -> None:
-    """Queue it; searches under the lens then see every chunk, and counts are of the whole collection.
+    """Queue the index of a lens. Searches with the lens then use every chunk, and counts cover the whole collection.
 
     Example: gircse lenses index build "Same place" -c sample
     """
     with open_catalog() as catalog:
         found = LensIndexes(catalog).build(collection, name)
     typer.echo(
-        f"The index of {found.lens!r} with {len(found.values)} values is queued; a running `gircse up` or `gircse "
-        f"worker` builds it. See `gircse lenses index list -c {collection}`."
+        f"Queued the index of {found.lens!r} with {len(found.values)} values; a running `gircse up` or `gircse worker` "
+        f"builds it. Progress: `gircse lenses index list -c {collection}`."
     )
 
 
 @index.command("list")
 def list_indexes(
     collection: Collection = DEFAULT_COLLECTION,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, the same as the REST API answers.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, as the REST API returns it.")] = False,
 ) -> None:
-    """List the lens indexes of a collection, how far they are, and what they cost."""
+    """List the lens indexes of a collection with progress and cost."""
     with open_catalog() as catalog:
         found = LensIndexes(catalog).status(collection)
     if as_json:
@@ -140,7 +140,7 @@ def list_indexes(
 def print_values(
     name: Name,
     collection: Collection = DEFAULT_COLLECTION,
-    value: Annotated[str | None, typer.Option(help="Only chunks of this value.")] = None,
+    value: Annotated[str | None, typer.Option(help="Only chunks with this value.")] = None,
 ) -> None:
     """Print every chunk of the collection with its value under the lens, as CSV.
 
@@ -153,7 +153,7 @@ def print_values(
 
 @index.command("delete")
 def delete_index(name: Name, collection: Collection = DEFAULT_COLLECTION) -> None:
-    """Delete the index of a lens; the lens stays."""
+    """Delete the index of a lens. The lens is kept."""
     with open_catalog() as catalog:
         LensIndexes(catalog).delete(collection, name)
-    typer.echo(f"The index of {name!r} is deleted.")
+    typer.echo(f"Deleted the index of {name!r}.")

@@ -1,4 +1,4 @@
-"""`gircse mcp`: lets an agent search, over the Model Context Protocol."""
+"""`gircse mcp`: an MCP (Model Context Protocol) server with which agents search."""
 
 from __future__ import annotations
 
@@ -18,18 +18,19 @@ ABILITIES = ("search", "answer", "refine", "fetch", "news")
 
 
 def mcp(
-    allow: Annotated[str, typer.Option(help="What it may do, of search, answer, refine, fetch and news.")] = ",".join(
+    allow: Annotated[str, typer.Option(help="Allowed tools, of search, answer, refine, fetch and news.")] = ",".join(
         ABILITIES
     ),
     collection: Annotated[
-        list[str] | None, typer.Option("--collection", "-c", help="It sees no other one; * stands for any characters.")
+        list[str] | None,
+        typer.Option("--collection", "-c", help="Limit the agent to this collection; * matches any characters."),
     ] = None,
-    http: Annotated[bool, typer.Option("--http", help="Listen on this machine, at /mcp, instead of stdio.")] = False,
+    http: Annotated[bool, typer.Option("--http", help="Listen on a local port, at /mcp, instead of stdio.")] = False,
     model: Model = None,
     host: Host = None,
     port: Port = None,
 ) -> None:
-    """Let an agent search and read, and change nothing (MCP). Agents start this themselves, and talk to it by stdio.
+    """Run an MCP server for agents: they can search and read, but change nothing. Agents start it and use its stdio.
 
     Example: gircse mcp --allow search,fetch --collection letters
     """
@@ -38,8 +39,8 @@ def mcp(
     principal = Principal("mcp", Role.READER, tuple(collection or ("*",)))
     if http and settings.is_open_to_network:
         raise InputError(
-            f"--http listens on this machine alone, not on {settings.host}. For the network run the whole server, "
-            "where agents show keys: GIRCSE_MCP=true GIRCSE_ACCESS_CONTROL=true gircse serve"
+            f"--http only listens on this machine, not on {settings.host}. For the network run the whole server, which "
+            "requires API keys: GIRCSE_MCP=true GIRCSE_ACCESS_CONTROL=true gircse serve"
         )
     agents = _wiring()
     exit_on_sigterm()
@@ -65,11 +66,11 @@ def mcp(
 
 
 def _abilities(text: str) -> list[str]:
-    given = [each.strip() for each in text.split(",") if each.strip()]
-    unknown = [each for each in given if each not in ABILITIES]
-    if unknown or not given:
-        raise typer.BadParameter(f"of {', '.join(ABILITIES)}, separated by commas", param_hint="--allow")
-    return given
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    unknown = [name for name in names if name not in ABILITIES]
+    if unknown or not names:
+        raise typer.BadParameter(f"use any of {', '.join(ABILITIES)}, separated by commas", param_hint="--allow")
+    return names
 
 
 def _wiring() -> Any:

@@ -1,4 +1,4 @@
-"""What `gircse doctor --rebuild`, `check` and `restore` share: mends what differs, and makes damaged indexes anew."""
+"""Repairs for `gircse doctor --rebuild`, `check` and `restore`: rebuilds damaged indexes, removes inconsistencies."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from app.services import Services
 from app.types.documents import Collection, IndexRole, JobState, StoredFile
 
 POLL_S = 0.2
-_MAX_TOLD = 50
+_MAX_LISTED = 50
 _OF_FILES = frozenset({Inconsistency.UNNEEDED_FILES, Inconsistency.UNNAMED_FILES})
 _OF_REBUILDS = frozenset(
     {
@@ -40,10 +40,13 @@ _OF_REBUILDS = frozenset(
 def rebuild_damaged(
     services: Services, *, mends_all: bool = False, compares_vectors: int | None = 0, reads_unproven: bool = False
 ) -> None:
-    """Damaged indexes beside what is left of them, one after the other; the rest in place. `mends_all`: also removes
-    points and indexes that the catalog does not know, as after it was put back from a backup. `compares_vectors`: of so
-    many passages of each (None: of all) the vectors are compared with what the model makes of their texts.
-    `reads_unproven`: texts without a digest are read again, too."""
+    """Repair all collections: rebuild damaged indexes one after the other, and repair smaller damage in place.
+
+    A rebuilt index grows beside the damaged one, which is removed afterwards. `mends_all` also removes points and
+    indexes that the catalog does not know, as after restoring it from a backup. `compares_vectors` is the number of
+    passages per collection to embed again and compare (None: all, 0: none). `reads_unproven` also ingests documents
+    again whose text has no digest.
+    """
     with wiring("ingestion").open_reindexer(services) as reindexer:
         for collection in services.catalog.collections():
             damage = probe_index(services.catalog, services.index, collection, sample=None)
@@ -51,8 +54,8 @@ def rebuild_damaged(
                 take_out(services, collection, damage.ids)
             elif damage is not None and not _is_mended_in_place(services, collection, damage):
                 typer.echo(
-                    f"The index of {collection.name!r} is damaged: {damage.reason}. It is made anew beside what is "
-                    "left of it, which is removed when the new one is whole; until then the disk holds both."
+                    f"The index of {collection.name!r} is damaged: {damage.reason}. A new one is built beside it; the "
+                    "damaged one is removed when the new one is complete. Until then both need disk space."
                 )
                 _rebuild(reindexer, collection)
             _drop_damaged_standby(services, collection.name)
@@ -63,25 +66,30 @@ def rebuild_damaged(
     left = mend_differences(services, lambda difference: difference.kind in kinds, removes_proven=mends_all)
     if left:
         typer.echo(
-            "`gircse check --fix` mends the rest, but no passages whose original file is lost: for these put the file "
-            "back, or restore a backup.",
+            "`gircse check --fix` repairs the rest, except passages whose original file is lost: for these, restore "
+            "the file or a backup.",
             err=True,
         )
     for aside in sorted(edge_folder(services.settings.home).glob(PUT_ASIDE.format("*"))):
-        typer.echo(f"What the engine put aside is in {aside}; nothing needs it any more.")
+        typer.echo(f"The engine moved damaged data to {aside}; you can delete it.")
 
 
 def take_out(services: Services, collection: Collection, ids: Sequence[str]) -> None:
-    """Damaged points, which are then made again as lost ones are: only of documents whose file proves what they say."""
+    """Delete damaged points; the repair of missing points then creates them again.
+
+    Points of documents whose original file is lost or damaged are kept, since they cannot be created again.
+    """
     index = collection.active_index
     owners = services.catalog.chunk_owners(index, ids)
     documents = {each: services.catalog.document(each) for each in set(owners.values())}
-    sound = {each for each, document in documents.items() if services.blobs.is_sound(document.content_hash)}
-    services.index.delete_points(index, [each for each in ids if owners.get(each) in sound])
-    typer.echo(f"{len(ids)} points of {collection.name!r} are damaged, and made again from {len(sound)} documents.")
-    for each in documents.keys() - sound:
-        uri = console.printable(documents[each].uri)
-        typer.echo(f"  left as they are, since its file is damaged, too: {uri}", err=True)
+    sound = {key for key, document in documents.items() if services.blobs.is_sound(document.content_hash)}
+    services.index.delete_points(index, [point_id for point_id in ids if owners.get(point_id) in sound])
+    typer.echo(
+        f"{len(ids)} points of {collection.name!r} are damaged; creating them again from {len(sound)} documents."
+    )
+    for document_id in documents.keys() - sound:
+        uri = console.printable(documents[document_id].uri)
+        typer.echo(f"  not repaired, because its file is damaged, too: {uri}", err=True)
 
 
 def _take_out_other_vectors(services: Services, sample: int | None) -> None:
@@ -94,7 +102,10 @@ def _take_out_other_vectors(services: Services, sample: int | None) -> None:
 
 
 def _is_mended_in_place(services: Services, collection: Collection, damage: IndexDamage) -> bool:
-    """Also where an original is lost: a new index would be without its passages, which are in this one."""
+    """Whether to repair the index in place: few points are missing, or some original file is lost.
+
+    A new index would lack the passages of the lost file, which this one still has.
+    """
     if damage.lacking is None:
         return False
     is_small = damage.lacking <= MOST_IN_PLACE * services.catalog.chunk_count(collection.active_index)
@@ -109,21 +120,21 @@ def _without_original(services: Services, collection: Collection) -> Iterator[St
 def _rebuild(reindexer: Reindexer, collection: Collection) -> None:
     try:
         target = reindexer.begin_rebuild(collection.name)
-    except FingerprintMismatchError as error:  # others can be made anew all the same
-        typer.echo(f"  not made anew: {error}", err=True)
+    except FingerprintMismatchError as error:  # other collections can still be rebuilt
+        typer.echo(f"  not rebuilt: {error}", err=True)
         return
     columns = (TextColumn("indexing"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console.stderr) as progress:
         bar = progress.add_task("indexing", total=None)
         report = reindexer.build(target, tell=lambda done, total: progress.update(bar, completed=done, total=total))
     reindexer.end_rebuild(collection.name)
-    typer.echo(f"{collection.name!r} is whole again: {report.documents} documents with {report.chunks} chunks.")
-    for uri, reason in list(report.unreadable.items())[:_MAX_TOLD]:
+    typer.echo(f"Rebuilt {collection.name!r}: {report.documents} documents with {report.chunks} chunks.")
+    for uri, reason in list(report.unreadable.items())[:_MAX_LISTED]:
         typer.echo(f"  not searchable: {console.printable(uri)}: {console.printable(reason)}", err=True)
 
 
 def _drop_damaged_standby(services: Services, name: str) -> None:
-    """An index to roll back to, or one that was half built."""
+    """Drop the index kept for a roll-back and an unfinished index, if they are damaged."""
     for role in (IndexRole.PREVIOUS, IndexRole.BUILDING):
         standby = services.catalog.standby(name, role)
         if standby is None or not services.index.exists(standby.active_index):
@@ -131,12 +142,12 @@ def _drop_damaged_standby(services: Services, name: str) -> None:
         damage = probe_index(services.catalog, services.index, standby)
         if damage is not None and damage.lacking is None:
             services.catalog.discard_index(name, role)
-            typer.echo(f"{standby.active_index} is damaged, too, and dropped.")
+            typer.echo(f"Dropped {standby.active_index}, which was damaged, too.")
     services.library.remove_unneeded()
 
 
 def _read_damaged_texts(services: Services, is_proven: Callable[[str], bool]) -> None:
-    """Lost ones, too, by their ingestion, which keeps vectors that are there."""
+    """Ingest documents again whose text is lost, damaged or not `is_proven`. Existing vectors are kept."""
     for collection in services.catalog.collections():
         for page in services.catalog.stored_files(collection.name):
             for file in page:
@@ -148,7 +159,7 @@ def _read_damaged_texts(services: Services, is_proven: Callable[[str], bool]) ->
                     services.catalog.queue_again(file.document_id)
                 else:
                     uri = console.printable(file.uri)
-                    typer.echo(f"  left as it is, since its file is lost or damaged, too: {uri}", err=True)
+                    typer.echo(f"  not repaired, because its file is lost or damaged, too: {uri}", err=True)
     work_off(services)
 
 
@@ -159,7 +170,11 @@ def mend_differences(
     removes_unmanaged: bool = False,
     removes_proven: bool = False,
 ) -> int:
-    """How many things of ours differ and were not mended. Those that tell of damaged rows are told by themselves."""
+    """Print all differences, repair those of `is_to_mend`, and return the number that remain.
+
+    Points and indexes that gircse did not write are not counted. Differences caused by damaged catalog rows are listed
+    one by one, at most `_MAX_LISTED`.
+    """
     damaged_rows: list[Difference] = []
     found: Counter[tuple[Inconsistency, str, str]] = Counter()
     consistency = ConsistencyCheck(catalog=services.catalog, index=services.index, blobs=services.blobs)
@@ -167,9 +182,9 @@ def mend_differences(
         is_mended = is_to_mend(difference) and consistency.mend(
             difference, removes_unmanaged=removes_unmanaged, removes_proven=removes_proven
         )
-        if difference.kind in OF_DAMAGED_ROWS and not is_mended and len(damaged_rows) < _MAX_TOLD:
+        if difference.kind in OF_DAMAGED_ROWS and not is_mended and len(damaged_rows) < _MAX_LISTED:
             damaged_rows.append(difference)
-        verdict = "mended" if is_mended else "left" if difference.kind in UNMANAGED else "found"
+        verdict = "repaired" if is_mended else "left" if difference.kind in UNMANAGED else "found"
         found[difference.kind, difference.index, verdict] += difference.count
     if not found:
         typer.echo("Catalog and vectors agree.")
@@ -177,29 +192,29 @@ def mend_differences(
     rows = [(count, kind, where, verdict) for (kind, where, verdict), count in sorted(found.items())]
     console.print_table(("count", "what", "index", ""), rows)
     if damaged_rows:
-        _tell_damaged_rows(services, damaged_rows)
-    if any(verdict == "mended" for _, _, verdict in found):
+        _print_damaged_rows(services, damaged_rows)
+    if any(verdict == "repaired" for _, _, verdict in found):
         work_off(services)
     return sum(
         count for (kind, _, verdict), count in found.items() if verdict == "found" and kind not in OF_DAMAGED_ROWS
     ) + len(damaged_rows)
 
 
-def _tell_damaged_rows(services: Services, damaged: Sequence[Difference]) -> None:
+def _print_damaged_rows(services: Services, damaged: Sequence[Difference]) -> None:
     backup = last_backup(services.settings.backup_directory) or "FILE"
     typer.echo(
-        "Rows of the catalog are damaged or lost, or what contradicts them is: nothing of either is deleted. "
-        f"Stop all processes, then `gircse restore {backup} --force` puts back the last backup; or hand in again what "
-        "is named here, and delete what has its place.",
+        "Rows of the catalog or the points that contradict them are damaged or lost. Neither were deleted. Stop all "
+        f"processes, then restore the last backup with `gircse restore {backup} --force`; or add the documents below "
+        "again and delete the ones that took their place.",
         err=True,
     )
-    for each in damaged:
-        where = each.document_id or each.collection or each.index or ", ".join(each.ids)
-        typer.echo(f"  {each.kind}: {where}{_uri_of(services, each)}", err=True)
+    for difference in damaged:
+        where = difference.document_id or difference.collection or difference.index or ", ".join(difference.ids)
+        typer.echo(f"  {difference.kind}: {where}{_uri_of(services, difference)}", err=True)
 
 
 def _uri_of(services: Services, difference: Difference) -> str:
-    """As its points say."""
+    """`, URI` of the document, from the payload of the first point; empty if the point has none."""
     if not difference.index or not difference.ids:
         return ""
     payloads = services.index.payloads(difference.index, difference.ids[:1])
@@ -208,13 +223,13 @@ def _uri_of(services: Services, difference: Difference) -> str:
 
 
 def work_off(services: Services) -> None:
-    """Waits until all queued jobs are done, by a running worker or else by one of its own."""
+    """Wait until all queued jobs have ended. Starts a worker if no process runs one. Ignores paused collections."""
     total = _count_waiting(services)
     if not total:
         return
-    columns = (TextColumn("taking in again"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (TextColumn("ingesting again"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with own_worker(services) as ensure_working, Progress(*columns, console=console.stderr) as progress:
-        bar = progress.add_task("taking in again", total=total)
+        bar = progress.add_task("ingesting again", total=total)
         while waiting := _count_waiting(services):
             ensure_working()
             progress.update(bar, completed=max(0, total - waiting))

@@ -1,4 +1,4 @@
-"""`gircse optimize`: what to run once after a bulk load, or after many deletions."""
+"""`gircse optimize`: merges the segments of an index, for use after a bulk load or many deletions."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from app.settings import load_settings
 from app.types.documents import IndexStatus
 
 
-def optimize(collection: Annotated[str, typer.Argument(help="What to put in order.")]) -> None:
-    """Merge and clean what a collection's index stores, after a bulk load or many deletions; searches go on.
+def optimize(collection: Annotated[str, typer.Argument(help="Collection to optimize.")]) -> None:
+    """Merge the segments of a collection's index and drop deleted points. Searches continue.
 
-    Stop it or kill it at any time: nothing is lost, and run again it starts over.
+    You can stop or kill it at any time: nothing is lost. Run again, it starts over.
 
     Example: gircse optimize reading
     """
@@ -37,8 +37,8 @@ def optimize(collection: Annotated[str, typer.Argument(help="What to put in orde
             )
         except KeyboardInterrupt:
             typer.echo(
-                f"Stopped watching. {collection!r} is whole and searchable. An engine that is still in use, by "
-                "`gircse up` or on a server, goes on; else run this again.",
+                f"Stopped watching. {collection!r} is complete and searchable. An engine that still runs, in "
+                "`gircse up` or on a server, continues; otherwise run this again.",
                 err=True,
             )
             raise
@@ -48,7 +48,7 @@ def optimize(collection: Annotated[str, typer.Argument(help="What to put in orde
 def _summary(collection: str, report: OptimizeReport) -> str:
     before, after = _shape(report.before), _shape(report.after)
     difference = f" (before: {before})" if before != after else ""
-    return f"{collection!r} is in order after {report.seconds:.0f} s: {after}{difference}."
+    return f"Optimized {collection!r} in {report.seconds:.0f} s: {after}{difference}."
 
 
 def _shape(condition: IndexStatus) -> str:

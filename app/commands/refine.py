@@ -1,4 +1,4 @@
-"""`gircse refine` and `embed`: what the model makes of texts, without a collection."""
+"""`gircse refine` and `embed`: refinement tokens and vectors of texts, without a collection."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def refine(
     as_json: AsJson = False,
     local: Local = False,
 ) -> None:
-    """Show the tokens that the model generates while it embeds a query.
+    """Show the tokens that the model predicts in each refinement step while it embeds a query.
 
     Example: gircse refine "I still haven't received my new card" -i "Identify the intent of the message"
     """

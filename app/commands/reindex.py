@@ -1,4 +1,4 @@
-"""`gircse reindex` and `rollback`: another model, instruction or splitter for a collection, and back again."""
+"""`gircse reindex` and `rollback`: change a collection's model, instruction or splitter, and undo it."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from app.settings import load_settings
 from app.types.documents import Collection
 from app.types.upkeep import ContractChange
 
-MAX_TOLD = 50
+MAX_LISTED = 50
 
 
 def reindex(
-    collection: Annotated[str, typer.Argument(help="What to index anew.")],
-    model: Annotated[str | None, typer.Option(help="Instead of GIRCSE_MODEL.")] = None,
-    document_instruction: Annotated[str | None, typer.Option(help="For embedding documents; '': none.")] = None,
+    collection: Annotated[str, typer.Argument(help="Collection to reindex.")],
+    model: Annotated[str | None, typer.Option(help="Overrides GIRCSE_MODEL.")] = None,
+    document_instruction: Annotated[str | None, typer.Option(help="Instruction for documents; '': none.")] = None,
     document_steps: Annotated[int | None, typer.Option(help="Refinement steps of documents.")] = None,
-    chunk_tokens: Annotated[int | None, typer.Option(help="Longest chunk, in tokens of the model.")] = None,
-    chunk_overlap: Annotated[int | None, typer.Option(help="Tokens that a chunk shares with the one before.")] = None,
+    chunk_tokens: Annotated[int | None, typer.Option(help="Maximum length of a chunk in model tokens.")] = None,
+    chunk_overlap: Annotated[int | None, typer.Option(help="Tokens shared with the previous chunk.")] = None,
     chunk_context: Annotated[
         bool | None, typer.Option(help="Embed chunks with the title and headings above them.")
     ] = None,
-    chunk_structure: Annotated[
-        bool | None, typer.Option(help="Have chunks keep to sections, complete pages and rows.")
-    ] = None,
-    restart: Annotated[bool, typer.Option("--restart", help="Drop what an earlier run has built.")] = False,
+    chunk_structure: Annotated[bool | None, typer.Option(help="Split at sections, page ends and rows.")] = None,
+    restart: Annotated[bool, typer.Option("--restart", help="Discard the unfinished index of an earlier run.")] = False,
 ) -> None:
-    """Index a collection anew beside the live index, which answers until the switch. Run again, it goes on.
+    """Build a new index for a collection. The present index serves searches until the new one is complete.
+
+    If interrupted, run it again to resume.
 
     Example: gircse reindex reading --chunk-tokens 120 --chunk-overlap 20
     """
@@ -52,39 +52,40 @@ def reindex(
     _print_summary(target, report)
     if model is not None:
         typer.echo(
-            f"Restart every server and worker with this model, `gircse up --model {model}` or GIRCSE_MODEL: until then "
-            f"they refuse {collection!r}."
+            f"Restart every server and worker with this model (`gircse up --model {model}` or GIRCSE_MODEL). Until "
+            f"then they refuse {collection!r}."
         )
 
 
-def rollback(collection: Annotated[str, typer.Argument(help="What to take back.")]) -> None:
-    """Go back to the index before the last reindex; doing it again returns. What changed since is queued.
+def rollback(collection: Annotated[str, typer.Argument(help="Collection to roll back.")]) -> None:
+    """Switch back to the index before the last reindex; run again, it switches forward. Documents that changed since
+    then are queued for ingestion.
 
     Example: gircse rollback reading
     """
     with open_services() as services, wiring("ingestion").open_reindexer(services) as reindexer:
         now = reindexer.roll_back(collection)
-    typer.echo(f"{now.name!r} is searched in {now.active_index} again (model fingerprint {now.fingerprint[:12]}).")
+    typer.echo(f"{now.name!r} uses the index {now.active_index} again (model fingerprint {now.fingerprint[:12]}).")
 
 
-def prune(collection: Annotated[str, typer.Argument(help="Whose index to drop.")]) -> None:
-    """Drop the index that is kept for `gircse rollback`.
+def prune(collection: Annotated[str, typer.Argument(help="Collection of the index.")]) -> None:
+    """Drop the previous index that is kept for `gircse rollback`.
 
     Example: gircse collections prune reading
     """
     with open_services() as services, wiring("ingestion").open_reindexer(services) as reindexer:
         dropped = reindexer.prune(collection)
     if dropped is None:
-        raise ConflictError(f"The collection {collection!r} keeps no previous index.")
-    typer.echo(f"{dropped} is dropped.")
+        raise ConflictError(f"The collection {collection!r} has no previous index.")
+    typer.echo(f"Dropped {dropped}.")
 
 
 def _print_summary(target: Collection, report: ReindexReport) -> None:
     typer.echo(
-        f"{target.name!r} is searched in {target.active_index} now: {report.documents} documents with {report.chunks} "
-        f"chunks. `gircse rollback {target.name}` goes back."
+        f"{target.name!r} uses the index {target.active_index} now: {report.documents} documents with {report.chunks} "
+        f"chunks. To undo: `gircse rollback {target.name}`."
     )
-    for uri, reason in list(report.unreadable.items())[:MAX_TOLD]:
+    for uri, reason in list(report.unreadable.items())[:MAX_LISTED]:
         typer.echo(f"  not searchable: {console.printable(uri)}: {console.printable(reason)}", err=True)
-    if len(report.unreadable) > MAX_TOLD:
-        typer.echo(f"  not searchable: {len(report.unreadable) - MAX_TOLD} more", err=True)
+    if len(report.unreadable) > MAX_LISTED:
+        typer.echo(f"  not searchable: {len(report.unreadable) - MAX_LISTED} more", err=True)

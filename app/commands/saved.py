@@ -1,4 +1,4 @@
-"""`gircse saved` and `gircse history`: searches that were saved, and asked on the pages, by this machine's operator."""
+"""`gircse saved` and `gircse history`: the operator's saved searches, standing searches and search history."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from app.types.access import OPERATOR
 from app.types.standing import Strength, Watch
 
 saved = typer.Typer(no_args_is_help=True, help="List, run, watch and delete saved searches.")
-history = typer.Typer(no_args_is_help=True, help="List and clear what was searched for on the pages.")
+history = typer.Typer(no_args_is_help=True, help="List and clear the history of searches on the web pages.")
 
 _NEWS: TypeAdapter[list[NewsAnswer]] = TypeAdapter(list[NewsAnswer])
 _SHOWN = 200  # characters of a passage
@@ -35,7 +35,7 @@ Name = Annotated[str, typer.Argument(help="Name or id of the search.", show_defa
 
 @saved.command("list")
 def list_saved(as_json: console.JsonLines = False) -> None:
-    """List saved searches. Where users log in, each sees their own on the page Saved."""
+    """List the operator's saved searches. With access control, users see their own on the page Saved."""
     with _opened() as searches:
         found = searches.saved()
     if as_json:
@@ -47,7 +47,7 @@ def list_saved(as_json: console.JsonLines = False) -> None:
 
 @saved.command("run")
 def run_saved(name: Name, form: Form = None, as_json: AsJson = False, local: Local = False) -> None:
-    """Ask a saved search again.
+    """Run a saved search.
 
     Example: gircse saved run "Late cards" --format csv
     """
@@ -69,44 +69,48 @@ def delete_saved(name: Name) -> None:
     with _opened() as searches:
         found = searches.find(name)
         searches.delete(found.id)
-    typer.echo(f"The saved search {found.name!r} is deleted.")
+    typer.echo(f"Deleted the saved search {found.name!r}.")
 
 
 @saved.command("watch")
 def watch_saved(
     name: Name,
-    strength: Annotated[Strength, typer.Option(help="How well a passage has to answer.")] = Strength.FAIR,
-    webhook: Annotated[str | None, typer.Option(help="Where each find is posted, signed.", show_default=False)] = None,
-    alert: Annotated[str | None, typer.Option(help="A target of GIRCSE_ALERTS_FILE.", show_default=False)] = None,
+    strength: Annotated[Strength, typer.Option(help="Minimum match of reported passages.")] = Strength.FAIR,
+    webhook: Annotated[
+        str | None, typer.Option(help="URL to which each match is posted, signed.", show_default=False)
+    ] = None,
+    alert: Annotated[
+        str | None, typer.Option(help="Name of a target in GIRCSE_ALERTS_FILE.", show_default=False)
+    ] = None,
 ) -> None:
-    """Let a saved search keep watch: every new passage of its collection is asked about.
+    """Make a saved search a standing search, which reports every matching new passage of its collection.
 
     Example: gircse saved watch "Late cards" --strength strong
     """
     with _standing() as standing:
         found = standing.watch(name, Watch(strength, webhook, alert))
-    typer.echo(f"{found.name!r} keeps watch over {found.collection!r}. `gircse saved news` tells what it finds.")
+    typer.echo(f"{found.name!r} now watches {found.collection!r}. `gircse saved news` lists its matches.")
     typer.echo(f"Its feed is at /feeds/{found.feed_token}.atom of the service.")
     if found.watch.webhook:
-        typer.echo(f"What is sent to the webhook is signed with {found.webhook_secret}")
+        typer.echo(f"Messages to the webhook are signed with {found.webhook_secret}")
 
 
 @saved.command("unwatch")
 def unwatch_saved(name: Name) -> None:
-    """Let a saved search keep watch no more; what it found is forgotten."""
+    """Stop a standing search and delete its matches. The saved search is kept."""
     with _standing() as standing:
         standing.unwatch(name)
-    typer.echo(f"{name!r} keeps watch no more.")
+    typer.echo(f"{name!r} is no longer a standing search.")
 
 
 @saved.command("news")
 def news_of_saved(
     name: Annotated[str | None, typer.Argument(help="Name or id of the search.", show_default=False)] = None,
-    all_of_it: Annotated[bool, typer.Option("--all", help="Also what was marked as seen.")] = False,
-    seen: Annotated[bool, typer.Option("--seen", help="Mark it as seen.")] = False,
+    all_of_it: Annotated[bool, typer.Option("--all", help="Also matches marked as seen.")] = False,
+    seen: Annotated[bool, typer.Option("--seen", help="Mark the listed matches as seen.")] = False,
     as_json: console.JsonLines = False,
 ) -> None:
-    """Tell what standing searches found since it was last marked as seen. Without a name: how much each has.
+    """List the matches of a standing search that are not marked as seen. Without a name: the number for each search.
 
     Example: gircse saved news "Late cards" --seen
     """
@@ -116,7 +120,7 @@ def news_of_saved(
         counted = [
             (each.name, each.collection, each.watch.strength.value, each.unseen, each.error or "") for each in own
         ]
-        console.print_table(("name", "collection", "strength", "new", "cannot be asked"), counted)
+        console.print_table(("name", "collection", "strength", "new", "error"), counted)
         return
     settings = load_settings()
     service = find_service(settings)
@@ -141,21 +145,21 @@ def news_of_saved(
 
 @history.command("list")
 def list_history(as_json: console.JsonLines = False) -> None:
-    """List what was searched for on the pages, the newest first. GIRCSE_SEARCH_HISTORY=0 keeps none."""
+    """List searches on the web pages, newest first. GIRCSE_SEARCH_HISTORY=0 turns the history off."""
     with _opened() as searches:
         found = searches.history()
     if as_json:
         console.print_json_lines(PastSearchAnswer.model_validate(each) for each in found)
         return
     rows = [(*_described(each.request), f"{each.asked_at:%Y-%m-%d %H:%M}") for each in found]
-    console.print_table(("query", "collection", "instruction", "asked"), rows)
+    console.print_table(("query", "collection", "instruction", "searched"), rows)
 
 
 @history.command("clear")
 def clear_history() -> None:
-    """Forget all of it."""
+    """Delete the whole history."""
     with _opened() as searches:
-        typer.echo(f"{searches.forget()} searches are forgotten.")
+        typer.echo(f"Deleted {searches.forget()} searches.")
 
 
 @contextmanager
@@ -178,7 +182,7 @@ def _standing() -> Iterator[OwnStanding]:
 
 @contextmanager
 def _standing_over(catalog: Ledger, index: VectorIndex | None) -> Iterator[OwnStanding]:
-    """The operator's, who may read everything."""
+    """The operator's standing searches. The operator may read every collection."""
     alerts = wiring("alerts").alert_targets(load_settings())
 
     def require_access(collection: str) -> None:

@@ -1,4 +1,4 @@
-"""`gircse search`."""
+"""`gircse search`, and options that other commands share with it."""
 
 from __future__ import annotations
 
@@ -89,9 +89,9 @@ def search(
     local: Local = False,
     **options: Any,
 ) -> None:
-    """Search a collection, seen through an instruction.
+    """Search a collection under an instruction.
 
-    Where a service runs on the same home, it answers; else the model is loaded here.
+    If a service with the same home is running, it performs the search; otherwise this command loads the model.
 
     Example: gircse search "my card has not come" -c sample -i "Identify the feeling that the message expresses"
     """
@@ -105,8 +105,8 @@ def search(
     settings = load_settings()
     service = find_service(settings, local=local)
     if service is not None:
-        asked = {name: value for name, value in written.items() if value is not None}
-        print_result(RESULT.validate_json(service.post("/api/v1/search", asked)), form)
+        request = {name: value for name, value in written.items() if value is not None}
+        print_result(RESULT.validate_json(service.post("/api/v1/search", request)), form)
         return
     with open_services(settings, needs_model=True) as services:
         print_result(services.search.search(request_of(written, services.catalog)), form)
@@ -123,7 +123,7 @@ def print_result(result: SearchResult, form: Format | None) -> None:
         case Format.JSON:
             typer.echo(console.json_of(SearchAnswer.model_validate(result)))
         case Format.CSV:
-            typer.echo(search_csv(result).replace("\r\n", "\n"), nl=False)  # lines as the system ends them
+            typer.echo(search_csv(result).replace("\r\n", "\n"), nl=False)  # the system's own line ends
         case Format.MARKDOWN:
             typer.echo(search_markdown(result), nl=False)
         case _:

@@ -41,19 +41,19 @@ T = TypeVar("T")
 GRACE_S = 5
 START_POLL_S = 2.0
 
-Model = Annotated[str | None, typer.Option(help="Instead of GIRCSE_MODEL.")]
-Host = Annotated[str | None, typer.Option(help="Instead of GIRCSE_HOST.")]
-Port = Annotated[int | None, typer.Option(help="Instead of GIRCSE_PORT; 0 takes any free one.")]
+Model = Annotated[str | None, typer.Option(help="Overrides GIRCSE_MODEL.")]
+Host = Annotated[str | None, typer.Option(help="Overrides GIRCSE_HOST.")]
+Port = Annotated[int | None, typer.Option(help="Overrides GIRCSE_PORT. 0: any free port.")]
 
 
 def up(
-    sample: Annotated[bool, typer.Option("--sample", help="Take in the sample library first.")] = False,
+    sample: Annotated[bool, typer.Option("--sample", help="First add the sample library.")] = False,
     model: Model = None,
     host: Host = None,
     port: Port = None,
-    open_page: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")] = False,
+    open_page: Annotated[bool, typer.Option("--open/--no-open", help="Open the web page in a browser.")] = False,
 ) -> None:
-    """Run everything in one process: index, worker, API and page. Ctrl-C stops it.
+    """Run everything in one process: index, worker, API and web page. Ctrl-C stops it.
 
     Example: gircse up --sample --open
     """
@@ -62,14 +62,14 @@ def up(
     with listening_socket(settings) as listener, open_services(settings, needs_model=True) as services:
         if sample:
             jobs = services.library.add_sample(sample_rows())
-            typer.echo(f"Sample library: {len(jobs)} texts to take in." if jobs else "Sample library: all there.")
+            typer.echo(f"Sample library: {len(jobs)} texts queued." if jobs else "Sample library: already complete.")
         with running_worker(services) as thread:
             checked = replace(services, checks={**services.checks, "worker": thread.is_alive})
             _serve(listener, checked, open_page=open_page)
 
 
 def serve(model: Model = None, host: Host = None, port: Port = None) -> None:
-    """Run API and page without a worker; `gircse worker` beside it does the ingestion."""
+    """Run the API and the web page without a worker. Ingestion needs a separate `gircse worker`."""
     settings = load_settings(model=model, host=host, port=port)
     _prepare(settings)
     with listening_socket(settings) as listener, services_once_there(settings) as services:
@@ -77,7 +77,7 @@ def serve(model: Model = None, host: Host = None, port: Port = None) -> None:
 
 
 def worker(model: Model = None) -> None:
-    """Do the queued ingestion jobs, for ever. Ctrl-C stops after the running step; nothing is lost."""
+    """Run queued ingestion jobs until stopped. Ctrl-C stops after the current step; nothing is lost."""
     settings = load_settings(model=model)
     _prepare(settings)
     with (
@@ -88,7 +88,7 @@ def worker(model: Model = None) -> None:
         typer.echo("Working. Ctrl-C stops.")
         while thread.is_alive():
             thread.join(timeout=1)
-    raise ConflictError("The worker stopped by itself; the log above says why.")
+    raise ConflictError("The worker stopped unexpectedly. See the log above for the reason.")
 
 
 def _prepare(settings: Settings) -> None:
@@ -101,44 +101,43 @@ def _prepare(settings: Settings) -> None:
 
 @contextmanager
 def _metrics_served(services: Services, *, is_well: Callable[[], bool]) -> Iterator[None]:
-    """If the settings name a port."""
+    """Serve metrics for Prometheus while the block runs, if the settings give a port for them."""
     port = services.settings.worker_metrics_port
     if port is None:
         yield
         return
     with serving_metrics(port, services.metrics, is_well=is_well) as taken:
-        log.info("The worker shows its metrics at http://127.0.0.1:%d/metrics", taken)
+        log.info("Metrics of the worker: http://127.0.0.1:%d/metrics", taken)
         yield
 
 
 @contextmanager
 def services_once_there(settings: Settings) -> Iterator[Services]:
-    """Waits for an unavailable catalog or index: an orchestrator may start this process first."""
+    """Open the services, waiting while the catalog or index is unavailable: orchestrators start in any order."""
     with ExitStack() as opened:
-        yield _enter_once_there(opened, lambda: open_services(settings))
+        yield _enter_when_available(opened, lambda: open_services(settings))
 
 
-def _enter_once_there(opened: ExitStack, open_it: Callable[[], AbstractContextManager[T]]) -> T:
-    told = ""
+def _enter_when_available(opened: ExitStack, open_it: Callable[[], AbstractContextManager[T]]) -> T:
+    logged = ""
     while True:
         try:
             return opened.enter_context(open_it())
         except DamagedCatalogError:
             raise
         except UnavailableError as error:
-            if str(error) != told:
-                told = str(error)
-                log.warning("Waiting: %s", told)
+            if str(error) != logged:
+                logged = str(error)
+                log.warning("Waiting: %s", logged)
             time.sleep(START_POLL_S)
 
 
 @contextmanager
 def running_worker(services: Services) -> Iterator[threading.Thread]:
-    """A worker in a thread of this process, and one that makes backups where they are wanted, stopped at the end of the
-    block."""
+    """Run a worker in a thread, and scheduled backups (if set) in another; stop both after the block."""
     stop = threading.Event()
     worker_lock = WorkerLock(services.settings.home)
-    worker_lock.try_take(timeout_s=1)  # taken already: then two workers run, which leases allow
+    worker_lock.try_take(timeout_s=1)  # if another process has it, two workers run; job leases make that safe
     thread = threading.Thread(target=wiring("ingestion").run_worker, args=(services, stop), name="worker", daemon=True)
     thread.start()
     backups = None
@@ -157,7 +156,7 @@ def running_worker(services: Services) -> Iterator[threading.Thread]:
 
 @contextmanager
 def listening_socket(settings: Settings) -> Iterator[socket.socket]:
-    """Taken before the model is loaded, so that a taken port is told at once."""
+    """Bind host and port of the settings. Done before loading the model, to report a port in use at once."""
     if settings.is_open_to_network and not settings.access_control:
         raise InputError(
             f"{settings.host} would open this server, and all documents, to the network without any login. "
@@ -170,28 +169,28 @@ def listening_socket(settings: Settings) -> Iterator[socket.socket]:
         if error.errno != errno.EADDRINUSE:
             raise
         raise ConflictError(
-            f"Port {settings.port} is taken, perhaps by another `gircse up`; choose one with --port (0: any free one)."
+            f"Port {settings.port} is in use, perhaps by another `gircse up`. Choose another with --port (0: any free)."
         ) from None
-    # Connections take it over. asyncio sets it only where the socket names its protocol, which this one does not;
-    # without it the second answer on a connection waits 40 ms for the client's delayed acknowledgement.
+    # Connections inherit this option. asyncio would set it only on sockets created with an explicit protocol. Without
+    # it the second response on a connection waits 40 ms for the client's delayed acknowledgement.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     with listener:
         yield listener
 
 
 def _serve(listener: socket.socket, services: Services, *, open_page: bool, is_patient: bool = False) -> None:
-    """`is_patient`: waits for unavailable parts instead of ending."""
+    """Run the server until it is stopped. `is_patient` waits for unavailable components instead of raising."""
     host, port = listener.getsockname()[:2]
     url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     if services.settings.access_control:
         place = load_admin_secret(services.settings).place
         typer.echo(f"Access control is on. Log in as admin; the secret is in {place}.")
-    # Gradio's own choice is one folder in /tmp, which the first user of a machine keeps from all others.
+    # Gradio's default is a fixed folder in /tmp: the first user of a machine owns it and locks out all others.
     os.environ.setdefault("GRADIO_TEMP_DIR", str(services.settings.home / "gradio"))
     with ExitStack() as opened:
         open_web = wiring("web").open_web
         if is_patient:
-            web = _enter_once_there(opened, lambda: open_web(services))
+            web = _enter_when_available(opened, lambda: open_web(services))
         else:
             web = opened.enter_context(open_web(services))
         config = uvicorn.Config(
@@ -216,5 +215,5 @@ def _serve(listener: socket.socket, services: Services, *, open_page: bool, is_p
 
 
 def exit_on_sigterm() -> None:
-    """As after Ctrl-C every `with` is left in order; the default would end the process and leave its children."""
+    """Turn SIGTERM into SystemExit, so that every `with` block is left. The default would leave child processes."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))

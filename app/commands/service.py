@@ -1,4 +1,4 @@
-"""Asks the service that runs on the same home, which has the model loaded, in place of loading it again."""
+"""Sends requests of commands to a running service with the same home, which spares loading the model again."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from app.runtime.service_socket import ServiceRecord, connect, find_services
 from app.settings import Settings
 
 ANSWER_S = 300.0
-BUSY_S = 60.0  # so long a service that answers 429 is asked again
-# What decides what is answered, and from which catalog.
+BUSY_S = 60.0  # how long to retry a service that answers 429
+# Settings that determine answers. A service with other values is not used.
 COMPARED = (
     "database_url",
     "qdrant_url",
@@ -41,9 +41,7 @@ COMPARED = (
 )
 _ERRORS: Mapping[int, type[GircseError]] = {404: NotFoundError, 409: ConflictError, 422: InputError}
 
-Local = Annotated[
-    bool, typer.Option("--local", help="Load the model here, even where a service runs that could be asked.")
-]
+Local = Annotated[bool, typer.Option("--local", help="Load the model in this process, even if a service is running.")]
 
 log = logging.getLogger(__name__)
 
@@ -74,23 +72,23 @@ class RunningService:
     def _send(self, method: str, path: str, body: bytes | None) -> http.client.HTTPResponse:
         socket = connect(self.record)
         if socket is None:
-            raise UnavailableError(f"The service of process {self.record.pid} has just ended. Ask again.")
+            raise UnavailableError(f"The service of process {self.record.pid} has just ended. Try again.")
         socket.settimeout(ANSWER_S)
         connection = http.client.HTTPConnection("localhost")
-        connection.sock = socket  # in place of one that it would open by TCP
+        connection.sock = socket  # instead of a TCP connection, which HTTPConnection would open
         try:
             connection.request(method, path, body, {"content-type": "application/json", "connection": "close"})
             return connection.getresponse()
         except (OSError, http.client.HTTPException) as error:
             connection.close()
             raise UnavailableError(
-                f"The service of process {self.record.pid} gave no answer ({type(error).__name__}: {error}). Ask "
-                "again, or do without it: --local."
+                f"The service of process {self.record.pid} did not respond ({type(error).__name__}: {error}). Try "
+                "again, or use --local."
             ) from None
 
 
 def find_service(settings: Settings, *, local: bool = False) -> RunningService | None:
-    """The newest service of this home that answers as this process would; None where there is none."""
+    """The newest running service of this home with the same version and settings, or None."""
     if local or not settings.ask_service:
         return None
     wanted = digests(settings, only_given=True)
@@ -99,7 +97,7 @@ def find_service(settings: Settings, *, local: bool = False) -> RunningService |
         if record.version != version("gircse-search"):
             others.append("version")
         if others:
-            log.info("The service of process %d is not asked: other %s", record.pid, ", ".join(others))
+            log.info("The service of process %d is not used: it differs in %s", record.pid, ", ".join(others))
             continue
         connection = connect(record)
         if connection is not None:
@@ -109,9 +107,9 @@ def find_service(settings: Settings, *, local: bool = False) -> RunningService |
 
 
 def digests(settings: Settings, *, only_given: bool = False) -> dict[str, str]:
-    """Of the settings that decide what is answered; with `only_given`, of those that somebody has set.
+    """SHA-256 digests of the settings that determine answers, by name.
 
-    Digests, since an address may hold a password.
+    `only_given` leaves out settings at their default. Digests, because a URL may contain a password.
     """
     names = [name for name in COMPARED if not only_given or name in settings.model_fields_set]
     return {name: hashlib.sha256(repr(getattr(settings, name)).encode()).hexdigest() for name in names}
@@ -120,7 +118,9 @@ def digests(settings: Settings, *, only_given: bool = False) -> dict[str, str]:
 def _error_of(status: int, content: bytes) -> GircseError:
     try:
         body = json.loads(content)
-        detail = str(body["error"]["message"] if "error" in body else body["detail"])  # OpenAI's routes have their own
+        detail = str(
+            body["error"]["message"] if "error" in body else body["detail"]
+        )  # OpenAI's routes have their own format
     except (ValueError, KeyError, TypeError):
-        detail = f"The service answers {status}. Its log says why; --local does without it."
+        detail = f"The service answers with status {status}. See its log, or use --local."
     return _ERRORS.get(status, UnavailableError)(detail)

@@ -1,4 +1,4 @@
-"""`gircse sessions`: where people are logged in, and how to log them out."""
+"""`gircse sessions`: list and end login sessions."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from app.api.account_schemas import SessionAnswer
 from app.commands import console
 from app.commands.access import open_accounts
 
-sessions = typer.Typer(no_args_is_help=True, help="List where people are logged in, and log them out.")
+sessions = typer.Typer(no_args_is_help=True, help="List and end login sessions of users.")
 
 
 @sessions.command("list")
 def list_sessions(
-    user: Annotated[str | None, typer.Option(help="Only those of this user.")] = None,
+    user: Annotated[str | None, typer.Option(help="Only sessions of this user.")] = None,
     as_json: console.JsonLines = False,
 ) -> None:
-    """List the sessions of people, the last used first."""
+    """List sessions, most recently used first."""
     with open_accounts() as accounts:
         found = accounts.sessions(user)
     if as_json:
@@ -35,20 +35,20 @@ def list_sessions(
         )
         for each in found
     ]
-    console.print_table(("id", "user", "since (UTC)", "last used", "from", "with"), rows)
+    console.print_table(("id", "user", "since (UTC)", "last used", "address", "browser"), rows)
 
 
 @sessions.command("end")
-def end_session(session_id: Annotated[str, typer.Argument(help="The id that `gircse sessions list` shows.")]) -> None:
-    """Log one session out, at once."""
+def end_session(session_id: Annotated[str, typer.Argument(help="Id from `gircse sessions list`.")]) -> None:
+    """End one session at once."""
     with open_accounts() as accounts:
         accounts.end_session(session_id)
     typer.echo(f"The session {session_id} has ended.")
 
 
 @sessions.command("end-all")
-def end_all_sessions(user: Annotated[str, typer.Argument(help="Whose sessions.")]) -> None:
-    """Log a user out everywhere. Keys stay; `gircse users change NAME --disable` refuses those, too."""
+def end_all_sessions(user: Annotated[str, typer.Argument(help="Name of the user.")]) -> None:
+    """End all sessions of a user. API keys stay valid; `gircse users change NAME --disable` blocks those, too."""
     with open_accounts() as accounts:
         ended = accounts.end_other_sessions(user)
     typer.echo(f"{ended} {'session' if ended == 1 else 'sessions'} of {user} ended.")

@@ -1,4 +1,4 @@
-"""`gircse sources`: pages, repositories, mailboxes and buckets that are fetched on a schedule."""
+"""`gircse sources`: pages, feeds, repositories, mailboxes and buckets that are synced on a schedule."""
 
 from __future__ import annotations
 
@@ -18,30 +18,33 @@ from app.types.sources import SourceKind, SourceOptions
 
 sources = typer.Typer(
     no_args_is_help=True,
-    help="Pages, feeds, sitemaps, repositories, mailboxes and buckets that are fetched again on a schedule.",
+    help="Pages, feeds, sitemaps, repositories, mailboxes and buckets that are synced on a schedule.",
 )
 
-InCollection = Annotated[str, typer.Option("--collection", "-c", help="Of which collection.", show_default=False)]
-Id = Annotated[str, typer.Argument(help="As `gircse sources list` shows it.", show_default=False)]
+InCollection = Annotated[str, typer.Option("--collection", "-c", help="Collection of the source.", show_default=False)]
+Id = Annotated[str, typer.Argument(help="Id from `gircse sources list`.", show_default=False)]
 
 
 @sources.command("add")
 def add_source(
-    kind: Annotated[SourceKind, typer.Argument(help="What is at the address.", show_default=False)],
-    address: Annotated[str, typer.Argument(help="https://host/path, or as the kind has it.", show_default=False)],
+    kind: Annotated[SourceKind, typer.Argument(help="Kind of the source.", show_default=False)],
+    address: Annotated[str, typer.Argument(help="https://host/path, or an address of the kind.", show_default=False)],
     collection: InCollection,
-    every_minutes: Annotated[float, typer.Option("--every", metavar="MINUTES", help="How often.")] = 1_440,
-    removes: Annotated[bool, typer.Option("--remove", help="Delete the documents of what vanished.")] = False,
+    every_minutes: Annotated[float, typer.Option("--every", metavar="MINUTES", help="Sync interval.")] = 1_440,
+    removes: Annotated[
+        bool, typer.Option("--remove", help="Delete documents whose item disappeared from the source.")
+    ] = False,
     patterns: Annotated[
-        list[str] | None, typer.Option("--glob", help="Which paths, or mail folders; a line of .gitignore. Repeatable.")
+        list[str] | None,
+        typer.Option("--glob", help="git, s3: path pattern (.gitignore syntax); imap: folder. Repeatable."),
     ] = None,
-    branch: Annotated[str, typer.Option(help="Of git: a branch or tag.", show_default=False)] = "",
+    branch: Annotated[str, typer.Option(help="git: branch or tag.", show_default=False)] = "",
     credentials: Annotated[
-        str, typer.Option(help="The name of a file in GIRCSE_CREDENTIALS_FOLDER.", show_default=False)
+        str, typer.Option(help="Name of a file in GIRCSE_CREDENTIALS_FOLDER.", show_default=False)
     ] = "",
 ) -> None:
-    """Have a page, the pages of a feed or a sitemap, the files of a git repository, the messages of a mailbox (imap) or
-    the objects of a bucket (s3) fetched again and again by the worker.
+    """Add a source that the worker syncs on a schedule: a page, the pages of a feed or sitemap, the files of a git
+    repository, the messages of a mailbox (imap) or the objects of a bucket (s3).
 
     Example: gircse sources add git https://example.org/handbook.git -c handbook --glob 'docs/*.md' --every 60
     """
@@ -54,12 +57,12 @@ def add_source(
         found = catalog.add_recurring_source(
             collection, kind, address, every=every, removes=removes, owner=OPERATOR.name, options=options
         )
-    typer.echo(f"{found.address} comes into {collection!r} as {found.id}; a worker fetches it now.")
+    typer.echo(f"Added {found.address} to {collection!r} as {found.id}; a running worker syncs it now.")
 
 
 @sources.command("list")
 def list_sources(collection: InCollection, as_json: console.JsonLines = False) -> None:
-    """List the sources of a collection, and how their last rounds went."""
+    """List the sources of a collection with the results of their last sync."""
     with open_catalog() as catalog:
         found = catalog.recurring_sources(collection)
     if as_json:
@@ -86,14 +89,14 @@ def list_sources(collection: InCollection, as_json: console.JsonLines = False) -
 
 @sources.command("run")
 def run_source(source_id: Id) -> None:
-    """Have a source fetched now."""
+    """Schedule the next sync of a source for now."""
     with open_catalog() as catalog:
         typer.echo(f"{catalog.hurry_recurring_source(source_id).address} is due now.")
 
 
 @sources.command("delete")
 def delete_source(source_id: Id) -> None:
-    """Let a source come no more; its documents stay."""
+    """Delete a source. Its documents are kept."""
     with open_catalog() as catalog:
         catalog.delete_recurring_source(source_id)
-    typer.echo("It comes no more; its documents stay.")
+    typer.echo("Deleted the source. Its documents are kept.")

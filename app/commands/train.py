@@ -1,4 +1,4 @@
-"""`gircse train`: hands over to the training of the embedder, where that is installed."""
+"""`gircse train`: runs the training of the embedder (needs the extra `train`)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from app.commands.composition import wiring
 
 
 def train(ctx: typer.Context) -> None:
-    """Train an adapter; every argument goes to embedder.training (needs the extra `train`).
+    """Train an adapter. All arguments are passed to embedder.training (needs the extra `train`).
 
     Example: gircse train --help
     """

@@ -23,17 +23,21 @@ TICK_S = 0.25
 
 def watch(
     folders: Annotated[list[Path], typer.Argument(help="Folders.")],
-    collection: Annotated[str, typer.Option("--collection", "-c", help="Where to; made if new.")] = DEFAULT_COLLECTION,
+    collection: Annotated[
+        str, typer.Option("--collection", "-c", help="Target collection; created if missing.")
+    ] = DEFAULT_COLLECTION,
     globs: Globs = [],  # noqa: B006
     excludes: Excludes = [],  # noqa: B006
     quiet_s: Annotated[
-        float, typer.Option("--quiet", metavar="SECONDS", min=0, help="Take a file once it did not change for so long.")
+        float,
+        typer.Option("--quiet", metavar="SECONDS", min=0, help="Ingest a file once it has not changed for this time."),
     ] = 1.0,
     poll: Annotated[
-        bool, typer.Option("--poll", help="Look at all files again and again, as network disks may need it.")
+        bool,
+        typer.Option("--poll", help="Poll all files instead of using file system events. Some network disks need it."),
     ] = False,
 ) -> None:
-    """Keep a collection in sync with these folders, for ever: additions, edits, moves and deletions. Ctrl-C stops it.
+    """Keep a collection in sync with folders until stopped: additions, edits, moves and deletions. Ctrl-C stops it.
 
     Example: gircse watch ~/papers ~/notes -c reading
     """
@@ -62,25 +66,25 @@ def _resolved(folder: Path) -> Path:
     except (OSError, RuntimeError):
         raise InputError(f"There is no folder {folder}. Is its disk mounted? Nothing was deleted.") from None
     if not root.is_dir():
-        raise InputError(f"{folder} is a file. Name the folder that it is in, with --glob if only it is wanted.")
+        raise InputError(f"{folder} is a file. Give its folder, and --glob to watch only this file.")
     return root
 
 
 class _Following:
-    """Tells on the terminal what the mirrors do and how their jobs end."""
+    """Lets the folder mirrors follow changes, and prints their actions and the results of their jobs."""
 
     def __init__(self, services: Services, mirrors: list[FolderMirror]) -> None:
         self._mirrors = mirrors
-        # An edit that comes before the last one was taken in cancels its job: that is no failure.
-        self._follower = JobFollower(services.catalog, tells_cancelled=False)
+        # An edit cancels the unfinished job of the previous edit; that is not a failure.
+        self._follower = JobFollower(services.catalog, reports_cancelled=False)
         self._skipped: dict[str, str] = {}
 
     def start(self) -> None:
         for mirror in self._mirrors:
-            self._tell(mirror.follow_all())
+            self._report(mirror.follow_all())
 
     def tick(self, changed: set[Path]) -> set[Path]:
-        """The changed paths to try again later, since a part is unavailable."""
+        """Handle the changed paths. Returns those to retry later, because a component is unavailable."""
         waiting: set[Path] = set()
         for mirror in self._mirrors:
             mirror.require_same_root()
@@ -88,29 +92,29 @@ class _Following:
             if not paths:
                 continue
             try:
-                self._tell(mirror.follow(paths))
+                self._report(mirror.follow(paths))
             except UnavailableError as error:
-                typer.echo(f"  waits: {error}", err=True)
+                typer.echo(f"  waiting: {error}", err=True)
                 waiting |= paths
         if self._follower.poll() and not self._follower.waiting:
-            typer.echo(f"{_now()}  {self._follower.done} done, nothing waits")
-        self._follower.failures.tell("failed")
-        self._follower.left_out.tell("not all was read")
+            typer.echo(f"{_now()}  {self._follower.done} done, queue empty")
+        self._follower.failures.report("failed")
+        self._follower.left_out.report("partly unreadable")
         return waiting
 
-    def _tell(self, followed: Followed) -> None:
+    def _report(self, followed: Followed) -> None:
         for job_id in followed.job_ids:
             self._follower.add(job_id)
         added = len(followed.job_ids) - followed.moved - followed.deleted
         counts = ((added, "added or updated"), (followed.moved, "moved"), (followed.deleted, "deleted"))
-        if told := ", ".join(f"{count} {what}" for count, what in counts if count):
-            typer.echo(f"{_now()}  {told}")
+        if summary := ", ".join(f"{count} {what}" for count, what in counts if count):
+            typer.echo(f"{_now()}  {summary}")
         complaints = Complaints()
         for error in followed.errors:
-            if self._skipped.get(error.name) != error.reason:  # once is enough
+            if self._skipped.get(error.name) != error.reason:  # report each error once
                 self._skipped[error.name] = error.reason
                 complaints.add(error.name, error.reason)
-        complaints.tell("skipped")
+        complaints.report("skipped")
 
 
 def _now() -> str:

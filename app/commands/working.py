@@ -1,4 +1,4 @@
-"""What commands that queue jobs share: a worker of their own where there is none, and following jobs to their end."""
+"""For commands that queue jobs: start a worker if no process runs one, and follow the jobs to their end."""
 
 from __future__ import annotations
 
@@ -22,13 +22,16 @@ from app.types.upkeep import JobReport
 
 STOP_TIMEOUT_S = 10
 POLL_BATCH = 500
-MAX_TOLD = 20
+MAX_LISTED = 20
 _UNFINISHED = frozenset({JobState.QUEUED, JobState.RUNNING, JobState.FAILED})
 
 
 @contextmanager
 def own_worker(services: Services) -> Iterator[Callable[[], None]]:
-    """Yields a function to call now and then: it starts a worker here when no other process of this home runs one."""
+    """Yield a function to call at each poll: it starts a worker thread here if no other process of this home has one.
+
+    It raises ConflictError if that thread has ended. The worker is stopped after the block.
+    """
     worker_lock = WorkerLock(services.settings.home)
     stop = threading.Event()
     thread = threading.Thread(target=wiring("ingestion").run_worker, args=(services, stop), name="worker", daemon=True)
@@ -38,7 +41,7 @@ def own_worker(services: Services) -> Iterator[Callable[[], None]]:
             if worker_lock.try_take():
                 thread.start()
         elif not thread.is_alive():
-            raise ConflictError("The worker stopped by itself; `gircse --debug …` shows why. Nothing is lost.")
+            raise ConflictError("The worker stopped unexpectedly. Nothing is lost. `gircse --debug …` shows the error.")
 
     try:
         yield ensure_working
@@ -50,7 +53,7 @@ def own_worker(services: Services) -> Iterator[Callable[[], None]]:
 
 
 class Complaints:
-    """What went wrong with which file. A hundred thousand bad rows are counted, the first of them kept."""
+    """Collects errors by file. Counts all, but keeps only the first `MAX_LISTED`: there may be 100,000 bad rows."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -58,11 +61,11 @@ class Complaints:
 
     def add(self, name: str, reason: str) -> None:
         self.count += 1
-        if len(self._kept) < MAX_TOLD:
+        if len(self._kept) < MAX_LISTED:
             self._kept.append((name, reason))
 
-    def tell(self, verdict: str) -> None:
-        """Prints what was kept to stderr and forgets it."""
+    def report(self, verdict: str) -> None:
+        """Print the errors to stderr, each with `verdict`, and reset."""
         for name, reason in self._kept:
             typer.echo(f"  {verdict}: {console.printable(name)}: {console.printable(reason)}", err=True)
         if self.count > len(self._kept):
@@ -71,21 +74,21 @@ class Complaints:
 
 
 class JobFollower:
-    """Follows any number of jobs until they have ended; of each only its id is kept.
+    """Follows any number of jobs until they have ended. Keeps only 16 bytes per job.
 
-    Looks at the oldest first, since jobs are done about in their order.
+    Polls the oldest jobs first, because workers run jobs roughly in order.
     """
 
-    def __init__(self, catalog: Ledger, *, tells_cancelled: bool = True) -> None:
+    def __init__(self, catalog: Ledger, *, reports_cancelled: bool = True) -> None:
         self._catalog = catalog
-        self._tells_cancelled = tells_cancelled
+        self._reports_cancelled = reports_cancelled
         self._waiting: OrderedDict[bytes, None] = OrderedDict()
         self.total = 0
         self.done = 0
         self.chunks = 0
-        self.progress = 0.0  # of the jobs polled last: the sum of their progress
+        self.progress = 0.0  # sum of the progress of the jobs polled last
         self.failures = Complaints()
-        self.left_out = Complaints()  # of documents that were read otherwise
+        self.left_out = Complaints()  # unreadable parts of documents that were otherwise ingested
 
     def add(self, job_id: str) -> None:
         key = UUID(job_id).bytes
@@ -98,7 +101,7 @@ class JobFollower:
         return len(self._waiting)
 
     def poll(self) -> bool:
-        """Whether some job ended since the last time."""
+        """Look at the next batch of jobs. Returns whether a job has ended since the last poll."""
         keys = list(islice(self._waiting, POLL_BATCH))
         ids = {key: str(UUID(bytes=key)) for key in keys}
         reports = self._catalog.job_reports(list(ids.values())) if ids else {}
@@ -112,7 +115,7 @@ class JobFollower:
                 continue
             self.progress += report.job.progress
             if report.job.state is JobState.FAILED:
-                self._waiting.move_to_end(key)  # its next attempt comes later; the others need not wait
+                self._waiting.move_to_end(key)  # it waits for its next attempt; look at others first
         return len(self._waiting) < before
 
     def _finish(self, report: JobReport | None) -> None:
@@ -120,7 +123,7 @@ class JobFollower:
             self.failures.add("a document", "its collection was deleted meanwhile")
             return
         job = report.job
-        if job.state is JobState.CANCELLED and not self._tells_cancelled:
+        if job.state is JobState.CANCELLED and not self._reports_cancelled:
             return
         if job.state is not JobState.DONE:
             self.failures.add(report.uri or job.document_id, job.error or f"the job was {job.state}")

@@ -116,7 +116,7 @@ def test_paused_collection_takes_documents_and_says_that_they_wait(run: Run, not
     assert "Paused: library." in run("jobs", "pause", "library").stdout
     file.write_text("The dog sleeps.", encoding="utf-8")
     told = run("ingest", str(file))
-    assert "The collection is paused: `gircse jobs resume library` lets its jobs run." in told.stderr
+    assert "The collection is paused. `gircse jobs resume library` resumes its jobs." in told.stderr
     assert "1 queued, 0 unchanged." in told.stdout
     assert "Resumed: library." in run("jobs", "resume").stdout
     assert "1 added or updated (1 chunks), 0 unchanged, 0 failed." in run("ingest", str(file)).stdout
@@ -188,7 +188,7 @@ def test_a_second_look_says_what_it_had_and_where_it_stood(
     hits = json.loads(run(*asked, "--json").stdout)["hits"]
     assert sorted(hit["moved_from"] for hit in hits) == [1, 2]
     assert all(-1 <= hit["rerank_score"] <= 1 for hit in hits)
-    assert "second look 0." in run(*asked).stdout
+    assert "re-ranked 0." in run(*asked).stdout
     assert "0 to 200 candidates, not 201" in run("search", "cat", "--rerank", "201", code=1).stderr
     monkeypatch.setenv("GIRCSE_RERANK_BY", "server")
     monkeypatch.setenv("GIRCSE_RERANK_URL", "http://127.0.0.1:9/rerank")
@@ -252,7 +252,7 @@ def test_doctor_finds_everything_well_and_then_the_wrong_model(
     Qwen2ForCausalLM(Qwen2Config.from_pretrained(tiny_model)).save_pretrained(other)
     (other / "tokenizer.json").write_bytes((tiny_model / "tokenizer.json").read_bytes())
     monkeypatch.setenv("GIRCSE_MODEL", str(other))
-    assert "written by another model: library" in run("doctor", code=1).stdout.replace("\n", " ")
+    assert "embedded by another model: library" in run("doctor", code=1).stdout.replace("\n", " ")
     assert "GIRCSE_MODEL" in run("search", "cat", code=1).stderr
 
 

@@ -75,8 +75,8 @@ def test_a_collection_is_indexed_anew_and_taken_back(filled: Gircse) -> None:
     assert "made like this already" in filled.call("reindex", "animals", code=1).output
     assert "animals--1" in filled.call("rollback", "animals").stdout
     assert hits(filled) == before
-    assert "animals--2 is dropped" in filled.call("collections", "prune", "animals").stdout
-    assert "keeps no previous index" in filled.call("collections", "prune", "animals", code=1).output
+    assert "Dropped animals--2" in filled.call("collections", "prune", "animals").stdout
+    assert "has no previous index" in filled.call("collections", "prune", "animals", code=1).output
     assert "agree" in filled.call("check").stdout
 
 

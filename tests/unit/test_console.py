@@ -55,7 +55,7 @@ def test_what_an_instruction_left_of_a_query_is_told(capsys: pytest.CaptureFixtu
         console.print_refinement(Refinement("a train, the cello", "Which one?", np.ones(2), read_text=read_text))
         console.print_search(SearchResult("a", "Which one?", 0, "b", (), (), {}, read_text=read_text))
         out = capsys.readouterr().out
-        assert out.count("the instruction asks only for this part of the query: the ") == (2 if read_text else 0)
+        assert out.count("the instruction concerns only this part of the query: the ") == (2 if read_text else 0)
         assert "refinement tokens" not in out
         assert "\x1b" not in out
 

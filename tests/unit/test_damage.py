@@ -210,7 +210,7 @@ def test_a_lost_text_is_read_again(installation: Installation, whole: Whole) -> 
     for path in (installation.home / "files").glob("*.txt"):
         path.unlink()
     said = damaged_parts(installation)
-    assert f"{whole.documents + 4} texts that were read are missing" in said["files"]
+    assert f"{whole.documents + 4} extracted texts are missing" in said["files"]
     installation.call(*named_command(said["files"]))
     require_whole(installation, whole.documents)
 
@@ -327,7 +327,7 @@ def test_other_collections_go_on_while_one_is_made_anew(
         assert seen[0] == (200, True, 202, 503, True)
         assert search(client, "owl").status_code == 200
         assert not services.index.exists(damaged)  # nor its files
-    assert "beside what is left of it" in told
+    assert "A new one is built beside it" in told
     require_whole(installation, whole.documents)
 
 
@@ -361,7 +361,7 @@ def test_a_damaged_text_is_told_refused_and_read_again(installation: Installatio
     flip_bit(path, len(before) - 5)
     said = damaged_parts(installation, "--files")
     assert list(said) == ["files"]
-    assert "1 texts that were read are missing or altered" in said["files"]
+    assert "1 extracted texts are missing or altered" in said["files"]
     with installation.serving() as client:
         damaged = client.get("/readyz").json()["damaged"]
         assert any("1 texts of files are missing or altered" in each for each in damaged.values())
@@ -435,7 +435,7 @@ def test_a_damaged_point_stays_where_the_file_that_would_mend_it_is_damaged_too(
         name = services.catalog.collection(LIBRARY).active_index
         document = services.catalog.document(services.catalog.chunk_owners(name, [point_id])[point_id])
         alter(services.blobs.path(document.content_hash))
-    assert "left as they are, since its file is damaged, too" in installation.call("doctor", "--rebuild").output
+    assert "not repaired, because its file is damaged, too" in installation.call("doctor", "--rebuild").output
     with open_services(installation.load_settings()) as services:
         assert services.index.present_ids(name, [point_id])
 
@@ -458,7 +458,7 @@ def test_an_altered_vector_that_keeps_its_length_is_found_by_embedding_again(
     with open_services(installation.load_settings()) as services:
         turn_a_number(services, text_of(3))
     told = json.loads(installation.call("doctor", "--json", "--vectors", "all", code=1).stdout)["parts"]["vectors"]
-    assert told["detail"] == f"other vectors than their texts have: {LIBRARY}: 1 of {whole.documents}"
+    assert told["detail"] == f"vectors that do not fit their texts: {LIBRARY}: 1 of {whole.documents}"
     assert told["advice"] == "Run: gircse doctor --rebuild --vectors all"
     installation.call("doctor", "--rebuild", "--vectors", "all")
     told = json.loads(installation.call("doctor", "--json", "--vectors", "all", code=0).stdout)["parts"]["vectors"]
@@ -509,6 +509,6 @@ def test_a_text_without_a_digest_stays_where_its_original_is_lost(installation: 
         services.blobs.path(document.content_hash).unlink()
     for path in (installation.home / "files").glob("*.txt"):
         path.write_bytes(path.read_bytes().partition(b"\n")[2])
-    assert "left as it is" in installation.call("doctor", "--rebuild", "--files").output
+    assert "not repaired" in installation.call("doctor", "--rebuild", "--files").output
     with open_services(installation.load_settings()) as services:
         assert services.catalog.document(document.id).state is document.state

@@ -89,14 +89,14 @@ def test_disk(finding: Callable[..., Finding], monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(checks, "MIN_FREE_GB", 0.0)
     assert_well(finding("disk"))
     monkeypatch.setattr(checks, "MIN_FREE_GB", 1e9)  # more than any disk has
-    assert_ill(finding("disk"), detail="GB free", advice="Make room")
+    assert_ill(finding("disk"), detail="GB free", advice="Free some space")
 
 
 def test_memory(finding: Callable[..., Finding], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checks, "MIN_MEMORY_GB", 0.0)
     assert_well(finding("memory"))
     monkeypatch.setattr(checks, "MIN_MEMORY_GB", 1e9)
-    assert_ill(finding("memory"), detail="GB for this process", advice="The system ends what takes more")
+    assert_ill(finding("memory"), detail="GB for this process", advice="The system kills processes")
 
 
 class TestPermissions:
@@ -106,7 +106,7 @@ class TestPermissions:
         assert_well(finding("permissions"))  # it was closed
         (home / "notes.txt").touch()  # not ours: who put it here may want the folder as it is
         home.chmod(0o775)
-        assert_ill(finding("permissions"), detail="others may write", advice=f"chmod go= {home}")
+        assert_ill(finding("permissions"), detail="other users can write to", advice=f"chmod go= {home}")
 
     def test_a_secret_that_others_may_read(
         self, finding: Callable[..., Finding], home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -120,7 +120,7 @@ class TestPermissions:
             secret.chmod(0o600)
             assert_well(finding("permissions"))
             secret.chmod(0o644)
-            assert_ill(finding("permissions"), detail="others may read the secret", advice=f"chmod go= {secret}")
+            assert_ill(finding("permissions"), detail="other users can read the secret", advice=f"chmod go= {secret}")
             open_folder.chmod(0o700)
             assert_well(finding("permissions"))  # as `make secrets` makes it: nobody gets as far as the file
         finally:
@@ -172,7 +172,7 @@ def test_jobs(finding: Callable[..., Finding], home: Path) -> None:
     engine.dispose()
     assert_ill(finding("jobs"), detail="1 dead", advice="gircse jobs retry")
     assert_ill(finding("jobs"), detail="1 leased or scheduled more than an hour ahead", advice="gircse worker")
-    assert_ill(finding("collections"), detail="written by another model: c", advice="gircse reindex")
+    assert_ill(finding("collections"), detail="embedded by another model: c", advice="gircse reindex")
 
 
 def test_index(finding: Callable[..., Finding]) -> None:
@@ -205,11 +205,11 @@ def test_embedder(finding: Callable[..., Finding], embedding_server: tuple[str, 
     assert_well(finding("embedder"))
     assert_well(finding("embedder", embedder_url=url, embedder_api_key=right))
     refused = finding("embedder", embedder_url=url, embedder_api_key=wrong)
-    assert_ill(refused, detail="does not take the key", advice="GIRCSE_EMBEDDER_API_KEY")
+    assert_ill(refused, detail="rejects the API key", advice="GIRCSE_EMBEDDER_API_KEY")
     statuses["/readyz"] = 503
-    assert_ill(finding("embedder", embedder_url=url, embedder_api_key=right), detail="(503)", advice="Its log says why")
+    assert_ill(finding("embedder", embedder_url=url, embedder_api_key=right), detail="(503)", advice="See its log")
     away = finding("embedder", embedder_url="http://127.0.0.1:1")
-    assert_ill(away, detail="does not answer", advice="gircse embedder")
+    assert_ill(away, detail="does not respond", advice="gircse embedder")
 
 
 def test_model(finding: Callable[..., Finding], tmp_path: Path) -> None:
@@ -263,7 +263,9 @@ def test_a_row_of_a_collection_that_its_model_contradicts(
     with closing(sqlite3.connect(home / "catalog.db")) as database:
         database.execute(f"UPDATE collection SET {change}")
         database.commit()
-    assert_ill(finding("collections"), detail="not as their model makes them: library", advice="gircse restore")
+    assert_ill(
+        finding("collections"), detail="steps or dimensions do not fit the model: library", advice="gircse restore"
+    )
 
 
 def test_a_row_that_refers_to_none_and_an_index_that_has_other_values_than_its_rows(

@@ -297,4 +297,4 @@ def test_the_command_says_what_it_did(tmp_path: Path, monkeypatch: pytest.Monkey
         said = [CliRunner().invoke(app, ["optimize", "reading"]).output for _ in range(2)]
         index.close()
     for each in said:
-        assert re.search(r"'reading' is in order after \d+ s: 1,010 points in 1 segment, 1,010 vectors indexed", each)
+        assert re.search(r"Optimized 'reading' in \d+ s: 1,010 points in 1 segment, 1,010 vectors indexed", each)

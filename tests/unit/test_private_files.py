@@ -91,7 +91,7 @@ def test_a_folder_with_other_things_in_it_stays_as_it_is_and_is_named(open_folde
     assert open_to_others(open_folder) == {".": "0o755", "theirs": "0o755", "files": "0o777"}
     finding = checks.check_permissions(Settings(home=open_folder))
     assert not finding.is_well
-    assert finding.detail == f"others may look into {open_folder}"
+    assert finding.detail == f"other users can read {open_folder}"
     assert finding.advice == f"Run: chmod go= {open_folder}"
     other.rmdir()
     link.unlink()

@@ -154,5 +154,5 @@ def test_quotas_are_read_from_the_command_line() -> None:
         10, UNLIMITED, None
     )
     for wrong in ("bytes", "bytes=-1", "pages=3", "bytes=1e3"):
-        with pytest.raises(InputError, match="is no quota"):
+        with pytest.raises(InputError, match="is not a quota"):
             with_quotas(Quotas(), [wrong])

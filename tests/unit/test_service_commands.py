@@ -216,7 +216,7 @@ def test_saved_searches_are_listed_asked_and_deleted(run: Run, same_catalog: Non
     run("saved", "delete", "cats")
     assert len(run("saved", "list").stdout.splitlines()) == 1
     assert "Which animal?" in run("history", "list").stdout
-    assert run("history", "clear").stdout == "1 searches are forgotten.\n"
+    assert run("history", "clear").stdout == "Deleted 1 searches.\n"
     assert run("history", "list", "--json").stdout == ""
 
 
@@ -232,7 +232,7 @@ def test_a_saved_search_keeps_watch_and_tells_its_news(
     question = {"query": "grey heron", "collection": "library", "mode": "sparse"}
     toy_services.services.catalog.save_search("operator", "herons", question)
     begun = run("saved", "watch", "herons", "--strength", "strong", "--webhook", "https://example.org/hook").stdout
-    assert "'herons' keeps watch over 'library'" in begun
+    assert "'herons' now watches 'library'" in begun
     assert re.search(r"/feeds/[\w-]{32}\.atom", begun)
     assert "whsec_" in begun
     assert run("saved", "news").stdout.splitlines()[1].split() == ["herons", "library", "strong", "0"]
@@ -244,7 +244,7 @@ def test_a_saved_search_keeps_watch_and_tells_its_news(
     assert run("saved", "news", "herons", "--json").stdout == ""
     assert len(run("saved", "news", "herons", "--all", "--json").stdout.splitlines()) == 1
     assert "webhook" in run("saved", "watch", "herons", "--webhook", "ftp://host", code=1).output
-    assert "keeps watch no more" in run("saved", "unwatch", "herons").stdout
+    assert "no longer a standing search" in run("saved", "unwatch", "herons").stdout
     assert "keeps watch" in run("saved", "news", "herons", code=1).output
 
 
@@ -253,7 +253,7 @@ def test_sources_are_added_listed_run_and_deleted(run: Run, same_catalog: None, 
     git = ("sources", "add", "git", "https://127.0.0.1:9/x.git", "-c", "library")
     assert "no credentials 'own'" in run(*git, "--credentials", "own", code=1).output
     added = run(*git, "--glob", "docs/", "--glob", "*.md", "--branch", "next", "--every", "60", "--remove").stdout
-    assert "comes into 'library'" in added
+    assert "to 'library' as " in added
     (line,) = run("sources", "list", "-c", "library", "--json").stdout.splitlines()
     found = json.loads(line)
     assert (found["patterns"], found["branch"], found["every_minutes"]) == (["docs/", "*.md"], "next", 60)

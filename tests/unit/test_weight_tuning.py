@@ -193,7 +193,7 @@ def test_on_the_command_line(judged: Any, monkeypatch: pytest.MonkeyPatch) -> No
         return " ".join(CliRunner().invoke(cli.app, ["judgements", *words, "-c", "library"]).output.split())
 
     assert run("weights").endswith("(the defaults)")
-    assert "They are applied." in run("tune")
+    assert "The weights are applied." in run("tune")
     assert "cross-validated" in run("weights")
-    assert run("undo-tuning") == "The weights are the defaults again."
-    assert run("undo-tuning") == "The weights are the defaults already."
+    assert run("undo-tuning") == "The default weights are restored."
+    assert run("undo-tuning") == "The weights were the defaults already."
