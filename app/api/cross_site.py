@@ -31,7 +31,7 @@ def _changes_state(scope: Scope) -> bool:
 
 
 def _is_from_elsewhere(headers: Headers) -> bool:
-    """Whether the request comes from another site. A sibling domain counts as one, although it can set our cookies."""
+    """Whether the request comes from another site. A sibling domain (`same-site`) counts as another site, too."""
     site = headers.get("sec-fetch-site")
     if site is not None:
         return site not in ("same-origin", "none")

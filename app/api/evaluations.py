@@ -65,7 +65,7 @@ def judged_query_routes(judged: JudgedQueries) -> APIRouter:
 
     @routes.get("/sources", response_model=list[JudgementSource])
     def list_sources(collection: str) -> list[JudgementSource]:
-        """Lists who judged, with counts: people and imports. Names of imports begin with `import:`."""
+        """Lists the people and imports that judged, with counts. Names of imports begin with `import:`."""
         return judged.sources(collection)
 
     @routes.post("/import", response_model=ImportReport)

@@ -12,6 +12,7 @@ class FramingGuard:
     """Middleware that rejects Content-Length together with Transfer-Encoding, and encodings other than `chunked`.
 
     RFC 9112, 6.1 names the combination as an attempt at request smuggling.
+
     Mount it outside every middleware that can send a response. It closes the connection, since what follows such a
     request may belong to another client.
     """

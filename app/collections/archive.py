@@ -1,6 +1,6 @@
-"""The file format of exported collections and of backups: a tar with a manifest of SHA-256 sums at its end.
+"""The file format of exported collections and backups: a tar that ends with a manifest of SHA-256 sums.
 
-Nothing is ever extracted by a name from inside: members have fixed names, and are read one after another.
+Members are read one after another and never extracted to a path from the archive. Their names follow a fixed pattern.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from app.errors import ArchiveError, InputError
 
 CONTRACT_MEMBER, LENSES_MEMBER, MANIFEST_MEMBER = "collection.json", "lenses.jsonl", "manifest.json"
 ZSTD, GZIP = ".tar.zst", ".tar.gz"
-MAX_EXPANSION = 250  # texts and vectors compress to a twentieth at best
-_FREE_EXPANSION_BYTES = 200_000_000  # a small archive may be a very repetitive one
-MAX_ROWS_BYTES = 512_000_000  # of a member that is read at once
+MAX_EXPANSION = 250  # limit of the compression ratio; texts and vectors reach 20 at best
+_FREE_EXPANSION_BYTES = 200_000_000  # allowed in addition, since small archives may be very repetitive
+MAX_ROWS_BYTES = 512_000_000  # limit of a member that is read as a whole
 _BLOCK = 1 << 20
 _DAMAGE = (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error, zstandard.ZstdError)
 
 
 @dataclass(frozen=True, slots=True)
 class ArchiveFormat:
-    """`member` is what the names of members look like; `made_by` says which command writes it."""
+    """A kind of archive. `member` matches its member names; `made_by` is the command that writes it."""
 
     name: str
     version: int
@@ -56,7 +56,7 @@ COLLECTION = ArchiveFormat(
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """`parts` gives its bytes once, before the next member is asked for."""
+    """One file in the archive. `parts` can be read only once, and only before the next member is requested."""
 
     name: str
     byte_count: int
@@ -75,7 +75,7 @@ class Member:
 
 
 class ArchiveWriter:
-    """Writes beside `path` and takes its name at the end, so that a broken export leaves no half archive."""
+    """Writes to a temporary file and renames it to `path` at the end: a failed export leaves no partial archive."""
 
     def __init__(self, path: Path, form: ArchiveFormat = COLLECTION) -> None:
         self._path = path
@@ -98,7 +98,7 @@ class ArchiveWriter:
             if error is None:
                 self._finish()
         finally:
-            with suppress(OSError, ValueError):  # else it writes its last blocks when it is collected, and complains
+            with suppress(OSError, ValueError):  # otherwise the garbage collector would close it and log an error
                 self._tar.close()
             self._discard()
 
@@ -117,7 +117,7 @@ class ArchiveWriter:
         self._add(name, io.BytesIO(data))
 
     def add_file(self, name: str, path: Path, *, content_hash: str | None = None) -> bool:
-        """False, and nothing is added, where the file has another hash than it should."""
+        """Add a file. If its SHA-256 is not `content_hash`, add nothing and return False."""
         with path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
             if content_hash not in (None, digest):
@@ -128,7 +128,7 @@ class ArchiveWriter:
         return True
 
     def add_parts(self, name: str, parts: Iterable[bytes]) -> None:
-        """Of which only the end tells whether they are what they should be: nothing is added when they raise."""
+        """Add a member from parts. If `parts` raises, nothing is added: a checksum error shows only at its end."""
         with tempfile.TemporaryFile(dir=self._draft.parent) as spooled:
             digest = hashlib.sha256()
             for part in parts:
@@ -144,8 +144,8 @@ class ArchiveWriter:
         self._tar.addfile(member, content)
 
     def _discard(self) -> None:
-        """What is left of one that is not whole."""
-        with suppress(OSError):  # what is not written yet
+        """Remove the temporary file."""
+        with suppress(OSError):  # from flushing unwritten data
             self._file.close()
         self._draft.unlink(missing_ok=True)
 
@@ -153,7 +153,7 @@ class ArchiveWriter:
 def read_members(
     path: Path, form: ArchiveFormat = COLLECTION, *, tell: Callable[[int], None] = lambda position: None
 ) -> Generator[Member, None, None]:
-    """In the order of the file. `tell` hears the position in the packed file. Raises ArchiveError."""
+    """Yield the members in file order. `tell` receives the position in the compressed file. Raises ArchiveError."""
     with path.open("rb") as file, _damage_translated(path):
         packed = path.stat().st_size
         plain = _CappedReader(_unpacking(path, file), _FREE_EXPANSION_BYTES + MAX_EXPANSION * packed)
@@ -173,12 +173,12 @@ def read_members(
 def verify(
     path: Path, form: ArchiveFormat = COLLECTION, *, tell: Callable[[int], None] = lambda position: None
 ) -> dict[str, tuple[str, int]]:
-    """Member → SHA-256 and length. Raises ArchiveError unless every member is what the manifest says."""
+    """Read the whole archive and return (SHA-256, length) by member. Raises ArchiveError unless the manifest agrees."""
     found: dict[str, tuple[str, int]] = {}
     manifest: bytes | None = None
     for member in read_members(path, form, tell=tell):
         if manifest is not None:
-            raise ArchiveError(f"{path} goes on behind its manifest.")
+            raise ArchiveError(f"{path} has data after its manifest.")
         if member.name == MANIFEST_MEMBER:
             manifest = member.read()
             continue
@@ -188,7 +188,7 @@ def verify(
             count += len(block)
         found[member.name] = (digest.hexdigest(), count)
     if manifest is None:
-        raise ArchiveError(f"{path} has no manifest: its export broke off, or it is something else.")
+        raise ArchiveError(f"{path} has no manifest: its export was interrupted, or it is not an archive of gircse.")
     listed = _listed(path, manifest, form)
     for name in sorted({*listed, *found}):
         if listed.get(name) != found.get(name):
@@ -227,7 +227,7 @@ def _packing(path: Path, file: IO[bytes]) -> IO[bytes]:
         return zstandard.ZstdCompressor(level=6, write_checksum=True).stream_writer(file, closefd=False)
     if path.name.endswith(GZIP):
         return gzip.GzipFile(filename="", fileobj=file, mode="wb", mtime=0)  # type: ignore[return-value]
-    raise InputError(f"{path.name!r} does not say how to pack: name the archive *{ZSTD} or *{GZIP}.")
+    raise InputError(f"{path.name!r} is not a name for an archive. Use *{ZSTD} or *{GZIP}.")
 
 
 def _unpacking(path: Path, file: IO[bytes]) -> IO[bytes]:
@@ -241,7 +241,7 @@ def _unpacking(path: Path, file: IO[bytes]) -> IO[bytes]:
 
 
 class _CappedReader(io.RawIOBase):
-    """Refuses to unpack more than a plausible ratio allows (zip bombs)."""
+    """A reader that raises ArchiveError once more than `most` bytes were unpacked, to stop zip bombs."""
 
     def __init__(self, source: IO[bytes], most: int) -> None:
         self._source = source

@@ -1,4 +1,4 @@
-"""The lines of an archive's members, checked on the way in: an archive may come from anywhere."""
+"""The JSON lines of an archive's members. They are validated on import, because an archive may come from anywhere."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ class ContractRecord(_Record):
     document_steps: Annotated[int, Field(ge=0)]
     chunk_tokens: Annotated[int, Field(ge=1)]
     chunk_overlap: Count
-    chunk_context: bool = False  # of archives that do not say so
-    chunk_structure: bool = False  # likewise
-    vectors_per_chunk: Annotated[int, Field(ge=1, le=64)] = 1  # likewise
+    chunk_context: bool = False  # archives of earlier releases lack this field and the next two
+    chunk_structure: bool = False
+    vectors_per_chunk: Annotated[int, Field(ge=1, le=64)] = 1
 
     @classmethod
     def of(cls, collection: Collection) -> Self:
@@ -71,7 +71,7 @@ class ContractRecord(_Record):
         return Collection(**self.model_dump(), active_index="")
 
     def to_json(self) -> str:
-        """Without what earlier releases do not know, where it says nothing."""
+        """JSON without `vectors_per_chunk` if it is 1: earlier releases, which lack the field, can import it."""
         return self.model_dump_json(indent=1, exclude={"vectors_per_chunk"} if self.vectors_per_chunk == 1 else None)
 
 
@@ -173,7 +173,7 @@ class ChunkLine(_Record):
     @classmethod
     def of(cls, chunk: Chunk, point: Point) -> Self:
         own = cls.model_fields.keys() - {"payload"}
-        # Labels are made anew where they are wanted.
+        # Labels of lens indexes are left out; they can be computed again.
         kept = {key: value for key, value in point.payload.items() if not key.startswith(LABEL_PREFIX)}
         payload = Payload.model_validate(kept)
         return cls(**{name: getattr(chunk, name) for name in own}, payload=payload)

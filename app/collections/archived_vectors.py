@@ -1,4 +1,4 @@
-"""Vectors of points as archives and backups hold them: (n, D) float32, or (n, K, D) of multivectors."""
+"""Vectors of points in archives and backups: (n, D) float32, or (n, K, D) for multivectors of K steps."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ def stored_array(points: Sequence[Point]) -> np.ndarray:
 
 
 def stored_shape(count: int, collection: Collection) -> tuple[int, ...]:
-    """Of the array of so many of its points."""
+    """The shape of `stored_array` for `count` points of the collection."""
     several = (collection.vectors_per_chunk,) if collection.vectors_per_chunk > 1 else ()
     return (count, *several, collection.dimension)
 
 
 def steps_of(vectors: np.ndarray) -> list[list[list[float]]]:
-    """Of each point the vectors of its steps, which may be one."""
+    """The list of step vectors of each point; one vector per point if `vectors` is (n, D)."""
     return (vectors if vectors.ndim == 3 else vectors[:, None]).tolist()

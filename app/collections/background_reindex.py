@@ -1,4 +1,4 @@
-"""Runs re-indexing in threads of a serving process, so that no page has to stay open: one at a time per collection."""
+"""Runs reindexing in threads of the serving process, one run per collection, so that no page has to stay open."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from app.types.upkeep import ContractChange, ReindexState, ReindexStatus
 
 log = logging.getLogger(__name__)
 
-OpenReindexer = Callable[[Callable[[], bool]], AbstractContextManager[Reindexer]]  # takes "is it stopping?"
+OpenReindexer = Callable[[Callable[[], bool]], AbstractContextManager[Reindexer]]  # argument: whether to stop
 
-_AT_A_TIME = 2  # of all collections; the others wait
+_AT_A_TIME = 2  # runs over all collections; the others wait
 
 
 class StoppedError(Exception):
-    """The process ends before the index is built; what is built stays."""
+    """The process stops before the index is complete. The unfinished index is kept."""
 
 
 @dataclass(slots=True)
@@ -35,7 +35,7 @@ class _Run:
 
 
 class Reindexing:
-    """Safe to use from several threads. A run that ended is remembered until the next one of its collection."""
+    """Starts and reports reindexing runs. Thread-safe. Keeps the result of a run until the next of its collection."""
 
     def __init__(self, catalog: Ledger, *, open_reindexer: OpenReindexer) -> None:
         self._catalog = catalog
@@ -47,12 +47,14 @@ class Reindexing:
         self._beginning: set[str] = set()
 
     def start(self, name: str, change: ContractChange, *, restart: bool = False) -> ReindexStatus:
-        """Begins, or goes on with what is half built. Raises ConflictError when it is at it, or nothing would change;
-        what else is wrong with the request is raised here, too."""
+        """Start a run, or resume an unfinished one.
+
+        Raises ConflictError if one is running or nothing would change, and other errors of the request at once.
+        """
         with self._lock:
             run = self._runs.get(name)
             if name in self._beginning or (run is not None and not run.future.done()):
-                raise ConflictError(f"The collection {name!r} is being indexed anew already; wait until that is done.")
+                raise ConflictError(f"The collection {name!r} is already being reindexed. Wait until that is done.")
             self._beginning.add(name)
         try:
             with self._open_reindexer(self._stop.is_set) as reindexer:
@@ -66,11 +68,11 @@ class Reindexing:
         return self.status(name)
 
     def status(self, name: str) -> ReindexStatus:
-        """Raises UnknownCollectionError."""
+        """The running or latest run of a collection, or its unfinished index. Raises UnknownCollectionError."""
         self._catalog.collection(name)
         with self._lock:
             run = self._runs.get(name)
-        is_running = run is not None and not run.future.done()  # before the catalog is read, in which it ends
+        is_running = run is not None and not run.future.done()  # read before the catalog: a run ends by writing there
         can_roll_back = self._catalog.standby(name, IndexRole.PREVIOUS) is not None
         if run is not None and is_running:
             contract = _contract_of(run.target)
@@ -106,12 +108,12 @@ class Reindexing:
         )
 
     def roll_back(self, name: str) -> Collection:
-        """To the index before the last switch. Raises ConflictError when there is none."""
+        """Switch to the previous index. Raises ConflictError if there is none."""
         with self._open_reindexer(self._stop.is_set) as reindexer:
             return reindexer.roll_back(name)
 
     def close(self) -> None:
-        """Stops between two batches; what is built stays, and the next start goes on with it."""
+        """Stop running builds between two batches. The next start resumes them."""
         self._stop.set()
         self._pool.shutdown(wait=True, cancel_futures=True)
 
@@ -132,5 +134,5 @@ def _contract_of(collection: Collection) -> dict[str, str | int]:
 def _reason(error: BaseException | None) -> str:
     if isinstance(error, GircseError):
         return str(error)
-    log.error("Indexing anew failed", exc_info=error)
-    return "Something went wrong that should not have; the server's log says more. What is built stays."
+    log.error("Reindexing failed", exc_info=error)
+    return "Internal error; see the server's log. The unfinished index is kept."

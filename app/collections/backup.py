@@ -1,6 +1,7 @@
-"""Packs a whole installation into one file while it serves, and puts it back: catalog, stored files, indexes if wanted.
+"""Backs up a whole installation to one file while it runs, and restores it: catalog, stored files, optionally indexes.
 
-The catalog is of one moment. Files are held from before that moment on, so that none that it names can go meanwhile.
+The catalog is a snapshot of one moment. Files are kept from before that moment on, so that none that the snapshot names
+can be deleted during the backup.
 """
 
 from __future__ import annotations
@@ -50,14 +51,14 @@ class Snapshot(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class BackupFacts:
-    """What a backup says of itself; `lost` are uris of documents whose file was missing or altered already."""
+    """The description inside a backup. `lost`: URIs of documents whose file was already missing or altered."""
 
     revision: str
     made_at: str
     release: str
     settings: Mapping[str, object] = field(default_factory=dict)
-    indexes: Mapping[str, int] = field(default_factory=dict)  # with their dimension
-    vectors_per_point: Mapping[str, int] = field(default_factory=dict)  # of those that hold multivectors
+    indexes: Mapping[str, int] = field(default_factory=dict)  # index → dimension
+    vectors_per_point: Mapping[str, int] = field(default_factory=dict)  # index → count, only for multivectors
     documents: int = 0
     lost: tuple[str, ...] = ()
 
@@ -71,7 +72,7 @@ class BackupWriter:
         index: VectorIndex | None,
         files: Path,
     ) -> None:
-        """With `index` its points are packed, too."""
+        """With `index`, the backup includes its points."""
         self._catalog = catalog
         self._open_snapshot = open_snapshot
         self._index = index
@@ -86,7 +87,7 @@ class BackupWriter:
         settings: Mapping[str, object],
         tell: Tell = lambda documents: None,
     ) -> BackupFacts:
-        """`tell` hears of how many documents the files are in."""
+        """Write the backup. `tell` receives the number of documents whose files are written."""
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with (
             full_disk_translated(path.parent),
@@ -110,13 +111,13 @@ class BackupWriter:
                 tuple(lost),
             )
             values = {name: getattr(facts, name) for name in BackupFacts.__slots__}
-            if not facts.vectors_per_point:  # which earlier releases do not know
+            if not facts.vectors_per_point:  # earlier releases do not know this field
                 del values["vectors_per_point"]
             archive.add(ABOUT_MEMBER, json.dumps(values, indent=1).encode())
         return facts
 
     def _add_indexes(self, archive: ArchiveWriter) -> Iterator[Collection]:
-        """As they are now: what has changed since the snapshot is told by comparison with the catalog."""
+        """Add the points as they are now. A restore compares them with the catalog to find later changes."""
         assert self._index is not None
         for collection in self._catalog.collections():
             name = collection.active_index
@@ -131,14 +132,14 @@ class BackupWriter:
 
 
 class BackupReader:
-    """Of a file that is verified to the last byte before it can be asked for anything. Raises ArchiveError."""
+    """Reads a backup. The constructor verifies the whole file; it raises ArchiveError."""
 
     def __init__(self, path: Path, *, tell: Tell = lambda position: None) -> None:
         self._path = path
         self._tell = tell
         members = verify(path, BACKUP, tell=tell)
         if ABOUT_MEMBER not in members:
-            raise ArchiveError(f"{path} has no {ABOUT_MEMBER}: it is no backup.")
+            raise ArchiveError(f"{path} has no {ABOUT_MEMBER}: it is not a backup.")
         self.facts = self._read_facts()
 
     def catalog_pages(self) -> Iterator[tuple[str, list[Row]]]:
@@ -146,7 +147,7 @@ class BackupReader:
             yield member.name.split("/")[1], [json.loads(line) for line in member.read().splitlines()]
 
     def put_files(self, blobs: BlobStore) -> int:
-        """Those that are missing or altered; how many. What is there stays."""
+        """Restore stored files and texts that are missing or altered, and all layouts. Returns the number of files."""
         count = 0
         for member in self._members("files", "texts", "layouts"):
             content_hash = member.name[-64:]
@@ -160,7 +161,7 @@ class BackupReader:
         return count
 
     def put_points(self, index: VectorIndex) -> int:
-        """Into indexes that are not there; how many points."""
+        """Create missing indexes and write their points; existing indexes stay. Returns the number of points."""
         missing = {name: dimension for name, dimension in self.facts.indexes.items() if not index.exists(name)}
         for name, dimension in missing.items():
             index.create(name, dimension=dimension, vectors_per_point=self.facts.vectors_per_point.get(name, 1))
@@ -196,7 +197,7 @@ class BackupReader:
 
 
 def _add_catalog(archive: ArchiveWriter, snapshot: Snapshot) -> dict[str, tuple[str, bool]]:
-    """Content hash → uri of a document that has it, and whether that is read already."""
+    """Add the snapshot's rows. Returns content hash → (URI of a document with it, whether it is ingested)."""
     documents: dict[str, tuple[str, bool]] = {}
     for number, (table, rows) in enumerate(snapshot.pages(), start=1):
         if table == "document":
@@ -209,8 +210,10 @@ def _add_catalog(archive: ArchiveWriter, snapshot: Snapshot) -> dict[str, tuple[
 def _add_files(
     archive: ArchiveWriter, documents: Mapping[str, tuple[str, bool]], held: HeldFiles, tell: Tell
 ) -> Iterable[str]:
-    """Returns the URIs of documents whose file is missing or altered. Leaves out damaged texts and layouts: a restore
-    reads their documents again."""
+    """Add files, texts and layouts. Returns the URIs of documents whose file is missing or altered.
+
+    Damaged texts and layouts are left out: after a restore their documents are ingested again.
+    """
     lost, kept = [], held.blobs
     for number, (content_hash, (uri, is_read)) in enumerate(documents.items(), start=1):
         file = held.file(content_hash)
@@ -225,5 +228,5 @@ def _add_files(
 
 
 def _without_labels(payload: Mapping[str, object]) -> dict[str, object]:
-    """Labels are made anew where they are wanted."""
+    """The payload without labels of lens indexes, which can be computed again."""
     return {key: value for key, value in payload.items() if not key.startswith(LABEL_PREFIX)}

@@ -1,4 +1,4 @@
-"""Makes a backup every so many hours, and keeps the newest of them: one at a time, whichever worker gets to it."""
+"""Makes scheduled backups and keeps the newest ones. A lock lets only one of several workers make each backup."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _RETRY_S = 600.0
 
 
 class _StoppedError(Exception):
-    """The worker ends before the backup is whole."""
+    """The worker stops before the backup is complete."""
 
 
 def backup_name(now: datetime) -> str:
@@ -32,7 +32,7 @@ def backup_name(now: datetime) -> str:
 
 
 def scheduled_backups(directory: Path) -> list[tuple[datetime, Path]]:
-    """The oldest first. What has another name is somebody's own."""
+    """Time and path of scheduled backups, oldest first. Files with other names are ignored: a user put them there."""
     found = ((_NAME.fullmatch(path.name), path) for path in (directory.iterdir() if directory.is_dir() else ()))
     return sorted(
         (datetime.strptime(match[1], _MOMENT).replace(tzinfo=UTC), path) for match, path in found if match is not None
@@ -49,11 +49,11 @@ class BackupSchedule:
     directory: Path
     every: timedelta
     keep: int
-    make: Callable[[Path, Callable[[int], None]], object]  # where to, and whom to tell how far it is
+    make: Callable[[Path, Callable[[int], None]], object]  # arguments: target path, progress callback
     clock: Callable[[], datetime] = utc_now
 
     def run(self, stop: threading.Event) -> None:
-        """Until `stop` is set. What fails is tried again after ten minutes, and told in the log."""
+        """Make backups when they are due, until `stop` is set. Logs a failure and retries after ten minutes."""
         while not stop.is_set():
             pause_s = _LOOK_S
             try:
@@ -66,7 +66,7 @@ class BackupSchedule:
             stop.wait(pause_s)
 
     def run_once(self, stop: threading.Event | None = None) -> Path | None:
-        """Makes one if it is due, then removes those beyond `keep`; the new one, if there is any."""
+        """Make a backup if it is due, then delete all but the newest `keep`. Returns the new backup or None."""
 
         def tell(_: int) -> None:
             if stop is not None and stop.is_set():
@@ -77,9 +77,9 @@ class BackupSchedule:
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:
             with FileLock(self.directory / ".lock", timeout=0):
-                if not self._is_due():  # another worker was first
+                if not self._is_due():  # another worker has just made it
                     return None
-                for left in self.directory.glob(".gircse-*.part"):  # of a worker that was killed
+                for left in self.directory.glob(".gircse-*.part"):  # left by a killed worker
                     left.unlink()
                 path = self.directory / backup_name(self.clock())
                 self.make(path, tell)

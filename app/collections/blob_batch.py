@@ -1,4 +1,4 @@
-"""Files of the blob store that are written together: under other names, then synced, then renamed."""
+"""Writes several files of the blob store together: to temporary names, then syncs them, then renames them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from app.types.documents import StoredBytes
 from app.types.texts import Layout
 
 _PIECE_BYTES = 1 << 20
-_FEW_FILES = 16  # so many are synced one by one
+_FEW_FILES = 16  # up to this number, files are synced one by one
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -31,17 +31,17 @@ class NotAHashError(DamagedFileError, ValueError):
 
 
 class Batch:
-    """Files that are written under other names, then synced together, then renamed."""
+    """Files written under temporary names. `keep` syncs and renames all of them; `clear` removes the rest."""
 
     def __init__(self, folder: Path, verified: Verified) -> None:
         self._folder = folder
         self._verified = verified
-        self._written: dict[str, Path] = {}  # by the name that it gets
+        self._written: dict[str, Path] = {}  # final name → temporary file
         self._temporaries: set[Path] = set()
-        self._emptied: set[str] = set()  # names of layouts that are empty now
+        self._emptied: set[str] = set()  # names of layouts that became empty; their files are removed
 
     def put_file(self, file: BinaryIO) -> StoredBytes:
-        stored = _hashed(_pieces(file))  # most files of a folder are there already: reading costs least
+        stored = _hashed(_pieces(file))  # hash before writing: most files of a folder are stored already
         if not self._has(stored):
             stored = self._write(file)
         return stored
@@ -82,12 +82,12 @@ class Batch:
         self._emptied.clear()
 
     def clear(self) -> None:
-        """Removes what was not kept."""
+        """Remove the temporary files that `keep` has not renamed."""
         for temporary in self._temporaries:
             temporary.unlink(missing_ok=True)
 
     def _has(self, stored: StoredBytes) -> bool:
-        """One that is damaged is written again, which mends it."""
+        """Whether the file is stored and undamaged. A damaged one counts as missing, so that it is written again."""
         if stored.content_hash in self._written:
             return True
         path = self._folder / stored.content_hash
@@ -97,11 +97,11 @@ class Batch:
         with errors_translated(self._folder / "a new file"):
             temporary, target = self._new_file()
         try:
-            # The file may have changed since it was hashed: what counts is what is written.
+            # Hash the bytes that are written: the file may have changed since it was hashed.
             stored = self._copied(file, target)
         finally:
             with errors_translated(self._folder / "a new file"):
-                target.close()  # which writes the rest
+                target.close()  # flushes, so it can fail, too
         self._written.setdefault(stored.content_hash, temporary)
         return stored
 
@@ -111,7 +111,7 @@ class Batch:
         return temporary, file
 
     def _copied(self, file: BinaryIO, target: BinaryIO) -> StoredBytes:
-        """An error in reading is the caller's, one in writing ours."""
+        """Copy and hash the file. Only errors of writing become FilesUnavailableError; errors of reading pass."""
 
         def written() -> Iterator[bytes]:
             for piece in _pieces(file):
@@ -133,7 +133,7 @@ def layout_name(content_hash: str) -> str:
 def temporary_in(folder: Path) -> tuple[Path, BinaryIO]:
     try:
         descriptor, name = _mkstemp(folder)
-    except FileNotFoundError:  # the first one
+    except FileNotFoundError:  # the folder does not exist before the first file
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor, name = _mkstemp(folder)
     return Path(name), os.fdopen(descriptor, "wb")
@@ -158,7 +158,7 @@ def _hashed(pieces: Iterator[bytes]) -> StoredBytes:
 
 
 def _sync_files(folder: Path, files: Collection[Path]) -> None:
-    """Many files at once by one call for their whole file system, where there is one."""
+    """Sync files to disk: many by one `syncfs` for the file system (Linux only), a few one by one."""
     sync = _file_system_sync()
     if len(files) <= _FEW_FILES or sync is None:
         for file in files:
@@ -181,7 +181,7 @@ def _file_system_sync() -> Callable[[int], int] | None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Makes the names of its files durable; Windows has no such call."""
+    """Make renames in the folder durable. Windows has no such call."""
     if os.name == "posix":
         _sync(folder, os.O_RDONLY)
 
@@ -195,17 +195,17 @@ def _sync(path: Path, flags: int) -> None:
 
 
 def checked(content_hash: str) -> str:
-    if not _SHA256.fullmatch(content_hash):  # it becomes part of a path
+    if not _SHA256.fullmatch(content_hash):  # the hash becomes part of a path
         raise NotAHashError(
-            f"No stored file can be named {content_hash!r}, which is no SHA-256 in lower-case hexadecimal: the row "
-            "that names it is damaged. `gircse doctor` says how to restore the catalog."
+            f"{content_hash!r} is not a SHA-256 in lower-case hexadecimal, so the catalog row with this file name is "
+            "damaged. `gircse doctor` says how to restore the catalog."
         )
     return content_hash
 
 
 @contextmanager
 def errors_translated(path: Path) -> Iterator[None]:
-    """What the disk refuses now it may grant later; a file that is not there is another matter."""
+    """Turn OSError into FilesUnavailableError, since a retry may succeed. FileNotFoundError passes unchanged."""
     try:
         yield
     except FileNotFoundError:
@@ -214,6 +214,6 @@ def errors_translated(path: Path) -> Iterator[None]:
         if is_full_disk(error):
             raise FilesUnavailableError(full_disk_reason(path.parent)) from error
         raise FilesUnavailableError(
-            f"The folder of stored files {path.parent} refuses {path.name[:12]}: {error.strerror or error}. "
-            "Check that its disk is there and writable."
+            f"In the folder of stored files {path.parent}, {path.name[:12]} cannot be accessed: "
+            f"{error.strerror or error}. Check that its disk is mounted and writable."
         ) from error

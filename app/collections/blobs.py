@@ -1,6 +1,6 @@
-"""Keeps original bytes under their SHA-256 in one folder, and extracted text beside them.
+"""Stores original files under their SHA-256 in one folder, with extracted texts and layouts beside them.
 
-A file is complete or absent: it is written under another name, synced and renamed.
+A file is complete or absent: it is written to a temporary name, synced and renamed.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class FolderBlobStore:
     def is_sound(self, content_hash: str) -> bool:
         try:
             return self._verified.holds(self.locate(content_hash), content_hash)
-        except (NotFoundError, OSError):  # it may go at this moment, or be where the disk cannot be read
+        except (NotFoundError, OSError):  # deleted in the meantime, or unreadable
             return False
 
     def is_changed(self, content_hash: str, byte_count: int) -> bool:
@@ -63,7 +63,7 @@ class FolderBlobStore:
         return found.st_size != byte_count or not self._verified.is_known(found, content_hash)
 
     def byte_count(self, content_hash: str) -> int | None:
-        """None where the file is missing."""
+        """The size of the file; None if it is missing."""
         try:
             return self.locate(content_hash).stat().st_size
         except (NotFoundError, FileNotFoundError):
@@ -80,7 +80,7 @@ class FolderBlobStore:
                 is_sound = self._verified.is_right(file, text.name, is_whole_text)
             with suppress(NotFoundError), _opened(layout, content_hash) as file:
                 is_sound = is_sound and self._verified.is_right(file, layout.name, is_whole_layout)
-        except (NotFoundError, FilesUnavailableError):  # it may go at this moment, or be where the disk cannot be read
+        except (NotFoundError, FilesUnavailableError):  # deleted in the meantime, or unreadable
             return False
         return is_sound
 
@@ -109,7 +109,8 @@ class FolderBlobStore:
         return data
 
     def discard(self, content_hash: str, *, is_needed: Callable[[], bool]) -> None:
-        # Put aside before the question that decides: a document added after it finds its bytes gone and puts them back.
+        # Move the files aside before asking `is_needed`: a document added later finds its file missing and stores it
+        # again.
         kept = [self.path(content_hash), self._text_path(content_hash), self._layout_path(content_hash)]
         with errors_translated(kept[0]):
             if not is_needed():
@@ -133,7 +134,7 @@ class FolderBlobStore:
     def locate(self, content_hash: str) -> Path:
         path = self.path(content_hash)
         with errors_translated(path):
-            for place in (path, _aside(path), path):  # it may be put back in between
+            for place in (path, _aside(path), path):  # a concurrent `discard` may move it back in between
                 if place.exists():
                     return place
         raise _missing(path, content_hash)
@@ -187,7 +188,7 @@ class FolderBlobStore:
         with _opened(path, content_hash) as file:
             try:
                 yield file
-            except ValueError as error:  # what the disk gives is not what was written
+            except ValueError as error:  # the file is damaged
                 raise _damaged(path) from error
 
     def _layout_path(self, content_hash: str) -> Path:
@@ -222,7 +223,7 @@ def _move_if_there(source: Path, target: Path) -> None:
 
 @contextmanager
 def _opened(path: Path, content_hash: str) -> Iterator[BinaryIO]:
-    for place in (path, _aside(path), path):  # it may be put aside, or back, in between
+    for place in (path, _aside(path), path):  # a concurrent `discard` may move it aside or back in between
         try:
             with errors_translated(place):
                 file = place.open("rb")
@@ -236,20 +237,20 @@ def _opened(path: Path, content_hash: str) -> Iterator[BinaryIO]:
 
 def _missing(path: Path, content_hash: str) -> NotFoundError:
     return NotFoundError(
-        f"The stored file {content_hash} is missing from {path.parent}: add the document again, or "
-        "`gircse restore FILE --files` puts it back from a backup."
+        f"The stored file {content_hash} is missing from {path.parent}. Add the document again, or restore the file "
+        "from a backup: `gircse restore FILE --files`."
     )
 
 
 def _altered(content_hash: str) -> DamagedFileError:
     return DamagedFileError(
-        f"The stored file {content_hash} is not what was handed in: it was cut or altered. Hand the document in again, "
-        "or `gircse restore FILE --files` puts it back from a backup."
+        f"The stored file {content_hash} is damaged: it was cut or altered. Add the document again, or restore it "
+        "from a backup: `gircse restore FILE --files`."
     )
 
 
 def _damaged(path: Path) -> DamagedFileError:
     return DamagedFileError(
-        f"The file {path}, which was made when a document was read, is not what was written: it was cut or altered. "
-        "`gircse doctor --rebuild` reads the document again."
+        f"The file {path} with the extracted text or layout of a document is damaged: it was cut or altered. "
+        "`gircse doctor --rebuild` creates it again."
     )

@@ -1,6 +1,6 @@
-"""Compares the catalog with the vector index, in both directions, and mends what differs.
+"""Compares the catalog with the vector index and the stored files, in both directions, and repairs differences.
 
-Streams ids page by page. What a job is at work on is left to it; unmanaged points are only reported.
+Streams ids page by page and ignores documents with an open job. Unmanaged points (not by gircse) are only reported.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from app.ports.parts import BlobStore, VectorIndex
 from app.search.retrieval import KEYS_OF_EVERY_CHUNK
 from app.types.documents import Chunk, Collection, Document, GarbageKind, IndexRole, Point
 
-_MOST_ASKED = 16  # points of a document
+_MOST_ASKED = 16  # points per document whose payloads are compared
 _PHYSICAL_NAME = re.compile(r"[a-z0-9][a-z0-9_-]*--[0-9]+")
 
 
@@ -46,9 +46,9 @@ class Inconsistency(StrEnum):
     LOST_INDEX = "an index of which chunks are known, though no collection names it"
 
 
-# May belong to another installation: removed only on request.
+# They may belong to another installation, so they are removed only on request.
 UNMANAGED = frozenset({Inconsistency.UNMANAGED_INDEX, Inconsistency.UNMANAGED_POINTS})
-# Another store shows that a row of the catalog is damaged or lost. What that row names is neither deleted nor rebuilt.
+# Signs of damaged or lost rows of the catalog. What such a row names is neither deleted nor rebuilt.
 OF_DAMAGED_ROWS = frozenset(
     {
         Inconsistency.WRONG_DOCUMENTS,
@@ -57,13 +57,13 @@ OF_DAMAGED_ROWS = frozenset(
         Inconsistency.LOST_INDEX,
     }
 )
-# What the document's own ingestion puts right: it compares with the index, embeds what is missing, deletes the rest.
+# Repaired by ingesting the document again, which embeds missing points and deletes surplus ones.
 _MENDED_BY_INGESTION = frozenset({Inconsistency.MISSING_POINTS, Inconsistency.STALE_POINTS, Inconsistency.WRONG_POINTS})
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """`ids` are of points or files, of one page at most; `document_id` where one is concerned."""
+    """One difference. `ids` are the points or files concerned, at most one page; `document_id` is "" for none."""
 
     kind: Inconsistency
     index: str
@@ -84,7 +84,7 @@ class ConsistencyCheck:
         self._proofs = Proofs(catalog=catalog, index=index, blobs=blobs)
 
     def differences(self) -> Iterator[Difference]:
-        """May be stopped at any time. Mending each as it comes does not disturb the rest."""
+        """Yield all differences. The caller may stop early, and may repair each one before taking the next."""
         remove_unneeded(catalog=self._catalog, index=self._index, blobs=self._blobs)
         self._proofs = Proofs(catalog=self._catalog, index=self._index, blobs=self._blobs)
         present = set(self._index.indexes())
@@ -94,7 +94,7 @@ class ConsistencyCheck:
         yield from self._unneeded_files()
 
     def of_index(self, collection: Collection, index: str) -> Iterator[Difference]:
-        """Of one physical index of the collection, which exists."""
+        """Differences in one physical index of the collection, which must exist."""
         try:
             for page in self._index.scan(index):
                 yield from self._of_points(collection, index, page)
@@ -120,8 +120,10 @@ class ConsistencyCheck:
             yield from self._of_points(collection, collection.active_index, points)
 
     def mend(self, difference: Difference, *, removes_unmanaged: bool = False, removes_proven: bool = False) -> bool:
-        """Whether something was done. Ingestion that this queues is the worker's. `removes_proven`: the catalog is
-        right, whatever other stores say, since it was put back a moment ago."""
+        """Repair a difference, partly by queueing ingestion for a worker. Returns whether anything was done.
+
+        `removes_proven` trusts the catalog over the other stores, for use right after restoring it from a backup.
+        """
         kind = difference.kind
         if kind in UNMANAGED and not removes_unmanaged:
             return False
@@ -155,7 +157,7 @@ class ConsistencyCheck:
             return
         for name in self._catalog.index_names(collection.name):
             if name in present:
-                if building is None or name != building.active_index:  # that one is looked at before the switch
+                if building is None or name != building.active_index:  # the reindexer checks that one
                     yield from self.of_index(collection, name)
             else:
                 yield Difference(Inconsistency.MISSING_INDEX, name, collection.name)
@@ -167,14 +169,14 @@ class ConsistencyCheck:
             yield Difference(Inconsistency.WRONG_ALIAS, collection.active_index, collection.name)
 
     def _has_other_index(self, collection: Collection, present: set[str]) -> bool:
-        """Whether the public name means an index of chunks that the catalog knows, though the row names another one."""
+        """Whether the alias points to an index with chunks in the catalog, while the collection's row names another."""
         named = self._index.aliases().get(collection.name)
         if named is None or named not in present or named in self._catalog.index_names(collection.name):
             return False
         return self._catalog.chunk_count(named) > 0
 
     def _of_points(self, collection: Collection, index: str, page: Sequence[Point]) -> Iterator[Difference]:
-        """Of points that are there: is each a chunk, and of the document that it names?"""
+        """Check that each existing point has a chunk row, and that both name the same document."""
         chunks = self._catalog.chunk_rows(index, [point.id for point in page])
         owners = {chunk_id: chunk.document_id for chunk_id, chunk in chunks.items()}
         unexpected: dict[tuple[Inconsistency, str], list[str]] = defaultdict(list)
@@ -195,7 +197,7 @@ class ConsistencyCheck:
                 is_proven = self._proofs.has_file(index, ids)
                 kind = Inconsistency.LOST_DOCUMENTS if is_proven else Inconsistency.LOST_POINTS
             elif document_id and not is_idle[document_id]:
-                continue  # a job is at work on it
+                continue  # the document has an open job
             yield Difference(kind, index, collection.name, document_id, tuple(ids))
         if index == collection.active_index:
             yield from self._of_rows(collection, page, chunks)
@@ -203,18 +205,18 @@ class ConsistencyCheck:
     def _of_lost_owner(
         self, collection: Collection, index: str, page: Sequence[Point], ids: Sequence[str]
     ) -> Iterator[Difference]:
-        """Of chunks whose rows name no document, though their points do."""
+        """Differences of chunks whose rows name a document that does not exist, unlike their points."""
         named = {point.id: _document_of(point) or "" for point in page if point.id in ids}
         is_there = self._catalog.unqueued_documents(list(set(named.values())))
         for document_id in sorted(set(named.values())):
-            of_it = tuple(each for each, owner in named.items() if owner == document_id)
+            own_ids = tuple(each for each, owner in named.items() if owner == document_id)
             kind = Inconsistency.WRONG_CHUNKS if document_id in is_there else Inconsistency.LOST_DOCUMENTS
-            yield Difference(kind, index, collection.name, document_id, of_it)
+            yield Difference(kind, index, collection.name, document_id, own_ids)
 
     def _of_rows(
         self, collection: Collection, page: Sequence[Point], chunks: Mapping[str, Chunk]
     ) -> Iterator[Difference]:
-        """Of points and chunks that belong together: do they say the same?"""
+        """Compare the contents of chunk and document rows with the payloads of their points."""
         together = [each for each in page if each.id in chunks and chunks[each.id].document_id == _document_of(each)]
         documents = self._catalog.documents_at_rest(list({chunks[each.id].document_id for each in together}))
         wrong: dict[tuple[Inconsistency, str], list[str]] = defaultdict(list)
@@ -231,11 +233,11 @@ class ConsistencyCheck:
                 wrong[kind, document.id].append(point.id)
         still = self._catalog.documents_at_rest([document_id for _, document_id in wrong]) if wrong else {}
         for (kind, document_id), ids in wrong.items():
-            if still.get(document_id) == documents[document_id]:  # else it was taken up between the two looks
+            if still.get(document_id) == documents[document_id]:  # otherwise a job has changed it in the meantime
                 yield Difference(kind, collection.active_index, collection.name, document_id, tuple(ids))
 
     def _has_agreeing_point(self, index: str, document: Document, but: str) -> bool:
-        """Whether another point of the document says what its row says, so that the row is right."""
+        """Whether another point of the document agrees with its row. Then the row is right and this point is wrong."""
         others = (each for _, each in self._index.points_of(index, [document.id]) if each != but)
         for payload in self._index.payloads(index, list(islice(others, _MOST_ASKED))).values():
             metadata = payload.get("metadata")
@@ -250,7 +252,7 @@ class ConsistencyCheck:
     def _missing(self, collection: Collection, index: str, chunks: Sequence[Chunk]) -> Iterator[Difference]:
         if not chunks:
             return
-        # Asked again: the document may have been replaced between the two looks.
+        # Query the catalog again: the document may have been replaced in the meantime.
         still = self._catalog.chunk_owners(index, [chunk.id for chunk in chunks])
         is_idle = self._catalog.unqueued_documents(list(set(still.values())))
         by_document: dict[str, list[str]] = defaultdict(list)
@@ -262,26 +264,26 @@ class ConsistencyCheck:
 
     def _unnamed_indexes(self) -> Iterator[Difference]:
         aliases = set(self._index.aliases().values())
-        present = self._index.indexes()  # before the catalog is asked: what is made meanwhile is reserved there
+        present = self._index.indexes()  # read before the catalog, which reserves names of new indexes
         named = set(self._catalog.reserved_names(GarbageKind.INDEX))
         for collection in self._catalog.collections():
             named.update(self._catalog.index_names(collection.name))
         for name in present:
             if name not in named:
-                # Another installation may share this Qdrant server; what it uses has a public name.
+                # Another installation may share this Qdrant server; the indexes that it uses have an alias.
                 is_ours = _PHYSICAL_NAME.fullmatch(name) and name not in aliases
                 kind = Inconsistency.UNNAMED_INDEX if is_ours else Inconsistency.UNMANAGED_INDEX
                 yield Difference(Inconsistency.LOST_INDEX if self._catalog.chunk_count(name) else kind, name)
 
     def _unneeded_files(self) -> Iterator[Difference]:
         for content_hash in self._proofs.unneeded:
-            if not self._catalog.needs_file(content_hash):  # asked again: it may have come since
+            if not self._catalog.needs_file(content_hash):  # query again: a document may have been added
                 is_proven = self._proofs.is_of_row(content_hash)
                 kind = Inconsistency.UNNAMED_FILES if is_proven else Inconsistency.UNNEEDED_FILES
                 yield Difference(kind, "", ids=(content_hash,))
 
     def _mend_chunks(self, difference: Difference) -> bool:
-        """By ingestion, which writes rows and payloads anew and keeps vectors."""
+        """Queue ingestion, which rewrites rows and payloads and keeps vectors."""
         index, document_id = difference.index, difference.document_id
         for owner in set(self._catalog.chunk_owners(index, difference.ids).values()) - {document_id}:
             self._catalog.forget_indexed(index, document_id=owner)
@@ -291,10 +293,10 @@ class ConsistencyCheck:
         collection = self._catalog.collection(difference.collection)
         index, document_id = difference.index, difference.document_id
         if difference.kind is Inconsistency.MISSING_POINTS and not self._has_original(document_id):
-            return False  # nothing could be made again, and what is there would be lost
+            return False  # without the original nothing can be embedded again, and existing points would be lost
         if index == collection.active_index and self._catalog.queue_again(document_id):
             return True
-        # A document that cannot be ingested, or an index beside the active one, which a reindex or a roll-back fills.
+        # The document cannot be ingested, or the index is not the active one (a reindex or roll-back fills it).
         if difference.kind is Inconsistency.STALE_POINTS:
             self._index.delete_points(index, difference.ids)
         else:
@@ -321,7 +323,7 @@ class ConsistencyCheck:
 
 
 def _document_of(point: Point) -> str | None:
-    """The document that a point of ours names; None for an unmanaged point."""
+    """The id of the document of a point; None if gircse did not write the point."""
     metadata = point.payload.get("metadata")
     is_ours = isinstance(metadata, Mapping) and metadata.keys() >= KEYS_OF_EVERY_CHUNK
     return str(metadata["document_id"]) if is_ours else None  # type: ignore[index]

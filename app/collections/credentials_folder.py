@@ -1,4 +1,4 @@
-"""Credentials for sources, from the operator's folder: a file for each, read whenever it is needed."""
+"""Credentials for sources: one file each in the operator's folder, read at every use."""
 
 from __future__ import annotations
 
@@ -20,17 +20,19 @@ class CredentialsFolder:
 
     def find(self, name: str, *, user: str, address: str) -> Credentials:
         found = self._read(name) if name in self._names() else None
-        if found is None or not found.is_for(user):  # whether there are some for others is nobody's business
+        if found is None or not found.is_for(user):  # do not reveal credentials of other users
             raise InputError(
-                f"There are no credentials {name[:80]!r} for {user}. The operator puts them into "
-                "GIRCSE_CREDENTIALS_FOLDER, a file for each."
+                f"There are no credentials {name[:80]!r} for {user}. The operator can add them as a file in "
+                "GIRCSE_CREDENTIALS_FOLDER."
             )
         if not found.covers(address):
-            raise InputError(f"The credentials {name!r} may not be sent to this address, but to the one in their file.")
+            raise InputError(
+                f"The credentials {name!r} may not be sent to this address, only to the one in their file."
+            )
         return found
 
     def _names(self) -> list[str]:
-        """A name that is asked for is looked up here, and never becomes a path by itself."""
+        """File names in the folder. Requested names are only compared with these, never joined to a path."""
         if self._folder is None:
             return []
         try:
@@ -43,7 +45,7 @@ class CredentialsFolder:
     def _is_for(self, name: str, user: str) -> bool:
         try:
             return self._read(name).is_for(user)
-        except InputError:  # one that is wrong is not offered; who names it is told
+        except InputError:  # do not list an invalid file; `find` reports its error
             return False
 
     def _read(self, name: str) -> Credentials:

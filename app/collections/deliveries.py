@@ -1,6 +1,7 @@
-"""Tells what standing searches found by webhook, mail and chat: leased like jobs, with ids that stay, until it arrives.
+"""Delivers matches of standing searches by webhook, mail and chat, with leases and retries like jobs.
 
-A kill between sending and its record sends the same delivery, by the same id, once more: receivers tell by the id.
+A process killed between sending and recording sends the delivery again. Its id stays the same, so that receivers can
+recognise the repetition.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ log = logging.getLogger(__name__)
 Send = Callable[[Delivery, StandingSearch, Sequence[News]], None]  # raises DeliveryError
 
 DEFAULT_LEASE = timedelta(minutes=1)
-MAX_ATTEMPTS = 14  # the last one 15 hours after the first
+MAX_ATTEMPTS = 14  # the last attempt follows 15 hours after the first
 _FIRST_RETRY_IN = timedelta(seconds=30)
 _LONGEST_RETRY_IN = timedelta(hours=3)
 
 
 class Deliverer:
-    """Any number may work on one catalog."""
+    """Sends due deliveries. Any number of deliverers may work on one catalog."""
 
     def __init__(
         self,
@@ -38,7 +39,7 @@ class Deliverer:
         lease: timedelta = DEFAULT_LEASE,
         poll_s: float = 2.0,
     ) -> None:
-        """`lease`: so long a delivery is its sender's."""
+        """`lease`: how long a claimed delivery is reserved for this process."""
         self._lease = lease
         self._catalog = catalog
         self._news = news
@@ -51,11 +52,11 @@ class Deliverer:
                 if not self.run_once():
                     stop.wait(self._poll_s)
             except UnavailableError as error:
-                log.warning("Deliveries wait: %s", error)
+                log.warning("Deliveries are waiting: %s", error)
                 stop.wait(self._poll_s)
 
     def run_once(self) -> bool:
-        """Sends one; False when none is due."""
+        """Send one due delivery. Returns False if none is due."""
         self._catalog.form_deliveries()
         delivery = self._catalog.claim_delivery(lease=self._lease)
         if delivery is None:
@@ -64,10 +65,10 @@ class Deliverer:
             self._send(delivery)
         except DeliveryError as error:
             if error.is_final or delivery.attempts >= MAX_ATTEMPTS:
-                log.warning("Delivery %s is given up: %s", delivery.id, error)
+                log.warning("Gave up on delivery %s: %s", delivery.id, error)
                 self._catalog.finish_delivery(delivery, error=str(error))
             else:
-                log.info("Delivery %s is put off: %s", delivery.id, error)
+                log.info("Delivery %s failed and will be retried: %s", delivery.id, error)
                 self._catalog.put_off_delivery(delivery, str(error), retry_in=retry_in(delivery.attempts))
         except UnavailableError:
             raise
@@ -75,7 +76,7 @@ class Deliverer:
             self._catalog.finish_delivery(delivery, error=str(error))
         except Exception:  # an error in one delivery must not end all of them
             log.exception("Delivery %s failed", delivery.id)
-            reason = "It went wrong here; the log says more."
+            reason = "Internal error; see the server's log."
             self._catalog.put_off_delivery(delivery, reason, retry_in=retry_in(delivery.attempts))
         return True
 
@@ -86,13 +87,13 @@ class Deliverer:
         search, kept = found
         users = {user.name: user for user in self._catalog.users()}
         if not may_see(users, search.owner, search.collection):
-            raise DeliveryError("Its owner may not read the collection any more.", is_final=True)
+            raise DeliveryError("Its owner may no longer read the collection.", is_final=True)
         news = self._news.read(search.collection, kept)
-        if news:  # else all of it was deleted meanwhile
+        if news:  # empty if all passages were deleted in the meantime
             self._senders[delivery.channel](delivery, search, news)
         self._catalog.finish_delivery(delivery)
 
 
 def retry_in(attempts: int) -> timedelta:
-    """The pause after the n-th attempt: 30 s, a minute, two … three hours."""
+    """The pause after the given number of attempts: 30 s, doubled each time, at most three hours."""
     return min(_LONGEST_RETRY_IN, _FIRST_RETRY_IN * 2 ** min(attempts - 1, 16))

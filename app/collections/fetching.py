@@ -1,7 +1,7 @@
-"""Brings web pages into collections from a serving process: a few at a time, however long servers take.
+"""Fetches web pages into collections in threads of the serving process, a few at a time.
 
-Of the people who have asked, the one for whom the fewest pages are being fetched has the next turn. What waits here is
-lost with the process. What was fetched is a document with a job, like any other.
+The next page is one of the user with the fewest pages being fetched. The queue is in memory and lost with the process.
+A fetched page is a document with an ingestion job like any other.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ class _Wanted:
     allowance: Allowance | None
 
     @property
-    def person(self) -> str:
+    def user(self) -> str:
         return "" if self.allowance is None else self.allowance.user
 
 
 class Fetching:
-    """Safe to use from several threads. What was fetched is forgotten; what failed stays until taken away."""
+    """The queue of pages to fetch. Thread-safe. Fetched pages leave it; failed ones stay until `forget` or `retry`."""
 
     def __init__(self, catalog: Catalog, library: Library, *, read_url: ReadUrl) -> None:
         self._catalog = catalog
@@ -49,12 +49,12 @@ class Fetching:
         self._pool = ThreadPoolExecutor(_AT_A_TIME, thread_name_prefix="fetch")
         self._lock = threading.Lock()
         self._is_closed = False
-        self._waiting: dict[str, deque[_Wanted]] = {}  # by person
-        self._under_way: Counter[str] = Counter()  # by person
-        self._fetches: dict[str, dict[str, Fetch]] = {}  # by collection and url, in the order of asking
+        self._waiting: dict[str, deque[_Wanted]] = {}  # by user
+        self._running: Counter[str] = Counter()  # by user
+        self._fetches: dict[str, dict[str, Fetch]] = {}  # by collection and URL, in order of `add`
 
     def add(self, collection: str, urls: Sequence[str], *, allowance: Allowance | None = None) -> None:
-        """Has them fetched. Raises InputError, and fetches none, when one of them can be no document's address."""
+        """Queue the pages. If one URL is invalid, raises InputError and queues none."""
         name = self._catalog.collection(collection).name
         wanted = list(dict.fromkeys(url.strip() for url in urls))
         for url in wanted:
@@ -64,13 +64,13 @@ class Fetching:
             new = [url for url in wanted if url not in fetches or fetches[url].state is FetchState.FAILED]
             if len(fetches.keys() | set(new)) > MAX_URLS:
                 raise InputError(
-                    f"At most {MAX_URLS} addresses wait at a time; {len(fetches)} do, and {len(new)} are too many. "
-                    "`gircse ingest --urls FILE` takes any number."
+                    f"At most {MAX_URLS} URLs can wait at a time: {len(fetches)} are waiting, and {len(new)} more are "
+                    "too many. `gircse ingest --urls FILE` takes any number."
                 )
             for url in new:
                 fetches[url] = Fetch(url, FetchState.WAITING)
-                wanted_by = _Wanted(name, url, allowance)
-                self._waiting.setdefault(wanted_by.person, deque()).append(wanted_by)
+                page = _Wanted(name, url, allowance)
+                self._waiting.setdefault(page.user, deque()).append(page)
         self._begin()
 
     def fetches(self, collection: str) -> list[Fetch]:
@@ -78,18 +78,18 @@ class Fetching:
             return list(self._fetches.get(collection, {}).values())
 
     def retry(self, collection: str, url: str, *, allowance: Allowance | None = None) -> None:
-        """Raises NotFoundError for what did not fail here."""
+        """Queue a failed page again. Raises NotFoundError if the page has not failed."""
         self._require_failed(collection, url)
         self.add(collection, [url], allowance=allowance)
 
     def forget(self, collection: str, url: str) -> None:
-        """Takes what failed from the list. Raises NotFoundError."""
+        """Remove a failed page from the list. Raises NotFoundError if the page has not failed."""
         self._require_failed(collection, url)
         with self._lock:
             self._fetches.get(collection, {}).pop(url, None)
 
     def close(self) -> None:
-        """What waits is dropped; what is being fetched ends."""
+        """Drop waiting pages. Fetches that are running finish in the background."""
         with self._lock:
             self._is_closed = True
         self._pool.shutdown(wait=False, cancel_futures=True)
@@ -97,23 +97,23 @@ class Fetching:
     def _require_failed(self, collection: str, url: str) -> None:
         fetch = next((each for each in self.fetches(collection) if each.url == url), None)
         if fetch is None or fetch.state is not FetchState.FAILED:
-            raise NotFoundError("This address is not among those that failed. Load the page again.")
+            raise NotFoundError("This URL has not failed. Reload the page.")
 
     def _begin(self) -> None:
-        """As many as may be fetched at a time."""
+        """Start fetches until `_AT_A_TIME` are running or none waits."""
         while (begun := self._begin_one()) is not None:
             wanted, fetch = begun
-            fetch.add_done_callback(partial(self._note_end, wanted))  # which may be called at once, and takes the lock
+            fetch.add_done_callback(partial(self._note_end, wanted))  # may run at once and takes the lock
 
     def _begin_one(self) -> tuple[_Wanted, Future[None]] | None:
         with self._lock:
-            if self._is_closed or not self._waiting or self._under_way.total() >= _AT_A_TIME:
+            if self._is_closed or not self._waiting or self._running.total() >= _AT_A_TIME:
                 return None
-            person = min(self._waiting, key=lambda each: self._under_way[each])
-            wanted = self._waiting[person].popleft()
-            if not self._waiting[person]:
-                del self._waiting[person]
-            self._under_way[person] += 1
+            user = min(self._waiting, key=lambda name: self._running[name])
+            wanted = self._waiting[user].popleft()
+            if not self._waiting[user]:
+                del self._waiting[user]
+            self._running[user] += 1
             self._fetches[wanted.collection][wanted.url] = Fetch(wanted.url, FetchState.FETCHING)
             return wanted, self._pool.submit(self._fetch, wanted)
 
@@ -123,7 +123,7 @@ class Fetching:
 
     def _note_end(self, wanted: _Wanted, future: Future[None]) -> None:
         with self._lock:
-            self._under_way[wanted.person] -= 1
+            self._running[wanted.user] -= 1
         if not future.cancelled():
             self._note_outcome(wanted.collection, wanted.url, future.exception())
         self._begin()
@@ -135,11 +135,11 @@ class Fetching:
             if error is None:
                 self._fetches[collection].pop(url, None)
             else:
-                reason = str(error) if isinstance(error, GircseError) else "It went wrong here; the log says more."
+                reason = str(error) if isinstance(error, GircseError) else "Internal error; see the server's log."
                 self._fetches[collection][url] = Fetch(url, FetchState.FAILED, reason)
 
 
 def _check_url(url: str) -> None:
     if not url.lower().startswith(("http://", "https://")):
-        raise InputError(f"{url[:80]!r} is no address of a web page; write it as https://host/path.")
+        raise InputError(f"{url[:80]!r} is not a URL of a web page. Write it as https://host/path.")
     require_short_uri(require_text(url, name="address"))

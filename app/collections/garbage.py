@@ -1,6 +1,6 @@
-"""Removes outside of the catalog what it needs no more: physical indexes, stored files and texts.
+"""Garbage collection: removes physical indexes, labels, stored files and texts that the catalog no longer needs.
 
-The catalog notes them in the transaction that made them unneeded, so a crash at any instant only delays this.
+The catalog records garbage in the transaction that makes it unneeded, so that a crash only delays the removal.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ def remove_unneeded(*, catalog: IndexLedger, index: VectorIndex, blobs: BlobStor
 
 
 def discard_file(blobs: BlobStore, content_hash: str, *, catalog: IndexLedger) -> None:
-    """With its text, unless a document has it."""
+    """Delete a stored file with its text and layout, unless a document needs it."""
     blobs.discard(content_hash, is_needed=partial(catalog.needs_file, content_hash))
 
 
 def drop_index(index: VectorIndex, name: str) -> None:
-    """Raises IncompleteDeletionError unless the engine says afterwards that it is gone."""
+    """Drop an index. Raises IncompleteDeletionError if it still exists afterwards."""
     index.drop(name)
     if index.exists(name):
         raise IncompleteDeletionError(f"The vector index still has the collection {name!r} after it was dropped.")
 
 
 def drop_labels(index: VectorIndex, place: str) -> None:
-    """`place` is `index/field`; no field is ever taken again."""
+    """Drop the labels of one lens index. `place` is `index/field`; names of fields are never reused."""
     name, _, field = place.rpartition("/")
     if index.exists(name):
         index.drop_labels(name, field)
 
 
 def delete_points_of(index: VectorIndex, name: str, document_id: str) -> int:
-    """How many there were. Raises IncompleteDeletionError unless the engine counts none afterwards."""
+    """Delete the points of a document and return their number. Raises IncompleteDeletionError if any remain."""
     if not index.exists(name):
         return 0
     count = index.count(name, document_id=document_id)

@@ -1,4 +1,4 @@
-"""Holds on to stored files for the time of a backup: under second names, so that none goes while it is packed."""
+"""Keeps stored files for the duration of a backup by hard links, so that none is deleted before it is written."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from app.collections.blobs import FolderBlobStore
 from app.errors import FilesUnavailableError
 
 _PREFIX = ".held-"
-_STALE_S = 24 * 3600.0  # what a backup that was killed has left
+_STALE_S = 24 * 3600.0  # older folders are left by killed backups
 
 
 class HeldFiles:
@@ -23,13 +23,15 @@ class HeldFiles:
         self._folder = folder
 
     def take(self) -> None:
-        """All that are there now, and were not taken before."""
+        """Link all files that exist now and are not linked yet."""
         with os.scandir(self._source) as entries:
             names = [entry.name for entry in entries if entry.is_file(follow_symlinks=False)]
         for name in names:
             if not name.endswith(".part"):
                 plain = name.removeprefix(".").removesuffix(".aside")
-                with suppress(FileExistsError, FileNotFoundError):  # taken before; gone, or put aside, by now
+                with suppress(
+                    FileExistsError, FileNotFoundError
+                ):  # linked before; deleted or moved aside in the meantime
                     _link(self._source / name, self._folder / plain)
 
     def file(self, content_hash: str) -> Path:
@@ -37,7 +39,7 @@ class HeldFiles:
 
     @property
     def blobs(self) -> FolderBlobStore:
-        """A blob store over the held files."""
+        """A blob store over the linked files."""
         return FolderBlobStore(self._folder)
 
     def layout(self, content_hash: str) -> Path:
@@ -46,7 +48,7 @@ class HeldFiles:
 
 @contextmanager
 def holding_files(source: Path) -> Iterator[HeldFiles]:
-    """Raises FilesUnavailableError."""
+    """Link all stored files into a temporary folder for the block. Raises FilesUnavailableError."""
     try:
         source.mkdir(mode=0o700, parents=True, exist_ok=True)
         for left in source.glob(f"{_PREFIX}*"):
@@ -68,5 +70,5 @@ def _link(source: Path, target: Path) -> None:
         target.hardlink_to(source)
     except (FileExistsError, FileNotFoundError):
         raise
-    except OSError:  # a file system without such names
+    except OSError:  # a file system without hard links
         shutil.copy2(source, target)

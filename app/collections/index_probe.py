@@ -1,4 +1,4 @@
-"""Asks an index whether it still holds what the catalog says, and can be searched: a sample of it, or all."""
+"""Checks that an index agrees with the catalog and can be searched, on a sample of its points or on all."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from app.types.documents import Collection, PointDamage
 SAMPLE = 32
 MOST_IN_PLACE = 0.05  # share of an index's points; with more damaged points the whole index is rebuilt
 _PAGE = 256
-_ATTEMPTS, _PAUSE_S = 3, 0.3  # a fault may be one of a moment
+_ATTEMPTS, _PAUSE_S = 3, 0.3  # a fault may be temporary
 
 
 @dataclass(frozen=True, slots=True)
 class IndexDamage:
-    """What is wrong with an index.
+    """The damage of an index.
 
-    lacking: the number of missing points; all others are as they were written. None: more is wrong than missing points.
+    lacking: the number of missing points, if all other points are intact. None: there is other damage, too.
     ids: the damaged points. is_of_points: only a few of the checked points are damaged, and nothing else is.
     """
 
@@ -40,17 +40,16 @@ def probe_index(
     sample: int | None = SAMPLE,
     former: IndexDamage | None = None,
 ) -> IndexDamage | None:
-    """What is wrong with the active index; None where nothing was found. Without `sample` every point is looked at.
-    What `former` saw is looked at again in any case.
+    """The damage of the active index, or None. Checks `sample` points (None: all) and the points damaged in `former`.
 
-    Chunks of documents that are being ingested are left out, and while there are any, counts may differ. Raises
-    VectorIndexUnavailableError when the engine is away.
+    Ignores chunks of documents that are being ingested; while there are any, it does not compare counts. Raises
+    VectorIndexUnavailableError if the engine does not respond.
     """
     for attempt in range(_ATTEMPTS):
         try:
             return _look(catalog, index, collection, sample, former)
         except NotFoundError:
-            present = catalog.collection(collection.name)  # raises when it was deleted meanwhile
+            present = catalog.collection(collection.name)  # raises if the collection was deleted
             if present.active_index == collection.active_index:
                 return IndexDamage("the vector index does not have it")
             collection = present
@@ -74,7 +73,7 @@ def _look(
         lacking += len(missing)
         present = [each for each in ids if each not in missing]
         looked_at += len(present)
-        # Asked again: a document may have been taken up between the two looks.
+        # Check damaged points again without documents that a worker has started to ingest in the meantime.
         if present and index.inspect(name, present):
             still = _at_rest(catalog, name, present)
             if still and (found := index.inspect(name, still)):
@@ -91,7 +90,7 @@ def _look(
 
 
 def sample_of(catalog: Ledger, collection: Collection, count: int) -> Iterator[list[str]]:
-    """Ids of about so many chunks of the active index, or of all where there are no more."""
+    """Pages of ids of about `count` chunks of the active index, or of all chunks if it has no more."""
     name = collection.active_index
     if catalog.chunk_count(name) <= count:
         yield from _pages(catalog, name)
@@ -112,7 +111,7 @@ def _pages(catalog: Ledger, name: str) -> Iterator[list[str]]:
 
 
 def _at_rest(catalog: Ledger, name: str, ids: Sequence[str]) -> list[str]:
-    """Those of documents that no job is at work on."""
+    """The chunk ids whose documents have no open job."""
     owners = catalog.chunk_owners(name, ids)
     is_idle = catalog.unqueued_documents(list(set(owners.values())))
     return [chunk_id for chunk_id, document_id in owners.items() if is_idle.get(document_id)]

@@ -1,7 +1,7 @@
-"""Takes sources into a collection: what is new is added, what only moved keeps its points, what is gone is found out.
+"""Adds sources to a collection: adds new ones, keeps the points of moved ones, and finds documents without a file.
 
-Any number of them in bounded memory: they are kept and submitted in batches. A document is gone when its file is:
-never because a pattern or an ignore file leaves it out by now.
+Works in batches, in bounded memory. A document counts as gone only if its file no longer exists, never because a
+pattern or ignore file excludes it now.
 """
 
 from __future__ import annotations
@@ -22,9 +22,11 @@ from app.errors import ConflictError
 from app.ports.ledger import Ledger
 from app.types.documents import DocumentKey, Job, JobPriority, Source, SourceFailure
 
-Find = Callable[[Path, Iterable[Path]], Iterator[Source | SourceFailure]]  # a folder, and where in it to look
+Find = Callable[
+    [Path, Iterable[Path]], Iterator[Source | SourceFailure]
+]  # arguments: a folder, and the paths in it to read
 
-FIRST_SOURCES = 128  # in the first batch, so that a worker begins while others are taken in
+FIRST_SOURCES = 128  # a small first batch lets a worker start early
 BATCH_SOURCES = 500
 BATCH_BYTES = 64_000_000
 BATCH_S = 1.0
@@ -32,7 +34,7 @@ BATCH_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What became of a source; the job is None when nothing is to be done."""
+    """The result for one source. `job` is None if the document is unchanged."""
 
     uri: str
     job: Job | None
@@ -40,7 +42,7 @@ class Taken:
 
 
 class Intake:
-    """`gone` are documents without their file; one whose content comes back under another name has moved there."""
+    """Adds sources. `gone` are documents without a file: a source with the same content is taken as the moved file."""
 
     def __init__(
         self,
@@ -59,13 +61,13 @@ class Intake:
 
     @property
     def gone(self) -> list[DocumentKey]:
-        """Those that did not move."""
+        """Documents whose file is gone and did not reappear under another name."""
         return [key for keys in self._gone.values() for key in keys]
 
     def add_all(self, sources: Iterable[Source | SourceFailure]) -> Iterator[Taken | SourceFailure]:
-        """What became of each, the errors among them passed on, in about their order.
+        """Yield a result per source, roughly in order. Failures among the sources are passed on.
 
-        Raises UnavailableError alone: an error of one source is in what became of it.
+        An error of one source becomes a SourceFailure; only UnavailableError is raised.
         """
         for batch in _batches(sources):
             yield from [each for each in batch if isinstance(each, SourceFailure)]
@@ -75,10 +77,10 @@ class Intake:
         moving: dict[str, DocumentKey] = {}  # by the id of the document
 
         def moved_from(content_hash: str) -> str | None:
-            alike = self._gone.get(content_hash)
-            if not alike:
+            same_content = self._gone.get(content_hash)
+            if not same_content:
                 return None
-            key = alike.pop(0)
+            key = same_content.pop(0)
             moving[key.id] = key
             return key.id
 
@@ -89,12 +91,12 @@ class Intake:
             else:
                 document, job = outcome
                 yield Taken(document.uri, job, moving.pop(document.id, None) is not None)
-        for key in moving.values():  # their new place was taken
+        for key in moving.values():  # not moved, because the new URI already had a document
             self._gone[key.content_hash].append(key)
 
 
 def _batches(sources: Iterable[Source | SourceFailure]) -> Iterator[list[Source | SourceFailure]]:
-    """Bounded in number, bytes and time: what comes slowly, as pages of the web do, need not wait for more."""
+    """Batches bounded in number, bytes and time. The last bound keeps slow sources, such as web pages, from waiting."""
     batch: list[Source | SourceFailure] = []
     byte_count, until, most = 0, 0.0, FIRST_SOURCES
     for source in sources:
@@ -102,7 +104,7 @@ def _batches(sources: Iterable[Source | SourceFailure]) -> Iterator[list[Source 
             byte_count, until = 0, time.monotonic() + BATCH_S
         batch.append(source)
         if isinstance(source, Source):
-            with suppress(OSError):  # told when it is opened
+            with suppress(OSError):  # reported when the file is opened
                 byte_count += source.byte_count()
         if len(batch) == most or byte_count >= BATCH_BYTES or time.monotonic() > until:
             yield batch
@@ -112,7 +114,7 @@ def _batches(sources: Iterable[Source | SourceFailure]) -> Iterator[list[Source 
 
 
 def documents_below(catalog: Ledger, collection: str, paths: Iterable[Path]) -> list[DocumentKey]:
-    """The documents of these files and of all files below these folders, rows of a file among them."""
+    """The documents of these files and of all files below these folders, including documents of single rows."""
     wanted = set(paths)
     if not wanted:
         return []
@@ -122,12 +124,12 @@ def documents_below(catalog: Ledger, collection: str, paths: Iterable[Path]) -> 
 
 
 def file_of(key: DocumentKey) -> Path:
-    """The file of a file:// URI; what stands after # is a row in it."""
+    """The file of a file:// URI. The part after # names a row in the file and is ignored."""
     return Path(url2pathname(urlsplit(key.uri).path))
 
 
 def is_gone(key: DocumentKey) -> bool:
-    """A file that cannot be looked at, as on a disk that does not answer, is not gone."""
+    """Whether the document's file no longer exists. A file that cannot be checked (I/O error) is not gone."""
     try:
         return not stat.S_ISREG(os.stat(file_of(key)).st_mode)
     except (FileNotFoundError, NotADirectoryError):
@@ -137,11 +139,11 @@ def is_gone(key: DocumentKey) -> bool:
 
 
 def require_filled(root: Path, known: int) -> None:
-    """Raises ConflictError for an empty folder of which documents are known: a disk that is not mounted looks so."""
+    """Raise ConflictError if the folder is empty but has `known` documents: its disk is probably not mounted."""
     if known and not any(root.iterdir()):
         raise ConflictError(
-            f"{root} is empty, though the collection has {known} documents from it. Is its disk mounted? Nothing was "
-            "deleted. If they are to go, name the folder above it."
+            f"{root} is empty, although the collection has {known} documents from it. Is its disk mounted? Nothing was "
+            "deleted. To delete them, give the parent folder."
         )
 
 
@@ -151,7 +153,7 @@ def _with_parents(path: Path) -> set[Path]:
 
 @dataclass(slots=True)
 class Followed:
-    """What a look at a folder led to."""
+    """The result of one sync of a folder."""
 
     job_ids: list[str] = field(default_factory=list)
     errors: list[SourceFailure] = field(default_factory=list)
@@ -160,9 +162,9 @@ class Followed:
 
 
 class FolderMirror:
-    """Makes a collection follow a folder: whatever changed in it is looked at again, and that is all the state.
+    """Keeps a collection in sync with a folder. Its only state is the folder's identity at the start.
 
-    Raises ConflictError, and deletes nothing, when the folder is not the one any more that it was at the beginning.
+    Raises ConflictError, and deletes nothing, if the folder was replaced or unmounted since then.
     """
 
     def __init__(self, library: Library, catalog: Ledger, collection: str, root: Path, find: Find) -> None:
@@ -174,12 +176,12 @@ class FolderMirror:
         self._identity = self._identify()
 
     def follow_all(self) -> Followed:
-        """What changed since whenever; refuses an empty folder."""
+        """Sync the whole folder. Raises ConflictError if it is empty but has documents."""
         require_filled(self.root, len(documents_below(self._catalog, self._collection, [self.root])))
         return self.follow([self.root], priority=JobPriority.BULK)
 
     def follow(self, changed: Iterable[Path], *, priority: JobPriority = JobPriority.INTERACTIVE) -> Followed:
-        """What changed at and below these paths."""
+        """Sync the given paths and everything below them."""
         paths, followed = list(changed), Followed()
         known = documents_below(self._catalog, self._collection, paths)
         intake = Intake(self._library, self._collection, gone=filter(is_gone, known), priority=priority)
@@ -189,7 +191,7 @@ class FolderMirror:
             elif taken.job is not None:
                 followed.job_ids.append(taken.job.id)
                 followed.moved += taken.has_moved
-        self.require_same_root()  # after what is gone was told: on a disk that is away everything is
+        self.require_same_root()  # before deleting: on an unmounted disk every file seems gone
         for key in intake.gone:
             followed.job_ids.append(self._library.delete_document(key.id).id)
             followed.deleted += 1

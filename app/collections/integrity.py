@@ -1,6 +1,6 @@
-"""Watches over indexes and stored files in a serving process: what is damaged, and whether a search may be answered.
+"""Monitors indexes and stored files in a serving process, reports damage and blocks searches in damaged indexes.
 
-Each look is bounded: a sample of each index, sizes of files, and of new files their hash, at a fifth of a core.
+Each check is bounded: a sample of each index, sizes of files, and hashes of new files at a fifth of a core.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from app.types.documents import Collection, DocumentState, StoredFile
 log = logging.getLogger(__name__)
 
 EVERY_S = 60.0
-CATALOG = "the catalog"  # among damaged collections, none of which can have a space in its name
+CATALOG = "the catalog"  # a key among collection names, which cannot contain a space
 _CATALOG_EVERY_S = 3600.0
-_AGAIN_S = 5.0  # so long a look is good enough for the next search
+_AGAIN_S = 5.0  # how long the last check of a damaged index is reused by searches
 _FILES = "stored files"
-_REST = 4  # times as long as it took to hash a file
+_REST = 4  # pause after hashing a file, as a multiple of the time it took
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class _Look:
 
     @property
     def refusal(self) -> str | None:
-        """Why searches are refused. None with only a few damaged points: hits on these are marked instead."""
+        """Why searches are refused, or None. With only a few damaged points searches work and mark hits on these."""
         return None if self.damage is None or self.damage.is_of_points else self.damage.reason
 
     @property
@@ -56,7 +56,7 @@ class _Look:
 
 
 class Integrity:
-    """Implements the port `Soundness`. Safe to use from several threads."""
+    """Implements the port `Soundness`. Thread-safe."""
 
     def __init__(
         self,
@@ -67,11 +67,11 @@ class Integrity:
         check_catalog: Callable[[], None] = lambda: None,
         every_s: float = EVERY_S,
     ) -> None:
-        """`check_catalog` looks through the whole database, and raises DamagedCatalogError."""
+        """`check_catalog` checks the whole database and raises DamagedCatalogError."""
         self._check_catalog = check_catalog
         self._catalog_due = 0.0
-        self._catalog_fault = False  # found by looking through it
-        self._refused: set[str] = set()  # looks that ended because the catalog cannot be read
+        self._catalog_fault = False  # result of the last `check_catalog`
+        self._refused: set[str] = set()  # subjects whose check failed because the catalog is unreadable
         self._catalog = catalog
         self._index = index
         self._blobs = blobs
@@ -79,13 +79,13 @@ class Integrity:
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self._looked: dict[str, _Look] = {}  # by physical index
-        self._files: dict[str, list[StoredFile]] = {}  # by collection, those that are damaged
-        self._texts: dict[str, list[StoredFile]] = {}  # the same of texts that were read of them
+        self._files: dict[str, list[StoredFile]] = {}  # damaged files by collection
+        self._texts: dict[str, list[StoredFile]] = {}  # files whose extracted text is damaged, by collection
         self._has_looked = False
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Looks at everything, now and then again, in a thread of its own."""
+        """Check everything periodically in a background thread during the block."""
         thread = threading.Thread(target=self._watch, name="integrity", daemon=True)
         thread.start()
         try:
@@ -95,7 +95,7 @@ class Integrity:
             thread.join(timeout=1)
 
     def is_sound(self) -> bool:
-        """Whether every index was looked at, and nothing is damaged. What was is looked at again."""
+        """Whether every index was checked and nothing is damaged. Checks damaged indexes and files again."""
         with self._looking_at(CATALOG):
             self._catalog.collections()
         with self._lock:
@@ -111,16 +111,16 @@ class Integrity:
         return self._has_looked and not self.damage()
 
     def damage(self) -> Mapping[str, str]:
-        """Collection, or `CATALOG` → what is wrong with it, as of the last look."""
+        """Damage found by the last check, by collection name or `CATALOG`."""
         with self._lock:
-            told = {each.collection: [f"its index: {each.reason}"] for each in self._looked.values() if each.reason}
+            reasons = {each.collection: [f"its index: {each.reason}"] for each in self._looked.values() if each.reason}
             files = [(name, len(damaged), "stored files") for name, damaged in self._files.items() if damaged]
             texts = [(name, len(damaged), "texts of files") for name, damaged in self._texts.items() if damaged]
         for name, count, what in files + texts:
-            told.setdefault(name, []).append(f"{count} {what} are missing or altered")
+            reasons.setdefault(name, []).append(f"{count} {what} are missing or altered")
         if self._catalog_fault or self._refused:
-            told[CATALOG] = ["damaged; `gircse doctor` says how to restore it"]
-        return {name: "; ".join(each) for name, each in sorted(told.items())}
+            reasons[CATALOG] = ["damaged; `gircse doctor` says how to restore it"]
+        return {name: "; ".join(each) for name, each in sorted(reasons.items())}
 
     def require_sound(self, collection: Collection) -> None:
         look = self._looked.get(collection.active_index)
@@ -129,7 +129,7 @@ class Integrity:
             try:
                 reason = self._look_at(collection).refusal
             except (UnavailableError, NotFoundError):
-                return  # the search itself finds out
+                return  # the search itself will raise the error
         if reason is not None:
             raise DamagedIndexError(collection.name, reason)
 
@@ -141,7 +141,7 @@ class Integrity:
         return fault if reason is None else DamagedIndexError(collection.name, reason)
 
     def look(self) -> None:
-        """At all indexes. What is away is looked at the next time."""
+        """Check all indexes. Unavailable components are checked the next time."""
         collections: Sequence[Collection] | None = None
         with self._looking_at(CATALOG):
             collections = self._catalog.collections()
@@ -161,7 +161,7 @@ class Integrity:
         self._has_looked = True
 
     def look_at_catalog(self) -> None:
-        """Every hour, since all of it is read."""
+        """Check the whole catalog, at most once an hour, since it reads all of it."""
         if time.monotonic() < self._catalog_due:
             return
         self._catalog_due = time.monotonic() + _CATALOG_EVERY_S
@@ -174,7 +174,7 @@ class Integrity:
             self._catalog_fault = False
 
     def look_at_files(self) -> None:
-        """Of each collection; files that were not read since they changed are read."""
+        """Check sizes of all stored files, and hashes of those that changed since they were last hashed."""
         with self._looking_at(_FILES):
             for collection in self._catalog.collections():
                 self._look_at_files_of(collection.name)
@@ -195,7 +195,7 @@ class Integrity:
                 former, kept[name] = kept.get(name, []), damaged
             if len(damaged) > len(former):
                 log.error(
-                    "%d %s of %r are missing or altered, as that of %r; see `gircse doctor --files`",
+                    "%d %s of %r are missing or altered, such as that of %r; see `gircse doctor --files`",
                     len(damaged),
                     what,
                     name,
@@ -211,7 +211,7 @@ class Integrity:
 
     @contextmanager
     def _looking_at(self, what: str) -> Iterator[None]:
-        """What is away, or gone, by now is looked at the next time."""
+        """Log errors of one check instead of raising. `what` names its subject; it is checked again the next time."""
         try:
             yield
         except DamagedCatalogError as error:
@@ -219,7 +219,7 @@ class Integrity:
                 log.error("%s", error)
             self._refused.add(what)
         except (UnavailableError, NotFoundError, OSError) as error:
-            log.info("No look at %s: %s", what, error)
+            log.info("Could not check %s: %s", what, error)
         else:
             self._refused.discard(what)
 
@@ -228,22 +228,22 @@ class Integrity:
             last = self._looked.get(collection.active_index)
         damage = probe_index(self._catalog, self._index, collection, former=last.damage if last else None)
         with self._lock:
-            of_it = {index: each for index, each in self._looked.items() if each.collection == collection.name}
-            was_damaged = any(each.damage for each in of_it.values())
-            for index in of_it:
+            earlier = {index: each for index, each in self._looked.items() if each.collection == collection.name}
+            was_damaged = any(each.damage for each in earlier.values())
+            for index in earlier:
                 del self._looked[index]
             look = self._looked[collection.active_index] = _Look(collection.name, time.monotonic(), damage)
         if look.refusal is not None and not was_damaged:
             log.error("%s", DamagedIndexError(collection.name, look.refusal))
         elif damage is not None and not was_damaged:
             log.error(
-                "%d points of the index of %r are damaged: %s. `gircse doctor --rebuild` makes them anew",
+                "%d points of the index of %r are damaged: %s. `gircse doctor --rebuild` replaces them",
                 len(damage.ids),
                 collection.name,
                 damage.reason,
             )
         elif damage is None and was_damaged:
-            log.warning("The index of %r is whole again", collection.name)
+            log.warning("The index of %r is no longer damaged", collection.name)
         return look
 
     def _keep_damaged(
@@ -255,7 +255,7 @@ class Integrity:
                 kept[name] = [file for file in damaged if file.content_hash not in sound]
 
     def _has_damaged_text(self, file: StoredFile) -> bool:
-        """Of a file that is whole. Texts are read once and after every change, as files are."""
+        """Whether the extracted text of an undamaged file is damaged. Hashes a text once and after every change."""
         if not file.is_read:
             return False
         started = time.monotonic()
@@ -264,7 +264,7 @@ class Integrity:
         return not is_sound and self._is_still_read(file) and not self._blobs.is_text_sound(file.content_hash)
 
     def _is_still_read(self, file: StoredFile) -> bool:
-        """It may have been deleted, replaced or queued to be read again since it was listed."""
+        """Whether the document still has this file and is ingested: it may have changed since it was listed."""
         try:
             document = self._catalog.document(file.document_id)
         except NotFoundError:
@@ -280,7 +280,7 @@ class Integrity:
         return not is_sound and self._is_needed(file)
 
     def _is_needed(self, file: StoredFile) -> bool:
-        """A document may have been deleted or replaced since it was listed."""
+        """Whether a document still has the file, and it is still damaged: it may have been replaced since then."""
         return self._catalog.needs_file(file.content_hash) and not self._blobs.is_sound(file.content_hash)
 
 

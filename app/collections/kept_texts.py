@@ -1,4 +1,4 @@
-"""Kept texts as files: a head with the SHA-256 of what follows, then UTF-8. Those of earlier releases have no head."""
+"""Files of extracted texts: a header with the SHA-256 of the text, then UTF-8. Earlier releases wrote no header."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from app.types.documents import TextWindow
 
 _MARK = b"\0gircse-text-2 "
 _DIGITS, _HEX_DIGITS = 64, frozenset(b"0123456789abcdef")
-_MOST_FLIPPED = 3  # bytes of a head that is still told from text
+_MOST_FLIPPED = 3  # altered bytes with which a header is still recognised as one
 _HEAD_BYTES = len(_MARK) + _DIGITS + 1
-_LOST = bytes(8)  # what a disk gives for a page that it lost
+_LOST = bytes(8)  # zeros: a page that the disk lost
 _PIECE_BYTES = 1 << 20
 
 
 def write_text(file: BinaryIO, parts: Iterable[str]) -> None:
-    """Into an empty file, which can seek."""
+    """Write header and text to an empty, seekable file."""
     digest = hashlib.sha256()
     file.write(bytes(_HEAD_BYTES))
     for part in parts:
@@ -30,12 +30,15 @@ def write_text(file: BinaryIO, parts: Iterable[str]) -> None:
 
 
 def read_text(file: BinaryIO) -> str:
-    """Raises ValueError where it is not what was written."""
+    """The text of a file. Raises ValueError if it is damaged."""
     return b"".join(text_pieces(file)).decode("utf-8", "surrogatepass")
 
 
 def read_window(file: BinaryIO, start: int, end: int) -> TextWindow:
-    """Decoded piece by piece: characters have no fixed place in UTF-8. Raises ValueError as `read_text`."""
+    """Characters [start, end) of the text. Decodes from the beginning, since UTF-8 characters vary in length.
+
+    Raises ValueError if the file is damaged.
+    """
     decode = codecs.getincrementaldecoder("utf-8")("surrogatepass").decode
     begin, parts = 0, []
     for piece in text_pieces(file):
@@ -47,7 +50,7 @@ def read_window(file: BinaryIO, start: int, end: int) -> TextWindow:
 
 
 def is_whole_text(file: BinaryIO) -> bool:
-    """Whether it has its hash; of one without, whether it is UTF-8."""
+    """Whether the text matches its hash or, without a header, is valid UTF-8."""
     try:
         read_window(file, 0, 0)
     except ValueError:
@@ -60,10 +63,10 @@ def has_digest(file: BinaryIO) -> bool:
 
 
 def text_pieces(file: BinaryIO) -> Iterator[bytes]:
-    """Of the text, without the head. Raises ValueError behind the last where they are not what was written."""
+    """Yield the bytes of the text without the header. Raises ValueError after the last piece if the hash differs."""
     head = file.read(_HEAD_BYTES)
     if not head or head.startswith(_LOST):
-        raise ValueError("nothing is left of its beginning")
+        raise ValueError("its beginning is lost")
     if not _has_mark(head):
         yield head
         yield from iter(lambda: file.read(_PIECE_BYTES), b"")
@@ -73,14 +76,14 @@ def text_pieces(file: BinaryIO) -> Iterator[bytes]:
         digest.update(piece)
         yield piece
     if head != _head(digest.hexdigest()):
-        raise ValueError("it has another hash than it was written with")
+        raise ValueError("its hash does not match")
 
 
 def _has_mark(head: bytes) -> bool:
-    """Most of it is enough: one whose own bits were flipped would else be taken for text."""
-    alike = sum(one == other for one, other in zip(head, _MARK, strict=False))
-    digits = sum(each in _HEX_DIGITS for each in head[len(_MARK) : _HEAD_BYTES - 1])
-    return alike >= len(_MARK) - _MOST_FLIPPED and digits >= _DIGITS - _MOST_FLIPPED
+    """Whether `head` is a header. Tolerates `_MOST_FLIPPED` altered bytes: a damaged header must not pass as text."""
+    equal = sum(one == other for one, other in zip(head, _MARK, strict=False))
+    digits = sum(byte in _HEX_DIGITS for byte in head[len(_MARK) : _HEAD_BYTES - 1])
+    return equal >= len(_MARK) - _MOST_FLIPPED and digits >= _DIGITS - _MOST_FLIPPED
 
 
 def _head(digest: str) -> bytes:

@@ -1,5 +1,6 @@
-"""Layouts as files: fixed records in the order of the text, so that a stretch is read without the rest, and the SHA-256
-of all that behind them. Files of the first version have none.
+"""Files of layouts: fixed-size records in text order, so that a part can be read alone, then the SHA-256 of all.
+
+Files of the first version have no SHA-256.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def _parts(layout: Layout) -> Iterator[bytes]:
 
 
 def is_whole_layout(file: BinaryIO) -> bool:
-    """Whether it is what was written; of one of the first version, whether it is as long."""
+    """Whether the file matches its SHA-256; in the first version, whether it has the right length."""
     head = file.read(_HEAD.size)
     size = file.seek(0, 2)
     if len(head) < _HEAD.size:
@@ -70,7 +71,7 @@ def _has_digest(file: BinaryIO, length: int) -> bool:
 
 
 def read_layout(file: BinaryIO, start: int, end: int) -> Layout:
-    """What lies in characters [start, end), or reaches into them, of a file that is whole; of the page starts all."""
+    """All page starts, and the records that overlap characters [start, end). The file must be whole."""
     file.seek(0)
     _, *counts = _HEAD.unpack(file.read(_HEAD.size))
     sizes = [count * form.size for count, form in zip(counts, _FORMS, strict=True)]
@@ -94,7 +95,7 @@ def _packed(form: struct.Struct, rows: Iterator[Sequence[int]] | Sequence[Sequen
 
 
 class _Table(Generic[Row]):
-    """Records of a file, each of which begins with the character that it begins at."""
+    """Fixed-size records in a file, sorted by their first field, the start character."""
 
     def __init__(self, file: BinaryIO, begin: int, count: int, form: struct.Struct, make: Callable[..., Row]) -> None:
         self._file = file
@@ -113,7 +114,7 @@ class _Table(Generic[Row]):
         return [self._make(*row) for row in self._form.iter_unpack(data)]
 
     def within(self, start: int, end: int) -> list[Row]:
-        """Those that begin in it, and the last one before, which may reach into it."""
+        """Records that start in [start, end), and the last record before, which may reach into it."""
         first = bisect_left(range(self._count), start, key=self._character)
         return self[max(0, first - 1) : bisect_left(range(self._count), end, lo=first, key=self._character)]
 

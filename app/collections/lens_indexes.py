@@ -1,4 +1,4 @@
-"""Lens indexes as interfaces see them: queued, how far they are, what they cost, deleted."""
+"""Lens indexes of a collection for the interfaces: queue, status with progress and cost, delete."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from app.search.lenses import find_lens
 from app.types.documents import CountedCollection
 from app.types.lens_indexes import LensIndex, LensIndexState, LensIndexStatus, state_of
 
-MOST_OF_COLLECTION = 16  # each costs every ingestion a little
+MOST_OF_COLLECTION = 16  # each one slows every ingestion down a little
 _BYTES_OF_LABEL = 76  # its JSON without the numbers, 44, and its entry in the index of labels, about 32
 _BYTES_OF_NUMBER = 8 / 3  # float16 in base64
 
 
 class LensIndexes:
-    """They are built by whatever worker takes their jobs."""
+    """Queues, lists and deletes lens indexes. Workers build them."""
 
     def __init__(self, catalog: Ledger) -> None:
         self._catalog = catalog
 
     def build(self, collection: str, lens: str) -> LensIndexStatus:
-        """Makes it, or looks through one that is there; it takes over the present values of the lens.
+        """Queue a new index, or queue an existing one again with the present values of the lens.
 
         Raises UnknownCollectionError, UnknownLensError, InputError and ConflictError.
         """
@@ -30,13 +30,13 @@ class LensIndexes:
         present = self._catalog.lens_indexes(collection)
         if len(present) >= MOST_OF_COLLECTION and all(each.lens != lens for each in present):
             raise ConflictError(
-                f"The collection {collection!r} has {len(present)} lens indexes, the most there can be: delete one."
+                f"The collection {collection!r} has {len(present)} lens indexes, the maximum. Delete one first."
             )
         queued = self._catalog.queue_lens_index(collection, lens, values)
         return self._status(queued, self._catalog.counted_collection(collection))
 
     def status(self, collection: str) -> list[LensIndexStatus]:
-        """Raises UnknownCollectionError."""
+        """The status of every index of the collection. Raises UnknownCollectionError."""
         self._catalog.collection(collection)
         found = self._catalog.lens_indexes(collection)
         if not found:
@@ -45,11 +45,11 @@ class LensIndexes:
         return [self._status(each, counted) for each in found]
 
     def delete(self, collection: str, lens: str) -> None:
-        """Raises UnknownCollectionError and NotFoundError. Its labels are removed in the background."""
+        """Delete an index; its labels are removed in the background. Raises UnknownCollectionError, NotFoundError."""
         if not self._catalog.delete_lens_index(collection, lens):
             raise NotFoundError(
                 f"The collection {collection!r} has no index of the lens {lens!r}. `gircse lenses index list -c "
-                f"{collection}` tells which it has."
+                f"{collection}` lists its indexes."
             )
 
     def _status(self, found: LensIndex, collection: CountedCollection) -> LensIndexStatus:
@@ -80,5 +80,5 @@ class LensIndexes:
 def _values_of(catalog: LensesAndJudgements, lens: str) -> tuple[str, ...]:
     values = tuple(find_lens(catalog, lens).values)
     if not values:
-        raise InputError(f"The lens {lens!r} names no values, so there is nothing to index: save it with some first.")
+        raise InputError(f"The lens {lens!r} names no values, so there is nothing to index. Save it with values first.")
     return values

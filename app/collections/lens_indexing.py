@@ -1,7 +1,7 @@
-"""Builds lens indexes: gives every chunk of a collection its value under a lens, and keeps it so.
+"""Builds and maintains lens indexes: the value of every chunk of a collection under a lens.
 
-Labels stand in the payloads of the points. The index itself says which are missing, so that a build that was killed
-anywhere is simply run again, and two builds at once do no harm.
+Values are stored as labels in the payloads of points. The engine finds points without a label, so an interrupted build
+is simply run again, and concurrent builds do no harm.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from app.search.value_syntax import parse_values
 from app.types.documents import Collection, Job, Point
 from app.types.lens_indexes import LensIndex
 
-_MOST_ROUNDS = 3  # that leave as many points without a label as there were
+_MOST_ROUNDS = 3  # rounds without progress after which the engine is considered faulty
 
 Heartbeat = Callable[[float], None]
 T = TypeVar("T")
 
 
 class LensIndexer:
-    """The worker's part: implements the port `LensIndexing`. Safe to use from several threads."""
+    """Labels points for the worker. Implements the port `LensIndexing`. Thread-safe."""
 
     def __init__(self, *, catalog: Ledger, index: VectorIndex, embedder: Embedder) -> None:
         self._catalog = catalog
@@ -45,7 +45,7 @@ class LensIndexer:
             collection.active_index,
             [replace(point, payload={**point.payload, **own}) for point, own in zip(points, labels, strict=True)],
         )
-        # One that was queued since may have been looked through before these points were there.
+        # The build of an index that was queued in the meantime may have missed these points.
         new = [each for each in self._catalog.lens_indexes(collection.name) if _is_new(each, known)]
         labels = self._labels(collection, new, points)
         for each in new:
@@ -64,14 +64,14 @@ class LensIndexer:
             self._index.add_labels(name, field)
             labelled += self._label_missing(collection, wanted, heartbeat)
             chunks = sum(self._index.label_counts(name, field).values())
-            # Looked through again, it cost what it cost when it was built.
+            # A repeated build of an existing index keeps the original build time.
             seconds = wanted.seconds if wanted.is_built_for(collection) else time.monotonic() - started
             built = replace(wanted, built_index=name, built_field=field, chunks=chunks, seconds=seconds)
             if self._catalog.complete_lens_index(job, built):
                 return labelled
 
     def _label_missing(self, collection: Collection, wanted: LensIndex, heartbeat: Heartbeat) -> int:
-        """What is written meanwhile gets its labels by who writes it."""
+        """Label all points without a label; returns their number. `upsert` labels points that are written meanwhile."""
         name, field, values = collection.active_index, wanted.field_in(collection), parse_values(wanted.values)
         missing, labelled, before = self._index.count_unlabelled(name, field), 0, -1
         rounds = 0
@@ -79,11 +79,11 @@ class LensIndexer:
             while labelled > before:
                 if (rounds := rounds + 1) > _MOST_ROUNDS and self._index.count_unlabelled(name, field) >= missing:
                     raise EngineFaultError(
-                        f"The vector index {name!r} does not keep labels {field!r}: {missing} points are without one "
-                        f"after {_MOST_ROUNDS} rounds. The build is tried again; if it goes on, restart Qdrant."
+                        f"The vector index {name!r} does not store labels {field!r}: {missing} points have none after "
+                        f"{_MOST_ROUNDS} rounds. The build is retried; if this continues, restart Qdrant."
                     )
                 before, written = labelled, others.submit(lambda: None)
-                # One page is read, one labelled and one written at a time.
+                # Pipeline: reading, labelling and writing of three pages run in parallel.
                 for ids, page in read_ahead(self._index.unlabelled(name, field), others):
                     labels = self._reader.label(page.vectors, page.texts, values, collection=collection).payloads()
                     written.result()
@@ -97,7 +97,7 @@ class LensIndexer:
     def _labels(
         self, collection: Collection, indexes: Sequence[LensIndex], points: Sequence[Point]
     ) -> list[dict[str, dict[str, object]]]:
-        """Of each point, by field."""
+        """Labels by field, for each point."""
         found: list[dict[str, dict[str, object]]] = [{} for _ in points]
         vectors = np.asarray([point.vector for point in points], dtype=np.float32)
         texts = [str(point.payload.get("page_content", "")) for point in points]
@@ -109,7 +109,7 @@ class LensIndexer:
 
 
 def read_ahead(pages: Iterable[T], executor: Executor) -> Iterator[T]:
-    """The next one is read while one is used."""
+    """Yield the pages, reading the next page in the executor while the caller uses the present one."""
     iterator = iter(pages)
     coming = executor.submit(next, iterator, None)
     while (page := coming.result()) is not None:
@@ -118,9 +118,11 @@ def read_ahead(pages: Iterable[T], executor: Executor) -> Iterator[T]:
 
 
 def queue_outdated(catalog: Ledger) -> int:
-    """Indexes that an earlier release built, which read values in another way, are built anew; in how many collections.
+    """Queue rebuilds of lens indexes whose labels an earlier release computed in another way.
 
-    What else makes one outdated, other values or another index of the collection, queues it itself.
+    Returns the number of collections with such indexes.
+
+    Other reasons for a rebuild, such as new values or a new index of the collection, queue it where they occur.
     """
     outdated = [
         collection

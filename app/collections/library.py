@@ -1,4 +1,4 @@
-"""What is kept: makes collections, takes documents in and out. Ingestion itself is the worker's, from the ledger."""
+"""Creates and deletes collections; adds, deletes and moves documents by queueing jobs, which workers run."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Library:
         self._blobs = blobs
         self._embedder = embedder
         self._detect_format = detect_format
-        self._unsettled: set[str] = set()  # hashes of files that were kept, while their rows may not have been
+        self._unsettled: set[str] = set()  # hashes of stored files whose rows may be missing in the catalog
 
     def create_collection(
         self,
@@ -91,7 +91,7 @@ class Library:
         chunk_context: bool = True,
         chunk_structure: bool = True,
     ) -> Collection:
-        """Makes it with the model in use. Raises ConflictError when the name is taken."""
+        """Create a collection for the model in use. Raises ConflictError if the name exists, InputError if invalid."""
         if self._is_taken(name):
             raise ConflictError(f"There is a collection {name!r} already; choose another name or delete it first.")
         info = self._embedder.info
@@ -99,7 +99,7 @@ class Library:
             document_instruction = info.default_document_instruction if document_steps != 0 else ""
         if document_steps is None:
             document_steps = info.default_document_steps
-            if document_steps == 0 and document_instruction:  # which the base model would not follow
+            if document_steps == 0 and document_instruction:  # 0 steps is the base model, which ignores instructions
                 document_steps = info.default_query_steps
         collection = Collection(
             name=check_collection_name(name),
@@ -116,14 +116,15 @@ class Library:
         )
         check_contract(collection, self._embedder)
         collection = replace(collection, active_index=self._catalog.reserve_index(name, lease=CREATION_LEASE))
-        # The index first: after a crash its reservation ends and it is removed, while a row without it would stay.
+        # Create the index first. After a crash its reservation expires and it is removed; a row without an index would
+        # stay.
         create_index(self._index, collection)
         created = self._catalog.create_collection(collection)
         self._index.point_to(name, created.active_index)
         return created
 
     def ensure_collection(self, name: str) -> Collection:
-        """The collection of this name, ready for documents; made with the defaults when there is none."""
+        """The collection of this name; created with defaults if missing. Raises FingerprintMismatchError."""
         try:
             collection = self._catalog.collection(name)
         except UnknownCollectionError:
@@ -132,27 +133,27 @@ class Library:
         return collection
 
     def delete_collection(self, name: str) -> None:
-        """With its points and files. After a crash in the middle, or without the index, a worker does the rest."""
+        """Delete a collection with its points and files. After a crash, or if the index is down, a worker finishes."""
         self._catalog.delete_collection(name)
         self.remove_unneeded()
 
     def index_status(self, name: str) -> IndexStatus:
-        """How the engine stores the collection, and what its optimiser is at."""
+        """The state of the collection's index: points, segments, activity of the optimizer."""
         return self._index.condition(self._catalog.collection(name).active_index)
 
     def optimize_index(self, name: str) -> IndexStatus:
-        """Has the stored index put in order, and returns at once."""
+        """Start optimizing the index and return its state at once."""
         self._index.optimize(self._catalog.collection(name).active_index)
         return self.index_status(name)
 
     def remove_unneeded(self) -> None:
-        """What deletions before a crash have left behind, too."""
+        """Collect garbage, including what deletions before a crash left behind."""
         remove_unneeded(catalog=self._catalog, index=self._index, blobs=self._blobs)
 
     def add_document(
         self, collection: str, source: Source, *, priority: JobPriority = JobPriority.INTERACTIVE
     ) -> Added:
-        """Keeps the bytes and queues their ingestion. The job is None when this very document is there already."""
+        """Store the file and queue its ingestion. The job is None if the identical document already exists."""
         (outcome,) = self.add_documents(collection, [source], priority=priority)
         if isinstance(outcome, Exception):
             raise outcome
@@ -166,11 +167,11 @@ class Library:
         moved_from: Callable[[str], str | None] = lambda _: None,
         priority: JobPriority = JobPriority.BULK,
     ) -> list[Added | GircseError | OSError]:
-        """The same for many, in their order; for one that no reader reads or that cannot be kept, why. Their bytes are
-        never held.
+        """Add many documents; returns a result or error per source, in their order. Streams the files.
 
-        `moved_from` says of a content hash which document had it under another uri: its id and points are kept.
-        Raises UnavailableError when a part is away; some may have been added then.
+        Errors are unsupported or unreadable sources. `moved_from` gives, for a content hash, the id of a document that
+        had it under another URI; that document then keeps its id and points under the new URI. Raises UnavailableError
+        if a component is unavailable; some documents may have been added before.
         """
         require_same_model(self._catalog.collection(collection), self._embedder)
         self._discard_unsettled()
@@ -188,11 +189,12 @@ class Library:
                         outcomes[number] = error
             try:
                 added = self._catalog.submit_many(collection, list(new.values()), priority=priority)
-            except GircseError:  # the catalog may be away: the next documents find out what came of these
+            except GircseError:  # the catalog may be unavailable; the next call checks whether these were added
                 self._unsettled.update(each.content_hash for each in new.values())
                 raise
             outcomes |= zip(new, added, strict=True)
-            # A garbage collection that runs now removes the bytes unless it sees the rows, written after its last look.
+            # A garbage collection that checked for rows before they were written may have removed the files: add these
+            # again.
             missing = {
                 number: sources[number] for number, each in new.items() if not self._blobs.has(each.content_hash)
             }
@@ -209,21 +211,21 @@ class Library:
         return self._catalog.move_documents(document_ids, collection)
 
     def original_file(self, document: Document) -> Path:
-        """Where its bytes lie at this moment, unaltered. Raises NotFoundError and DamagedFileError."""
+        """The present path of the verified original file. Raises NotFoundError and DamagedFileError."""
         return self._blobs.verified(document.content_hash)
 
     def text_window(self, document: Document, start: int, end: int) -> TextWindow:
         """Characters [start, end) of a document's text. Raises InputError, or NotFoundError with the reason."""
         if not 0 <= start <= end <= start + MAX_WINDOW_CHARACTERS:
             raise InputError(
-                f"At most {MAX_WINDOW_CHARACTERS:,} characters of a text are given at a time, from 0 on, not "
-                f"{start} to {end}. Ask for the rest after them."
+                f"One request returns at most {MAX_WINDOW_CHARACTERS:,} characters of a text, counted from 0, not "
+                f"{start} to {end}. Request the rest separately."
             )
         try:
             return self._blobs.text_window(document.content_hash, start, end)
         except NotFoundError:
             if document.state is DocumentState.QUEUED:
-                raise NotFoundError(f"{document.uri} has not been read yet; its text is there once it is.") from None
+                raise NotFoundError(f"{document.uri} has no text yet: it is still being ingested.") from None
             if document.state is DocumentState.FAILED:
                 raise NotFoundError(f"{document.uri} has no text: {document.error}") from None
             raise
@@ -232,7 +234,7 @@ class Library:
         return self._blobs.layout(document.content_hash, start, end)
 
     def add_sample(self, rows: Iterable[SampleRow]) -> list[Job]:
-        """Takes in the rows (see `sample_rows`) that are not there yet, one document each."""
+        """Add the rows (see `sample_rows`) that the sample collection lacks, one document each. Returns the jobs."""
         self.ensure_collection(SAMPLE_COLLECTION)
         there = self._catalog.documents(SAMPLE_COLLECTION, limit=MAX_SAMPLE_ROWS)
         hashes = {document.uri: document.content_hash for document in there}
@@ -250,9 +252,9 @@ class Library:
         return jobs
 
     def _stored(self, source: Source, batch: BlobBatch, moved_from: Callable[[str], str | None]) -> NewDocument:
-        """Raises InputError, or OSError when it cannot be read."""
+        """Validate the source, detect its format and store its bytes. Raises InputError, or OSError if unreadable."""
         if not require_text(source.uri, name="uri").strip():
-            raise InputError("The document has no uri; give it one, as its path or address.")
+            raise InputError("The document has no URI. Give it one, such as its path or address.")
         uri, title = require_short_uri(canonical_uri(source.uri)), require_text(source.title, name="title")
         declared, metadata = require_text(source.media_type, name="media type"), check_metadata(source.metadata)
         with source.opened() as file:
@@ -287,14 +289,14 @@ class Library:
 
 
 def create_index(index: VectorIndex, collection: Collection) -> None:
-    """The active index of `collection`, as its contract asks for it."""
+    """Create the active index of the collection with the dimension and vectors per point of its contract."""
     index.create(
         collection.active_index, dimension=collection.dimension, vectors_per_point=collection.vectors_per_chunk
     )
 
 
 def check_contract(collection: Collection, embedder: Embedder) -> None:
-    """Raises InputError unless documents can be split and embedded like this with the model in use."""
+    """Raise InputError unless the model in use can embed documents with these settings. Embeds one text to find out."""
     tokens, overlap = collection.chunk_tokens, collection.chunk_overlap
     require_text(collection.document_instruction, name="document instruction")
     least, most = embedder.info.min_steps, embedder.info.max_steps
@@ -302,8 +304,8 @@ def check_contract(collection: Collection, embedder: Embedder) -> None:
         raise InputError(f"document_steps must be {least} to {most}, not {collection.document_steps}.")
     if collection.document_steps == 0 and collection.document_instruction:
         raise InputError(
-            "At 0 steps documents have the vectors of the base model, which follows no instruction. Leave the document "
-            "instruction empty, or take at least one step."
+            "With 0 steps documents get the vectors of the base model, which ignores instructions. Leave the document "
+            "instruction empty, or use at least one step."
         )
     if not 16 <= tokens <= 8192:
         raise InputError(f"chunk_tokens must be 16 to 8192, not {tokens}.")
@@ -314,7 +316,7 @@ def check_contract(collection: Collection, embedder: Embedder) -> None:
 
 
 def check_collection_name(name: str) -> str:
-    """`name` itself. Raises InputError."""
+    """`name`, if it is valid. Raises InputError."""
     if not _COLLECTION_NAME.fullmatch(name):
         raise InputError(
             f"{name!r} cannot name a collection: use 1 to 63 of a-z, 0-9, - and _ (no --), a letter or digit first."
@@ -323,15 +325,14 @@ def check_collection_name(name: str) -> str:
 
 
 def check_metadata(metadata: Mapping[str, MetadataValue]) -> Metadata:
-    """`metadata`, with accents as one character with their letter (NFC). Raises InputError on what neither the catalog
-    nor the index can keep."""
+    """`metadata` with strings normalised to NFC. Raises InputError for values that catalog or index cannot store."""
     if len(metadata) > MAX_METADATA_KEYS:
         raise InputError(f"At most {MAX_METADATA_KEYS} metadata keys can be kept, not {len(metadata)}.")
     for key, value in metadata.items():
         if not require_text(key, name="metadata key").strip():
             raise InputError("A metadata key is empty.")
         if key in CHUNK_KEYS:
-            raise InputError(f"The metadata key {key!r} is taken by the index; choose another name.")
+            raise InputError(f"The metadata key {key!r} is reserved. Choose another name.")
         if isinstance(value, str):
             require_text(value, name=f"metadata value of {key!r}")
         if isinstance(value, float) and not math.isfinite(value):
@@ -340,7 +341,7 @@ def check_metadata(metadata: Mapping[str, MetadataValue]) -> Metadata:
 
 
 def sample_rows() -> Iterator[SampleRow]:
-    """The sample library that ships in the wheel."""
+    """The rows of the sample library in the wheel."""
     with resources.files("sample").joinpath("library.jsonl").open(encoding="utf-8") as lines:
         for line in lines:
             row = json.loads(line)

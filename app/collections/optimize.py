@@ -1,4 +1,4 @@
-"""Has the engine put a stored index in order, and waits until that is done. Searches and writes go on meanwhile."""
+"""Makes the engine optimize an index and waits for the end. Searches and writes continue meanwhile."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from app.ports.parts import VectorIndex
 from app.types.documents import IndexStatus
 
 _ATTEMPTS = 3
-_PATIENCE_S = 3.0  # with an engine that has been asked and does not begin
+_PATIENCE_S = 3.0  # how long to wait for the engine to begin
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,25 +28,28 @@ def optimize_index(
     tell: Callable[[IndexStatus], None] = lambda condition: None,
     poll_interval_s: float = 0.5,
 ) -> OptimizeReport:
-    """`tell` hears at every look how far it is. An engine that ended meanwhile, and came back, is asked again."""
+    """Optimize an index and wait. `tell` receives its state at every poll.
+
+    If the engine restarts meanwhile, it is asked again, up to `_ATTEMPTS` times. Raises VectorIndexUnavailableError.
+    """
     before, started = index.condition(name), time.monotonic()
     for _ in range(_ATTEMPTS):
         index.optimize(name)
         after = _wait(index, name, tell, poll_interval_s)
         if after.fault is not None:
             raise VectorIndexUnavailableError(
-                f"The vector index could not optimise {name!r}: {after.fault}. The collection is as it was."
+                f"The vector index could not optimize {name!r}: {after.fault}. The collection is unchanged."
             )
         if not after.awaits_optimizing:
             return OptimizeReport(before, after, time.monotonic() - started)
     raise VectorIndexUnavailableError(
-        f"The vector index was asked {_ATTEMPTS} times to optimise {name!r} and ended before it was done. The "
-        "collection is as it was; look into the engine's log, then run this again."
+        f"The vector index ended {_ATTEMPTS} times while it optimized {name!r}. The collection is unchanged. Check the "
+        "engine's log, then run this again."
     )
 
 
 def _wait(index: VectorIndex, name: str, tell: Callable[[IndexStatus], None], poll_interval_s: float) -> IndexStatus:
-    """Until it is done, has failed, or does not begin."""
+    """Poll until optimizing has ended or failed, or the engine has not begun within `_PATIENCE_S`."""
     at_work = time.monotonic()
     while True:
         condition = index.condition(name)

@@ -1,4 +1,4 @@
-"""Standing searches of the caller, and feeds, which their secret addresses open."""
+"""Standing searches (saved searches that report new matches) of the caller, and their feeds with secret addresses."""
 
 from __future__ import annotations
 
@@ -17,13 +17,16 @@ from app.types.search import ALL_COLLECTIONS
 from app.types.searches import MAX_SEARCH_NAME_CHARACTERS, SavedSearch
 from app.types.standing import MAX_WEBHOOK_CHARACTERS, Channel, News, StandingSearch, Watch
 
-MAX_STANDING_SEARCHES = 100  # of one person
+MAX_STANDING_SEARCHES = 100  # per user
 FEED_ENTRIES = 50
 
 
 class OwnStanding:
-    """`owner` tells whose they are; `require_access` raises where the caller may not read a collection; `reaches` tells
-    whether the caller may hear of it."""
+    """Manages the standing searches of one user.
+
+    `owner` returns the user's name. `require_access` raises if the caller may not read a collection; `reaches` returns
+    whether the caller may know of it.
+    """
 
     def __init__(
         self,
@@ -35,7 +38,7 @@ class OwnStanding:
         alerts: Mapping[str, AlertTarget],
         reaches: Callable[[str], bool] = lambda collection: True,
     ) -> None:
-        """Without `index` no texts can be read."""
+        """Without `index`, `news` and `feed` cannot be used: they read passages from it."""
         self._catalog = catalog
         self._news = None if index is None else NewsReader(catalog, index)
         self._owner = owner
@@ -47,15 +50,13 @@ class OwnStanding:
         saved = self._saved(search)
         collection = str(saved.request["collection"])
         if collection == ALL_COLLECTIONS:
-            raise InputError("A search of all collections cannot keep watch: save it for one of them.")
+            raise InputError("A search in all collections cannot be a standing search. Save it for one collection.")
         self._require_access(collection)
         check_watchable(request_of(saved.request, self._catalog))
         self._check_channels(watch)
         own = self._catalog.standing_searches(self._owner())
         if len(own) >= MAX_STANDING_SEARCHES and all(each.id != saved.id for each in own):
-            raise ConflictError(
-                f"{len(own)} of your searches keep watch, which is as many as can; let one of them go first."
-            )
+            raise ConflictError(f"You have {len(own)} standing searches, the maximum. Stop one of them first.")
         return self._catalog.watch(self._owner(), saved.id, watch)
 
     def unwatch(self, search: str) -> None:
@@ -68,7 +69,7 @@ class OwnStanding:
         for each in self.standing():
             if search in (each.id, each.name):
                 return each
-        raise NotFoundError(f"You have no saved search {search[:MAX_SEARCH_NAME_CHARACTERS]!r} that keeps watch.")
+        raise NotFoundError(f"You have no standing search {search[:MAX_SEARCH_NAME_CHARACTERS]!r}.")
 
     def renew_feed(self, search: str) -> StandingSearch:
         return self._catalog.renew_feed(self._owner(), self.find(search).id)
@@ -113,7 +114,7 @@ class OwnStanding:
                 or len(url) > MAX_WEBHOOK_CHARACTERS
                 or not url.isprintable()
             ):
-                raise InputError("The webhook is no address: write it as https://host/path.")
+                raise InputError("The webhook is not a URL. Write it as https://host/path.")
         if watch.alert is not None and watch.alert not in self.alerts():
             among = ", ".join(self.alerts()) or "none; GIRCSE_ALERTS_FILE names them"
             raise InputError(f"There is no alert {watch.alert[:80]!r} for you. There are: {among}.")

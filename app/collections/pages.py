@@ -1,4 +1,4 @@
-"""Pages of documents as people see them: drawn by a renderer, kept for a while, with the words of a passage marked."""
+"""Pages of documents: images and words from a renderer, cached, with the words of a passage marked."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from app.types.pages import IMAGE_WIDTHS, PageView, PageWords, PlacedWord
 from app.types.texts import POSITIONS, Layout, Word
 from embedder.lru import LRUCache
 
-_KEPT_PAGES = 64  # whose words are kept
+_KEPT_PAGES = 64  # pages whose words are cached
 _LONGEST_PASSAGE = 20_000
 
 
 class DocumentPages:
-    """Implements the port `Pages`. `cache_bytes` bound the pictures that are kept in memory."""
+    """Implements the port `Pages`. `cache_bytes` limits the images cached in memory."""
 
     def __init__(self, blobs: BlobStore, renderer: PageRenderer, *, cache_bytes: int) -> None:
         self._blobs = blobs
@@ -27,8 +27,8 @@ class DocumentPages:
 
     def page(self, document: Document, number: int, *, start: int = 0, end: int = 0) -> PageView:
         if not 0 <= start <= end <= start + _LONGEST_PASSAGE and end:
-            raise InputError(f"A passage has at most {_LONGEST_PASSAGE:,} characters, not those from {start} to {end}.")
-        told = self._page_words(document, number)
+            raise InputError(f"A passage can have at most {_LONGEST_PASSAGE:,} characters, not {start} to {end}.")
+        page = self._page_words(document, number)
         first, last = self._stretch(document, number)
         recognized = self._recognized(document, number, first, last)
         if recognized:
@@ -36,9 +36,9 @@ class DocumentPages:
             words = tuple(_placed(word, text[word.start - first : word.end - first]) for word in recognized)
             marked = tuple(at for at, word in enumerate(recognized) if word.start < end and word.end > start)
         else:
-            words = told.words
+            words = page.words
             marked = self._marked(document, words, max(start, first), min(end, last), first)
-        return PageView(number, told.count, told.width, told.height, words, marked)
+        return PageView(number, page.count, page.width, page.height, words, marked)
 
     def image(self, document: Document, number: int, *, width: int) -> bytes:
         width = next((each for each in IMAGE_WIDTHS if each >= width), IMAGE_WIDTHS[-1])
@@ -66,7 +66,7 @@ class DocumentPages:
         return words
 
     def _stretch(self, document: Document, number: int) -> tuple[int, int]:
-        """Characters of the document's text on this page; all of them where that is not known."""
+        """The character range [first, last) of this page in the document's text; the whole text if unknown."""
         starts = self._blobs.layout(document.content_hash, 0, 0).page_starts
         if number > len(starts):
             return 0, 2**62
@@ -86,7 +86,7 @@ class DocumentPages:
             window = self._blobs.text_window(document.content_hash, begin, end)
         except DamagedFileError:
             raise
-        except NotFoundError:  # it was not read
+        except NotFoundError:  # the document has no extracted text
             return ()
         passage = window.text[start - begin :]
         before = window.text[: start - begin] if first or begin == 0 else ""
@@ -99,4 +99,4 @@ def _placed(word: Word, text: str) -> PlacedWord:
 
 
 def _gone(document: Document) -> DocumentError:
-    return DocumentError(f"The file of {document.uri} is not there any more. Add the document again.")
+    return DocumentError(f"The file of {document.uri} no longer exists. Add the document again.")

@@ -1,7 +1,7 @@
 """Finds the words of a passage on its page.
 
-The text of a document and the words of its page come from two programs: they cut words, join lines and order columns
-differently. Letters and digits are the same, mostly, and so they are compared without what stands between.
+Two programs produce the text of a document and the words of its page; they split words, join lines and order columns
+differently. Letters and digits mostly agree, so only these are compared.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ _GAP = 2 * _SEED  # letters that may differ between two matches of the same stre
 
 
 def words_of_passage(words: Sequence[str], passage: str, *, before: str = "") -> tuple[int, ...]:
-    """Numbers of those of `words` that belong to `passage`. `before` is the page's text up to it, where it is known:
-    of several places it is the one that comes after so much text."""
+    """Indices of the `words` that belong to `passage`, sorted.
+
+    `before` is the page's text before the passage, if known: if the passage occurs several times, its length decides.
+    """
     owners: list[int] = []
     letters: list[str] = []
     for number, word in enumerate(words):
@@ -49,7 +51,7 @@ def _places(page: str, sought: str) -> Iterator[int]:
 
 
 def _matches(page: str, sought: str, expected: int) -> list[tuple[int, int]]:
-    """Stretches of the page that stand in the passage, too; each is looked for near the end of the one before."""
+    """Ranges of the page's letters that also occur in the passage. Each is searched near the end of the last one."""
     size = min(_SEED, max(3, len(sought) // 2))
     starts: dict[str, list[int]] = defaultdict(list)
     for at in range(len(page) - size + 1):
@@ -68,10 +70,10 @@ def _matches(page: str, sought: str, expected: int) -> list[tuple[int, int]]:
         goes_on = bool(found) and 0 <= begin - found[-1][1] <= _GAP and at - last <= _GAP
         found.append((found.pop()[0] if goes_on else begin, end))
         at += end - begin
-        if len(found) == 1 and last == 0 and at - (end - begin) <= _GAP:  # what was read otherwise at its begin
+        if len(found) == 1 and last == 0 and at - (end - begin) <= _GAP:  # include differing letters at the start
             found[0] = (max(0, found[0][0] - (at - (end - begin))), end)
         near, last = end, at
-    if found and len(sought) - last <= _GAP:  # and at its end
+    if found and len(sought) - last <= _GAP:  # and at the end
         found[-1] = (found[-1][0], min(len(page), found[-1][1] + len(sought) - last))
     return found
 
@@ -86,8 +88,10 @@ def _between(owners: Sequence[int], stretches: Sequence[tuple[int, int]]) -> set
 
 
 def _signs(letters: Sequence[str], marked: set[int], passage: str) -> set[int]:
-    """Words without letters that go with those that are marked: between them, and at an end where the passage has
-    signs, too."""
+    """Words of punctuation only that belong to the marked words.
+
+    These are the ones between marked words, and at either end if the passage begins or ends with punctuation.
+    """
     found: set[int] = set()
     for number in marked:
         for step, has_sign in ((1, not passage[-1:].isalnum()), (-1, not passage[:1].isalnum())):

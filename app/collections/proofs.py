@@ -1,6 +1,6 @@
-"""Whether something that the catalog does not know is proven by another store, so that a row was lost or damaged.
+"""Finds evidence in points and files that a row of the catalog was lost or damaged.
 
-Nothing that is proven is deleted: it is what the row can be restored by.
+Data with such evidence is not garbage and must not be deleted: the row can be restored from it.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from app.ports.ledger import Ledger
 from app.ports.parts import BlobStore, VectorIndex
 from app.types.documents import GarbageKind
 
-_MOST_POINTS = 16  # of a document, whose texts are looked for
+_MOST_POINTS = 16  # points per document whose texts are compared
 
 
 class Proofs:
-    """Of one comparison: what it has looked up it remembers."""
+    """Evidence for one consistency check. Caches its lookups, so make a new one per check."""
 
     def __init__(self, *, catalog: Ledger, index: VectorIndex, blobs: BlobStore) -> None:
         self._catalog = catalog
         self._index = index
         self._blobs = blobs
-        self._proven: set[str] = set()  # hashes of files that points were made of
+        self._proven: set[str] = set()  # hashes of files from which points were made
 
     def has_file(self, index: str, point_ids: Sequence[str]) -> bool:
-        """Whether a kept file that no document has is what these points were made of."""
+        """Whether these points were made from a stored file that belongs to no document."""
         if not self.unneeded:
             return False
         payloads = self._index.payloads(index, list(point_ids)[:_MOST_POINTS])
@@ -35,12 +35,12 @@ class Proofs:
         return bool(found)
 
     def is_of_row(self, content_hash: str) -> bool:
-        """Whether points were made of this file, or a row that names a file which is not there may mean it."""
+        """Whether the file may be of a damaged row: points were made from it, or it has the size of a missing file."""
         return content_hash in self._proven or self._blobs.byte_count(content_hash) in self._sizes_of_lost
 
     @cached_property
     def unneeded(self) -> list[str]:
-        """Hashes of files that no document has, and that are not on their way in or out."""
+        """Hashes of stored files that belong to no document and are not being added or removed."""
         noted = set(self._catalog.reserved_names(GarbageKind.FILE))
         return [each for each in self._blobs.hashes() if each not in noted and not self._catalog.needs_file(each)]
 
@@ -51,7 +51,7 @@ class Proofs:
         return {file.byte_count for file in files if self._blobs.byte_count(file.content_hash) is None}
 
     def _says(self, content_hash: str, payload: Mapping[str, object]) -> bool:
-        """Whether the text of this file has the passage where the point says that it stands."""
+        """Whether the extracted text of this file contains the point's passage at the point's offsets."""
         metadata, text = payload.get("metadata"), payload.get("page_content")
         if not isinstance(metadata, Mapping) or not isinstance(text, str):
             return False
@@ -62,5 +62,5 @@ class Proofs:
             there = self._blobs.text_window(content_hash, start, end).text
         except NotFoundError:
             return False
-        # A part of a table has its names once more, so that its text is not what stands there.
+        # Passages of tables repeat the column names, so they are longer than the text at their offsets.
         return bool(there.strip()) and (there.strip() in text or text in there)

@@ -1,7 +1,7 @@
-"""Brings sources in on their schedule: fetches what changed, and removes what vanished where that is wanted.
+"""Syncs sources on their schedule: fetches changed items and, if wanted, removes documents of vanished ones.
 
-Rounds are leased like jobs: one that is killed is taken up by the next worker, and what is the same costs nothing.
-Several go on at once, of one owner only half of them, so that no server and no person holds up the others.
+Syncs are leased like jobs: the next worker takes over one that was killed, and unchanged items cost nothing. Several
+run at once, at most half of them for one owner, so that no slow server and no user blocks the others.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ log = logging.getLogger(__name__)
 
 AllowanceOf = Callable[
     [RecurringSource], Allowance | None
-]  # raises ForbiddenError where its owner may not add any more
+]  # raises ForbiddenError if the owner may no longer add documents
 
-PLACES = 4  # rounds at once in one process, each with a child process of its own
-_MOST_OF_OWNER = PLACES // 2  # of all processes together
+PLACES = 4  # concurrent syncs in one process, each with its own child process
+_MOST_OF_OWNER = PLACES // 2  # over all processes
 _SHOWN = 300
-_PROLONG_EVERY_S = 2.0  # which is also how soon a round notices that its source was deleted or changed
+_PROLONG_EVERY_S = 2.0  # also the time in which a sync notices that its source was deleted or changed
 
 
 @dataclass
@@ -51,7 +51,7 @@ class _Counts:
 
 
 class SourceSchedule:
-    """Any number may work on one catalog."""
+    """Syncs due sources. Any number of schedules may work on one catalog."""
 
     def __init__(
         self,
@@ -61,8 +61,8 @@ class SourceSchedule:
         readers: Mapping[SourceKind, SourceReader],
         allowance_of: AllowanceOf,
         lease: timedelta = timedelta(minutes=3),
-        longest: timedelta = timedelta(hours=1),  # of fetching in one round: the next one goes on
-        poll_s: float = 1.0,  # who adds a source, or has one run, waits for it
+        longest: timedelta = timedelta(hours=1),  # limit of fetching per sync; the next one continues
+        poll_s: float = 1.0,  # short, because a user who adds or runs a source waits for it
     ) -> None:
         self._catalog = catalog
         self._library = library
@@ -74,17 +74,17 @@ class SourceSchedule:
         self._claiming = threading.Lock()
 
     def run(self, stop: threading.Event) -> None:
-        """Rounds one after the other until `stop` is set; several threads may call it."""
+        """Sync sources one after the other until `stop` is set. Several threads may call it."""
         while not stop.is_set():
             try:
                 if (source := self._next(stop)) is not None:
                     self._sync(source, stop)
             except UnavailableError as error:
-                log.warning("Sources wait: %s", error)
+                log.warning("Sources are waiting: %s", error)
                 stop.wait(self._poll_s)
 
     def run_once(self, stop: threading.Event | None = None) -> bool:
-        """One round of one source; False when none is due. A round that is left is taken up when its lease ends."""
+        """Sync one due source; False if none is due. An interrupted sync is repeated when its lease expires."""
         source = self._claim()
         if source is not None:
             self._sync(source, stop or threading.Event())
@@ -94,7 +94,7 @@ class SourceSchedule:
         return self._catalog.claim_recurring_source(lease=self._lease, most_of_owner=_MOST_OF_OWNER)
 
     def _next(self, stop: threading.Event) -> RecurringSource | None:
-        with self._claiming:  # one thread asks for all that have nothing to do
+        with self._claiming:  # only one of the idle threads polls
             if stop.is_set():
                 return None
             source = self._claim()
@@ -106,7 +106,7 @@ class SourceSchedule:
         try:
             found = self._round(source, stop)
         except (LeaseLostError, _StoppedError) as error:
-            log.info("Source %s was left: %s", source.id, error)
+            log.info("Sync of source %s was interrupted: %s", source.id, error)
             return
         except UnavailableError:
             raise
@@ -114,11 +114,11 @@ class SourceSchedule:
             found = Round(failed=1, error=str(error))
         except Exception:  # an error in one source must not end all of them
             log.exception("Source %s failed", source.id)
-            found = Round(failed=1, error="It went wrong here; the log says more.")
+            found = Round(failed=1, error="Internal error; see the server's log.")
         self._catalog.end_round(source, found)
 
     def _round(self, source: RecurringSource, stop: threading.Event) -> Round:
-        """Raises LeaseLostError and _StoppedError where it is to be left."""
+        """Run one sync. Raises LeaseLostError or _StoppedError if it must be abandoned."""
         allowance = self._allowance_of(source)
         marks = self._catalog.source_marks(source.id)
         counts = _Counts()
@@ -132,7 +132,7 @@ class SourceSchedule:
                 if number and time.monotonic() > until:
                     counts.note(
                         f"Fetching took longer than {self._longest_s / 60:,.0f} minutes: {len(wanted) - number:,} "
-                        "items wait for the next round, which begins on schedule."
+                        "items wait for the next scheduled sync."
                     )
                     break
                 try:
@@ -148,7 +148,7 @@ class SourceSchedule:
 
     @contextmanager
     def _noted(self, source: RecurringSource, address: str, *, is_known: bool, counts: _Counts) -> Iterator[None]:
-        """What goes wrong with one item, where the others may be fetched."""
+        """Count an error of one item, so that the sync continues. Raises errors that concern the whole sync."""
         try:
             yield
         except (LeaseLostError, UnavailableError, SyncEndedError, _StoppedError):
@@ -175,7 +175,7 @@ class SourceSchedule:
             return
         _, job = self._library.add_document(source.collection, replace(fetched.source, allowance=allowance))
         counts.changed += job is not None
-        # After the document: a kill in between fetches it once more, and finds it unchanged.
+        # Mark the item after adding the document: if killed in between, the next sync fetches it again, unchanged.
         self._catalog.mark_item(source, address, fetched.mark)
 
     def _lose(self, source: RecurringSource, address: str, counts: _Counts) -> None:
@@ -193,7 +193,7 @@ class _StoppedError(Exception):
 
 
 class _Beat:
-    """Threads that wait for a source call it, as often as they like."""
+    """Heartbeat of a sync. Call it as often as you like; it prolongs the lease at most every `_PROLONG_EVERY_S`."""
 
     def __init__(self, catalog: Ledger, source: RecurringSource, lease: timedelta, stop: threading.Event) -> None:
         self._catalog = catalog
@@ -203,18 +203,21 @@ class _Beat:
         self._next_at = 0.0
 
     def __call__(self) -> None:
-        """Raises LeaseLostError where the source was deleted or changed, and _StoppedError where the worker stops."""
+        """Prolong the lease. Raises LeaseLostError if the source was deleted or changed, _StoppedError if stopping."""
         if self._stop.is_set():
             raise _StoppedError("the worker stops")
         if time.monotonic() >= self._next_at:
             self._next_at = time.monotonic() + _PROLONG_EVERY_S
-            with suppress(UnavailableError):  # the lease is longer than such a moment
+            with suppress(UnavailableError):  # the lease outlasts a short outage
                 self._catalog.prolong_recurring_source(self._source, lease=self._lease)
 
 
 def to_fetch(listing: Listing, marks: Mapping[str, Mark]) -> list[str]:
-    """What is new, and then what may have changed, of a list that is not whole what it named before, too. These come in
-    any order: where a round ends before all were fetched, each has its turn in one of the next."""
+    """Addresses to fetch: new ones, then those that may have changed, in random order.
+
+    If the listing is incomplete, every earlier address may have changed. The random order gives each item a turn even
+    if syncs end before all are fetched.
+    """
     named = [address for address, mark in listing.items.items() if mark is None or marks.get(address) != mark]
     if not listing.is_whole:
         named += [each for each in marks if each not in listing.items]

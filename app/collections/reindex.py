@@ -1,6 +1,6 @@
-"""Builds a collection's index anew beside the live one, under another contract, and switches in one step; or back.
+"""Builds a new index of a collection under another contract, switches to it in one step, and can switch back.
 
-What has been built stays when this is killed. Searches use the live index, which the catalog names, until the switch.
+Searches use the live index, which the catalog names, until the switch. An interrupted build can be resumed.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from app.types.upkeep import ContractChange
 
 log = logging.getLogger(__name__)
 
-_LEASE = timedelta(minutes=10)  # between the name of the new index and its row
-_ROUNDS = 100  # of catching up with documents that change
-_PAGE = 256  # documents that are looked up at a time
+_LEASE = timedelta(minutes=10)  # reservation of the new index's name until its row is written
+_ROUNDS = 100  # passes to catch up with documents that change meanwhile
+_PAGE = 256  # documents per query
 
 
 @dataclass(slots=True)
@@ -38,7 +38,7 @@ class ReindexReport:
 
 class IndexedDocuments(Protocol):
     def of(self, document_id: str) -> IngestedDocument:
-        """Raises why it is not in the index."""
+        """The indexed document. Raises the error that kept it out of the index."""
         ...
 
 
@@ -46,9 +46,10 @@ IndexDocuments = Callable[[Sequence[Document], Collection], AbstractContextManag
 
 
 class Reindexer:
-    """`index_documents` makes the points of documents in the active index of the collection that it is given.
+    """Builds, switches and rolls back indexes.
 
-    Their chunks can be read until its block ends. Documents of a page with at most `small_bytes` are indexed together.
+    `index_documents` writes the points of documents to the active index of the given collection; their chunks can be
+    read until its block ends. Documents of at most `small_bytes` are indexed together, up to a page of them.
     """
 
     def __init__(
@@ -72,7 +73,10 @@ class Reindexer:
         self._consistency = ConsistencyCheck(catalog=catalog, index=index, blobs=blobs)
 
     def begin(self, name: str, change: ContractChange, *, restart: bool = False) -> Collection:
-        """The collection as it will be: with a new index beside the live one, or with the one that was begun before."""
+        """Create a new index, or resume the unfinished one, and return the collection as it will be after the switch.
+
+        Raises ConflictError if nothing would change or the unfinished index has another contract.
+        """
         present = self._catalog.collection(name)
         if restart:
             self._catalog.discard_index(name, IndexRole.BUILDING)
@@ -83,13 +87,13 @@ class Reindexer:
         target = self._changed(present, change)
         if _same_contract(target, present) and not self._is_outdated(present.active_index):
             raise ConflictError(
-                f"The collection {name!r} is made like this already: name another model, instruction, steps or chunks."
+                f"The collection {name!r} already has these settings. Change the model, instruction, steps or chunks."
             )
         check_contract(target, self._embedder)
         return self._begun(target)
 
     def _changed(self, collection: Collection, change: ContractChange) -> Collection:
-        """With what is asked for, and the model in use."""
+        """The collection with the requested changes and the model in use."""
         info = self._embedder.info
         changed = replace(
             collection,
@@ -106,27 +110,32 @@ class Reindexer:
         return target
 
     def begin_rebuild(self, name: str) -> Collection:
-        """The same collection with a new index beside the damaged one, which is left as it is until the new one is
-        whole. Raises FingerprintMismatchError: vectors are made by the model that made them."""
+        """Create a new index beside the damaged one, which stays until the new one is complete.
+
+        Raises FingerprintMismatchError if another model is in use: it would make other vectors.
+        """
         present = self._catalog.collection(name)
         require_same_model(present, self._embedder)
         building = self._catalog.standby(name, IndexRole.BUILDING)
         if building is not None:
             if _same_contract(building, present) and self._index.exists(building.active_index):
-                return building  # of a rebuild that was interrupted
+                return building  # resume an interrupted rebuild
             self._catalog.discard_index(name, IndexRole.BUILDING)
             self._remove_unneeded()
         return self._begun(present)
 
     def end_rebuild(self, name: str) -> None:
-        """Drops the damaged index."""
+        """Drop the damaged index after the switch to the new one."""
         self._catalog.discard_index(name, IndexRole.PREVIOUS)
         self._remove_unneeded()
 
     def build(
         self, target: Collection, *, tell: Callable[[int, int], None] = lambda done, total: None
     ) -> ReindexReport:
-        """Fills the new index, counts it, and switches to it. `tell` hears how many documents of how many are in."""
+        """Fill the new index, check its count and switch to it. `tell` receives (documents done, total).
+
+        Raises ConflictError if documents still change after `_ROUNDS` passes.
+        """
         report = ReindexReport()
         for _ in range(_ROUNDS):
             self._catch_up(target, report, tell)
@@ -139,35 +148,35 @@ class Reindexer:
                 report.documents, report.chunks = present.document_count, present.chunk_count
                 return report
         raise ConflictError(
-            f"The documents of {target.name!r} change faster than they are indexed: run this again when it is calmer. "
-            "What is done stays."
+            f"The documents of {target.name!r} change faster than they are indexed. Run this again at a quieter time. "
+            "It resumes where it stopped."
         )
 
     def roll_back(self, name: str) -> Collection:
-        """Back to the index before the last switch; doing it again returns. Needs no model."""
+        """Switch to the previous index; a second call switches forward again. Needs no model. Raises ConflictError."""
         former = self._catalog.standby(name, IndexRole.PREVIOUS)
         if former is None:
             self._catalog.collection(name)
-            raise ConflictError(f"The collection {name!r} has no previous index to go back to.")
+            raise ConflictError(f"The collection {name!r} has no previous index.")
         if not self._index.exists(former.active_index):
             raise ConflictError(
-                f"The previous index {former.active_index!r} is gone from the vector index; nothing was changed. "
-                f"`gircse collections prune {name}` forgets it."
+                f"The previous index {former.active_index!r} no longer exists in the engine; nothing was changed. "
+                f"`gircse collections prune {name}` removes its record."
             )
-        self._agrees(former)  # what it lacks is queued by the switch
+        self._agrees(former)  # the switch queues the documents that it lacks
         self._catalog.switch_index(name, IndexRole.PREVIOUS)
         self._index.point_to(name, former.active_index)
         return self._catalog.collection(name)
 
     def prune(self, name: str) -> str | None:
-        """Drops the index that is kept for a roll-back; its name, when there was one."""
+        """Drop the previous index, which is kept for a roll-back. Returns its name, or None if there was none."""
         self._catalog.collection(name)
         dropped = self._catalog.discard_index(name, IndexRole.PREVIOUS)
         self._remove_unneeded()
         return dropped
 
     def _is_outdated(self, index: str) -> bool:
-        """Whether a new index of the same kind can be searched by words, or survive a node, where this one cannot."""
+        """Whether the index lacks sparse vectors or replicas, which a new index would have."""
         if not self._index.exists(index):
             return False
         return not self._index.has_sparse(index) or self._index.lacks_replicas(index)
@@ -180,17 +189,17 @@ class Reindexer:
                 if getattr(building, field) != getattr(wanted, field)
             )
             raise ConflictError(
-                f"Another index of {building.name!r} is half built, with {differing}. Go on with that model and "
-                "without options, or add --restart to drop it."
+                f"{building.name!r} has an unfinished index with {differing}. Resume it with that model and without "
+                "options, or discard it with --restart."
             )
         require_same_model(building, self._embedder)
-        if not self._index.exists(building.active_index):  # a crash before it was made, or Qdrant was emptied
+        if not self._index.exists(building.active_index):  # crashed before creating it, or Qdrant was emptied
             self._catalog.forget_indexed(building.active_index)
             create_index(self._index, building)
         return building
 
     def _catch_up(self, target: Collection, report: ReindexReport, tell: Callable[[int, int], None]) -> None:
-        """One pass over the documents whose present revision the new index lacks."""
+        """Index the documents whose present revision the new index lacks, in one pass."""
         name, index, after = target.name, target.active_index, ""
         total = self._catalog.counted_collection(name).document_count
         done = total - self._catalog.count_unindexed(name, index)
@@ -215,7 +224,7 @@ class Reindexer:
         report.unreadable.pop(document.uri, None)
         try:
             is_recorded = self._catalog.record_indexed(index, document, indexed.of(document.id).chunks)
-        except (DocumentError, NotFoundError) as error:  # its file is gone when it was replaced since: the next pass
+        except (DocumentError, NotFoundError) as error:  # if it was replaced, the next pass indexes the new file
             report.unreadable[document.uri] = str(error)
             delete_points_of(self._index, index, document.id)
             is_recorded = self._catalog.record_indexed(index, document, [])
@@ -227,15 +236,17 @@ class Reindexer:
                 delete_points_of(self._index, index, document.id)
 
     def _agrees(self, collection: Collection) -> bool:
-        """By count. Where it differs, what is too much is deleted and what is missing is noted, to be made again."""
+        """Whether index and catalog have the same number of points.
+
+        If not, surplus points are deleted, and documents with missing points are recorded as not indexed, so that the
+        next pass indexes them.
+        """
         index = collection.active_index
         if self._index.count(index) == self._catalog.chunk_count(index):
             return True
         for difference in self._consistency.of_index(collection, index):
-            log.warning("Mended in the index %s: %s", index, difference)
-            self._consistency.mend(
-                difference, removes_unmanaged=True
-            )  # an index beside the active one has no other writer
+            log.warning("Repaired in the index %s: %s", index, difference)
+            self._consistency.mend(difference, removes_unmanaged=True)  # nothing else writes to a standby index
         return False
 
     def _remove_unneeded(self) -> None:

@@ -1,4 +1,4 @@
-"""Compares rows of the catalog with what points say of the same chunks and documents, which was written with them."""
+"""Compares rows of the catalog with the metadata in the points of the same chunks and documents."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def contradicts_chunk(metadata: Mapping[str, object], chunk: Chunk) -> bool:
 
 
 def contradicts_document(metadata: Mapping[str, object], document: Document) -> bool:
-    """Metadata of the row may hold more: what could not be read."""
+    """Whether the point's metadata differ from the row. The row may have more metadata: notes on unreadable parts."""
     own = {key: value for key, value in metadata.items() if key not in CHUNK_KEYS}
     there = {key: document.metadata.get(key) for key in own}
     pairs = [(metadata.get("uri"), document.uri), (metadata.get("title"), document.title)]
@@ -28,7 +28,7 @@ def _is_same_metadata(said: Metadata, there: Mapping[str, object]) -> bool:
 
 
 def _is_same(said: object, there: object) -> bool:
-    """What a database cannot hold is escaped there."""
+    """Whether both values are equal. Text that a database cannot store counts as equal: the row has it escaped."""
     return said == there or (isinstance(said, str) and not _is_storable(said))
 
 

@@ -1,7 +1,7 @@
-"""Completes documents and tells standing searches, in one transaction, what is new in them.
+"""Completes ingested documents and records matches of standing searches among their new chunks in one transaction.
 
-What is new is what the catalog did not know, whatever the index holds: a worker that was killed between the two has
-told nothing yet. Vectors are those that the index holds; only searches that changed are embedded.
+A chunk is new if the catalog does not have it, even if the index does: a worker killed in between has reported nothing.
+Chunk vectors come from the index; only new and changed searches are embedded.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ from embedder.lru import LRUCache
 
 log = logging.getLogger(__name__)
 
-_PAGE = 512  # chunks that are looked at together
+_PAGE = 512  # chunks matched at a time
 _KEPT_COLLECTIONS = 64
-_COUNTED_AFTER = 16  # of so many parts of an index one is new: counting it is a question to the engine
-_GROWTH = 2  # the scale is measured again when the index has grown by so much
-_OFF_TOPIC_UNDER_INSTRUCTION = 32  # each of which is refined
+_COUNTED_AFTER = 16  # count the index again after growth by 1/16, since counting is a request to the engine
+_GROWTH = 2  # measure the scale again when the index has grown by this factor
+_OFF_TOPIC_UNDER_INSTRUCTION = 32  # off-topic texts; few, because embedding under an instruction is expensive
 
 
 @dataclass
 class _Standing:
     searches: StandingSet
-    points: int  # when the scales were measured
-    uncounted: int = 0  # chunks that were new since the index was counted
+    points: int  # size of the index when the scales were measured
+    uncounted: int = 0  # new chunks since the index was last counted
 
 
 class StandingCompletion:
-    """Safe to use from several threads. A `Completion`."""
+    """A `Completion` that also records matches of standing searches. Thread-safe."""
 
     def __init__(self, catalog: Ledger, index: VectorIndex, embedder: Embedder) -> None:
         self._catalog = catalog
@@ -66,18 +66,18 @@ class StandingCompletion:
             try:
                 return self._catalog.complete_many(done, told=Told(standing.version, matches))
             except StandingChangedError as change:
-                log.debug("Asked again: %s", change)
+                log.debug("Matching again: %s", change)
 
     def _matches(
         self, collection: Collection, standing: StandingSet, done: Mapping[Job, IngestedDocument]
     ) -> list[StandingMatch]:
-        seeing = self._seeing(collection, standing)
+        visible = self._visible(collection, standing)
         found: list[StandingMatch] = []
         ids = self._new_chunks(collection, done)
         while page := list(islice(ids, _PAGE)):
             self._note_new(collection.active_index, len(page))
             points = self._index.retrieve(collection.active_index, page)
-            found += [each for each in standing.find(points) if each.search_id in seeing]
+            found += [each for each in standing.find(points) if each.search_id in visible]
         return found
 
     def _new_chunks(self, collection: Collection, done: Mapping[Job, IngestedDocument]) -> Iterator[str]:
@@ -87,8 +87,8 @@ class StandingCompletion:
                 if chunk.id not in known:
                     yield chunk.id
 
-    def _seeing(self, collection: Collection, standing: StandingSet) -> set[str]:
-        """Ids of the searches whose owners may see the collection at this moment."""
+    def _visible(self, collection: Collection, standing: StandingSet) -> set[str]:
+        """Ids of the searches whose owners may read the collection now."""
         users = {user.name: user for user in self._catalog.users()}
         return {each.id for each in standing.searches if may_see(users, each.owner, collection.name)}
 
@@ -120,7 +120,7 @@ class StandingCompletion:
 
 
 class StandingPreparation:
-    """Embeds searches that are new or changed, and measures the scale of their `match`; both are kept."""
+    """Embeds new and changed searches, measures the scale of their `match`, and stores both in the catalog."""
 
     def __init__(self, catalog: Ledger, index: VectorIndex, embedder: Embedder) -> None:
         self._catalog = catalog
@@ -130,7 +130,7 @@ class StandingPreparation:
         self._off_topic: LRUCache[tuple[object, ...], np.ndarray] = LRUCache(16)
 
     def prepare(self, standing: Sequence[PreparedSearch], collection: Collection, points: int) -> list[AskedSearch]:
-        """Those that can be asked; why others cannot is kept, too."""
+        """The searches that can run. For the others the reason is stored in the catalog."""
         scales: dict[tuple[object, ...], Scale] = {}
         changes: list[tuple[PreparedSearch, PreparedSearch]] = []
         requests: list[tuple[PreparedSearch, SearchRequest]] = []
@@ -149,7 +149,10 @@ class StandingPreparation:
         return [_asked(request, _of_space(new, kept.get(new.id))) for request, new in prepared]
 
     def checked(self, search: PreparedSearch, collection: Collection) -> SearchRequest:
-        """With the instruction and values of its lens, and without what its query negates. Raises InputError."""
+        """The request with its lens resolved and negated phrases of the query turned into exclusions.
+
+        Raises InputError and NotFoundError if it cannot run as a standing search.
+        """
         request = replace(request_of(search.request, self._catalog), collection=collection.name)
         check_watchable(request)
         return exclude_negated(request).request
@@ -177,7 +180,7 @@ class StandingPreparation:
     def _plain_vectors(
         self, requests: Sequence[tuple[PreparedSearch, SearchRequest]], collection: Collection
     ) -> dict[str, Sequence[float]]:
-        """Of the queries that are new and without an instruction, by their text: embedded together."""
+        """Vectors by text of the new queries without an instruction, embedded in one batch."""
         new = [
             request.query
             for search, request in requests
@@ -203,7 +206,7 @@ class StandingPreparation:
             vector = vectors[request.query]
         biases = request.token_bias
         words = list(zip(biases.values(), self._as_documents(list(biases), collection), strict=True)) if biases else []
-        # As it is kept, so that a worker that prepared it and one that read it decide alike.
+        # In stored precision, so that a worker that computed it and one that loaded it decide the same.
         return np.asarray(steer(vector, words) if words else vector, dtype=np.float32).tolist()
 
     def _scale(self, request: SearchRequest, collection: Collection, known: dict[tuple[object, ...], Scale]) -> Scale:
@@ -233,7 +236,10 @@ class StandingPreparation:
 
 
 def _of_space(prepared: PreparedSearch, kept: PreparedSearch | None) -> PreparedSearch:
-    """What is kept, unless the search was changed meanwhile: a completion that asked the one of before is refused."""
+    """The stored version if it has the same vector space as `prepared`, otherwise `prepared`.
+
+    They differ if the search was changed meanwhile; the catalog then rejects the completion.
+    """
     return kept if kept is not None and kept.space == prepared.space else prepared
 
 
@@ -244,17 +250,18 @@ def _asked(request: SearchRequest, prepared: PreparedSearch) -> AskedSearch:
 
 
 def check_watchable(request: SearchRequest) -> None:
-    """Raises InputError for what cannot be asked of one passage alone."""
+    """Raise InputError if the search cannot be evaluated on single passages."""
     check_request(request)
     check_value(request)
     if request.like or request.unlike:
         raise InputError(
-            "A search with “more like this” cannot keep watch, since its examples may go: leave them out, and save it."
+            "A search with “more like this” cannot be a standing search, since its examples may be deleted. Save it "
+            "without them."
         )
 
 
 def _space(request: SearchRequest, collection: Collection) -> str:
-    """What the vector of a search depends on."""
+    """A digest of everything that determines the vector of a search."""
     parts = (
         collection.fingerprint,
         collection.document_instruction,

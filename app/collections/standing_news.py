@@ -1,4 +1,4 @@
-"""What standing searches found, as people read it: from the index, where each passage still is what it was."""
+"""Reads the passages of standing searches' matches from the index."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class NewsReader:
         self._index = index
 
     def read(self, collection: str, kept: Sequence[KeptMatch]) -> list[News]:
-        """In the order of `kept`, without passages that are gone."""
+        """The matches with their texts, in the order of `kept`. Skips deleted passages."""
         if not kept:
             return []
         name = self._catalog.collection(collection).active_index

@@ -1,6 +1,6 @@
-"""Takes a collection out into one archive and brings it in elsewhere, with the same vectors, ids and scores.
+"""Exports a collection to one archive and imports it elsewhere, with the same vectors, ids and scores.
 
-Nothing is visible of an import until its last step, one transaction; what it wrote before is removed when it breaks.
+An import becomes visible only in its last step, one transaction. If it fails, everything written before is removed.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ from app.types.point_ids import PointIds
 Tell = Callable[[int], None]
 
 _CHUNKS_PER_SHARD = 2000
-_LEASE = timedelta(hours=1)  # of what an import has written; prolonged with every shard
+_LEASE = timedelta(hours=1)  # reservation of imported data; prolonged with every shard
 _COPIES = UUID("2f0d6c0e-0a5b-5c8e-8f8e-5b1f8a3c9d42")
 
 
 @dataclass(frozen=True, slots=True)
 class Transferred:
-    """`lenses_kept`: names under which this home has another lens than the archive; its own stays."""
+    """Result of an export or import. `lenses_kept`: lenses not imported, because this home has others by that name."""
 
     collection: str
     documents: int
@@ -69,7 +69,7 @@ class Transfer:
         self._embedder = embedder
 
     def export_collection(self, name: str, path: Path, *, tell: Tell = lambda documents: None) -> Transferred:
-        """`tell` hears how many documents are in. Raises ConflictError when one changes meanwhile."""
+        """Write the archive. `tell` receives the number of documents. Raises ConflictError if one changes meanwhile."""
         collection = self._catalog.collection(name)
         documents = chunks = 0
         with full_disk_translated(path.parent), ArchiveWriter(path) as archive:
@@ -82,7 +82,7 @@ class Transfer:
                     self._add_files(archive, record.document.content_hash, packed)
                 archive.add(f"documents/{number:06}.jsonl", write_lines(map(DocumentLine.of, page)))
                 for record in page:
-                    # What waits to be ingested again has chunks of its former text: it is packed without them.
+                    # A document that waits for ingestion has chunks of its old text; they are left out.
                     if record.document.state is DocumentState.READY:
                         shards.add(self._catalog.chunks(record.document.id))
                 documents += len(page)
@@ -96,7 +96,10 @@ class Transfer:
     def import_collection(
         self, path: Path, *, name: str | None = None, tell: Tell = lambda position: None
     ) -> Transferred:
-        """`tell` hears the position in the file, of three readings one after another: verify, write, record."""
+        """Import an archive. `tell` receives the position in the file in three passes: verify, write, record.
+
+        Raises ArchiveError, ConflictError if the name exists, FingerprintMismatchError for another model.
+        """
         contract = self._check_contract(path)
         name = check_collection_name(name or contract.name)
         if any(each.name == name for each in self._catalog.collections()):
@@ -113,7 +116,7 @@ class Transfer:
             self._catalog.prolong_reservation(index, lease=_LEASE)
             self._catalog.restore_collection(collection, _rows(path, name, renaming, tell))
         except BaseException:
-            # A kill leaves it to the end of the reservation.
+            # If the process is killed, this happens when the reservation expires.
             with suppress(UnavailableError):
                 self._catalog.note_garbage(GarbageKind.INDEX, [index], due_in=timedelta(0))
                 remove_unneeded(catalog=self._catalog, index=self._index, blobs=self._blobs)
@@ -123,7 +126,7 @@ class Transfer:
         return Transferred(name, made.document_count, made.chunk_count, self._take_lenses(path))
 
     def _take_lenses(self, path: Path) -> tuple[str, ...]:
-        """After the collection: one that is there already is no reason to refuse it. The names of those that differ."""
+        """Save the archive's lenses unless a lens of the same name exists. Returns the names whose lenses differ."""
         own = {lens.name: lens for lens in self._catalog.lenses()}
         kept = []
         for lens in _lenses(path):
@@ -138,17 +141,17 @@ class Transfer:
             return
         packed.add(digest)
         archive.add_file(f"files/{content_hash}", self._blobs.path(content_hash))
-        with _none_if_missing():  # of a document that could not be read
+        with _none_if_missing():  # documents that could not be read have no text
             archive.add_parts(f"texts/{content_hash}", self._blobs.text_bytes(content_hash))
-        with _none_if_missing():  # of a text that has none
+        with _none_if_missing():  # some texts have no layout
             archive.add(f"layouts/{content_hash}", self._blobs.get_layout(content_hash))
 
     def _check_contract(self, path: Path) -> ContractRecord:
-        """Before the long reading: an archive of another model is refused at once."""
+        """Read and check the contract, so that an archive of another model is rejected before the long verification."""
         with closing(read_members(path)) as members:
             first = next(members, None)
             if first is None or first.name != CONTRACT_MEMBER:
-                raise ArchiveError(f"{path} does not begin with {CONTRACT_MEMBER}: it is no exported collection.")
+                raise ArchiveError(f"{path} does not begin with {CONTRACT_MEMBER}: it is not an exported collection.")
             contract = read_contract(first.read())
         in_use = self._embedder.info
         if (contract.fingerprint, contract.dimension) != (in_use.fingerprint, in_use.dimension):
@@ -167,7 +170,7 @@ class Transfer:
     def _write(
         self, path: Path, collection: Collection, renaming: _Renaming | None, names: set[str], tell: Tell
     ) -> int:
-        """Files, texts and points. How many points."""
+        """Write files, texts, layouts and points. Returns the number of points."""
         index, count = collection.active_index, 0
         lines: list[ChunkLine] = []
         for member in read_members(path, tell=tell):
@@ -200,7 +203,7 @@ class Transfer:
 
 @contextmanager
 def _none_if_missing() -> Iterator[None]:
-    """Raises DamagedFileError: an archive must not lack what is there."""
+    """Ignore missing files. DamagedFileError passes: an archive must not silently lack a damaged file."""
     try:
         yield
     except DamagedFileError:
@@ -210,7 +213,7 @@ def _none_if_missing() -> Iterator[None]:
 
 
 class _ChunkShards:
-    """Chunks as lines and their vectors as rows of an array, so many to a pair of members."""
+    """Writes chunks as pairs of members: JSON lines and an array of vectors, `_CHUNKS_PER_SHARD` per pair."""
 
     def __init__(self, index: VectorIndex, name: str, archive: ArchiveWriter) -> None:
         self._index = index
@@ -236,8 +239,8 @@ class _ChunkShards:
         absent = [chunk for chunk in chunks if chunk.id not in points]
         if absent:
             raise ConflictError(
-                f"Document {absent[0].document_id} changes during the export, or has lost points. Wait until its jobs "
-                "are done; if it happens again, `gircse check --fix` mends it."
+                f"Document {absent[0].document_id} changed during the export, or has lost points. Wait until its jobs "
+                "are done. If this happens again, run `gircse check --fix`."
             )
         self._shards += 1
         lines = (ChunkLine.of(chunk, points[chunk.id]) for chunk in chunks)
@@ -249,7 +252,7 @@ class _ChunkShards:
 
 
 class _Renaming:
-    """Under another name everything gets the ids that it would have got there, so that both may live in one home."""
+    """Gives documents and chunks new ids for an import under another name, so that both collections fit in one home."""
 
     def __init__(self, name: str, index: str) -> None:
         self._name = name
@@ -261,7 +264,7 @@ class _Renaming:
         return str(uuid5(_COPIES, f"{self._index}\n{former}"))
 
     def chunk(self, line: ChunkLine) -> ChunkLine:
-        """Lines come in the order of documents, and of chunks in each."""
+        """The line with its new ids. Call it in archive order: by document, then by chunk."""
         document_id = self.document_id(line.document_id)
         if document_id != self._document_id:
             self._document_id, self._ids = document_id, PointIds(self._name, document_id)
@@ -280,8 +283,8 @@ def _points(
         raise ArchiveError(f"{member.name} holds no array of numbers: {error}.") from error
     shape = stored_shape(len(lines), collection)
     if vectors.dtype != np.float32 or vectors.shape != shape or not np.isfinite(vectors).all():
-        told = " by ".join(map(str, shape[1:]))
-        raise ArchiveError(f"{member.name} does not hold {shape[0]} finite float32 vectors of {told} numbers.")
+        size = " by ".join(map(str, shape[1:]))
+        raise ArchiveError(f"{member.name} does not contain {shape[0]} finite float32 vectors of {size} numbers.")
     if not vectors.any(axis=-1).all():
         raise ArchiveError(f"{member.name} holds a zero vector, which has no direction to compare.")
     renamed = lines if renaming is None else [renaming.chunk(line) for line in lines]
@@ -294,7 +297,7 @@ def _points(
 def _rows(
     path: Path, name: str, renaming: _Renaming | None, tell: Tell
 ) -> Iterator[DocumentRecord | Chunk | Judgement]:
-    """Documents page by page, then the chunks of those before them, and at the end what was said of them."""
+    """Rows in archive order: pages of documents, each followed by chunks of documents so far; then judgements."""
     for member in read_members(path, tell=tell):
         if member.kind == "documents":
             for document in read_lines(member, DocumentLine):
@@ -315,7 +318,7 @@ def _rows(
 
 
 def _lenses(path: Path) -> list[Lens]:
-    """They come right behind the contract; archives of earlier releases have none."""
+    """The archive's lenses: its second member, missing in archives of earlier releases."""
     with closing(read_members(path)) as members:
         for member in islice(members, 2):
             if member.name == LENSES_MEMBER:

@@ -1,4 +1,4 @@
-"""A collection as a table by value: every chunk with its value under the lens of an index."""
+"""Tables of a collection's chunks with their values under an indexed lens."""
 
 from __future__ import annotations
 
@@ -17,39 +17,39 @@ from app.types.values import value_names
 
 
 class ValueTables:
-    """Read page by page, so that a collection of any size fits."""
+    """Reads tables page by page, so that memory does not grow with the collection."""
 
     def __init__(self, catalog: SearchedCatalog, index: Labels) -> None:
         self._catalog = catalog
         self._index = index
 
     def pages(self, collection: str, lens: str, *, value: str | None = None) -> Iterator[list[ValueRow]]:
-        """Rows, in no order; with `value` those that have it.
+        """Pages of rows in no particular order; with `value` only rows with this value.
 
         Raises UnknownCollectionError, NotFoundError without an index of this lens, ConflictError while it is not built,
-        InputError for a value that the lens does not tell apart; all of them before the first page is read.
+        InputError for an unknown value; all of them at the call, before the first page is read.
         """
         contract = self._catalog.collection(collection)
         found = next((each for each in self._catalog.lens_indexes(collection) if each.lens == lens), None)
         if found is None:
             raise NotFoundError(
                 f"The collection {collection!r} has no index of the lens {lens!r}: `gircse lenses index build` "
-                "makes one."
+                "creates one."
             )
         if not found.is_built_for(contract):
             raise ConflictError(
                 f"The index of the lens {lens!r} is not built yet, or of an earlier state of the collection: `gircse "
-                f"lenses index list -c {collection}` says how far it is."
+                f"lenses index list -c {collection}` shows its progress."
             )
         names = value_names(parse_values(found.values))
         if value is not None and value not in names:
-            raise InputError(f"value is {value[:80]!r}, but the lens tells apart: {', '.join(names)}.")
+            raise InputError(f"{value[:80]!r} is not a value of the lens. Its values: {', '.join(names)}.")
         number = None if value is None else names.index(value)
         pages = self._index.labelled(contract.active_index, found.built_field, value=number)
         return (_rows(page, found.built_field, names) for page in pages)
 
     def csv(self, collection: str, lens: str, *, value: str | None = None) -> Iterator[str]:
-        """The same as CSV, the header first."""
+        """The same rows as CSV with a header."""
         pages = self.pages(collection, lens, value=value)
         return _csv(pages)
 

@@ -1,4 +1,4 @@
-"""Remembers which stored files were seen to be what was written, until they change: by size, time and place."""
+"""Caches which stored files passed verification. A change of size, time, inode or device invalidates the entry."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class Verified:
         self._known: LRUCache[str, tuple[int, ...]] = LRUCache(_KEPT)
 
     def holds(self, path: Path, content_hash: str) -> bool:
-        """Whether the file has this hash. Reads it, unless it was read since it last changed. Raises OSError."""
-        if not stat.S_ISREG(path.stat().st_mode):  # a pipe would be waited for
+        """Whether the file has this SHA-256. Reads it only if it changed since the last check. Raises OSError."""
+        if not stat.S_ISREG(path.stat().st_mode):  # opening a pipe would block
             return False
         with path.open("rb") as file:
             return self.is_right(
@@ -28,7 +28,7 @@ class Verified:
             )
 
     def is_right(self, file: BinaryIO, name: str, look: Callable[[BinaryIO], bool]) -> bool:
-        """Whether `look` finds that it is what was written under this name. Reads it as `holds` does."""
+        """Whether `look` accepts the file. Calls it only if the file changed since `look` last accepted `name`."""
         before = _signature(os.fstat(file.fileno()))
         if self._known.get(name) == before:
             return True
@@ -39,7 +39,7 @@ class Verified:
         return is_right
 
     def is_known(self, found: os.stat_result, name: str) -> bool:
-        """Whether the file that looks like this was seen to be right."""
+        """Whether a file with this stat result was verified before."""
         return self._known.get(name) == _signature(found)
 
 

@@ -95,7 +95,7 @@ def delete_import(
     name: Annotated[str, typer.Argument(help="Name from `list`: import:NAME.")],
     collection: InCollection = DEFAULT_COLLECTION,
 ) -> None:
-    """Delete an import. Judgements by people are not affected; they can only be deleted one by one."""
+    """Delete the judgements of an import. Judgements by people are kept."""
     with open_catalog() as catalog:
         count = Judged(catalog).forget_import(collection, name)
     typer.echo(f"Deleted {count} judgements.")
@@ -171,7 +171,7 @@ def show_weights(collection: InCollection = DEFAULT_COLLECTION, as_json: AsJson 
 
 @judgements.command("tune")
 def tune_weights(collection: InCollection = DEFAULT_COLLECTION, as_json: AsJson = False) -> None:
-    """Tune these weights on the judgements. They are applied if cross-validation confirms a gain.
+    """Tune the weights of hybrid searches on the judgements. They are applied if cross-validation confirms a gain.
 
     Requires at least 20 judgements of 5 queries, with relevant and irrelevant documents.
 

@@ -1,7 +1,7 @@
-"""Qdrant Edge, the embedded engine, in a child process that speaks the part of Qdrant's REST API that we use.
+"""The embedded engine: Qdrant Edge in a child process that implements a subset of Qdrant's REST API.
 
-`process` starts and finds the child, `transport` carries requests to it, `server` is the child.
-Nothing here knows documents, lenses or the catalog.
+`process` starts or finds the child, `transport` sends requests to it, `server` runs in the child. Nothing here may
+depend on documents, lenses or the catalog.
 """
 
 from app.edge.connection import EdgeConnection

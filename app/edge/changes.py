@@ -1,4 +1,4 @@
-"""What was written to a shard since its copy was made, to be brought over before the copy takes the shard's place."""
+"""Records writes to a shard since it was copied, to apply them to the copy before it replaces the shard."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from app.edge.values import PointId
 
 @dataclass(slots=True)
 class Changes:
-    """Of points the ids alone: a long ingestion takes little room, and what counts is what they are in the end."""
+    """Ids of changed points, and schema changes. Ids suffice, since the final state is read from the live shard."""
 
     _points: dict[PointId, None] = field(default_factory=dict)
     _schema: list[edge.UpdateOperation] = field(default_factory=list)

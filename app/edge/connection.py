@@ -1,6 +1,6 @@
-"""Where a running Edge server is and how to be let in: the file `edge.json` in its data folder.
+"""Port, token and process id of a running Edge server, in the file `edge.json` in its data folder.
 
-Shared by the process that starts the server, the server itself, and every other process of the same user.
+The server writes it; the process that started it and all other processes of the same user read it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 HOST = "127.0.0.1"
-API_VERSION = "1.20.0"  # the Qdrant release whose JSON shapes the server follows; official clients compare it
+API_VERSION = "1.20.0"  # the Qdrant release whose JSON format the server follows; official clients check it
 TITLE = "gircse - Qdrant Edge behind a subset of Qdrant's REST API"
 AUTH_HEADER = "api-key"
 BUSY_EXIT_CODE = 75  # EX_TEMPFAIL of sysexits.h, which Windows lacks in `os`
@@ -39,7 +39,7 @@ def read_connection(data_dir: Path) -> EdgeConnection | None:
 
 
 def write_connection(data_dir: Path, connection: EdgeConnection) -> None:
-    """Readable by the owner alone, since it holds the token; replaced in one step."""
+    """Write `edge.json` atomically, readable only by the owner, since it contains the token."""
     replace_file(_file(data_dir), json.dumps(asdict(connection)))
 
 
@@ -49,7 +49,10 @@ def forget_connection(data_dir: Path, connection: EdgeConnection) -> None:
 
 
 def is_answering(connection: EdgeConnection, *, timeout_s: float = _PROBE_TIMEOUT_S) -> bool:
-    """Whether our server, and not a later owner of the same port, answers. `http.client` heeds no proxy settings."""
+    """Whether the Edge server responds, and not another program on the same port.
+
+    Uses `http.client`, which ignores proxy settings.
+    """
     http_connection = http.client.HTTPConnection(HOST, connection.port, timeout=timeout_s)
     try:
         http_connection.request("GET", "/", headers={AUTH_HEADER: connection.token})
@@ -62,7 +65,7 @@ def is_answering(connection: EdgeConnection, *, timeout_s: float = _PROBE_TIMEOU
 
 
 def replace_file(path: Path, text: str) -> None:
-    """Writes `text` to `path` so that a reader, or a crash at any instant, finds the old text or the new one."""
+    """Replace the file atomically: readers, also after a crash, find the old text or the new one."""
     draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
         file.write(text)

@@ -1,4 +1,4 @@
-"""What the Edge server refuses, with the HTTP status that a Qdrant server would answer with."""
+"""Errors of the Edge server, with the HTTP status of a Qdrant server."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ def unknown_collection(name: str) -> RefusedError:
 def unsupported(what: str) -> RefusedError:
     return RefusedError(
         501,
-        f"The embedded engine does not serve {what}. Start a Qdrant server and set GIRCSE_QDRANT_URL to use it.",
+        f"The embedded engine does not support {what}. Use a Qdrant server instead: set GIRCSE_QDRANT_URL.",
     )

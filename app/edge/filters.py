@@ -1,4 +1,4 @@
-"""Qdrant's filters, as far as they are served, turned into Edge's own objects."""
+"""The supported part of Qdrant's filters: validates the JSON and converts it to Edge's objects."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class Match(Message):
             return edge.MatchExcept(**{"except": self.except_of})
         value: Any = self.value
         if isinstance(value, bool):
-            # Edge takes Python's bool for the integer that it also is, and then finds nothing; NumPy's is no integer.
-            # NumPy takes a third of the time in which the process starts, and few filters ask for a bool.
+            # Edge treats Python's bool as an integer and then finds nothing; NumPy's bool is not an integer. Imported
+            # here, since NumPy takes a third of the process's start time and few filters need it.
             import numpy as np
 
             value = np.bool_(value)
@@ -88,7 +88,7 @@ class HasId(Message):
 
 
 def _condition_kind(value: Any) -> str:
-    """Told by the key that only this kind has; anything else is read as a nested filter."""
+    """The kind of a condition, recognised by the key that only this kind has. Without one it is a nested filter."""
     keys = value if isinstance(value, dict) else type(value).model_fields
     return next((kind for kind in ("key", "is_empty", "is_null", "has_id") if kind in keys), "filter")
 
@@ -111,7 +111,7 @@ class Filter(Message):
     @model_validator(mode="before")
     @classmethod
     def wrap_single(cls, data: Any) -> Any:
-        """Qdrant takes one condition in place of a list of one."""
+        """Accept a single condition instead of a list, as Qdrant does."""
         return {key: [value] if isinstance(value, dict) else value for key, value in dict(data).items()}
 
     def to_edge(self) -> edge.Filter:

@@ -1,4 +1,4 @@
-"""The request bodies that the Edge server understands: Qdrant's JSON, checked, and turned into Edge's own objects."""
+"""The request bodies of the Edge server: validates Qdrant's JSON and converts it to Edge's objects."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class SparseVectorParams(Message):
 
 
 class CreateCollection(Message):
-    """`vectors` is one setting for the default vector, named "", or a setting per name."""
+    """`vectors` has the settings of the default vector, named "", or settings by name."""
 
     vectors: VectorParams | dict[str, VectorParams] = Field(default_factory=dict)
     sparse_vectors: dict[str, SparseVectorParams] = Field(default_factory=dict)
@@ -53,14 +53,14 @@ class CreateCollection(Message):
 
 
 class UpdateCollection(Message):
-    """How vectors are kept can be changed, and when they get a graph; what is not given stays as it is."""
+    """Changes storage, quantization and the indexing threshold. Omitted fields keep their values."""
 
     vectors: dict[str, VectorParamsChange] = Field(default_factory=dict)
     quantization_config: Quantization | Literal["Disabled"] | None = None
     optimizers_config: OptimizersConfig = Field(default_factory=OptimizersConfig)
 
     def applied_to(self, config: CreateCollection) -> CreateCollection:
-        """Raises KeyError for a vector that the collection does not have."""
+        """The changed configuration. Raises KeyError for an unknown vector name."""
         dense = dict(config.dense)
         for name, change in self.vectors.items():
             dense[name] = dense[name].model_copy(update=change.model_dump(exclude_none=True))
@@ -105,8 +105,10 @@ class UpsertPoints(Message):
 
 
 class VectorsAs(Message):
-    """`block`: the dense ones of all points that have one as base64 of float32, which Qdrant does not know: nine tenths
-    of the time go into numbers."""
+    """`block` returns the dense vectors of all points as one base64 text of float32, and skips points without one.
+
+    An extension of Qdrant's API: JSON numbers would take nine tenths of the time.
+    """
 
     vectors_as: Literal["json", "block"] = "json"
 
@@ -136,13 +138,13 @@ class DeletePoints(ChosenPoints):
 
 
 class SetPayload(ChosenPoints):
-    """Keys of the payload that are not given stay."""
+    """Sets keys of the payload. Other keys keep their values."""
 
     payload: dict[str, Any]
 
 
 class SetLabels(Message):
-    """What Qdrant does not know: a value for one key of the payload of each of these points."""
+    """Sets one key of the payload to a different value for each point. An extension of Qdrant's API."""
 
     key: JsonPath
     ids: list[PointId]
@@ -172,12 +174,12 @@ class BatchOperation(Message):
     @property
     def points(self) -> list[PointId] | edge.Filter:
         change = self.set_payload or self.delete_payload
-        assert change is not None  # it holds one
+        assert change is not None  # see `holds_one`
         return change.to_edge()
 
     @property
     def filtered_ids(self) -> list[PointId] | None:
-        """Where that is all that the filter asks for."""
+        """The ids of the filter if it has no condition but `has_id`, otherwise None."""
         change = self.set_payload or self.delete_payload
         condition = None if change is None else change.filter
         if condition is None or condition.should or condition.must_not or not condition.must:
@@ -186,14 +188,14 @@ class BatchOperation(Message):
         return first.has_id if isinstance(first, HasId) and not others else None
 
     def to_edge(self, present: Sequence[PointId] | None = None) -> edge.UpdateOperation:
-        """Of these points, where they are given."""
+        """The operation for the chosen points, or for the points `present` if they are given."""
         points, change = self.points if present is None else list(present), edge.UpdateOperation
         if self.set_payload is not None:
             payload = self.set_payload.payload
             if isinstance(points, edge.Filter):
                 return change.set_payload_by_filter(filter=points, payload=payload)
             return change.set_payload(point_ids=list(points), payload=payload)
-        assert self.delete_payload is not None  # it holds one
+        assert self.delete_payload is not None  # see `holds_one`
         keys = self.delete_payload.keys
         if isinstance(points, edge.Filter):
             return change.delete_payload_by_filter(filter=points, keys=keys)
@@ -214,7 +216,7 @@ class QuantizationSearchParams(Message):
 
 
 class SearchParams(Message):
-    """A search is exact unless it asks not to be; that has an effect where a graph was built by optimising."""
+    """Searches are exact by default. `exact=False` uses the HNSW graph, if optimizing has built one."""
 
     exact: bool = True
     hnsw_ef: int | None = None
@@ -246,7 +248,7 @@ class RrfQuery(Message):
 
 
 def _query_kind(value: Any) -> str:
-    """Told by the key that only this kind has; anything else is read as a bare vector."""
+    """The kind of a query, recognised by the key that only this kind has. Without one it is a plain vector."""
     keys = value if isinstance(value, dict) else ()
     return next((kind for kind in ("nearest", "fusion", "rrf") if kind in keys), "vector")
 
@@ -272,7 +274,7 @@ class Prefetch(Message):
     @model_validator(mode="before")
     @classmethod
     def wrap_single(cls, data: Any) -> Any:
-        """Qdrant takes one prefetch in place of a list of one."""
+        """Accept a single prefetch instead of a list, as Qdrant does."""
         single = isinstance(data, dict) and isinstance(data.get("prefetch"), dict)
         return {**data, "prefetch": [data["prefetch"]]} if single else data
 
@@ -338,7 +340,7 @@ class CreateIndex(Message):
 
 
 class Optimization(Message):
-    """What the process that optimises is told."""
+    """The arguments for the optimizing process: the new configuration, and payload indexes to create."""
 
     config: CreateCollection
     indexes: list[CreateIndex]

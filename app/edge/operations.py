@@ -1,4 +1,4 @@
-"""What each request does: from the body of a Qdrant REST call to the `result` of its answer. Knows no HTTP."""
+"""Executes requests: from the body of a Qdrant REST call to the `result` of the response. Independent of HTTP."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def describe_collection(optimizer: Optimizer, path: PathParams, body: bytes) -> 
         "config": {
             "params": {**params, "shard_number": 1, "replication_factor": 1, "write_consistency_factor": 1},
             "quantization_config": config.model_dump(include={"quantization_config"})["quantization_config"],
-            # The rest is not tuned: Qdrant's defaults, which its clients require to be there.
+            # The rest is fixed: Qdrant's defaults, which its clients require.
             "hnsw_config": {"m": 16, "ef_construct": 100, "full_scan_threshold": 10_000},
             "optimizer_config": {
                 **config.optimizers_config.model_dump(),
@@ -77,7 +77,10 @@ def delete_collection(optimizer: Optimizer, path: PathParams, body: bytes) -> ob
 
 
 def update_collection(optimizer: Optimizer, path: PathParams, body: bytes) -> object:
-    """Optimises, also with nothing to change, which is how Qdrant is asked to. A change shows when that is done."""
+    """Start optimizing with the new configuration, which takes effect at the end.
+
+    A request without changes also optimizes, as in Qdrant.
+    """
     change, config = messages.UpdateCollection.model_validate_json(body), optimizer.shards.config(path["name"])
     if unknown := change.vectors.keys() - config.dense.keys():
         raise RefusedError(400, f"Wrong input: Not existing vector name error: {min(unknown)!r}")
@@ -124,25 +127,29 @@ def delete_points(shards: Shards, path: PathParams, body: bytes) -> object:
 
 
 def update_batch(shards: Shards, path: PathParams, body: bytes) -> object:
-    """A filter by ids alone is taken for those of them that are there, which Edge changes in a third of the time."""
+    """Set and delete payload keys. Filters by ids alone become lists of existing ids, which Edge handles 3x faster."""
     name, changes = path["name"], messages.BatchUpdate.model_validate_json(body).operations
     ids: list[PointId | str] = [each for change in changes for each in change.filtered_ids or ()]
-    there = {record.id for record in shards.shard(name).retrieve(point_ids=ids, with_payload=False, with_vector=False)}
+    existing = {
+        record.id for record in shards.shard(name).retrieve(point_ids=ids, with_payload=False, with_vector=False)
+    }
     for change in changes:
         if change.filtered_ids is None:
             shards.update_points(name, change.to_edge(), change.points)
-        elif present := [each for each in change.filtered_ids if each in there]:
+        elif present := [each for each in change.filtered_ids if each in existing]:
             shards.update_points(name, change.to_edge(present), present)
     return [_DONE] * len(changes)
 
 
 def set_labels(shards: Shards, path: PathParams, body: bytes) -> object:
-    """Of those points that are there."""
+    """Set the labels of the points that exist; ignore the others."""
     name, message = path["name"], messages.SetLabels.model_validate_json(body)
     ids: list[PointId | str] = [*message.ids]
-    there = {record.id for record in shards.shard(name).retrieve(point_ids=ids, with_payload=False, with_vector=False)}
+    existing = {
+        record.id for record in shards.shard(name).retrieve(point_ids=ids, with_payload=False, with_vector=False)
+    }
     for point_id, label in zip(message.ids, message.labels, strict=True):
-        if point_id in there:
+        if point_id in existing:
             operation = edge.UpdateOperation.set_payload(point_ids=[point_id], payload={message.key: label})
             shards.update_points(name, operation, [point_id])
     return _DONE
@@ -178,7 +185,7 @@ def scroll(shards: Shards, path: PathParams, body: bytes) -> object:
 
 def count(shards: Shards, path: PathParams, body: bytes) -> object:
     request, shard = messages.CountPoints.model_validate_json(body), shards.shard(path["name"])
-    if request.filter is None:  # known, where counting would look at every point
+    if request.filter is None:  # no need to count every point
         return {"count": shard.info().points_count}
     condition = filter_to_edge(request.filter)
     return {"count": shard.count(count=edge.CountRequest(exact=True, filter=condition))}
@@ -197,7 +204,7 @@ def facet(shards: Shards, path: PathParams, body: bytes) -> object:
 
 
 def create_index(optimizer: Optimizer, path: PathParams, body: bytes) -> object:
-    """At once, which takes seconds of a million points; for a client that does not wait, when it is next optimised."""
+    """Create a payload index at once (seconds per million points), or with `wait=false` at the next optimization."""
     request = messages.CreateIndex.model_validate_json(body)
     if path["wait"] == "false":
         optimizer.index_later(path["name"], request)
@@ -217,7 +224,7 @@ def change_aliases(shards: Shards, path: PathParams, body: bytes) -> object:
 
 
 def list_aliases(shards: Shards, path: PathParams, body: bytes) -> object:
-    """Of one collection when the path names one, else of all."""
+    """Aliases of the collection in the path, or of all collections."""
     return {
         "aliases": [
             {"alias_name": alias, "collection_name": collection}
@@ -227,7 +234,7 @@ def list_aliases(shards: Shards, path: PathParams, body: bytes) -> object:
 
 
 def _status(optimizer: Optimizer, name: str) -> str:
-    """Grey is Qdrant's word for what could be optimised, and waits to be asked for: here after a crash."""
+    """Qdrant's status of a collection. Grey: an optimization was interrupted by a crash and must be requested again."""
     if optimizer.is_running(name):
         return "yellow"
     if optimizer.error(name) is not None:
@@ -248,7 +255,7 @@ def _stages(request: messages.Prefetch) -> list[messages.Prefetch]:
 
 
 def _check_vector(config: messages.CreateCollection, using: str, vector: AnyVector) -> None:
-    """Edge finds these errors too, but raises a bare `Exception`, as for internal errors."""
+    """Raise RefusedError for a wrong vector. Edge would raise a plain `Exception`, as it does for internal errors."""
     is_sparse = isinstance(vector, SparseVector)
     if using not in (config.sparse_vectors if is_sparse else config.dense):
         kind = "sparse" if is_sparse else "dense"

@@ -1,7 +1,7 @@
-"""Optimises a shard beside the live one: another process works on a copy, which then takes the live one's place.
+"""Optimizes a shard in the background: another process works on a copy, which then replaces the live shard.
 
-Edge holds the GIL while it optimises, a minute for 50,000 vectors; the server could not answer meanwhile. So searches
-and writes stay with the live shard; what is written meanwhile is noted by id and brought over before the switch.
+Edge holds the GIL while it optimizes (a minute for 50,000 vectors), and the server could not respond in that time. So
+searches and writes use the live shard meanwhile. Changed ids are recorded and applied to the copy before the switch.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from app.edge.messages import CreateCollection, CreateIndex, Optimization
 from app.edge.optimize_shard import NOTHING_TO_DO
 from app.edge.shards import Changes, Shards
 
-_REPLAYED_AT_ONCE = 200  # points; every call holds the event loop, so that searches wait for it
-_BREATH_S = 0.005  # between two calls, for the searches that wait
-_WRITERS_WAIT_S = 0.5  # for at most so long, before they get a turn
+_REPLAYED_AT_ONCE = 200  # points per call; each call blocks the event loop and so all searches
+_BREATH_S = 0.005  # pause between two calls, in which waiting searches run
+_WRITERS_WAIT_S = 0.5  # longest time that writers are blocked before they get a turn
 
 
 @dataclass(slots=True)
 class Stage:
-    """`done` of `total` points, where they are counted."""
+    """What the optimizer is doing; `total` is None if points are not counted in this stage."""
 
     name: str
     done: int = 0
@@ -35,7 +35,7 @@ class Stage:
 
 
 class Optimizer:
-    """One shard at a time. A request is recorded in the table until it is done, so that it survives a crash."""
+    """Optimizes one shard at a time. Requests are recorded in the table until they are done: they survive a crash."""
 
     def __init__(self, shards: Shards) -> None:
         self.shards = shards
@@ -45,7 +45,7 @@ class Optimizer:
         self._indexes: dict[str, list[CreateIndex]] = {}
 
     def ask(self, name: str, config: CreateCollection) -> None:
-        """Optimised it will be as `config` says. No error when it is being optimised already: then that goes on."""
+        """Start optimizing a shard with `config`. Has no effect if it is already being optimized."""
         name = self.shards.resolve(name)
         if not self.is_running(name):
             self.shards.mark(name, awaits_optimizing=True)
@@ -55,7 +55,7 @@ class Optimizer:
             )
 
     def index_later(self, name: str, index: CreateIndex) -> None:
-        """When it is optimised next; forgotten if this process ends before that."""
+        """Create a payload index at the next optimization. The request is lost if this process ends before."""
         self._indexes.setdefault(self.shards.resolve(name), []).append(index)
 
     def is_running(self, name: str) -> bool:
@@ -66,7 +66,7 @@ class Optimizer:
         return self._stages[self.shards.resolve(name)] if self.is_running(name) else None
 
     def error(self, name: str) -> str | None:
-        """Why the last run failed."""
+        """The error of the last run, or None."""
         task = self._tasks.get(self.shards.resolve(name))
         if task is None or not task.done() or task.cancelled():
             return None
@@ -98,7 +98,7 @@ class Optimizer:
                 await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
     async def _copy(self, name: str, folder: Path) -> Changes:
-        """Writers wait, since the files must not change under the copy; searches do not."""
+        """Copy the shard's files and start recording changes. Blocks writers, so that the files do not change."""
         self._stages[name] = Stage("copying")
         async with self.shards.write_lock(name):
             self.shards.flush()
@@ -106,10 +106,10 @@ class Optimizer:
             return self.shards.start_noting(name)
 
     async def _catch_up_and_switch(self, name: str, folder: Path, config: CreateCollection, changes: Changes) -> Path:
-        """Returns the folder that is no longer needed."""
+        """Apply recorded changes to the copy and put it in the shard's place. Returns the folder no longer needed."""
         copy = edge.EdgeShard.load(path=str(folder))
         await asyncio.sleep(_BREATH_S)
-        stage = self._stages[name] = Stage("bringing over what was written meanwhile", total=len(changes))
+        stage = self._stages[name] = Stage("applying recent writes", total=len(changes))
         while True:
             async with self.shards.write_lock(name):
                 give_way_at = time.monotonic() + _WRITERS_WAIT_S
@@ -124,7 +124,7 @@ class Optimizer:
 
 
 async def _run_in_process(folder: Path, wanted: Optimization) -> bool:
-    """Whether there was anything to do. The process ends when the pipe closes, so never later than this one."""
+    """Optimize in a child process; returns whether there was anything to do. The child ends when this process ends."""
     process = await asyncio.create_subprocess_exec(
         *(
             sys.executable,
@@ -143,12 +143,12 @@ async def _run_in_process(folder: Path, wanted: Optimization) -> bool:
         process.kill()
         raise
     if exit_code not in (0, NOTHING_TO_DO):
-        raise RuntimeError(f"the process that optimises ended with code {exit_code}; see edge.log")
+        raise RuntimeError(f"the optimizing process ended with code {exit_code}; see edge.log")
     return exit_code == 0
 
 
 def _replay(changes: Changes, live: edge.EdgeShard, copy: edge.EdgeShard) -> int:
-    """Makes some of the noted points in the copy what they are in the live shard now; how many."""
+    """Bring some of the recorded points in the copy to their state in the live shard. Returns their number."""
     for operation in changes.take_schema():
         copy.update(operation=operation)
     ids = changes.take_points(_REPLAYED_AT_ONCE)

@@ -1,4 +1,4 @@
-"""Starts the Edge server of a data folder, or finds the one that another process has started, and keeps it alive."""
+"""Starts the Edge server of a data folder, or finds one that another process started, and restarts it after a crash."""
 
 from __future__ import annotations
 
@@ -15,28 +15,29 @@ from typing import Self
 from app.edge.connection import BUSY_EXIT_CODE, EdgeConnection, is_answering, read_connection
 from app.errors import VectorIndexUnavailableError, full_disk_reason
 
-PUT_ASIDE = "damaged-{}"  # a folder beside the shards, with what was there when their table was lost
+PUT_ASIDE = "damaged-{}"  # folder for all shards if their table is damaged or lost
 
 _MAX_STARTS = 3
 _POLL_INTERVAL_S = 0.05
 _BUSY_PAUSE_S = 0.2
 _STOP_TIMEOUT_S = 15
-_HANG_S = 3.0  # a server that has answered and lives, and is silent for so long, hangs
-_AWAY_S = 2.0  # for so long after it did not start, nobody waits for it
-_MIN_FREE_BYTES = 64 * 1024  # without it the server cannot even tell where it is
+_HANG_S = 3.0  # a running server that has responded before and is silent this long is considered hung
+_AWAY_S = 2.0  # after a failed start, calls fail at once for this time
+_MIN_FREE_BYTES = 64 * 1024  # the server needs some to write `edge.json`
 _MAX_LOG_BYTES = 1_000_000
 _LOG_TAIL_CHARS = 500
 
 
 def edge_folder(home: Path) -> Path:
-    """Where the embedded engine of a home has its data."""
+    """The data folder of the embedded engine in a home folder."""
     return home / "edge"
 
 
 class EdgeProcess:
-    """`start` may be called again at any time: it costs one request where a server answers, and mends one that is gone.
+    """The Edge server of one data folder. Call `start` at any time: it costs one request if the server responds, and
+    restarts a dead server.
 
-    The server ends with the process that started it. Others that were using it start their own on their next call.
+    The server ends with the process that started it; other processes that used it start a new one at their next call.
     """
 
     def __init__(self, data_dir: Path, *, start_timeout_s: float = 60) -> None:
@@ -44,7 +45,7 @@ class EdgeProcess:
         self._log_file = data_dir / "edge.log"
         self._start_timeout_s = start_timeout_s
         self._child: subprocess.Popen[bytes] | None = None
-        self._has_answered = False  # this child, since it was started
+        self._has_answered = False  # whether the present child has responded
         self._lock = threading.Lock()
         self._away_until = 0.0
 
@@ -53,14 +54,14 @@ class EdgeProcess:
             return self._find_or_start()
 
     def begin(self) -> None:
-        """Starts the server where none answers, and does not wait for it: `start` does."""
+        """Start the server if none responds, without waiting for it (`start` waits)."""
         with self._lock:
             connection = read_connection(self._data_dir)
             if self._child is None and not (connection is not None and is_answering(connection)):
                 self._spawn()
 
     def stop(self) -> None:
-        """Ends the server if this process started it; what was written is flushed first."""
+        """Stop the server if this process started it. Writes are flushed first."""
         with self._lock:
             child, self._child = self._child, None
             if child is None:
@@ -70,7 +71,7 @@ class EdgeProcess:
             try:
                 child.wait(_STOP_TIMEOUT_S)
             except subprocess.TimeoutExpired:
-                child.kill()  # loses nothing: the write-ahead log holds what was not flushed
+                child.kill()  # loses nothing: the write-ahead log has all unflushed writes
                 child.wait()
 
     def __enter__(self) -> Self:
@@ -96,7 +97,7 @@ class EdgeProcess:
                 self._refuse_after(begun + _HANG_S, self._child.pid)
             if self._child is None or exit_code is not None:
                 if exit_code == BUSY_EXIT_CODE:
-                    time.sleep(_BUSY_PAUSE_S)  # another server is coming up or going down
+                    time.sleep(_BUSY_PAUSE_S)  # another server is starting or stopping
                 elif starts == _MAX_STARTS:
                     break
                 else:
@@ -115,8 +116,8 @@ class EdgeProcess:
     def _refuse_after(self, moment: float, pid: int) -> None:
         if time.monotonic() > moment:
             raise VectorIndexUnavailableError(
-                f"The embedded vector engine (process {pid}) has stopped answering. If it is stopped, continue it; if "
-                "not, end it: another one is started at once."
+                f"The embedded vector engine (process {pid}) does not respond. If it is suspended, resume it. "
+                "Otherwise kill it: a new one starts at once."
             )
 
     def _spawn(self) -> None:
@@ -126,19 +127,21 @@ class EdgeProcess:
         is_long = self._log_file.exists() and self._log_file.stat().st_size > _MAX_LOG_BYTES
         with open(self._log_file, "wb" if is_long else "ab") as log:
             self._child = subprocess.Popen(  # noqa: S603 - our own module, no shell
-                # -P: a folder named `app` where the user stands must not be taken for ours.
+                # -P: a folder named `app` in the current directory must not shadow this package.
                 [sys.executable, "-P", "-m", "app.edge.server", str(self._data_dir.absolute())],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=log,
-                start_new_session=True,  # Ctrl-C is for the owner, who still needs the server to finish its work
+                start_new_session=True,  # Ctrl-C must only reach the parent, which still needs the server
             )
         self._has_answered = False
         threading.Thread(target=self._revive, args=(self._child,), daemon=True, name="edge-watch").start()
 
     def _revive(self, child: subprocess.Popen[bytes]) -> None:
-        """Starts another one as soon as this one was killed, so that no search has to wait for that. One that was told
-        to end stays away until it is needed; one that never answered is left to the next call, which tells why."""
+        """Start a new server as soon as this one was killed, so that searches need not wait.
+
+        A server that ended normally or never responded is left to the next call, which starts it or reports the reason.
+        """
         if child.wait() in (0, -signal.SIGTERM):
             return
         with self._lock:
@@ -148,4 +151,4 @@ class EdgeProcess:
 
     def _log_tail(self) -> str:
         text = self._log_file.read_text("utf-8", "replace") if self._log_file.exists() else ""
-        return f"Its last words: {text[-_LOG_TAIL_CHARS:].strip()!r}." if text.strip() else ""
+        return f"End of its log: {text[-_LOG_TAIL_CHARS:].strip()!r}." if text.strip() else ""

@@ -1,6 +1,7 @@
-"""Search over one shard with a result that is always the same: best score first, equal scores in the order of ids.
+"""Deterministic search in one shard: sorted by score, equal scores by id.
 
-Edge gives equal scores in varying order and cuts them off anywhere, so ties at the limit are fetched whole.
+Edge returns equal scores in varying order and cuts them off arbitrarily, so all points of a tie at the limit are
+fetched.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from app.edge.messages import Prefetch, QueryPoints, Rrf, SearchParams
 from app.edge.values import PayloadChoice, PointId, is_multivector, vector_to_edge
 
 Ranked = list[tuple[PointId, float]]
-_SPARE = 16  # asked beyond the limit, to see whether a tie crosses it
+_SPARE = 16  # points fetched beyond the limit, to detect a tie across it
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """`condition` is the request's own filter and those of the stages around it, which apply to every stage."""
+    """One query to run. `condition` combines its own filter with those of all enclosing stages."""
 
     request: Prefetch
     condition: Filter | None
@@ -40,7 +41,7 @@ def query_points(shard: edge.EdgeShard, requests: Sequence[QueryPoints]) -> list
 def _points(shard: edge.EdgeShard, request: QueryPoints, ranked: Ranked) -> list[dict[str, object]]:
     ranked = ranked[request.offset :]
     ids = [point_id for point_id, _ in ranked]
-    if not request.with_payload and not request.with_vector:  # all that there is to tell is known
+    if not request.with_payload and not request.with_vector:  # nothing has to be fetched
         return [{"id": point_id, "payload": None, "version": 0, "score": score} for point_id, score in ranked]
     payload = payload_choice(request.with_payload)
     found = shard.retrieve(point_ids=[*ids], with_payload=payload, with_vector=request.with_vector)
@@ -50,15 +51,17 @@ def _points(shard: edge.EdgeShard, request: QueryPoints, ranked: Ranked) -> list
 
 def record_to_json(record: edge.Record) -> dict[str, object]:
     answer: dict[str, object] = {"id": record.id, "payload": record.payload}
-    vector = record.vector  # made anew at each look
+    vector = record.vector  # every access creates a new list
     if vector is not None:
         answer["vector"] = _vector_to_json(vector)
     return answer
 
 
 def block_of(records: Sequence[edge.Record]) -> dict[str, object]:
-    """Of those that have a dense vector: ids and payloads, and the vectors of all in one piece. Of a multivector how
-    many it has, too."""
+    """Ids and payloads of the records with a dense vector, and all their vectors as one base64 text of float32.
+
+    For a multivector, `vectors` of the point is the number of its vectors.
+    """
     points, vectors = [], []
     for record in records:
         vector = record.vector
@@ -82,7 +85,7 @@ def payload_choice(choice: PayloadChoice) -> Any:
 
 
 def _ranked(shard: edge.EdgeShard, stages: Sequence[Stage]) -> list[Ranked]:
-    """The plain ones in one call."""
+    """The ranking of each stage. All stages without prefetches run in one call."""
     nearest = iter(_nearest(shard, [stage for stage in stages if not stage.request.prefetch]))
     return [_of_prefetches(shard, stage) if stage.request.prefetch else next(nearest) for stage in stages]
 
@@ -99,20 +102,20 @@ def _of_prefetches(shard: edge.EdgeShard, stage: Stage) -> Ranked:
 
 
 def _nearest(shard: edge.EdgeShard, stages: Sequence[Stage]) -> list[Ranked]:
-    """In one call, in which Edge compares each point with all vectors; again for those that a tie crosses."""
+    """The nearest points of each stage. One call scans all points for all stages; stages with a tie are repeated."""
     points = shard.info().points_count
-    ask = {place: min(stage.limit + _SPARE, points + 1) for place, stage in enumerate(stages)}
+    limits = {number: min(stage.limit + _SPARE, points + 1) for number, stage in enumerate(stages)}
     rankings: list[Ranked] = [[] for _ in stages]
-    while ask:
-        requests = [_request(stages[place], limit) for place, limit in ask.items()]
+    while limits:
+        requests = [_request(stages[number], limit) for number, limit in limits.items()]
         answers = shard.query_batch(request=edge.QueryBatchRequest(queries=requests))
-        for place, found in zip(list(ask), answers, strict=True):
-            limit = stages[place].limit
-            if len(found) < ask[place] or found[-1].score < found[limit - 1].score:
-                rankings[place] = _in_order((point.id, point.score) for point in found)[:limit]
-                del ask[place]
+        for number, found in zip(list(limits), answers, strict=True):
+            limit = stages[number].limit
+            if len(found) < limits[number] or found[-1].score < found[limit - 1].score:
+                rankings[number] = _in_order((point.id, point.score) for point in found)[:limit]
+                del limits[number]
             else:
-                ask[place] = min(4 * ask[place], points + 1)
+                limits[number] = min(4 * limits[number], points + 1)
     return rankings
 
 
@@ -130,7 +133,7 @@ def _request(stage: Stage, limit: int) -> edge.QueryRequest:
 
 
 def _fuse(stages: Sequence[Ranked], rrf: Rrf) -> Ranked:
-    """Reciprocal rank fusion as Qdrant does it. Edge's own runs over stages whose ties come in varying order."""
+    """Reciprocal rank fusion with Qdrant's formula. Edge's own is not deterministic: its stages order ties randomly."""
     scores: dict[PointId, float] = defaultdict(float)
     for stage in stages:
         for position, (point_id, _) in enumerate(stage):

@@ -1,6 +1,6 @@
-"""The child process: Qdrant's REST API, as far as we use it, over the shards of one data folder.
+"""The Edge server process: serves a subset of Qdrant's REST API for the shards of one data folder.
 
-Run as `python -m app.edge.server DATA_DIR` with a pipe on stdin; it ends when that pipe closes, or at SIGTERM.
+Run as `python -m app.edge.server DATA_DIR` with a pipe on stdin. It ends when that pipe closes, or at SIGTERM.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ log = logging.getLogger(__name__)
 
 _FLUSH_INTERVAL_S = 5
 _SHUTDOWN_TIMEOUT_S = 5
-_LOOK_INTERVAL_S = 5
+_POLL_INTERVAL_S = 5
 _LOCK_FILE = "edge.lock"
 READY_PATH = "/readyz"
 
@@ -88,14 +88,14 @@ _OPTIMIZING: list[tuple[str, str, OptimizerOperation]] = [
 
 
 class TokenMiddleware:
-    """Answers 401 to every request without the token."""
+    """Rejects requests without the token with status 401."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:
         self._app = app
         self._token = token.encode("ascii")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        is_open = scope["type"] != "http" or scope["path"] == READY_PATH  # as Qdrant has it
+        is_open = scope["type"] != "http" or scope["path"] == READY_PATH  # as in Qdrant, it needs no key
         if is_open or self._is_admitted(dict(scope["headers"])):
             await self._app(scope, receive, send)
             return
@@ -137,7 +137,7 @@ def create_app(shards: Shards, connection: EdgeConnection, data_dir: Path) -> St
 def _routes(shards: Shards, optimizer: Optimizer) -> list[Route]:
     def route(method: str, path: str, operate: Callable[[Mapping[str, str], bytes], object], *, writes: bool) -> Route:
         async def endpoint(request: Request) -> Response:
-            """Runs on the event loop: a thread would gain nothing, since Edge holds the GIL through every call."""
+            """Runs on the event loop: a thread has no advantage, since Edge holds the GIL during every call."""
             request.state.started = time.perf_counter()
             body = await request.body()
             async with shards.write_lock(request.path_params["name"]) if writes else nullcontext():
@@ -175,7 +175,7 @@ def _refused(request: Request, error: Exception) -> Response:
 
 
 def _malformed(request: Request, error: Exception) -> Response:
-    """An unknown field is a feature of Qdrant that is not served; anything else is the caller's mistake."""
+    """Status 501 for an unknown field, which is an unsupported feature of Qdrant; 400 for any other mistake."""
     assert isinstance(error, ValidationError)
     details = error.errors(include_url=False, include_context=False, include_input=False)
     for detail in details:
@@ -217,7 +217,7 @@ async def _flush_regularly(shards: Shards) -> None:
 
 
 def _end_with_stdin(server: uvicorn.Server) -> None:
-    """The owner holds the other end of the pipe: it closes however the owner ends, by `kill -9` too."""
+    """Stop the server when stdin closes. The parent has the other end of the pipe: it closes even after `kill -9`."""
     with suppress(OSError):
         while sys.stdin.buffer.read(1):
             pass
@@ -225,16 +225,18 @@ def _end_with_stdin(server: uvicorn.Server) -> None:
 
 
 def _end_without_folder(server: uvicorn.Server, connection: EdgeConnection, data_dir: Path) -> None:
-    """Where the folder was removed or replaced, others would start a second server there, and clients of this one see
-    nothing of it."""
+    """Stop the server when its folder was removed or replaced.
+
+    Otherwise others would start a second server in the folder, while clients of this one would not notice.
+    """
     is_ours = True
     while not server.should_exit:
-        time.sleep(_LOOK_INTERVAL_S)
-        with suppress(OSError):  # one that cannot be read now is looked at the next time
-            there = read_connection(data_dir)
-            is_ours = not server.started or (there is not None and there.token == connection.token)
+        time.sleep(_POLL_INTERVAL_S)
+        with suppress(OSError):  # if unreadable now, check again the next time
+            present = read_connection(data_dir)
+            is_ours = not server.started or (present is not None and present.token == connection.token)
         if not (is_ours or server.should_exit):
-            log.error("The folder %s was removed or replaced: this server ends", data_dir)
+            log.error("The folder %s was removed or replaced: stopping this server", data_dir)
             server.should_exit = True
 
 
@@ -262,9 +264,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("data_dir", type=Path)
     data_dir = parser.parse_args().data_dir
-    os.umask(0o077)  # of what the engine writes, too
+    os.umask(0o077)  # the engine's files must be private, too
     try:
-        # The kernel gives the lock back when the process ends, however it ends.
+        # The kernel releases the lock when the process ends, even after a crash.
         with FileLock(data_dir / _LOCK_FILE, timeout=0):
             serve(data_dir)
     except Timeout:

@@ -1,7 +1,7 @@
-"""The collections of one data folder: a shard of Qdrant Edge each, and a table of their names and aliases.
+"""The collections of one data folder: one shard of Qdrant Edge each, and a table of their names and aliases.
 
-The table is the truth: a shard folder that it does not name is the remains of a crash and is removed. Where the table
-itself is lost, all folders are put aside.
+The table is authoritative: shard folders that it does not name are left by a crash and are removed. If the table itself
+is damaged or lost, all folders are moved to another folder and kept.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from app.edge.values import PointId
 
 log = logging.getLogger(__name__)
 
-_EDGE_FAULT = Exception  # Edge raises nothing narrower for faults of its own
+_EDGE_FAULT = Exception  # Edge raises plain exceptions for internal errors
 _FORBIDDEN_IN_NAMES = frozenset('<>:"/\\|?*\0\x1f')
 _LONGEST_NAME = 255
-_SEGMENTS = "segments"  # in the folder of a shard
+_SEGMENTS = "segments"  # subfolder of a shard
 
 
 class CollectionEntry(BaseModel):
     folder: str
     config: CreateCollection
-    awaits_optimizing: bool = False  # asked for, and not done yet
+    awaits_optimizing: bool = False  # requested and not finished
 
 
 class NameTable(BaseModel):
@@ -46,7 +46,7 @@ class NameTable(BaseModel):
 
 
 class Shards:
-    """Not safe for threads: the server calls it from its event loop alone, since every Edge call holds the GIL."""
+    """Not thread-safe. The server calls it only from its event loop, since every Edge call holds the GIL anyway."""
 
     def __init__(self, data_dir: Path) -> None:
         self._folder = data_dir / "shards"
@@ -68,7 +68,7 @@ class Shards:
         return sorted(pair for pair in self._table.aliases.items() if collection in (None, pair[1]))
 
     def resolve(self, name: str) -> str:
-        """The physical collection that a name or an alias means."""
+        """The collection of a name or alias. Raises RefusedError (404)."""
         name = self._table.aliases.get(name, name)
         if name not in self._table.collections:
             raise unknown_collection(name)
@@ -78,18 +78,18 @@ class Shards:
         return self._table.collections[self.resolve(name)].config
 
     def shard(self, name: str) -> edge.EdgeShard:
-        """Opened on first use, so that one damaged collection does not keep the others away."""
+        """The shard of a collection, opened at first use, so that a damaged shard does not affect others."""
         name = self.resolve(name)
         folder = self.folder(name)
         if name not in self._open:
             self._open[name] = edge.EdgeShard.load(path=str(folder))
         elif not (folder / _SEGMENTS).exists():
-            # Its files are mapped, and answer until they are closed; what is written now would be gone then.
+            # Its memory-mapped files still work until they are closed; then all new writes would be lost.
             raise RefusedError(500, f"the files of the collection were removed from {folder} while it was open")
         return self._open[name]
 
     def write_lock(self, name: str) -> asyncio.Lock:
-        """Held while a collection is written to, and while its files must not change."""
+        """The lock to hold while writing to a collection, or while its files must not change."""
         name = self._table.aliases.get(name, name)
         if name not in self._table.collections:
             return asyncio.Lock()
@@ -98,7 +98,7 @@ class Shards:
     def update_points(
         self, name: str, operation: edge.UpdateOperation, points: Iterable[PointId] | edge.Filter
     ) -> None:
-        """`points` are those that the operation may change."""
+        """Run an operation. `points` are the points that it may change, recorded for a running optimization."""
         changes = self._changes.get(self.resolve(name))
         if changes is not None:
             changes.note_points(self._chosen(name, points) if isinstance(points, edge.Filter) else points)
@@ -135,11 +135,11 @@ class Shards:
         self._locks.pop(name, None)
         if shard := self._open.pop(name, None):
             _close(shard, name)
-        shutil.rmtree(self._folder / entry.folder, ignore_errors=True)  # what stays is swept at the next start
+        shutil.rmtree(self._folder / entry.folder, ignore_errors=True)  # the next start removes any rest
         return True
 
     def change_aliases(self, actions: list[AliasAction]) -> None:
-        """All of them or none, in one step."""
+        """Apply all actions atomically."""
         table = self._table.model_copy(deep=True)
         for action in actions:
             if create := action.create_alias:
@@ -162,7 +162,7 @@ class Shards:
         return self._folder / self._table.collections[self.resolve(name)].folder
 
     def new_folder(self) -> Path:
-        """For a shard that may `replace` another; swept away after a crash, since the table does not name it."""
+        """A folder for a shard that will `replace` another. After a crash it is removed, as it is not in the table."""
         return self._folder / uuid.uuid4().hex
 
     def awaits_optimizing(self, name: str) -> bool:
@@ -178,7 +178,7 @@ class Shards:
         self._changes.pop(name, None)
 
     def replace(self, name: str, folder: Path, shard: edge.EdgeShard, config: CreateCollection) -> Path:
-        """Puts the shard of this folder in the place of the present one, in one step; the folder of the former."""
+        """Replace a collection's shard by the one of `folder` atomically. Returns the folder of the old shard."""
         former, closing = self.folder(name), self.shard(name)
         self._alter(name, folder=folder.name, config=config, awaits_optimizing=False)
         self._open[name] = shard
@@ -187,13 +187,13 @@ class Shards:
         return former
 
     def flush(self) -> None:
-        """Moves what was written since the last flush out of the write-ahead logs, which keep it safe until then."""
+        """Write changes since the last flush from the write-ahead logs to the segments."""
         written, self._written = sorted(self._written), set()
         for name in written:
             try:
                 self._open[name].flush()
             except _EDGE_FAULT as error:
-                log.error("The collection %s cannot be flushed: %s", name, error)
+                log.error("Cannot flush the collection %s: %s", name, error)
 
     def close(self) -> None:
         self.flush()
@@ -227,7 +227,7 @@ class Shards:
                 self._table_file.replace(aside / self._table_file.name)
             self._folder.replace(aside / self._folder.name)
             self._folder.mkdir()
-            log.error("The table of collections is lost (%s); all there was is in %s", type(error).__name__, aside)
+            log.error("The table of collections is lost (%s); all shards were moved to %s", type(error).__name__, aside)
             return NameTable()
 
     def _save(self, table: NameTable) -> None:
@@ -238,16 +238,16 @@ class Shards:
         known = {entry.folder for entry in self._table.collections.values()}
         for folder in self._folder.iterdir():
             if folder.name not in known:
-                # An optimiser that is dying with its server may still write: then the rest goes at the next start.
+                # A dying optimizing process may still write; the next start removes any rest.
                 shutil.rmtree(folder, ignore_errors=True)
 
 
 def _close(shard: edge.EdgeShard, name: str) -> None:
-    """Which also flushes, and fails where files are damaged."""
+    """Close a shard, which also flushes it. Logs the error if files are damaged."""
     try:
         shard.close()
     except _EDGE_FAULT as error:
-        log.error("The collection %s cannot be closed: %s", name, error)
+        log.error("Cannot close the collection %s: %s", name, error)
 
 
 def _check_name(name: str) -> None:

@@ -1,4 +1,4 @@
-"""How the vectors of a collection are kept: Qdrant's settings, as far as they are served, turned into Edge's own."""
+"""Storage of vectors: validates the supported part of Qdrant's settings and converts them to Edge's objects."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class BinaryQuantization(Message):
 
 
 def _quantization_kind(value: Any) -> str:
-    """Told by the key that only this kind has; anything else is read as the other kind, and refused there."""
+    """The kind of quantization, by its key. Anything but `binary` is validated as `scalar` and rejected there."""
     keys = value if isinstance(value, dict) else getattr(type(value), "model_fields", ())
     return "binary" if "binary" in keys else "scalar"
 
@@ -75,7 +75,7 @@ Quantization = Annotated[
 
 
 class OptimizersConfig(Message):
-    indexing_threshold: Annotated[int, Field(ge=1)] | None = None  # KB of vectors; Qdrant's own where it is not given
+    indexing_threshold: Annotated[int, Field(ge=1)] | None = None  # KB of vectors; None: Qdrant's default
 
     def to_edge(self) -> edge.EdgeOptimizersConfig:
         return edge.EdgeOptimizersConfig(indexing_threshold=self.indexing_threshold)

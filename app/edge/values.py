@@ -1,6 +1,6 @@
-"""What the bodies of requests are made of: ids, vectors and payload paths, each checked as strictly as Edge needs it.
+"""Parts of request bodies: ids, vectors and payload paths, validated as strictly as Edge requires.
 
-Fields that a message does not name are refused rather than ignored, so that no setting is lost in silence.
+Unknown fields are errors, so that no setting is silently ignored.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from uuid import UUID
 import qdrant_edge as edge
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 
-# Qdrant leaves a vector unnormalised when its squared length is under the float32 epsilon: cosine would be wrong.
+# Qdrant does not normalise a vector whose squared length is below the float32 epsilon; its cosine would be wrong.
 _SHORTEST_SQUARED = 2.0**-23
 
 PointId = Annotated[int, Field(strict=True, ge=0, lt=2**64)] | UUID
@@ -24,13 +24,13 @@ def _refuse_zero(vector: list[float]) -> list[float]:
     squared = 0.0
     for component in vector:
         squared += component * component
-        if squared >= _SHORTEST_SQUARED:  # mostly the first component is enough
+        if squared >= _SHORTEST_SQUARED:  # usually true after the first component
             return vector
-    raise ValueError("a zero vector has no direction, so it has no cosine: leave this point out")
+    raise ValueError("a zero vector has no direction and no cosine: omit this point")
 
 
 def _check_path(path: str) -> str:
-    edge.IsEmptyCondition(key=path)  # raises ValueError here: Edge's own error would look like an internal one
+    edge.IsEmptyCondition(key=path)  # raises ValueError; a later error of Edge would look like an internal one
     return path
 
 
@@ -44,7 +44,7 @@ class Message(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def drop_nulls(cls, data: Any) -> Any:
-        """Clients send null for "not given"."""
+        """Remove null fields: clients send null for fields that are not set."""
         return {key: value for key, value in data.items() if value is not None} if isinstance(data, dict) else data
 
 

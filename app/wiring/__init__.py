@@ -1,1 +1,1 @@
-"""Puts the application together: real parts behind the ports. Each module imports only what its commands need."""
+"""Assembles the application: connects implementations to ports. Each module imports only what its callers need."""

@@ -1,4 +1,4 @@
-"""What the about page tells of this installation: the model and its card, versions, kinds of parts."""
+"""The contents of the about page: model and model card, versions, kinds of catalog and index."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ui.language import later
 
 PACKAGES = ("gircse-search", "torch", "transformers", "qdrant-client", "gradio")
 
-# By model: the means over all corpora of docs/evaluation/faithfulness.md, by `research.benchmarks.faithfulness`.
+# By model: means over all corpora from docs/evaluation/faithfulness.md, which `research.benchmarks.faithfulness` generates.
 FAITHFULNESS = {
     "gircse-small": later(
         "An explanation is faithful when the score falls once that which it names is taken away. Measured with this "
@@ -49,7 +49,7 @@ def describe_installation(services: Services) -> AboutInfo:
 
 
 def read_card(model: str) -> str | None:
-    """A page without a card is better than none: a model that runs is not refused for its description."""
+    """The model card, or None if it is missing or unreadable: a bad card must not keep the page from working."""
     try:
         return embedder.read_model_card(model)
     except (embedder.EmbedderError, OSError):
@@ -58,7 +58,7 @@ def read_card(model: str) -> str | None:
 
 
 def catalog_kind(settings: Settings) -> str:
-    """No more than the kind: its address is for the operator (`gircse doctor`)."""
+    """The kind of the catalog only; its address is for the operator (`gircse doctor`)."""
     is_server = urlsplit(settings.catalog_url).scheme.startswith("postgresql")
     return later("PostgreSQL server") if is_server else later("SQLite file")
 

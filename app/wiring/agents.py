@@ -1,4 +1,4 @@
-"""MCP: over stdio for one agent on this machine, over HTTP beside the API. Apart, since `mcp` is an extra."""
+"""Runs the MCP server over stdio for one local agent, or over HTTP beside the API. `mcp` is an optional extra."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 
 def server_for(services: Services, *, principal: Principal, allowed: Collection[Ability]) -> MCPServer:
-    """For one agent, with the principal that it was started as."""
+    """An MCP server for one agent, which acts as the given principal."""
 
     def require_access(collection: str) -> None:
         if not principal.covers(collection):
             raise NotFoundError(f"No collection named {collection!r}.")
 
-    # Those of the operator, who started it, over what the agent may see.
+    # The standing searches of the operator, who started it, limited to collections that the agent may read.
     standing = OwnStanding(
         services.catalog, services.index, owner=lambda: OPERATOR.name, require_access=require_access, alerts={}
     )
@@ -41,16 +41,16 @@ def run_on_stdio(services: Services, *, principal: Principal, allowed: Collectio
 
 
 def loopback_app(services: Services, *, principal: Principal, allowed: Collection[Ability]) -> Starlette:
-    """Served by itself, to programs of this machine alone."""
+    """An application of its own, for programs on this machine only."""
     return _http_app(server_for(services, principal=principal, allowed=allowed), is_loopback=True)
 
 
 def mount_agents(api: FastAPI, services: AuthorizedServices) -> None:
-    """Beside the API, with the principal of each request. To be mounted before the pages."""
+    """Add the MCP routes to the API. They act as each request's principal. Call it before mounting the pages."""
     principal_of = principal_of_requests(services.settings.access_control)
     server = mcp_server(services, principal_of=principal_of, standing=services.standing)
     inner = _http_app(server, is_loopback=not services.settings.access_control)
-    # Its own routes, not a mount: at a mount `/mcp` would be redirected to `/mcp/`.
+    # Routes instead of a mount, which would redirect `/mcp` to `/mcp/`.
     api.router.routes.extend(inner.routes)
     outer = api.router.lifespan_context
 
@@ -63,23 +63,23 @@ def mount_agents(api: FastAPI, services: AuthorizedServices) -> None:
 
 
 def principal_of_requests(is_controlled: bool) -> PrincipalOf:
-    """The principal is in the state of the request; without access control it is the operator."""
+    """A function that returns a request's principal from its state; without access control, the operator."""
 
     def principal_of(request: Any) -> Principal:
         principal = request.scope.get("state", {}).get("principal") if request is not None else None
         if isinstance(principal, Principal):
             return principal
         if is_controlled:
-            raise UnavailableError("Who asks is not known. Show an API key.")
+            raise UnavailableError("The caller is unknown. Send an API key.")
         return OPERATOR
 
     return principal_of
 
 
 def _http_app(server: MCPServer, *, is_loopback: bool) -> Starlette:
-    """Without sessions: each request stands for itself, whichever of several processes answers it."""
+    """The HTTP application without sessions, so that any of several processes can answer each request."""
     guard = TransportSecuritySettings(
-        # A page of another site may have its name lead to this machine; where keys are shown, that is no way in.
+        # Protects against DNS rebinding. With access control the API keys already do.
         enable_dns_rebinding_protection=is_loopback,
         allowed_hosts=[f"{host}:*" for host in _LOOPBACK],
         allowed_origins=[f"http://{host}:*" for host in _LOOPBACK],

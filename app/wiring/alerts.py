@@ -1,4 +1,4 @@
-"""Targets of alerts, from the operator's file."""
+"""Reads the targets of alerts from the operator's file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from app.types.alerts import AlertTarget, read_alerts
 
 
 def alert_targets(settings: Settings) -> dict[str, AlertTarget]:
-    """Raises InputError."""
+    """The targets by name, empty if no file is set. Raises InputError."""
     if settings.alerts_file is None:
         return {}
     if find_spec("apprise") is None:

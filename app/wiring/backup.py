@@ -1,4 +1,4 @@
-"""Backup and restore over the settings and the services."""
+"""Backup and restore of the installation of the settings and services."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def schedule_of(services: Services) -> BackupSchedule | None:
 
 
 def settings_without_secrets(settings: Settings) -> dict[str, object]:
-    """Those that somebody has set, without passwords in addresses."""
+    """The settings that are not at their default, without secrets and without passwords in URLs."""
     return {
         name: _shown(name, getattr(settings, name))
         for name in sorted(settings.model_fields_set)
@@ -87,11 +87,11 @@ def _shown(name: str, value: Any) -> object:
 
 
 def require_stopped(settings: Settings) -> None:
-    """Raises ConflictError while a process of this home may write."""
+    """Raise ConflictError while a process with this home may write."""
     running = [record.pid for record in find_services(settings.home) if _answers(record)]
     if running or is_worker_running(settings.home):
         what = f"the process {running[0]} serves" if running else "a worker runs"
-        raise ConflictError(f"{what.capitalize()} from {settings.home}: stop it before anything is put back.")
+        raise ConflictError(f"{what.capitalize()} from {settings.home}: stop it before restoring.")
 
 
 def _answers(record: Any) -> bool:
@@ -102,7 +102,7 @@ def _answers(record: Any) -> bool:
 
 
 def is_in_use(settings: Settings) -> bool:
-    """Whether there is a catalog with something in it, or one that cannot be read any more."""
+    """Whether the catalog exists and is not empty, or is damaged."""
     engine = connect(settings.catalog_url)
     try:
         file = file_of(engine)
@@ -123,7 +123,7 @@ def restore_files(settings: Settings, backup: BackupReader) -> int:
 
 
 def restore_catalog(settings: Settings, backup: BackupReader) -> Path | None:
-    """In one step. Returns where the file of the former catalog was put, if there was one."""
+    """Restore the catalog atomically. Returns the folder to which the previous catalog's file was moved, or None."""
     pages = backup.catalog_pages()
     with private_files():
         prepare_home(settings.home)
@@ -150,13 +150,13 @@ def _load(url: str, revision: str, pages: Iterable[tuple[str, list[dict[str, obj
     except GircseError:
         raise
     except (ValueError, TypeError, KeyError) as error:
-        raise ArchiveError(f"The backup does not hold what `gircse backup` writes: {error}.") from error
+        raise ArchiveError(f"The backup has invalid rows: {error}.") from error
     finally:
         engine.dispose()
 
 
 def _put_aside(file: Path) -> Path | None:
-    """With its log, without which it is not what it was."""
+    """Move the database to a new folder, with its -wal and -shm files, without which it is incomplete."""
     if not file.exists():
         return None
     folder = file.with_name(f"{file.name}.{utc_now().strftime('%Y%m%dT%H%M%SZ')}.replaced")

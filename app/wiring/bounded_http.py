@@ -1,6 +1,6 @@
-"""Clients of httpx that read an answer whole only within a bound of bytes and of time.
+"""httpx clients that limit the size and total time of a response.
 
-httpx's own timeouts are those of single reads, and what it unpacks has no bound.
+httpx's own timeouts apply to single reads, and it does not limit the size of decompressed responses.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _MAX_BYTES = 128_000_000  # the tokenizer of a large model has 40 MB
 
 
 class _Body:
-    """Raises httpx.TransportError where it becomes too much, or has not ended in the time of one read."""
+    """Collects a response's body. Raises httpx.TransportError beyond `max_bytes` or the request's read timeout."""
 
     def __init__(self, request: httpx.Request, max_bytes: int) -> None:
         seconds = request.extensions.get("timeout", {}).get("read")
@@ -27,15 +27,15 @@ class _Body:
     def add(self, part: bytes) -> None:
         self._body += part
         if len(self._body) > self._max_bytes:
-            raise httpx.RemoteProtocolError(f"it answers more than {self._max_bytes:,} bytes", request=self._request)
+            raise httpx.RemoteProtocolError(f"its response exceeds {self._max_bytes:,} bytes", request=self._request)
         if time.monotonic() > self._until:
-            raise httpx.ReadTimeout("its answer takes too long", request=self._request)
+            raise httpx.ReadTimeout("its response takes too long", request=self._request)
 
     def whole(self, answer: httpx.Response) -> httpx.Response:
         packed = answer.headers.get("content-encoding", "identity")
         if packed != "identity":
-            what = f"it answers packed as {packed[:40]!r} although that was not asked for"
-            raise httpx.RemoteProtocolError(what, request=self._request)
+            reason = f"its response is compressed as {packed[:40]!r}, which was not requested"
+            raise httpx.RemoteProtocolError(reason, request=self._request)
         return httpx.Response(
             answer.status_code,
             headers=answer.headers,

@@ -1,4 +1,4 @@
-"""Bulk ingestion on Ray over the services. To be imported only where the extra `[ray]` is installed."""
+"""Bulk ingestion on Ray. Import it only if the extra `[ray]` is installed."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from ingest.ray_engine.runs import RayCluster
 
 @dataclass(frozen=True, slots=True)
 class BulkEngine:
-    """`run` works off the jobs of a collection until the event is set. Models load meanwhile, and once; so many of them
-    can be waited for."""
+    """`run` runs the jobs of a collection until the event is set. Models load in the background, once per actor;
+    `wait_until_loaded` waits for a number of them."""
 
     run: Callable[[str, threading.Event], None]
     wait_until_loaded: Callable[[int], None]
@@ -45,7 +45,7 @@ def open_engine(services: Services) -> Iterator[BulkEngine]:
         def delete(job: Job) -> None:
             pipeline.run(job, heartbeat=lambda done: services.catalog.heartbeat(job, lease=lease, progress=done))
 
-        # Each actor sees the one GPU that it was given.
+        # Each actor sees only the GPU assigned to it.
         device = "cuda" if use_gpus and has_gpus() else settings.device
         cluster = RayCluster(SettingsParts(settings, device, tokenizer_for(settings)), use_gpus=use_gpus)
         engine = ShardEngine(

@@ -1,4 +1,4 @@
-"""Opens the catalog. Imports neither a model nor the vector index."""
+"""Opens and checks the catalog. Imports neither the model nor the vector index."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from app.settings import Settings
 
 @contextmanager
 def open_catalog(settings: Settings) -> Iterator[Ledger]:
-    """The catalog, migrated. What is written within the block is this user's alone.
+    """Migrate and open the catalog. Files created within the block are readable only by this user.
 
-    Raises DamagedCatalogError.
+    Raises DamagedCatalogError, which names the last backup.
     """
     with private_files(), _last_backup_named(settings):
         prepare_home(settings.home)
@@ -33,8 +33,7 @@ def open_catalog(settings: Settings) -> Iterator[Ledger]:
 
 
 def check_catalog(settings: Settings, *, is_thorough: bool = False) -> None:
-    """Whether its file is damaged, where it has one of its own: a server looks after what it keeps. Raises
-    DamagedCatalogError."""
+    """Raise DamagedCatalogError if the catalog's SQLite file is damaged. Does not check a database server."""
     engine = connect(settings.catalog_url)
     if (file := file_of(engine)) is not None:
         with _last_backup_named(settings):
@@ -42,7 +41,7 @@ def check_catalog(settings: Settings, *, is_thorough: bool = False) -> None:
 
 
 def check_values(settings: Settings) -> None:
-    """Whether every row of an upgraded catalog can be read. Raises DamagedCatalogError."""
+    """Raise DamagedCatalogError if a row of the (migrated) catalog is unreadable."""
     engine = connect(settings.catalog_url)
     try:
         with _last_backup_named(settings):
@@ -52,8 +51,10 @@ def check_values(settings: Settings) -> None:
 
 
 def _require_no_files(settings: Settings) -> None:
-    """Where there are stored files, a catalog that is empty is one that was lost: begun anew, all of them would be
-    unneeded."""
+    """Raise DamagedCatalogError if there are stored files although the catalog is empty: it was lost.
+
+    With a new, empty catalog all these files would be garbage and deleted.
+    """
     folder = settings.home / "files"
     if any(True for _ in FolderBlobStore(folder).hashes()):
         place = connect(settings.catalog_url).url.render_as_string(hide_password=True)
@@ -63,7 +64,7 @@ def _require_no_files(settings: Settings) -> None:
 
 @contextmanager
 def _last_backup_named(settings: Settings) -> Iterator[None]:
-    """In what is said of a damaged catalog."""
+    """Add the path of the last backup to the message of a DamagedCatalogError."""
     try:
         yield
     except DamagedCatalogError as error:
@@ -74,7 +75,7 @@ def _last_backup_named(settings: Settings) -> Iterator[None]:
 
 
 def describe_catalog(settings: Settings) -> CatalogFacts:
-    """As it is, without migrating it."""
+    """Facts about the catalog as it is, without migrating it."""
     engine = connect(settings.catalog_url)
     try:
         return describe(engine)

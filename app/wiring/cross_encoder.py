@@ -1,4 +1,4 @@
-"""Re-ranks with a cross-encoder of sentence-transformers, in this process. Apart, since that is an extra ([rerank])."""
+"""Re-ranks with a cross-encoder of sentence-transformers in this process. Needs the extra `[rerank]`."""
 
 from __future__ import annotations
 
@@ -17,39 +17,41 @@ _BATCH_SIZE = 16
 
 
 class CrossEncoderReranker:
-    """Implements `Reranker`: it computes in the thread of the process for models, in turn with the embedder."""
+    """Implements `Reranker`. Runs in the process's model thread, alternating with the embedder."""
 
     def __init__(self, model: str, *, device: str | None = None, template: QueryTemplate) -> None:
-        """Raises InputError where there is no such model, or none of one score for a pair."""
+        """Load the model. Raises InputError if it cannot be loaded or does not give one score per pair."""
         try:
             self._model = on_model_thread(CrossEncoder, model, device=device, trust_remote_code=False)
         except (OSError, ValueError, KeyError) as error:
             raise InputError(
-                f"GIRCSE_RERANK_MODEL: {model!r} is no cross-encoder that can be opened ({error}). Name a folder that "
-                "sentence-transformers' CrossEncoder saved, or a hub id."
+                f"GIRCSE_RERANK_MODEL: cannot load {model!r} as a cross-encoder ({error}). Use a folder saved by "
+                "sentence-transformers' CrossEncoder, or a hub id."
             ) from error
         if self._model.num_labels != 1:
             raise InputError(
-                f"GIRCSE_RERANK_MODEL: {model!r} gives {self._model.num_labels} scores for a pair; take a model of one."
+                f"GIRCSE_RERANK_MODEL: {model!r} gives {self._model.num_labels} scores per pair. Use a model with one."
             )
         self._template = template
 
     def scores(self, query: str, passages: Sequence[Passage], *, instruction: str) -> list[float]:
-        """0 to 1: models of raw scores get a logistic function."""
+        """Scores from 0 to 1: a logistic function is applied to the model's raw scores."""
         if not passages:
             return []
-        asked = self._template.fill(query, instruction)
-        pairs = [(asked, each.text) for each in passages]
+        filled = self._template.fill(query, instruction)
+        pairs = [(filled, passage.text) for passage in passages]
         try:
             scores = [float(each) for each in on_model_thread(self._predict, pairs)]
-        except (RuntimeError, IndexError) as error:  # no memory, or a text that is longer than its positions
+        except (RuntimeError, IndexError) as error:  # out of memory, or a text longer than the model's positions
             raise RerankerUnavailableError(f"The cross-encoder failed: {error}") from error
         if not all(map(math.isfinite, scores)):
-            raise RerankerUnavailableError("The cross-encoder gave a score that is no number. Take another model.")
+            raise RerankerUnavailableError(
+                "The cross-encoder returned a score that is not a number. Use another model."
+            )
         return scores
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """No-op: there is no connection to close."""
 
     def _predict(self, pairs: list[tuple[str, str]]) -> list[float]:
         found = self._model.predict(

@@ -1,4 +1,4 @@
-"""What there is to compute on. Imports torch."""
+"""Describes the compute devices of this machine. Imports torch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 
 
 def describe_device(wanted: str | None) -> tuple[bool, str, str]:
-    """Whether `wanted` (None: the best there is) can be used, what there is, and what to do."""
+    """(Whether the device `wanted` is usable, description, advice). None means the best available device."""
     build = f"torch {torch.__version__}"
     if torch.cuda.is_available():
         names = ", ".join(
@@ -26,4 +26,4 @@ def describe_device(wanted: str | None) -> tuple[bool, str, str]:
             f"there is an NVIDIA driver, but {build} finds no GPU",
             advice if wanted is None else "",
         )
-    return True, f"no GPU: the CPU computes; {build}", ""
+    return True, f"no GPU, using the CPU; {build}", ""

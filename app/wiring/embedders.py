@@ -1,4 +1,4 @@
-"""Who embeds: the model in this process, or an embedding server. The one place where that is chosen."""
+"""Chooses the embedder by the settings: the model in this process, or an embedding server."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from app.wiring.remote import RemoteEmbedder
 
 
 def embedder_for(settings: Settings, *, device: str | None = None) -> LocalEmbedder | RemoteEmbedder:
-    """Loads nothing and sends no request yet. `device` overrides that of the settings."""
+    """The embedder. Does not load the model or send requests yet. `device` overrides the settings."""
     if settings.embedder_url is not None:
         return RemoteEmbedder.of(settings)
     return LocalEmbedder.of(settings, device=device)
 
 
 def begin_loading(embedder: Embedder) -> None:
-    """Of a model in this process, beside what else has to start."""
+    """Start loading a local model in the background. No effect for an embedding server."""
     if isinstance(embedder, LocalEmbedder):
         embedder.begin()
 

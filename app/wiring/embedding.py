@@ -1,4 +1,4 @@
-"""The embedder library behind the core's ports. Imports torch when the model is loaded."""
+"""Adapts the embedder library to the core's ports. Imports torch when it loads the model."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from embedder.model.model_thread import on_model_thread
 from embedder.model_info import ModelInfo
 from embedder.refinement import Refinement
 
-# A call this small is interactive, for the highlights of a hit for instance.
+# Calls up to this size count as interactive, such as those for highlights.
 _SMALL_TEXTS, _SMALL_CHARACTERS = 128, 20_000
 
 
 class LocalEmbedder:
-    """Implements `SharedEmbedder` and `TokenCounter`; loads the model at its first use."""
+    """Implements `SharedEmbedder` and `TokenCounter`. Loads the model at first use."""
 
     def __init__(
         self,
@@ -54,13 +54,13 @@ class LocalEmbedder:
         )
 
     def for_ingestion(self, is_leaving: Callable[[], bool]) -> Self:
-        ingesting = copy.copy(self)  # over the same engine
+        ingesting = copy.copy(self)  # shares the engine
         ingesting._priority, ingesting._is_leaving = Priority.DOCUMENT, is_leaving
         return ingesting
 
     @property
     def engine(self) -> embedder.Engine:
-        """Also for the routes that embed for others; loads the model."""
+        """The engine, also used by the routes for embeddings. Loads the model."""
         with errors_translated():
             return self._opened.get()
 
@@ -77,20 +77,20 @@ class LocalEmbedder:
         return self._encoder.device == "cpu"
 
     def begin(self) -> None:
-        """Loads the model in a thread of its own, while other things start; callers wait for that."""
+        """Start loading the model in a thread. Calls that need it wait."""
         threading.Thread(target=self._load, name="model-loading").start()
 
     def _load(self) -> None:
-        with suppress(GircseError, OSError):  # the first caller tries again, and tells it
+        with suppress(GircseError, OSError):  # the first call tries again and raises it
             self._opened.get()
 
     def is_ready(self) -> bool:
-        """Whether the model embeds a canary, which goes before all that waits."""
+        """Whether the model can embed a test text. The test runs before all waiting requests."""
         with errors_translated():
             return bool(len(self.engine.probe().answer.result().vector))
 
     def release_spare_memory(self) -> None:
-        """Of what the model keeps for its next batch."""
+        """Free the memory that the model caches for its next batch."""
         self.engine.release_spare_memory()
 
     def close(self) -> None:
@@ -118,7 +118,7 @@ class LocalEmbedder:
             return self.engine.embed_steps(texts, instruction=instruction, steps=steps, **self._waiting(texts)).tolist()
 
     def _waiting(self, texts: Sequence[str]) -> dict[str, Any]:
-        """How documents wait for their turn."""
+        """The scheduling arguments for a call: its priority, and the check for leaving."""
         priority = self._priority or (Priority.QUERY if is_small(texts) else Priority.DOCUMENT)
         return {"priority": priority, "is_leaving": self._is_leaving}
 
@@ -128,7 +128,7 @@ class LocalEmbedder:
 
 
 class _OpenedOnce:
-    """Safe to use from several threads."""
+    """Opens the engine at the first `get`, once. Thread-safe."""
 
     def __init__(self, open_engine: Callable[[], embedder.Engine]) -> None:
         self._open = open_engine
@@ -155,7 +155,7 @@ def load_engine(
     cuda_graphs: bool = False,
     limits: Limits | None = None,
 ) -> embedder.Engine:
-    # What loads a model keeps helpers of PyTorch: in the thread that computes there are no more of them than cores.
+    # Load in the model thread: PyTorch creates worker threads per calling thread, which would exceed the cores.
     encoder = on_model_thread(embedder.load_encoder, model, device=device, dtype=dtype, cuda_graphs=cuda_graphs)
     return embedder.Engine(encoder, limits)
 
@@ -173,7 +173,7 @@ def limits_of(settings: Settings) -> Limits:
 
 
 def is_small(texts: Sequence[str]) -> bool:
-    """Whether the call is interactive."""
+    """Whether a call with these texts counts as interactive."""
     return len(texts) <= _SMALL_TEXTS and sum(map(len, texts)) <= _SMALL_CHARACTERS
 
 
@@ -185,7 +185,7 @@ def tokenizer_json(model: str) -> str:
 
 @contextmanager
 def errors_translated() -> Iterator[None]:
-    """The library's errors as the core's."""
+    """Convert errors of the embedder library to the core's errors."""
     try:
         yield
     except (embedder.TextError, InvalidRequestError) as error:
@@ -193,7 +193,7 @@ def errors_translated() -> Iterator[None]:
     except NotServingError as error:
         raise EmbedderUnavailableError(str(error)) from error
     except ComputationError as error:
-        # An error of the model or the machine, not of the text: the caller reports and retries it as any other.
+        # A fault of the model or machine, not of the text. Raise its cause, which callers report and retry as usual.
         raise error.__cause__ or ConflictError(str(error)) from None
     except embedder.ModelNotFoundError as error:
         raise NotFoundError(str(error)) from error

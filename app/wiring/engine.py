@@ -1,4 +1,4 @@
-"""The engine of the embedding server over our settings: in a process of its own, or for the routes of the main one."""
+"""Runs the embedding server, as a separate process or as routes of the main application."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ COMMAND = "gircse embedder"
 
 @contextmanager
 def open_source(local: LocalEmbedder) -> Iterator[EngineSource]:
-    """Over the engine that searches and ingestion use. Loads the model."""
+    """A source of embeddings that shares the engine with searches and ingestion. Loads the model."""
     with closing(EngineSource(local.engine)) as source:
         yield source
 
 
 def listening_socket(settings: Settings) -> socket.socket:
-    """Of the embedding server, whose port by default is another one than the page's."""
+    """Bind the port of the embedding server. Its default differs from the main application's."""
     try:
         return listen(
             settings.host,

@@ -1,4 +1,4 @@
-"""Opens the vector index. Apart from the catalog, since qdrant_client takes a second to import."""
+"""Opens the vector index. Separate from the catalog, since importing qdrant_client takes a second."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from app.vectors import QdrantVectorIndex, Sharding
 
 @contextmanager
 def open_index(settings: Settings, *, edge: EdgeProcess | None = None) -> Iterator[QdrantVectorIndex]:
-    """A Qdrant server where one is named, else the embedded engine, started or found running.
+    """Connect to the Qdrant server of the settings, or else to the embedded engine, which is started if necessary.
 
-    `edge` may be on its way.
+    `edge` is an embedded engine that may still be starting.
     """
     with ExitStack() as opened:
         if settings.qdrant_url is None:

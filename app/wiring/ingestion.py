@@ -1,4 +1,4 @@
-"""The worker over the services."""
+"""Builds the ingestion pipeline, the worker and the reindexer from the services."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _MODEL_POLL_S = 2.0
 def open_pipeline(
     services: Services, *, is_stopping: Callable[[], bool], before_embedding: Callable[[], None] = lambda: None
 ) -> Iterator[IngestPipeline]:
-    """Its reader, a process of its own, ends with the block."""
+    """The ingestion pipeline. Its parser runs in a child process, which ends with the block."""
 
     settings = services.settings
     embedder = services.embedder.for_ingestion(is_stopping)
@@ -61,7 +61,7 @@ def open_pipeline(
 
 
 def reader_of(settings: Settings, *, is_stopping: Callable[[], bool]) -> ProcessReader:
-    """To be opened; its process ends with the block."""
+    """The parser process. Use it in a `with` block; the process ends with it."""
     process_limits = ProcessLimits(
         wall_s=settings.read_timeout_s,
         cpu_s=ceil(settings.read_timeout_s * 2 / 3),
@@ -81,7 +81,7 @@ def read_limits(settings: Settings) -> ReadLimits:
 
 
 def run_worker(services: Services, stop: threading.Event) -> None:
-    """Works off the ledger until `stop` is set, once the model is there."""
+    """Wait for the model, then run queued jobs until `stop` is set."""
     slots = WorkerSlots(DEFAULT_SLOTS)
 
     def is_stopping() -> bool:
@@ -115,26 +115,32 @@ def _release_memory(services: Services) -> None:
 
 
 def _catch_up(services: Services) -> None:
-    """With what a crash interrupted, and what an earlier release left. Where a part is away, the worker waits for it;
-    the next deletion removes the rest, too, and the next start asks again for lens indexes."""
+    """Collect garbage left by a crash, and queue lens indexes of earlier releases for a rebuild.
+
+    If a component is unavailable, this is skipped: the next deletion collects the garbage, the next start queues the
+    rebuilds.
+    """
     try:
         services.library.remove_unneeded()
         if outdated := queue_outdated(services.catalog):
-            log.info("Lens indexes of %d collections are made anew: values are read in another way now", outdated)
+            log.info("Rebuilding lens indexes of %d collections: this release computes values differently", outdated)
     except UnavailableError as error:
-        log.warning("What deletions left behind could not be removed yet: %s", error)
+        log.warning("Garbage of deletions could not be removed yet: %s", error)
 
 
 def _model_is_there(embedder: Embedder, stop: threading.Event) -> bool:
-    """Loads the model before any job is claimed: without it every job would fail. False when stopped before that."""
-    told = ""
+    """Load the model, retrying until it works. Returns False if stopped before.
+
+    Jobs must not be claimed earlier: without the model each of them would fail.
+    """
+    logged = ""
     while not stop.is_set():
         try:
-            log.info("The worker has the model %s", embedder.info.name)
+            log.info("The worker uses the model %s", embedder.info.name)
         except GircseError as error:
-            if str(error) != told:
-                told = str(error)
-                log.warning("The worker waits for its model, and the jobs with it: %s", told)
+            if str(error) != logged:
+                logged = str(error)
+                log.warning("The worker and its jobs are waiting for the model: %s", logged)
             stop.wait(_MODEL_POLL_S)
         else:
             return True
@@ -143,7 +149,7 @@ def _model_is_there(embedder: Embedder, stop: threading.Event) -> bool:
 
 @contextmanager
 def open_reindexer(services: Services, *, is_stopping: Callable[[], bool] = lambda: False) -> Iterator[Reindexer]:
-    """Once it is stopping, what is being built is left between two batches: StoppedError."""
+    """A reindexer. When `is_stopping` returns True, a running build raises StoppedError between two batches."""
 
     def heartbeat(*_: object) -> None:
         if is_stopping():

@@ -1,4 +1,4 @@
-"""LangChain's vector store over a collection of ours, with the embeddings that filled it. Needs `langchain-qdrant`."""
+"""LangChain's vector store for a collection of gircse, with matching embeddings. Needs `langchain-qdrant`."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from embedder import GircseEmbeddings
 def open_vector_store(
     collection: str, *, query_instruction: str | None = None, settings: Settings | None = None
 ) -> Iterator[QdrantVectorStore]:
-    """Over the collection as it is when the block begins: its documents' instruction and steps, and the model in use.
+    """A vector store for searching the collection's index at the start of the block, with its document instruction.
 
-    For searching. What is added to the store itself is an unmanaged point, which `gircse search` does not show.
-    Raises UnknownCollectionError, and FingerprintMismatchError when another model filled it.
+    Do not add texts to it: they become unmanaged points, which `gircse search` ignores. Raises UnknownCollectionError,
+    and FingerprintMismatchError if another model embedded the collection.
     """
     settings = settings or load_settings()
     with open_catalog(settings) as catalog, open_index(settings) as index:
@@ -42,8 +42,8 @@ def _embeddings_for(collection: Collection, settings: Settings, query_instructio
     )
     if embeddings.fingerprint != collection.fingerprint:
         raise FingerprintMismatchError(
-            f"The collection {collection.name!r} was filled by another model than {settings.model!r} (fingerprint "
-            f"{collection.fingerprint}, not {embeddings.fingerprint}). Set GIRCSE_MODEL to the one that filled it, or "
-            f"run `gircse reindex {collection.name}`."
+            f"The collection {collection.name!r} was embedded by another model than {settings.model!r} (fingerprint "
+            f"{collection.fingerprint}, not {embeddings.fingerprint}). Set GIRCSE_MODEL to that model, or run "
+            f"`gircse reindex {collection.name}`."
         )
     return embeddings

@@ -1,6 +1,6 @@
-"""Asks a server with OpenAI's chat API (Ollama, vLLM, llama.cpp, …) to word an answer, as a stream.
+"""Streams answers from a server with OpenAI's chat API (Ollama, vLLM, llama.cpp, …).
 
-What it sends is not trusted: it may be away, slow, endless, cut off, or no answer at all.
+The server is not trusted: it may be unavailable or slow, and its response may be endless, cut off or malformed.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from app.wiring.remote import client_options
 MAX_BYTES = 4_000_000
 MAX_CHARACTERS = 40_000
 _MAX_LINE_BYTES = 256_000
-_TOLD_BYTES = 300
+_LOGGED_BYTES = 300
 _CONNECT_S = 5.0
 _PATH = "/chat/completions"
-_TO_OPERATOR = "Tell the operator of this server; the log says more."
+_TO_OPERATOR = "Tell the operator of this server; its log has the details."
 
 _log = logging.getLogger(__name__)
 
 
 def language_model_for(settings: Settings) -> ChatServer | None:
-    """Sends nothing yet."""
+    """The language model of the settings, or None. Sends no request yet."""
     if settings.answer_url is None or settings.answer_model is None:
         return None
     key = settings.answer_api_key
@@ -64,7 +64,7 @@ class ChatServer:
         try:
             self._url = str(httpx.URL(address))
         except httpx.InvalidURL as error:
-            raise InputError(f"GIRCSE_ANSWER_URL: {url!r} is no address ({error}).") from None
+            raise InputError(f"GIRCSE_ANSWER_URL: {url!r} is not a URL ({error}).") from None
         self._model = model
         self._timeout_s = timeout_s
         self._wait_s = wait_s
@@ -82,20 +82,20 @@ class ChatServer:
         self._client.close()
 
     def write(self, messages: Sequence[Message]) -> Iterator[str]:
-        """Each call holds a slot until its iterator has ended or is closed."""
+        """Stream the answer. Occupies a slot until the iterator ends or is closed."""
         if not self._slots.acquire(blocking=False):
-            raise LanguageModelBusyError("The language model is at work on as many answers as it may. Try again soon.")
+            raise LanguageModelBusyError("The language model is busy with other answers. Try again soon.")
         try:
             yield from self._write(messages)
         except httpx.TimeoutException:
             raise LanguageModelUnavailableError(
-                f"The language model wrote nothing for {self._wait_s:g} s. Try again, or take the sentences of the "
+                f"The language model wrote nothing for {self._wait_s:g} s. Try again, or choose sentences of the "
                 "documents instead."
             ) from None
         except httpx.HTTPError as error:
             _log.warning("GIRCSE_ANSWER_URL: %s: %s", type(error).__name__, error)
             raise LanguageModelUnavailableError(
-                f"The language model does not answer ({type(error).__name__}). {_TO_OPERATOR}"
+                f"The language model does not respond ({type(error).__name__}). {_TO_OPERATOR}"
             ) from None
         finally:
             self._slots.release()
@@ -103,7 +103,7 @@ class ChatServer:
     def _write(self, messages: Sequence[Message]) -> Iterator[str]:
         body = {
             "model": self._model,
-            "messages": [{"role": each.role, "content": each.content} for each in messages],
+            "messages": [{"role": message.role, "content": message.content} for message in messages],
             "stream": True,
             "temperature": 0,
             "max_tokens": self._max_tokens,
@@ -134,33 +134,33 @@ class ChatServer:
             if count == MAX_CHARACTERS:
                 raise CutOffError(f"The language model wrote {MAX_CHARACTERS:,} characters and did not stop.")
             if reason == "length":
-                raise CutOffError("The language model reached the most that it may write.")
+                raise CutOffError("The language model reached its maximum length.")
             has_ended = has_ended or reason is not None
         if not has_ended:
             if not count:
                 raise _unreadable()
-            raise CutOffError("The language model's server ended the connection in the middle.")
+            raise CutOffError("The language model's server closed the connection too early.")
 
     def _refusal(self, answer: httpx.Response, until: float) -> LanguageModelUnavailableError:
-        told = b""
+        body = b""
         for part in _bounded(answer.iter_raw(), until, self._timeout_s):
-            told += part
-            if len(told) > _TOLD_BYTES:
+            body += part
+            if len(body) > _LOGGED_BYTES:
                 break
         status = answer.status_code
-        _log.warning("GIRCSE_ANSWER_URL answers %d: %r", status, told[:_TOLD_BYTES])  # its words go no further
+        _log.warning("GIRCSE_ANSWER_URL answers %d: %r", status, body[:_LOGGED_BYTES])  # users do not see its text
         if status in (httpx.codes.TOO_MANY_REQUESTS, httpx.codes.SERVICE_UNAVAILABLE):
-            return LanguageModelBusyError("The language model has too much to do. Try again in a minute.")
+            return LanguageModelBusyError("The language model is overloaded. Try again in a minute.")
         if status in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
             return LanguageModelUnavailableError(
-                f"The language model's server refuses the key of this server ({status}). {_TO_OPERATOR}"
+                f"The language model's server rejects the API key of this server ({status}). {_TO_OPERATOR}"
             )
         if status == httpx.codes.NOT_FOUND:
             return LanguageModelUnavailableError(
-                f"The language model's server does not know the model {self._model!r}, or has another address "
-                f"({status}). {_TO_OPERATOR}"
+                f"The language model's server does not have the model {self._model!r}, or the URL is wrong ({status}). "
+                f"{_TO_OPERATOR}"
             )
-        return LanguageModelUnavailableError(f"The language model's server cannot answer ({status}). {_TO_OPERATOR}")
+        return LanguageModelUnavailableError(f"The language model's server failed ({status}). {_TO_OPERATOR}")
 
 
 def _bounded(parts: Iterator[bytes], until: float, timeout_s: float) -> Iterator[bytes]:
@@ -186,13 +186,13 @@ def _lines(parts: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _piece_of(data: bytes) -> tuple[str, str | None]:
-    """The text of an event, and why the model stopped, where it did."""
+    """The text of an event, and the finish reason if the model stopped."""
     event = _parsed(data)
     if "error" in event:
-        _log.warning("GIRCSE_ANSWER_URL: %r", data[:_TOLD_BYTES])
+        _log.warning("GIRCSE_ANSWER_URL: %r", data[:_LOGGED_BYTES])
         raise LanguageModelUnavailableError(f"The language model's server failed while it wrote. {_TO_OPERATOR}")
     choice = _first_choice(event)
-    if choice is None:  # of usage, at the end
+    if choice is None:  # a final event with usage counts has no choices
         return "", None
     delta = choice.get("delta")
     text = delta.get("content") if isinstance(delta, Mapping) else None
@@ -201,7 +201,7 @@ def _piece_of(data: bytes) -> tuple[str, str | None]:
 
 
 def _whole_text(content: bytes) -> str:
-    """Of a server that does not stream."""
+    """The text of a response that is not streamed."""
     choice = _first_choice(_parsed(content)) or {}
     message = choice.get("message")
     text = _text(message.get("content") if isinstance(message, Mapping) else None)
@@ -230,11 +230,9 @@ def _first_choice(event: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def _text(value: object) -> str:
-    """Without what UTF-8 cannot carry."""
+    """`value` as text without lone surrogates, which UTF-8 cannot encode; "" if it is not a string."""
     return value.encode("utf-8", "replace").decode() if isinstance(value, str) else ""
 
 
 def _unreadable() -> LanguageModelUnavailableError:
-    return LanguageModelUnavailableError(
-        f"The language model's server answers nothing that could be read. {_TO_OPERATOR}"
-    )
+    return LanguageModelUnavailableError(f"The response of the language model's server is malformed. {_TO_OPERATOR}")

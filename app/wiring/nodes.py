@@ -1,4 +1,4 @@
-"""What a process of a Ray cluster opens by the settings that it is sent. Imports torch when it embeds."""
+"""Opens embedder and indexer in a process of a Ray cluster, from settings sent to it. Imports torch when it embeds."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from app.wiring.ingestion import reader_of
 from ingest.indexer import DocumentIndexer
 from ingest.splitters import splitter_of
 
-_opened = ExitStack()  # ends with its process, and what it holds sees that by its pipes
+_opened = ExitStack()  # never closed: child processes notice by their pipes when this process ends
 
 
 @dataclass(frozen=True, slots=True)
 class SettingsParts:
-    """Implements `NodeParts`. The tokenizer, as JSON, travels along; the model is loaded by its name."""
+    """Implements `NodeParts`. Includes the tokenizer as JSON; each process loads the model by its name."""
 
     settings: Settings
     device: str | None
@@ -65,7 +65,7 @@ class JsonTokenCounter:
 
 
 class Unlabelled:
-    """Implements `LensIndexing` where there is no catalog: the driver queues what labels are missing."""
+    """Implements `LensIndexing` without a catalog: writes points without labels, which the driver queues later."""
 
     def __init__(self, index: VectorIndex) -> None:
         self._index = index
@@ -79,7 +79,7 @@ class Unlabelled:
 
 @cache
 def _embedder(settings: Settings, device: str | None) -> SharedEmbedder:
-    """Loads nothing yet."""
+    """The embedder, one per process. It loads the model at first use."""
     embedders = importlib.import_module("app.wiring.embedders")
     embedder: SharedEmbedder = embedders.embedder_for(settings, device=device)
     return embedder

@@ -1,4 +1,4 @@
-"""OpenAI's routes for the main application: over the model in this process, or passed on to the embedding server."""
+"""OpenAI-compatible routes of the main application, with the local model or forwarded to the embedding server."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from embedder.server.errors import refusal_of_status
 from embedder.server.openai_routes import openai_routes
 from embedder.server.protocol import CUT_HEADER, FINGERPRINT_HEADER, TOKENS_HEADER, Embedded, EmbedTask, InputType
 
-_DOCUMENT_TIMEOUTS = 10  # as many times what a query may take
+_DOCUMENT_TIMEOUTS = 10  # timeout for documents, as a multiple of the timeout for a query
 
 
 @contextmanager
 def open_openai_routes(services: Services) -> Iterator[APIRouter | None]:
-    """None where neither a model of ours nor a server embeds."""
+    """The routes, or None if the embedder is neither a local model nor an embedding server."""
     settings, embedder = services.settings, services.embedder
     input_type = InputType(settings.embedder_input_type)
     if isinstance(embedder, RemoteEmbedder):
@@ -41,7 +41,7 @@ def open_openai_routes(services: Services) -> Iterator[APIRouter | None]:
 
 
 class ForwardingSource:
-    """Implements `EmbeddingSource`: passes texts on, and what the server says of them back."""
+    """Implements `EmbeddingSource`: forwards texts to the embedding server and returns its vectors and errors."""
 
     def __init__(self, embedder: RemoteEmbedder, settings: Settings) -> None:
         key = settings.embedder_api_key
@@ -69,7 +69,7 @@ class ForwardingSource:
             answer = await self._client().post("/api/v1/embed", json=body)
         except httpx.TransportError as error:
             raise NotServingError(
-                f"The embedding server does not answer ({type(error).__name__}). Come back later.", retry_after_s=5
+                f"The embedding server does not respond ({type(error).__name__}). Try again later.", retry_after_s=5
             ) from None
         if not answer.is_success:
             raise _refusal_of(answer)
@@ -85,7 +85,7 @@ class ForwardingSource:
         )
 
     def _client(self) -> BoundedAsyncClient:
-        """Its connections belong to the loop that opened them. The sockets end with it."""
+        """The client of the running event loop: connections belong to the loop that opened them and end with it."""
         loop = asyncio.get_running_loop()
         if loop not in self._clients:
             self._clients[loop] = BoundedAsyncClient(**self._options)

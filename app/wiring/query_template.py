@@ -1,4 +1,4 @@
-"""How a query and its instruction become the one text that re-rankers of others compare with passages."""
+"""Combines query and instruction into the one text that third-party rerankers take as query."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ _PLACE = re.compile(r"\{(query|instruction)\}")
 
 @dataclass(frozen=True, slots=True)
 class QueryTemplate:
-    """As `{instruction} {query}`. What stands for the places is not read as a template again."""
+    """A template such as `{instruction} {query}`. Placeholders inside the inserted texts are not replaced."""
 
     text: str
 
     def fill(self, query: str, instruction: str) -> str:
-        """The query alone where there is no instruction."""
+        """The filled template; only the query if the instruction is empty."""
         if not instruction:
             return query
         filled = {"query": query, "instruction": instruction}

@@ -1,4 +1,4 @@
-"""Sources that come again, in threads beside a worker."""
+"""Syncs scheduled sources in threads beside a worker."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from app.services import Services
 from app.types.sources import SourceKind
 from ingest.recurring.syncs import SyncingReader
 
-_LEAVING_S = 5.0  # a child is ended at once; a document that is being stored is stored
+_LEAVING_S = 5.0  # child processes end at once; this lets a document finish being stored
 
 
 @contextmanager
 def fetching_again(services: Services, stop: threading.Event) -> Iterator[None]:
-    """When `stop` is set, rounds under way are left, and taken up by the next worker."""
+    """Sync sources during the block. When `stop` is set, running syncs are abandoned; the next worker resumes them."""
     catalog = services.catalog
     schedule = SourceSchedule(
         catalog=catalog,

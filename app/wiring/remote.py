@@ -1,4 +1,4 @@
-"""An embedding server (`gircse embedder`) behind the core's ports: the same vectors, and no torch in this process."""
+"""Client of an embedding server (`gircse embedder`) for the core's ports: the same vectors without torch."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ from embedder.server.protocol import FINGERPRINT_HEADER, SHAPE_HEADER, InputType
 
 TEXTS_PER_REQUEST = 64
 CHARACTERS_PER_REQUEST = 400_000
-REQUESTS_AT_ONCE = 4  # of one call for documents: so replicas behind one address all have something to do
+REQUESTS_AT_ONCE = 4  # parallel requests per call for documents, which keeps several replicas busy
 
 _CONNECT_S = 2.0
 _CONNECTIONS = 64
-_QUERY_PATIENCE_S = 1.5  # with a server that has too much to do
+_QUERY_PATIENCE_S = 1.5  # how long to retry an overloaded server
 _DOCUMENT_PATIENCE_S = 20.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 2.0
 _READY_S = 1.9
-_QUIET_S = 2.0  # a query takes milliseconds to seconds: after so long the server is asked whether it is there
+_QUIET_S = 2.0  # ping the server if a query takes longer; usually it takes milliseconds to seconds
 _PING_S = 1.5
-_AWAY_S = 1.0  # for so long after it hung, nobody waits for it
+_AWAY_S = 1.0  # after a failed ping, queries fail at once for this time
 _LEAVING_POLL_S = 0.2
 _START_POLL_S = 1.0
 _BUSY, _AWAY = frozenset({429, 503}), frozenset({401, 403, 404, 408, 500, 502, 504})
@@ -51,10 +51,9 @@ _log = logging.getLogger(__name__)
 
 
 class RemoteEmbedder:
-    """Implements `SharedEmbedder` and `TokenCounter`. Asks for the model's info at the first use.
+    """Implements `SharedEmbedder` and `TokenCounter`. Fetches the model's info at first use.
 
-    Several servers may stand behind the address: none keeps anything between two requests, and every answer says which
-    model gave it.
+    Several servers may share the address: they are stateless, and every response names the model's fingerprint.
     """
 
     def __init__(
@@ -66,7 +65,7 @@ class RemoteEmbedder:
         self._client = BoundedClient(**client_options(self.url, api_key, timeout_s=timeout_s))
         self._lock = threading.Lock()
         self._info: ModelInfo | None = None
-        self._tokenizer: tuple[str, str, Tokenizer] | None = None  # of which model, as JSON, ready
+        self._tokenizer: tuple[str, str, Tokenizer] | None = None  # fingerprint of its model, JSON, tokenizer
         self._is_leaving: Callable[[], bool] | None = None
         self._queries = ThreadPoolExecutor(_CONNECTIONS, thread_name_prefix="gircse-query")
         self._away_until = 0.0  # time.monotonic()
@@ -74,7 +73,7 @@ class RemoteEmbedder:
     @classmethod
     def of(cls, settings: Settings) -> Self:
         if settings.embedder_url is None:
-            raise InputError("GIRCSE_EMBEDDER_URL is not set; give the address of `gircse embedder`.")
+            raise InputError("GIRCSE_EMBEDDER_URL is not set. Set it to the address of `gircse embedder`.")
         key = settings.embedder_api_key
         return cls(
             settings.embedder_url,
@@ -88,7 +87,7 @@ class RemoteEmbedder:
         self._client.close()
 
     def for_ingestion(self, is_leaving: Callable[[], bool]) -> Self:
-        ingesting = copy.copy(self)  # over the same connections
+        ingesting = copy.copy(self)  # shares the connections
         ingesting._is_leaving = is_leaving
         return ingesting
 
@@ -101,20 +100,20 @@ class RemoteEmbedder:
             return self._info
 
     def wait_until_there(self) -> None:
-        """Until the server tells of its model."""
-        told = ""
+        """Block until the server returns its model's info."""
+        logged = ""
         while True:
             try:
                 _ = self.info
                 return
             except EmbedderUnavailableError as error:
-                if str(error) != told:
-                    told = str(error)
-                    _log.warning("The pages wait: %s", told)
+                if str(error) != logged:
+                    logged = str(error)
+                    _log.warning("The pages are waiting for the embedding server: %s", logged)
                 time.sleep(_START_POLL_S)
 
     def is_ready(self) -> bool:
-        """Whether the server's model embeds a canary, now."""
+        """Whether the server's model can embed a test text now."""
         try:
             return self._client.get("/readyz", timeout=_READY_S).status_code == httpx.codes.OK
         except httpx.HTTPError:
@@ -146,13 +145,13 @@ class RemoteEmbedder:
     def embed_steps(self, texts: Sequence[str], *, instruction: str, steps: int) -> list[list[list[float]]]:
         return self._embed(texts, {"instruction": instruction, "steps": steps, "every_step": True})
 
-    def _embed(self, texts: Sequence[str], asked: Mapping[str, object]) -> list[Any]:
-        """In requests of bounded size; the server joins them with those of others."""
+    def _embed(self, texts: Sequence[str], options: Mapping[str, object]) -> list[Any]:
+        """Embed in requests of bounded size. The server batches them with requests of other clients."""
         is_bulk = self._is_leaving is not None or not is_small(texts)
         parts = plan_parts(texts)
 
         def embed(rows: Sequence[int]) -> list[Any]:
-            return self._embed_part([texts[row] for row in rows], asked, is_bulk=is_bulk)
+            return self._embed_part([texts[row] for row in rows], options, is_bulk=is_bulk)
 
         if len(parts) <= 1 and self._is_leaving is None:
             return embed(range(len(texts))) if parts else []
@@ -166,7 +165,7 @@ class RemoteEmbedder:
                         vectors[row] = vector
                 if waiting and self._is_leaving is not None and self._is_leaving():
                     raise EmbedderUnavailableError(
-                        "Embedding was interrupted: the job is to be left. It is done later."
+                        "Embedding was interrupted, because the worker gives up the job. It will run later."
                     )
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
@@ -186,8 +185,8 @@ class RemoteEmbedder:
                 self._tokenizer = fingerprint, found, Tokenizer.from_str(found)
             return self._tokenizer
 
-    def _embed_part(self, texts: Sequence[str], asked: Mapping[str, object], *, is_bulk: bool) -> list[Any]:
-        body = {"texts": texts, "input_type": InputType.DOCUMENT, "is_bulk": is_bulk, **asked}
+    def _embed_part(self, texts: Sequence[str], options: Mapping[str, object], *, is_bulk: bool) -> list[Any]:
+        body = {"texts": texts, "input_type": InputType.DOCUMENT, "is_bulk": is_bulk, **options}
         patience_s = _DOCUMENT_PATIENCE_S if is_bulk else _QUERY_PATIENCE_S
         answer = self._post("/api/v1/embed", body, patience_s=patience_s, timeout_s=self._timeout_s * 10)
         return vectors_of(answer, count=len(texts)).tolist()
@@ -214,31 +213,31 @@ class RemoteEmbedder:
                 self._info = None
             raise EmbedderUnavailableError(
                 f"The embedding server at {self.url} has changed its model, from {fingerprint[:12]} to "
-                f"{str(found)[:12]}. Ask again; where several servers stand behind the address, give them one model."
+                f"{str(found)[:12]}. Try again. If several servers share the address, run the same model on all."
             )
         return answer
 
     def _watched(self, send: Callable[[], httpx.Response]) -> httpx.Response:
-        """What `send` returns, unless the server hangs meanwhile: then nobody waits out its long timeout."""
+        """Run `send`, but ping the server meanwhile and raise httpx.ReadTimeout early if it hangs."""
         if time.monotonic() < self._away_until:
-            raise httpx.ReadTimeout("it did not answer a moment ago")
+            raise httpx.ReadTimeout("it did not respond a moment ago")
         sent = self._queries.submit(contextvars.copy_context().run, send)
         while not wait([sent], timeout=_QUIET_S).done:
-            if not self._is_there():
+            if not self._is_alive():
                 self._away_until = time.monotonic() + _AWAY_S
-                raise httpx.ReadTimeout("it has stopped answering")
+                raise httpx.ReadTimeout("it no longer responds")
         return sent.result()
 
-    def _is_there(self) -> bool:
+    def _is_alive(self) -> bool:
         try:
             return self._client.get("/healthz", timeout=_PING_S).status_code == httpx.codes.OK
         except httpx.HTTPError:
             return False
 
     def _ask(self, send: Callable[[], httpx.Response], *, patience_s: float) -> httpx.Response:
-        """A good answer. One that is busy is asked again for `patience_s`, one that is away once."""
+        """The successful response. Retries a busy server for `patience_s`, and a broken connection once."""
         until, pause_s = time.monotonic() + patience_s, _FIRST_PAUSE_S
-        may_retry = True  # it may have closed a connection just when it was used again
+        may_retry = True  # the server may have closed an idle connection just when it was used again
         while True:
             try:
                 answer = send()
@@ -247,7 +246,7 @@ class RemoteEmbedder:
                     may_retry = False
                     continue
                 raise EmbedderUnavailableError(
-                    f"The embedding server at {self.url} does not answer ({type(error).__name__}: {error}). Start "
+                    f"The embedding server at {self.url} does not respond ({type(error).__name__}: {error}). Start "
                     "`gircse embedder` there, or correct GIRCSE_EMBEDDER_URL."
                 ) from None
             pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
@@ -258,7 +257,10 @@ class RemoteEmbedder:
 
 
 def client_options(url: str, api_key: str | None, *, timeout_s: float) -> dict[str, Any]:
-    """TLS by the system's certificates (SSL_CERT_FILE adds one's own), and no proxy between our own parts."""
+    """Options for httpx clients: TLS with the system's certificates (plus SSL_CERT_FILE), and no proxy.
+
+    A proxy of the environment must not come between components of one installation.
+    """
     return {
         "base_url": url,
         "headers": {} if api_key is None else {"authorization": f"Bearer {api_key}"},
@@ -274,7 +276,7 @@ def timeout_of(seconds: float) -> httpx.Timeout:
 
 
 def check_answer(answer: httpx.Response, *, url: str) -> None:
-    """Raises what the core knows for what an embedding server refuses."""
+    """Raise the core's error for an error response of an embedding server."""
     if answer.is_success:
         return
     detail, code = said_by(answer)
@@ -282,7 +284,7 @@ def check_answer(answer: httpx.Response, *, url: str) -> None:
     if status == httpx.codes.INTERNAL_SERVER_ERROR and code in _FAULTS_OF_A_TEXT:
         raise ConflictError(detail)
     if status == httpx.codes.TOO_MANY_REQUESTS:
-        raise EmbedderBusyError(f"The embedding server at {url} has too much to do: {detail}")
+        raise EmbedderBusyError(f"The embedding server at {url} is overloaded: {detail}")
     if status in _BUSY or status in _AWAY or status >= httpx.codes.INTERNAL_SERVER_ERROR:
         raise EmbedderUnavailableError(
             f"The embedding server at {url} answers {status}: {detail}{_ADVICE.get(status, '')}"
@@ -297,16 +299,19 @@ _ADVICE = {
 
 
 def facts_of(answer: httpx.Response) -> ModelInfo:
-    """Raises ConflictError where another version tells them: what it knows more may change what vectors mean."""
-    said, url = answer.json(), answer.request.url
-    known = {each.name for each in fields(ModelInfo)}
-    if unknown := sorted(set(said) - known):
+    """The model's info. Raises ConflictError if the server has another version with other fields.
+
+    An unknown field may change the meaning of vectors, so it must not be ignored.
+    """
+    values, url = answer.json(), answer.request.url
+    known = {field.name for field in fields(ModelInfo)}
+    if unknown := sorted(set(values) - known):
         raise ConflictError(
-            f"The embedding server at {url} is newer than this application: it tells {', '.join(unknown)} of its "
-            "model. Upgrade the application."
+            f"The embedding server at {url} is newer than this application, which does not know the model fields "
+            f"{', '.join(unknown)}. Upgrade the application."
         )
     try:
-        return ModelInfo(**said)
+        return ModelInfo(**values)
     except TypeError as error:
         raise ConflictError(
             f"The embedding server at {url} is older than this application ({error}). Upgrade the server."
@@ -314,18 +319,18 @@ def facts_of(answer: httpx.Response) -> ModelInfo:
 
 
 def vectors_of(answer: httpx.Response, *, count: int) -> np.ndarray:
-    """(n, D), or (n, K, D) where every step was asked for."""
+    """The vectors of a response: (n, D) float32, or (n, K, D) if every step was requested."""
     shape = [int(each) for each in answer.headers.get(SHAPE_HEADER, "").split(",") if each]
     rows = shape[0] if shape else 0
     if rows != count or len(answer.content) != 4 * math.prod(shape):
         raise EmbedderUnavailableError(
-            f"The embedding server gave {rows or 'no'} vectors for {count} texts. Ask again."
+            f"The embedding server returned {rows or 'no'} vectors for {count} texts. Try again."
         )
     return np.frombuffer(answer.content, dtype="<f4").reshape(shape)
 
 
 def plan_parts(texts: Sequence[str]) -> list[list[int]]:
-    """Rows of texts for one request each, longest first, so that those of a length go together."""
+    """Split the row numbers of texts into requests, longest texts first, so that similar lengths are batched."""
     parts: list[list[int]] = [[]]
     characters = 0
     for row in sorted(range(len(texts)), key=lambda each: -len(texts[each])):

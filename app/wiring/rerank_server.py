@@ -1,6 +1,6 @@
-"""Re-ranks through a server with the `/rerank` of Cohere, Jina, vLLM or text-embeddings-inference.
+"""Re-ranks with a server that implements `/rerank` of Cohere, Jina, vLLM or text-embeddings-inference.
 
-What it answers is not trusted: it may be away, slow or wrong, and then there are no scores rather than bad ones.
+The server is not trusted: it may be unavailable, slow or wrong. Then there are no scores rather than wrong ones.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from app.ports.rerank import Passage
 from app.wiring.query_template import QueryTemplate
 from app.wiring.remote import client_options
 
-# So long no search waits for a server that has just failed.
+# How long searches skip a server after a failure.
 _PAUSE_S = 10.0
-_BYTES_PER_PASSAGE, _LEAST_BYTES = 1_000, 100_000  # of an answer; some give the texts back
-_TOLD_BYTES = 200
-_UNPACKED = {"accept-encoding": "identity"}  # a small answer could unpack to a large one
+_BYTES_PER_PASSAGE, _LEAST_BYTES = 1_000, 100_000  # limits of a response; some servers return the texts, too
+_LOGGED_BYTES = 200
+_UNPACKED = {"accept-encoding": "identity"}  # a small compressed response could expand to a large one
 
 Api = Literal["cohere", "tei"]
 _log = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ class ServerReranker:
         try:
             self._url = str(httpx.URL(url))
         except httpx.InvalidURL as error:
-            raise InputError(f"GIRCSE_RERANK_URL: {url!r} is no address ({error}).") from None
+            raise InputError(f"GIRCSE_RERANK_URL: {url!r} is not a URL ({error}).") from None
         self._api = api
         self._model = model
         self._timeout_s = timeout_s
@@ -75,9 +75,7 @@ class ServerReranker:
         with self._lock:
             left_s = self._resumes_at - time.monotonic()
         if left_s > 0:
-            raise RerankerUnavailableError(
-                f"The rerank server has just failed; it is asked again in {math.ceil(left_s)} s."
-            )
+            raise RerankerUnavailableError(f"The rerank server has just failed. Next attempt in {math.ceil(left_s)} s.")
 
     def _body(self, query: str, texts: Sequence[str]) -> dict[str, Any]:
         if self._api == "tei":
@@ -86,7 +84,7 @@ class ServerReranker:
         return {**model, "query": query, "documents": texts, "top_n": len(texts)}
 
     def _ask(self, body: Mapping[str, Any], *, most_bytes: int) -> object:
-        """In `timeout_s` altogether, however slowly it trickles in."""
+        """The parsed JSON response. `timeout_s` limits the total time, even if the response arrives slowly."""
         until = time.monotonic() + self._timeout_s
         parts: list[bytes] = []
         count = 0
@@ -96,7 +94,7 @@ class ServerReranker:
                     parts.append(part)
                     count += len(part)
                     if count > most_bytes:
-                        raise RerankerUnavailableError(f"The rerank server answers more than {most_bytes:,} bytes.")
+                        raise RerankerUnavailableError(f"The rerank server's response exceeds {most_bytes:,} bytes.")
                     if time.monotonic() > until:
                         raise RerankerUnavailableError(self._late())
                 status = answer.status_code
@@ -104,28 +102,29 @@ class ServerReranker:
             raise RerankerUnavailableError(self._late()) from None
         except httpx.HTTPError as error:
             raise RerankerUnavailableError(
-                f"The rerank server at {self._url} does not answer ({type(error).__name__}: {error}). Start it, or "
+                f"The rerank server at {self._url} does not respond ({type(error).__name__}: {error}). Start it, or "
                 "correct GIRCSE_RERANK_URL."
             ) from None
         text = b"".join(parts)
         if status != httpx.codes.OK:
-            _log.warning("The rerank server answers %d: %r", status, text[:_TOLD_BYTES])  # its words go no further
-            raise RerankerUnavailableError(f"The rerank server at {self._url} answers {status}.")
+            _log.warning("The rerank server answers %d: %r", status, text[:_LOGGED_BYTES])  # users do not see its text
+            raise RerankerUnavailableError(f"The rerank server at {self._url} answers with status {status}.")
         try:
             return json.loads(text)
         except (ValueError, RecursionError):
-            raise RerankerUnavailableError(f"The rerank server at {self._url} answers no JSON.") from None
+            raise RerankerUnavailableError(f"The response of the rerank server at {self._url} is not JSON.") from None
 
     def _late(self) -> str:
         return (
-            f"The rerank server at {self._url} did not answer within {self._timeout_s:g} s (GIRCSE_RERANK_TIMEOUT_S)."
+            f"The rerank server at {self._url} did not respond within {self._timeout_s:g} s (GIRCSE_RERANK_TIMEOUT_S)."
         )
 
 
 def scores_of(answer: object, *, count: int) -> list[float]:
-    """One for each of `count` passages, by `{"results": [{index, relevance_score}]}` or `[{index, score}]`.
+    """Parse `{"results": [{index, relevance_score}]}` or `[{index, score}]` into one score per passage.
 
-    Scores beyond 0 to 1 are logits, and become probabilities. Raises RerankerUnavailableError.
+    If any score is outside 0 to 1, all are taken as logits and converted to probabilities. Raises
+    RerankerUnavailableError.
     """
     rows = answer.get("results") if isinstance(answer, Mapping) else answer
     if not isinstance(rows, list):
@@ -151,7 +150,7 @@ def probability(logit: float) -> float:
 
 def _row_of(row: object) -> tuple[int, float]:
     if not isinstance(row, Mapping):
-        raise _unusable("a result that is no object")
+        raise _unusable("a result that is not an object")
     index, score = row.get("index"), row.get("relevance_score", row.get("score"))
     if type(index) is not int:
         raise _unusable("a result without an index")
@@ -162,14 +161,14 @@ def _row_of(row: object) -> tuple[int, float]:
     except OverflowError:
         value = math.inf
     if not math.isfinite(value):
-        raise _unusable("a score that is no finite number")
+        raise _unusable("a score that is not a finite number")
     return index, value
 
 
 def _unusable(what: str) -> RerankerUnavailableError:
-    return RerankerUnavailableError(f"The rerank server gave {what}.")
+    return RerankerUnavailableError(f"The rerank server returned {what}.")
 
 
 def _bytes_of(passages: Sequence[Passage]) -> int:
-    """As JSON with escapes, in which a character may take six bytes."""
-    return 6 * sum(len(each.text) for each in passages)
+    """The largest size of the texts in JSON: an escaped character takes six bytes."""
+    return 6 * sum(len(passage.text) for passage in passages)

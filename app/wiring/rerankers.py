@@ -1,4 +1,4 @@
-"""Who re-ranks: the model that embeds, a cross-encoder, or a server. The one place where that is chosen."""
+"""Chooses the reranker by the settings: the embedding model, a cross-encoder, or a server."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from app.wiring.rerank_server import ServerReranker
 
 
 def reranker_for(settings: Settings, embedder: Embedder, *, observer: Observer = SILENT) -> Reranker:
-    """Loads nothing and sends no request yet. Raises InputError where a package is missing."""
+    """The reranker. Loads no model and sends no request yet. Raises InputError if a package or folder is missing."""
     template = QueryTemplate(settings.rerank_query)
     if settings.rerank_url is not None:
         key = settings.rerank_api_key
@@ -46,7 +46,7 @@ def reranker_for(settings: Settings, embedder: Embedder, *, observer: Observer =
 
 
 class OpenedAtFirstUse:
-    """Implements `Reranker`: most commands look at nothing again, and a model takes seconds to load."""
+    """Implements `Reranker`: loads the model at first use, since it takes seconds and most commands do not re-rank."""
 
     def __init__(self, open_reranker: Callable[[], Reranker]) -> None:
         self._open = open_reranker
@@ -55,14 +55,14 @@ class OpenedAtFirstUse:
         self._fault = ""
 
     def scores(self, query: str, passages: Sequence[Passage], *, instruction: str) -> list[float]:
-        """What cannot be opened is not tried again: that may take a minute each time."""
+        """Load the model if necessary and score. After a failed load it does not try again: a try may take a minute."""
         with self._lock:
             if self._fault:
                 raise RerankerUnavailableError(self._fault)
             if self._reranker is None:
                 try:
                     self._reranker = self._open()
-                except InputError as error:  # the operator's fault, none of who searches
+                except InputError as error:  # a wrong setting is not an error of the user's request
                     self._fault = str(error)
                     raise RerankerUnavailableError(self._fault) from error
             reranker = self._reranker

@@ -1,4 +1,4 @@
-"""All services of the application."""
+"""Builds all services of the application from the settings."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from ingest.readers import detect
 def open_services(
     settings: Settings, *, embedder: LocalEmbedder | RemoteEmbedder | None = None, edge: EdgeProcess | None = None
 ) -> Iterator[Services]:
-    """`embedder` and `edge`, the embedded engine of the home, may be on their way already."""
+    """All services. `embedder` and `edge` (the home's embedded engine) may still be starting when passed in."""
     embedder = embedder or embedder_for(settings)
     spans = open_spans("gircse")
     metrics = Metrics(spans=spans)
@@ -82,7 +82,7 @@ def open_services(
                 "catalog": catalog.is_alive,
                 "index": index.is_alive,
                 "integrity": integrity.is_sound,
-                # A model in this process may be at work on a batch of documents, which is no fault of it.
+                # A local model may be busy with a batch of documents; that is not a failure.
                 "embedder": embedder.is_ready if settings.embedder_url else WhileBusy(embedder.is_ready),
             },
             metrics=metrics,

@@ -1,4 +1,4 @@
-"""Where documents come from: files, rows, URLs and watched folders."""
+"""Sources of documents: files, rows, URLs and watched folders."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def url_reader(settings: Settings) -> UrlReader:
 
 
 def is_allowed_address(settings: Settings) -> Callable[[str], bool]:
-    """Of a machine that may be asked, or told, something."""
+    """A predicate: whether the server may contact an IP address (private ones only if the settings allow it)."""
     return _is_any if settings.allow_private_urls else is_public
 
 

@@ -1,4 +1,4 @@
-"""Deliveries of what standing searches find, over the services, and where they go."""
+"""Runs the delivery of standing searches' matches by webhook and alert."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def deliverer_of(services: Services) -> Deliverer:
 
 @contextmanager
 def delivering(services: Services, stop: threading.Event) -> Iterator[None]:
-    """In a thread beside a worker; what is being sent when `stop` is set ends."""
+    """Deliver matches in a thread during the block. When `stop` is set, the current delivery is finished first."""
     thread = threading.Thread(target=deliverer_of(services).run, args=(stop,), name="deliveries", daemon=True)
     thread.start()
     yield

@@ -1,4 +1,4 @@
-"""Spans by OpenTelemetry, sent where OTEL_EXPORTER_OTLP_ENDPOINT says; without that variable there are none."""
+"""OpenTelemetry spans, exported to OTEL_EXPORTER_OTLP_ENDPOINT. Without that variable there are no spans."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SEND = "opentelemetry.exporter.otlp.proto.http.trace_exporter"
 
 
 def open_spans(service: str) -> Spans:
-    """Needs the extra `otel` only when traces are wanted."""
+    """The spans; `NO_SPANS` if tracing is off. Raises ConflictError if it is on and the extra `otel` is missing."""
     if not is_tracing_wanted():
         return NO_SPANS
     try:
@@ -29,7 +29,7 @@ def open_spans(service: str) -> Spans:
 
 
 class _OpenTelemetrySpans:
-    """With a provider of its own, so that it leaves others of this process alone."""
+    """Uses its own tracer provider, so that it does not affect the global one of the process."""
 
     def __init__(self, service: str) -> None:
         self._api = importlib.import_module("opentelemetry.trace")
@@ -38,9 +38,9 @@ class _OpenTelemetrySpans:
         resources = importlib.import_module("opentelemetry.sdk.resources")
         context = importlib.import_module("opentelemetry.trace.propagation.tracecontext")
         self._context = context.TraceContextTextMapPropagator()
-        named = {"service.name": service, "service.version": version("gircse-search")}
-        # What OTEL_RESOURCE_ATTRIBUTES and OTEL_SERVICE_NAME say comes first.
-        resource = resources.Resource(named).merge(resources.OTELResourceDetector().detect())
+        attributes = {"service.name": service, "service.version": version("gircse-search")}
+        # OTEL_RESOURCE_ATTRIBUTES and OTEL_SERVICE_NAME override these.
+        resource = resources.Resource(attributes).merge(resources.OTELResourceDetector().detect())
         self._provider: Any = sdk.TracerProvider(resource=resource, shutdown_on_exit=False)
         exporter = importlib.import_module(_SEND).OTLPSpanExporter()
         self._provider.add_span_processor(export.BatchSpanProcessor(exporter))
@@ -53,7 +53,7 @@ class _OpenTelemetrySpans:
     def span(self, name: str, *, headers: Mapping[str, str] | None = None) -> Iterator[Span]:
         parent = self._context.extract(dict(headers)) if headers is not None else None
         kind = self._api.SpanKind.INTERNAL if headers is None else self._api.SpanKind.SERVER
-        # What an error says may quote a document or a query: it belongs into the log, not into traces.
+        # Error messages may quote documents or queries, so they must not go into traces.
         with self._tracer.start_as_current_span(
             name, context=parent, kind=kind, record_exception=False, set_status_on_exception=False
         ) as started:

@@ -1,4 +1,4 @@
-"""Hands over to the training and the evaluation of the embedder, which are programs of their own."""
+"""Runs the embedder's training and evaluation, which are separate programs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from app.errors import NotFoundError
 
 TRAINING, EVALUATION = "embedder.training", "embedder.evaluation"
-# A library that only the extra brings: where it is missing, so is the extra.
+# The extra of each program, and a library that only this extra installs.
 _MARKS = {TRAINING: ("train", "matplotlib"), EVALUATION: ("eval", "bm25s")}
 
 
@@ -27,8 +27,6 @@ def run_evaluation(arguments: Sequence[str]) -> None:
 def _run(package: str, program: str, arguments: Sequence[str]) -> None:
     extra, library = _MARKS[package]
     if find_spec(f"{package}.__main__") is None or find_spec(library) is None:
-        raise NotFoundError(
-            f"This installation lacks what `{program}` needs. Install its extra: pip install 'gircse-search[{extra}]'"
-        )
+        raise NotFoundError(f"`{program}` needs the extra `{extra}`. Install it: pip install 'gircse-search[{extra}]'")
     sys.argv = [program, *arguments]
     runpy.run_module(package, run_name="__main__")

@@ -1,4 +1,4 @@
-"""Export and import over the services."""
+"""Builds export and import of collections from the services."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""API and page in one application."""
+"""Builds the web application: API, OpenAI routes, MCP and pages."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from ui.contract import ExampleHit, ShownExample
 from ui.login_page import login_drawer
 
 _LENSES = {lens.name: lens.query_instruction for lens in STARTERS}
-EXAMPLE_QUERY = "Sugar and tourism pay for most of what Fiji imports."  # of the worked example, too
+EXAMPLE_QUERY = "Sugar and tourism pay for most of what Fiji imports."  # also the query of the worked example
 EXAMPLES = tuple(
     Example(query, _LENSES[lens], SAMPLE_COLLECTION)
     for query, lens in (
@@ -47,9 +47,10 @@ EXAMPLES = tuple(
 
 @contextmanager
 def open_web(services: Services) -> Iterator[FastAPI]:
-    """The API with the pages mounted last: routes after them would answer 404. What goes on ends with the block.
+    """The application with API and pages. Its background threads end with the block.
 
-    Where an embedding server is away it is waited for: the pages show what its model can.
+    Pages are mounted last: routes after them would give 404. Waits for an unavailable embedding server, because the
+    pages show the properties of its model.
     """
     if isinstance(services.embedder, RemoteEmbedder):
         services.embedder.wait_until_there()
@@ -84,7 +85,7 @@ def open_web(services: Services) -> Iterator[FastAPI]:
             api.add_middleware(HostGuard, allowed=[name.strip() for name in named if name.strip()])
         if services.settings.mcp:
             _let_agents_in(api, authorized)
-        with acting_as(OPERATOR):  # what pages show before anybody has come
+        with acting_as(OPERATOR):  # the initial contents of the pages
             pages = build_pages(_page_parts(authorized, describe_installation(services), has_logins=logins is not None))
         yield mount_pages(api, pages, language=services.settings.language)
 
@@ -119,7 +120,7 @@ def _page_parts(services: AuthorizedServices, about: AboutInfo, *, has_logins: b
 
 
 def first_example() -> tuple[ShownExample, ...]:
-    """What `make tour` found of the sample library, for those who have nothing yet."""
+    """The example results of the sample library, written by `make tour`, for a page without documents."""
     shown = json.loads(resources.files("sample").joinpath("worked_example.json").read_text(encoding="utf-8"))
     return tuple(
         ShownExample(shown["query"], view["lens"], [ExampleHit(each["title"], each["value"]) for each in view["hits"]])

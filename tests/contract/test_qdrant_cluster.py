@@ -148,7 +148,7 @@ def test_doctor_names_collections_that_a_lost_node_takes_away_and_reindex_mends_
     )
     reindexer.build(reindexer.begin("library", ContractChange()))
     assert check_index(settings).is_well
-    with pytest.raises(ConflictError, match="made like this already"):
+    with pytest.raises(ConflictError, match="already has these settings"):
         reindexer.begin("library", ContractChange())
 
 
@@ -196,7 +196,7 @@ def test_an_engine_that_does_not_keep_labels_is_reported_and_not_asked_for_ever(
     services.lens_indexes.build("library", "animals")
     front.forgets_labels = True
     application.work_off()
-    assert "does not keep labels" in (services.catalog.jobs(limit=1)[0].error or "")
+    assert "does not store labels" in (services.catalog.jobs(limit=1)[0].error or "")
     front.forgets_labels = False
 
 

@@ -75,7 +75,7 @@ def test_a_question_is_answered_followed_up_and_put_to_the_model(
         chat.status = 401
         cited.get_by_label("Follow-up question").fill("And then?")
         page.keyboard.press("Enter")
-        expect(page.locator("#cited-answer [role=alert]")).to_contain_text("refuses the key")
+        expect(page.locator("#cited-answer [role=alert]")).to_contain_text("rejects the API key")
         chat.status = 200
 
         page.get_by_label("Search for").fill("kettle")

@@ -216,7 +216,7 @@ def test_web_pages_are_fetched_and_those_that_are_not_there_say_so(
     page.get_by_role("button", name="Add web pages").click()
     page.get_by_label("Addresses").fill("file:///etc/passwd")
     page.get_by_role("button", name="Fetch them").click()
-    shown.expect_message("is no address of a web page")
+    shown.expect_message("is not a URL of a web page")
 
     page.get_by_label("Addresses").fill(f"{web}/page.html\n\n{web}/absent.html\n")
     page.get_by_role("button", name="Fetch them").click()
@@ -298,7 +298,7 @@ def test_a_collection_is_indexed_anew_while_the_page_is_closed_and_taken_back(
     tokens = shown.page.locator("#change-tokens input, #change-tokens textarea")
     expect(tokens).to_have_value("200")
     shown.page.get_by_role("button", name="Index anew").click()
-    shown.expect_message("is made like this already")
+    shown.expect_message("already has these settings")
 
     unblocked = service.application.embedder.unblocked
     tokens.fill("40")

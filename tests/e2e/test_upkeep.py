@@ -72,7 +72,7 @@ def test_a_collection_is_indexed_anew_and_taken_back(filled: Gircse) -> None:
     assert "animals--2" in said
     assert "3 documents with 3 chunks" in said
     assert [hit["score"] for hit in hits(filled)] != [hit["score"] for hit in before]
-    assert "made like this already" in filled.call("reindex", "animals", code=1).output
+    assert "already has these settings" in filled.call("reindex", "animals", code=1).output
     assert "animals--1" in filled.call("rollback", "animals").stdout
     assert hits(filled) == before
     assert "Dropped animals--2" in filled.call("collections", "prune", "animals").stdout

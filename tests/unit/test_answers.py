@@ -195,20 +195,24 @@ def test_a_hostile_corpus_changes_neither_what_is_asked_nor_what_is_cited(
 
 
 FAULTS: dict[str, tuple[dict[str, Any], str, type[Exception]]] = {
-    "no key": ({"status": 401, "raw": b"{}"}, "refuses the key of this server (401)", LanguageModelUnavailableError),
-    "another model": ({"status": 404, "raw": b"{}"}, "does not know the model 'small'", LanguageModelUnavailableError),
-    "too much": ({"status": 429, "raw": b"slow down"}, "too much to do", LanguageModelBusyError),
-    "broken": ({"status": 500, "raw": b"trace"}, "cannot answer (500)", LanguageModelUnavailableError),
-    "a redirect": ({"status": 302, "raw": b""}, "cannot answer (302)", LanguageModelUnavailableError),
-    "a page": ({"raw": b"<html>"}, "nothing that could be read", LanguageModelUnavailableError),
-    "no JSON": ({"raw": b"data: {no\n\n"}, "nothing that could be read", LanguageModelUnavailableError),
-    "no choices": ({"raw": b'data: {"choices": 7}\n\n'}, "could be read", LanguageModelUnavailableError),
-    "nested": ({"raw": b"data: " + b"[" * 50_000 + b"\n\n"}, "could be read", LanguageModelUnavailableError),
+    "no key": (
+        {"status": 401, "raw": b"{}"},
+        "rejects the API key of this server (401)",
+        LanguageModelUnavailableError,
+    ),
+    "another model": ({"status": 404, "raw": b"{}"}, "does not have the model 'small'", LanguageModelUnavailableError),
+    "too much": ({"status": 429, "raw": b"slow down"}, "is overloaded", LanguageModelBusyError),
+    "broken": ({"status": 500, "raw": b"trace"}, "failed (500)", LanguageModelUnavailableError),
+    "a redirect": ({"status": 302, "raw": b""}, "failed (302)", LanguageModelUnavailableError),
+    "a page": ({"raw": b"<html>"}, "is malformed", LanguageModelUnavailableError),
+    "no JSON": ({"raw": b"data: {no\n\n"}, "is malformed", LanguageModelUnavailableError),
+    "no choices": ({"raw": b'data: {"choices": 7}\n\n'}, "is malformed", LanguageModelUnavailableError),
+    "nested": ({"raw": b"data: " + b"[" * 50_000 + b"\n\n"}, "is malformed", LanguageModelUnavailableError),
     "an error": ({"raw": b'data: {"error": {"message": "x"}}\n\n'}, "failed while", LanguageModelUnavailableError),
-    "one long line": ({"raw": b"data: " + b"x" * 300_000}, "could be read", LanguageModelUnavailableError),
+    "one long line": ({"raw": b"data: " + b"x" * 300_000}, "is malformed", LanguageModelUnavailableError),
     "JSON without text": (
         {"raw": b'{"choices": []}', "content_type": "application/json"},
-        "could be read",
+        "is malformed",
         LanguageModelUnavailableError,
     ),
     "slow": ({"first_pause_s": 2.0}, "wrote nothing for 0.4 s", LanguageModelUnavailableError),
@@ -233,15 +237,15 @@ def test_what_goes_wrong_is_said_in_plain_words(
 def test_a_server_that_is_away_is_said(library: Any) -> None:
     client = ChatClient("http://127.0.0.1:1/v1", model="small")
     service = AnswerService(library.services.search, library.services.embedder, language_model=client)
-    with pytest.raises(LanguageModelUnavailableError, match="does not answer"):
+    with pytest.raises(LanguageModelUnavailableError, match="does not respond"):
         generated(service)
     client.close()
 
 
 CUTS: dict[str, tuple[dict[str, Any], str]] = {
-    "dies": ({"dies_after": 2}, "ended the connection in the middle"),
+    "dies": ({"dies_after": 2}, "closed the connection too early"),
     "stops": ({"pause_s": 2.0}, "wrote nothing for"),
-    "length": ({"raw": event_of("It began in 1928 [1]. And", "length")}, "the most that it may write"),
+    "length": ({"raw": event_of("It began in 1928 [1]. And", "length")}, "its maximum length"),
     "endless": ({"raw": event_of("x " * 30_000)}, "40,000 characters and did not stop"),
     "an error later": ({"raw": event_of("It began. ") + b'data: {"error": {}}\n\n'}, "failed while"),
 }

@@ -19,8 +19,8 @@ def endless() -> Iterator[bytes]:
 
 PACKED = {"content-encoding": "gzip"}
 ANSWERS = {
-    "more than 5,000 bytes": lambda _: httpx.Response(200, stream=Parts(endless())),
-    "packed as 'gzip'": lambda _: httpx.Response(200, headers=PACKED, stream=Parts(iter([gzip.compress(b"x")]))),
+    "exceeds 5,000 bytes": lambda _: httpx.Response(200, stream=Parts(endless())),
+    "compressed as 'gzip'": lambda _: httpx.Response(200, headers=PACKED, stream=Parts(iter([gzip.compress(b"x")]))),
 }
 
 

@@ -162,7 +162,7 @@ def test_junk_gets_an_answer_or_a_reason(
 def test_a_document_that_is_not_read_yet_says_so(application: Any, handlers: DocumentViewHandlers) -> None:
     services = application.services
     waiting, _ = services.library.add_document("library", text_source("later.txt", b"Later."))
-    with pytest.raises(NotFoundError, match="has not been read yet"):
+    with pytest.raises(NotFoundError, match="has no text yet"):
         handlers.open("library", {"document": waiting.id})
     broken, _ = services.library.add_document(
         "library", text_source("broken.pdf", b"%PDF-", media_type="application/pdf")

@@ -230,7 +230,7 @@ def test_a_failure_is_told_and_leaves_the_collection_as_it_was(index: QdrantVect
     config = shard_folder(data_dir) / "edge_config.json"
     sound = config.read_text()
     config.write_text("{")  # the open shard does not look at it again, but the copy does
-    with pytest.raises(VectorIndexUnavailableError, match=r"could not optimise 'docs'.*edge\.log.*as it was"):
+    with pytest.raises(VectorIndexUnavailableError, match=r"could not optimize 'docs'.*edge\.log.*is unchanged"):
         optimize_index(index, "docs", poll_interval_s=0.02)
     assert contents(index) == before
     assert not has_remains(data_dir)

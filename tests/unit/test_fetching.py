@@ -82,7 +82,7 @@ def test_what_failed_can_be_taken_away(fetching: Fetching) -> None:
     fetching.forget("library", ABSENT)
     assert fetching.fetches("library") == []
     for use in (fetching.forget, fetching.retry):
-        with pytest.raises(NotFoundError, match="not among those that failed"):
+        with pytest.raises(NotFoundError, match="has not failed"):
             use("library", ABSENT)
 
 

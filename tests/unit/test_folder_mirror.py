@@ -166,7 +166,7 @@ def test_folder_that_is_empty_at_the_start_deletes_nothing(
 ) -> None:
     folder.rename(folder.with_name("away"))
     folder.mkdir()
-    with pytest.raises(ConflictError, match="is empty, though the collection has 3 documents"):
+    with pytest.raises(ConflictError, match="is empty, although the collection has 3 documents"):
         mirror_factory().follow_all()
 
 

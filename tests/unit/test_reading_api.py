@@ -85,7 +85,7 @@ def test_windows_that_cannot_be_are_problems(client: TestClient, toy_services: A
 def test_a_document_without_text_says_why(client: TestClient, toy_services: Any) -> None:
     waiting = client.post("/api/v1/documents", json={"text": "Later."}).json()["document"]["id"]
     answer = client.get(f"/api/v1/documents/{waiting}/text")
-    assert (answer.status_code, "has not been read yet" in answer.json()["detail"]) == (404, True)
+    assert (answer.status_code, "has no text yet" in answer.json()["detail"]) == (404, True)
     for what in ("text", "content"):
         assert client.get(f"/api/v1/documents/no-such-id/{what}").status_code == 404
 
@@ -184,7 +184,7 @@ def test_a_page_of_the_web_is_fetched_and_taken_in(client: TestClient, toy_servi
 def test_a_service_that_fetches_nothing_says_so(toy_services: Any) -> None:
     client = TestClient(api_of(toy_services.services))
     answer = client.post("/api/v1/documents", json={"url": "https://example.org/page"})
-    assert (answer.status_code, "fetches no addresses" in answer.json()["detail"]) == (422, True)
+    assert (answer.status_code, "does not fetch URLs" in answer.json()["detail"]) == (422, True)
 
 
 def test_a_collection_is_indexed_anew_and_taken_back(client: TestClient, toy_services: Any) -> None:

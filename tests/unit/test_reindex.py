@@ -437,5 +437,5 @@ def test_an_index_without_words_is_made_anew_though_its_contract_stays(
     assert (report.documents, report.chunks) == (6, 6)
     [hit] = application.services.search.search(by_words).hits
     assert "owl" in hit.chunk.text
-    with pytest.raises(ConflictError, match="made like this already"):
+    with pytest.raises(ConflictError, match="already has these settings"):
         reindex(application, ContractChange())

@@ -335,5 +335,5 @@ def test_a_model_that_is_not_there_is_told_at_once_or_with_the_search(
     two = save_tiny_cross_encoder(tmp_path, labels=2)
     reranker = reranker_for(Settings(rerank_by="cross-encoder", rerank_model=str(two)), ToyEmbedder())
     for _ in range(2):
-        with pytest.raises(RerankerUnavailableError, match="2 scores for a pair"):
+        with pytest.raises(RerankerUnavailableError, match="2 scores per pair"):
             reranker.scores("cat", [Passage("", "text", "")], instruction="")
