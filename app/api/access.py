@@ -30,7 +30,7 @@ _SECRET = re.compile(r"\bg[ks]_[A-Za-z0-9_-]{30,}")
 
 
 class AccessControl:
-    """Middleware that runs each request as its principal. `logins=None` turns access control off: all are operators."""
+    """Middleware that runs each request as its principal. Without `logins`, access control is off."""
 
     def __init__(self, app: ASGIApp, *, logins: Logins | None) -> None:
         self._app = app

@@ -179,9 +179,10 @@ class _Slot:
 
 
 def limits_of(settings: Settings) -> dict[str, ClassLimits]:
-    """Concurrent searches by default: 1 with a model in this process, one per two cores with an embedding server.
+    """The limits of each request class.
 
-    A search uses that server and this process in turn. On few cores more concurrency adds latency, not throughput.
+    By default one search at a time with a model in this process, one per two cores with an embedding server: a search
+    uses that server and this process in turn, and on few cores more concurrency adds latency, not throughput.
     """
     cores = core_count()
     searches = settings.searches_at_once or (1 if settings.embedder_url is None else max(1, cores // 2))

@@ -88,7 +88,7 @@ def source_routes(sources: RecurringSources) -> APIRouter:
 
     @routes.post("/collections/{name}/sources")
     def add_source(name: str, new: NewRecurringSource) -> RecurringSourceAnswer:
-        """Adds a source, or changes the source with this address. It is synced at once."""
+        """Adds a source, or changes the source with this address. A running worker syncs it at once."""
         every = timedelta(minutes=new.every_minutes)
         options = SourceOptions(tuple(new.patterns), new.branch, new.credentials)
         return RecurringSourceAnswer.of(

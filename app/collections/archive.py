@@ -128,7 +128,7 @@ class ArchiveWriter:
         return True
 
     def add_parts(self, name: str, parts: Iterable[bytes]) -> None:
-        """Add a member from parts. If `parts` raises, nothing is added: a checksum error shows only at its end."""
+        """Add a member from parts. If the iterator raises, as for a wrong checksum at its end, nothing is added."""
         with tempfile.TemporaryFile(dir=self._draft.parent) as spooled:
             digest = hashlib.sha256()
             for part in parts:

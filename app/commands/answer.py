@@ -1,4 +1,4 @@
-"""`gircse answer`."""
+"""`gircse answer`: answers a question with citations."""
 
 from __future__ import annotations
 

@@ -61,15 +61,15 @@ def doctor(
         consistency.check(fix=fix, unmanaged=foreign, rebuild=False)
     elif rebuild:
         with open_services() as services:
-            rebuild_damaged(services, compares_vectors=_read_sample(vectors) if vectors else 0, reads_unproven=files)
+            rebuild_damaged(services, compares_vectors=_sample_size(vectors) if vectors else 0, reads_unproven=files)
     else:
         deeper: dict[str, Check] = {"files": check_hashes} if files else {}
         if vectors:
-            deeper["vectors"] = partial(check_vectors, sample=_read_sample(vectors))
+            deeper["vectors"] = partial(check_vectors, sample=_sample_size(vectors))
         _check_parts({**CHECKS, **deeper}, as_json=as_json)
 
 
-def _read_sample(vectors: str) -> int | None:
+def _sample_size(vectors: str) -> int | None:
     """The sample size given to --vectors; None means all. Raises BadParameter."""
     if vectors == "all":
         return None

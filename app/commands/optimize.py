@@ -17,7 +17,7 @@ from app.types.documents import IndexStatus
 def optimize(collection: Annotated[str, typer.Argument(help="Collection to optimize.")]) -> None:
     """Merge the segments of a collection's index and drop deleted points. Searches continue.
 
-    You can stop or kill it at any time: nothing is lost. Run again, it starts over.
+    You can stop or kill it at any time: nothing is lost. The next run starts over.
 
     Example: gircse optimize reading
     """

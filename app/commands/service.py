@@ -88,7 +88,7 @@ class RunningService:
 
 
 def find_service(settings: Settings, *, local: bool = False) -> RunningService | None:
-    """The newest running service of this home with the same version and settings, or None."""
+    """The newest running service of this home with the same version and explicitly set settings, or None."""
     if local or not settings.ask_service:
         return None
     wanted = digests(settings, only_given=True)
@@ -109,7 +109,7 @@ def find_service(settings: Settings, *, local: bool = False) -> RunningService |
 def digests(settings: Settings, *, only_given: bool = False) -> dict[str, str]:
     """SHA-256 digests of the settings that determine answers, by name.
 
-    `only_given` leaves out settings at their default. Digests, because a URL may contain a password.
+    `only_given` leaves out settings that are not set explicitly. Digests, because a URL may contain a password.
     """
     names = [name for name in COMPARED if not only_given or name in settings.model_fields_set]
     return {name: hashlib.sha256(repr(getattr(settings, name)).encode()).hexdigest() for name in names}

@@ -1,4 +1,4 @@
-"""Switches access control on: the admin secret, and who can log in, by a password or by an OpenID provider."""
+"""Sets up access control from the settings: the admin secret, logins by password, and sign-in by an OpenID provider."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class WaysIn:
-    """Neither where access control is off."""
+    """Login by password and sign-in by OpenID. Both are None if access control is off."""
 
     logins: Logins | None = None
     sign_in: SignIn | None = None
@@ -59,7 +59,7 @@ def open_ways_in(services: Services) -> Iterator[WaysIn]:
 
 
 def rules_of(settings: Settings) -> SignInRules:
-    """Raises InputError."""
+    """The rules of the settings for sign-in by OpenID. Raises InputError."""
     named = filter(None, (each.strip() for each in settings.oidc_collections.split(",")))
     try:
         collections = check_collections(named)
@@ -78,7 +78,7 @@ def rules_of(settings: Settings) -> SignInRules:
 
 
 def provider_of(settings: Settings) -> OpenIdProvider:
-    """Raises InputError where its library is not installed."""
+    """A client of the OpenID provider of the settings. Raises InputError if its library is not installed."""
     try:
         from app.openid import OpenIdProvider
     except ModuleNotFoundError as error:

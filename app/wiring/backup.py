@@ -66,7 +66,7 @@ def schedule_of(services: Services) -> BackupSchedule | None:
 
 
 def settings_without_secrets(settings: Settings) -> dict[str, object]:
-    """The settings that are not at their default, without secrets and without passwords in URLs."""
+    """The explicitly set settings, without secrets and without passwords in URLs."""
     return {
         name: _shown(name, getattr(settings, name))
         for name in sorted(settings.model_fields_set)
