@@ -1,1 +1,1 @@
-"""Answers to questions: sentences of the documents, or words of a language model, each with its passages."""
+"""Answers questions with sentences of the documents or with a language model's text; both cite passages."""

@@ -1,4 +1,4 @@
-"""What may be asked of an answer, checked before anything is searched for."""
+"""Validates answer requests before the search."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from app.types.documents import require_text
 
 
 def check_answer_request(request: AnswerRequest) -> None:
-    """Raises InputError; filters and collection are left to the search."""
+    """Raises InputError. The search checks the filters and the collection."""
     check_query(request.question)
     _check_length("question", request.question, MAX_QUESTION_CHARACTERS)
     if not 1 <= request.passages <= MAX_PASSAGES:
@@ -29,4 +29,4 @@ def check_answer_request(request: AnswerRequest) -> None:
 
 def _check_length(name: str, text: str, most: int) -> None:
     if len(text) > most:
-        raise InputError(f"The {name} has {len(text):,} characters; at most {most:,} can be used.")
+        raise InputError(f"The {name} has {len(text):,} characters; at most {most:,} are allowed.")

@@ -1,4 +1,4 @@
-"""Reads the sentences of a generated answer with their citations, while it is being written."""
+"""Splits a generated answer into sentences with citations while the model still writes it."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 from embedder.text.sentences import sentence_spans
 
-# As [1], [1, 2], [1-3], [passage 2] and 【1】; models write all of them, whatever they are told.
+# [1], [1, 2], [1-3], [passage 2], 【1】: models write all of these, whatever the prompt asks for.
 _NUMBERS = r"(?:passages?\s*)?\d{1,4}(?:\s*(?:,|;|and|-|–)\s*(?:passages?\s*)?\d{1,4})*"
 _CITATION = re.compile(rf"\s*[\[【]\s*{_NUMBERS}\s*[\]】]|\s*\(\s*passages?\s*\d{{1,4}}\s*\)", re.IGNORECASE)
 _LEADING = re.compile(rf"(?:{_CITATION.pattern}|[.,;\s])+", re.IGNORECASE)
 _UNCLOSED = re.compile(r"[\[【(][^\]】)]{0,60}\Z")
 _RANGE = re.compile(r"(\d{1,4})(?:\s*[-–]\s*(\d{1,4}))?")
 _MOST_OF_RANGE = 50
-_LONGEST_SENTENCE = 2_000  # what is longer counts as one, so that reading stays linear
+_LONGEST_SENTENCE = 2_000  # a longer rest is released at once, so that the time stays linear in the answer's length
 _THOUGHTS = re.compile(r"<think>.*?(?:</think>\s*|\Z)", re.DOTALL)
 _THOUGHTS_BEGIN = "<think>"
 
@@ -27,14 +27,14 @@ class Cited:
 
 
 class CitationReader:
-    """Takes the text in pieces and gives every sentence once it is certain where its citations end."""
+    """Takes the text in pieces; yields each sentence as soon as no further citation can follow it."""
 
     def __init__(self) -> None:
         self._rest = ""
 
     @property
     def pending(self) -> str:
-        """What no sentence holds yet."""
+        """Text that is not yet part of a yielded sentence; "" while the model writes its thoughts."""
         return "" if self._rest.lstrip().startswith(_THOUGHTS_BEGIN) else self._rest
 
     def read(self, piece: str) -> Iterator[Cited]:
@@ -58,22 +58,24 @@ class CitationReader:
 
 
 def read_citations(sentence: str) -> Cited:
+    """Separates a sentence from its citations; the numbers are unique, in order of appearance."""
     numbers: dict[int, None] = {}
-    for found in _CITATION.finditer(sentence):
-        for first, last in _RANGE.findall(found.group()):
+    for citation in _CITATION.finditer(sentence):
+        for first, last in _RANGE.findall(citation.group()):
             end = min(int(last or first), int(first) + _MOST_OF_RANGE)
             numbers.update(dict.fromkeys(range(int(first), end + 1)))
     return Cited(" ".join(_CITATION.sub("", sentence).split()), tuple(numbers))
 
 
 def _certain(text: str, bounds: list[tuple[int, int]]) -> int:
-    """How many will not change: the last one may go on, and the one before it have citations that have just begun."""
+    """Number of sentences that further text cannot change: the last one may grow, and if it only begins a citation, the
+    one before it may get this citation."""
     begins = bool(bounds) and _UNCLOSED.match(text, bounds[-1][0]) is not None
     return max(0, len(bounds) - (2 if begins else 1))
 
 
 def _bounds(text: str) -> list[tuple[int, int]]:
-    """Of the sentences, each with the citations that follow its full stop."""
+    """Bounds of the sentences, including citations after the full stop."""
     bounds: list[tuple[int, int]] = []
     for start, end in sentence_spans(text):
         leading = _LEADING.match(text, start, end)

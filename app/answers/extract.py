@@ -1,6 +1,6 @@
-"""The sentences of the passages found that answer a question, or none: by vectors and words, without a language model.
+"""Extracts the sentences that answer a question from passages, by vectors and words, without a language model.
 
-Measured in docs/evaluation/answers.md, where the weights and the limits come from, too.
+Weights and limits are measured in docs/evaluation/answers.md.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from app.search.bm25 import query_vector
 from app.types.answers import AnswerSentence, Passage
 from embedder.text.sentences import sentence_spans
 
-MAX_SENTENCES = 128  # of the passages, the best first
-MOST_SENTENCES = 3  # of an answer
-WORDS_WEIGHT = 0.55  # of the words of the question that a sentence holds, beside the cosine
-PASSAGE_WEIGHT = 0.3  # of the cosine of its whole passage
-MARGIN = 0.2  # a sentence so much below the best one is left out
-LEAST_SCORE = 0.83  # of the best one; below it nothing answers
+MAX_SENTENCES = 128  # scored per question, from the best passages
+MOST_SENTENCES = 3  # per answer
+WORDS_WEIGHT = 0.55  # of the share of the question's words in a sentence; the sentence's cosine has weight 1
+PASSAGE_WEIGHT = 0.3  # of the cosine of the whole passage
+MARGIN = 0.2  # sentences that score this much lower than the best one are left out
+LEAST_SCORE = 0.83  # if the best sentence scores lower, there is no answer
 
-# Words of a question that say what is asked for, and stand in no answer.
+# Question words and function words, which an answer need not contain.
 _ASKING = frozenset(
     query_vector(
         "what which who whom whose when where why how many much long often old is are was were be been do does did can "
@@ -50,54 +50,59 @@ class Scored:
 
 
 def candidates_of(passages: Sequence[Passage]) -> list[Candidate]:
-    """All sentences but questions, which ask what others answer."""
-    found = [
-        Candidate(each.number, start, end, each.chunk.text[start:end])
-        for each in passages
-        for start, end in sentence_spans(each.chunk.text)
+    """The first MAX_SENTENCES sentences of the passages, without questions."""
+    sentences = [
+        Candidate(passage.number, start, end, passage.chunk.text[start:end])
+        for passage in passages
+        for start, end in sentence_spans(passage.chunk.text)
     ]
-    return [each for each in found if not each.text.rstrip("\"')]»”’").endswith(("?", "？"))][:MAX_SENTENCES]
+    return [one for one in sentences if not one.text.rstrip("\"')]»”’").endswith(("?", "？"))][:MAX_SENTENCES]
 
 
 def score_candidates(
     question: str, candidates: Sequence[Candidate], *, cosines: np.ndarray, passage_cosines: Sequence[float]
 ) -> list[Scored]:
-    """The best first. `cosines` with the question: of each sentence, and of its whole passage."""
-    shares = word_shares(question, [each.text for each in candidates])
+    """Scores the candidates, best first.
+
+    cosines, passage_cosines: (n,), of the question with each sentence, and with the sentence's passage.
+    """
+    shares = word_shares(question, [candidate.text for candidate in candidates])
     scores = cosines + WORDS_WEIGHT * np.asarray(shares) + PASSAGE_WEIGHT * np.asarray(passage_cosines)
-    scored = [Scored(each, float(score)) for each, score in zip(candidates, scores, strict=True)]
-    return sorted(scored, key=lambda each: -each.score)
+    scored = [Scored(candidate, float(score)) for candidate, score in zip(candidates, scores, strict=True)]
+    return sorted(scored, key=lambda one: -one.score)
 
 
 def choose(scored: Sequence[Scored]) -> tuple[AnswerSentence, ...]:
-    """None where the best one does not answer."""
+    """Chooses the sentences of the answer; () if the best one scores below LEAST_SCORE.
+
+    scored: best first.
+    """
     if not scored or scored[0].score < LEAST_SCORE:
         return ()
-    near = [each for each in scored if each.score >= scored[0].score - MARGIN]
-    chosen = {each.candidate.text: each for each in reversed(near)}  # of equal ones the best
-    best = sorted(chosen.values(), key=lambda each: -each.score)[:MOST_SENTENCES]
+    near = [one for one in scored if one.score >= scored[0].score - MARGIN]
+    chosen = {one.candidate.text: one for one in reversed(near)}  # of equal texts, keeps the best
+    best = [one.candidate for one in sorted(chosen.values(), key=lambda one: -one.score)[:MOST_SENTENCES]]
     return tuple(
-        AnswerSentence(
-            each.candidate.text, (each.candidate.passage,), start=each.candidate.start, end=each.candidate.end
-        )
-        for each in best
+        AnswerSentence(sentence.text, (sentence.passage,), start=sentence.start, end=sentence.end) for sentence in best
     )
 
 
 def asked_words(question: str) -> tuple[int, ...]:
-    """Ids of its words that an answer may hold; all of them where it has no others."""
+    """Term ids of the content words of a question; of all its words if it has no content words."""
     words = query_vector(question).indices
-    return tuple(each for each in words if each not in _ASKING) or words
+    return tuple(word for word in words if word not in _ASKING) or words
 
 
 def word_shares(question: str, sentences: Sequence[str]) -> list[float]:
-    """How much of the question each sentence holds, from 0 to 1; words that few sentences hold count more."""
-    asked = asked_words(question)
-    held = [frozenset(query_vector(each).indices) for each in sentences]
-    counts = Counter(word for words in held for word in words)
-    rarity = {word: math.log(1 + (len(held) + 0.5) / (counts[word] + 0.5)) for word in asked}
+    """Share of the question's words in each sentence, 0 to 1; rare words weigh more (IDF over these sentences)."""
+    question_words = asked_words(question)
+    words_of = [frozenset(query_vector(sentence).indices) for sentence in sentences]
+    counts = Counter(word for words in words_of for word in words)
+    rarity = {word: math.log(1 + (len(words_of) + 0.5) / (counts[word] + 0.5)) for word in question_words}
     whole = sum(rarity.values())
-    return [_sum(rarity[word] for word in asked if word in words) / whole if whole else 0.0 for words in held]
+    return [
+        _sum(rarity[word] for word in question_words if word in words) / whole if whole else 0.0 for words in words_of
+    ]
 
 
 def _sum(values: Iterable[float]) -> float:

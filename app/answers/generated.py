@@ -1,4 +1,4 @@
-"""The words of a language model, sentence by sentence, each checked against the passages that it cites."""
+"""Streams a language model's answer and checks each sentence against the passages that it cites."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from app.types.answers import AnswerSentence, AnswerText, Message, Passage
 
 
 class GeneratedAnswer:
-    """`notes` and `is_complete` hold once `parts` has ended."""
+    """One generated answer. `notes` and `is_complete` are final once `parts` is exhausted."""
 
     def __init__(self, model: LanguageModel, passages: Sequence[Passage], *, vectors: Vectors) -> None:
         self._model = model
         self._texts: Mapping[int, str] = {
-            each.number: f"{each.chunk.context}\n\n{each.chunk.text}" for each in passages
+            passage.number: f"{passage.chunk.context}\n\n{passage.chunk.text}" for passage in passages
         }
         self._vectors = vectors
         self._removed: dict[int, None] = {}
@@ -36,7 +36,11 @@ class GeneratedAnswer:
         return tuple(_answer_notes(self._cut_off, removed, self._unsupported, self._sentences))
 
     def parts(self, messages: Sequence[Message]) -> Iterator[AnswerText | AnswerSentence]:
-        """Raises LanguageModelUnavailableError where not one word came."""
+        """Yields text as it arrives, and each sentence once it is complete and checked.
+
+        Raises LanguageModelUnavailableError if the model fails before the first piece; after that, a failure ends the
+        answer early (`is_complete` is False).
+        """
         reader = CitationReader()
         has_begun = False
         with closing(_pieces(self._model, messages)) as pieces:
@@ -52,14 +56,14 @@ class GeneratedAnswer:
         yield from self._checked(reader.finish())
 
     def _checked(self, found: Iterator[Cited]) -> Iterator[AnswerSentence]:
-        for each in found:
-            if not each.text.upper().startswith(REFUSAL):
-                yield self._check(each)
+        for cited in found:
+            if not cited.text.upper().startswith(REFUSAL):
+                yield self._check(cited)
 
     def _check(self, cited: Cited) -> AnswerSentence:
-        known = tuple(each for each in cited.numbers if each in self._texts)
-        removed = tuple(each for each in cited.numbers if each not in self._texts)
-        supported = is_supported(cited.text, [self._texts[each] for each in known], vectors=self._vectors)
+        known = tuple(number for number in cited.numbers if number in self._texts)
+        removed = tuple(number for number in cited.numbers if number not in self._texts)
+        supported = is_supported(cited.text, [self._texts[number] for number in known], vectors=self._vectors)
         self._removed.update(dict.fromkeys(removed))
         self._sentences += 1
         self._unsupported += not supported
@@ -67,7 +71,7 @@ class GeneratedAnswer:
 
 
 def _pieces(model: LanguageModel, messages: Sequence[Message]) -> Generator[str]:
-    """With a `close`, which ends the request."""
+    """A generator around the model's iterator, since only a generator has the `close` that ends the request."""
     yield from model.write(messages)
 
 
@@ -75,6 +79,6 @@ def _answer_notes(reason: str, removed: str, unsupported: int, count: int) -> It
     if reason:
         yield f"The answer is not complete. {reason}"
     if removed:
-        yield f"Citations of passages that the model was not sent were removed: {removed}."
+        yield f"Removed citations of passages that the model did not get: {removed}."
     if unsupported:
         yield f"{unsupported} of {count} sentences have no support in the passages that they cite."

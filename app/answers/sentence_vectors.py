@@ -1,4 +1,4 @@
-"""Sentences and questions as vectors of one space: that of a collection's documents. What was seen lately is kept."""
+"""Embeds sentences and questions in the vector space of a collection's documents, with a cache."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ from app.ports.parts import Embedder
 from embedder.lru import LRUCache
 
 KEPT_SENTENCES = 4_096
-STEPS = 1  # of a sentence; 0 where chunks have vectors of the base model, as for highlights
+STEPS = 1  # per sentence, as for highlights; 0 in collections with base-model vectors
 
 
 class SentenceVectors:
-    """Safe to use from several threads."""
+    """Embeds sentences, with a cache of `KEPT_SENTENCES` vectors. Thread-safe."""
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
         self._kept: LRUCache[tuple[str, int, str], np.ndarray] = LRUCache(KEPT_SENTENCES)
 
     def of(self, texts: Sequence[str], *, instruction: str, is_plain: bool) -> np.ndarray:
-        """(n, D), embedded as documents under this instruction. `is_plain`: by the base model."""
+        """Embeds texts as documents: (n, D). instruction: of the collection's documents. is_plain: by the base model
+        (0 steps)."""
         steps = 0 if is_plain else STEPS
         known = {text: self._kept.get((instruction, steps, text)) for text in dict.fromkeys(texts)}
         new = [text for text, vector in known.items() if vector is None]
@@ -29,10 +30,10 @@ class SentenceVectors:
             embedded = np.asarray(
                 self._embedder.embed_documents(new, instruction=instruction, steps=steps), dtype=np.float32
             )
-            # Copies: a row that is kept would keep those of the whole call.
-            found = {text: vector.copy() for text, vector in zip(new, embedded, strict=True)}
-            self._kept.keep({(instruction, steps, text): vector for text, vector in found.items()})
-            known |= found
+            # Copies: a cached view would keep the array of the whole call in memory.
+            fresh = {text: vector.copy() for text, vector in zip(new, embedded, strict=True)}
+            self._kept.keep({(instruction, steps, text): vector for text, vector in fresh.items()})
+            known |= fresh
         if not texts:
             return np.zeros((0, self._embedder.info.dimension), dtype=np.float32)
         return np.stack([vector for text in texts if (vector := known[text]) is not None])

@@ -1,4 +1,4 @@
-"""Answers a question from the passages that a search finds: in their sentences, or in a language model's, checked."""
+"""Answers a question from the passages of a search: by their own sentences, or by a language model, then checked."""
 
 from __future__ import annotations
 
@@ -81,8 +81,8 @@ class AnswerService:
             return None
         if self._language_model is None:
             raise InputError(
-                "No language model is set up here (GIRCSE_ANSWER_URL). Ask for the kind extract: sentences of the "
-                "documents."
+                "This server has no language model (GIRCSE_ANSWER_URL). Use the kind extract, which quotes sentences "
+                "of the documents."
             )
         return self._language_model
 
@@ -94,7 +94,7 @@ class AnswerService:
 
 
 def _search_request(request: AnswerRequest) -> SearchRequest:
-    """A follow-up is searched for together with the question before it, which names what it is about."""
+    """Builds the search. A follow-up is prefixed by the question before it, which usually names the subject."""
     query = " ".join([*(turn.question for turn in request.turns[-1:]), request.question])
     return SearchRequest(
         query=query[-2 * MAX_QUESTION_CHARACTERS :],
@@ -127,17 +127,19 @@ def _head_of(request: AnswerRequest, result: SearchResult, model: LanguageModel 
 
 
 def on_pages_of(passages: Sequence[Passage], sentences: Sequence[AnswerSentence]) -> tuple[Passage, ...]:
-    """Each with the page on which the first sentence begins that is quoted from it."""
-    starts = {number: each.start for each in reversed(sentences) for number in each.citations if each.start is not None}
+    """Sets the page of each quoted passage to the page of the first sentence quoted from it."""
+    starts = {number: one.start for one in reversed(sentences) for number in one.citations if one.start is not None}
     return tuple(
-        replace(each, chunk=on_page_of(each.chunk, starts[each.number])) if each.number in starts else each
-        for each in passages
+        replace(passage, chunk=on_page_of(passage.chunk, starts[passage.number]))
+        if passage.number in starts
+        else passage
+        for passage in passages
     )
 
 
 def _may_answer(passages: Sequence[Passage]) -> bool:
-    """Where none is nearer than what off-topic queries find, nothing is sent to a language model either."""
-    return any(each.match is not Match.WEAK for each in passages)
+    """False if all passages match weakly, no better than for off-topic queries. Then no language model is called."""
+    return any(passage.match is not Match.WEAK for passage in passages)
 
 
 def _parts(head: Answer, generated: GeneratedAnswer | None, vectors: Vectors) -> Iterator[AnswerPart]:
@@ -151,14 +153,14 @@ def _parts(head: Answer, generated: GeneratedAnswer | None, vectors: Vectors) ->
 
 def _extracted(head: Answer, vectors: Vectors) -> tuple[AnswerSentence, ...]:
     candidates = candidates_of(head.passages)
-    texts = {each.number: each.chunk.text for each in head.passages}
-    found = vectors([head.searched, *texts.values(), *(each.text for each in candidates)])
-    cosines = found[1:] @ found[0]
-    of_passage = dict(zip(texts, cosines.tolist(), strict=False))
+    texts = {passage.number: passage.chunk.text for passage in head.passages}
+    embedded = vectors([head.searched, *texts.values(), *(candidate.text for candidate in candidates)])
+    cosines = embedded[1:] @ embedded[0]
+    by_passage = dict(zip(texts, cosines.tolist(), strict=False))
     scored = score_candidates(
         head.searched,
         candidates,
         cosines=cosines[len(texts) :],
-        passage_cosines=[of_passage[each.passage] for each in candidates],
+        passage_cosines=[by_passage[candidate.passage] for candidate in candidates],
     )
     return choose(scored)

@@ -1,1 +1,1 @@
-"""A query on its way to ranked hits: dense and BM25 legs, fusion, highlights, soft tokens, lenses."""
+"""Turns a query into ranked hits: dense and BM25 legs, fusion, highlights, soft tokens, lenses."""

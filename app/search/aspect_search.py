@@ -1,4 +1,4 @@
-"""Finds the aspects of the bank whose wordings are nearest to an instruction, by the base model's vectors."""
+"""Finds the aspects of the bank whose wordings have the highest cosines with an instruction (base-model vectors)."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from app.ports.parts import Embedder
 from app.search.aspect_vectors import kept_vectors
 from app.search.aspects import Aspect, aspects
 
-# One wording alone is near to many instructions, three are near to those that mean the same.
+# Averaged, since a single wording is often near to an unrelated instruction, and three seldom are.
 _NEAREST_WORDINGS = 3
-_TEXTS_AT_ONCE = 512  # between which other calls get their turn
+_TEXTS_AT_ONCE = 512  # per call of the embedder; other calls run in between
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,20 +24,23 @@ class NearAspect:
 
 
 def embed_plainly(embedder: Embedder, texts: list[str]) -> np.ndarray:
-    """(n, D): by the base model where it has a vector of its own, else with as few steps as the model can take."""
+    """Embeds without instruction, with the fewest steps of the model: (n, D).
+
+    Zero steps give the base model's own vector, where the model supports that.
+    """
     return np.asarray(
         embedder.embed_documents(texts, instruction="", steps=embedder.info.min_steps), dtype=np.float32
     ).reshape(len(texts), embedder.info.dimension)
 
 
 def embed_wordings(embedder: Embedder, wordings: list[str]) -> np.ndarray:
-    """(n, D), some at a time."""
+    """Embeds `_TEXTS_AT_ONCE` wordings per call: (n, D)."""
     parts = [wordings[at : at + _TEXTS_AT_ONCE] for at in range(0, len(wordings), _TEXTS_AT_ONCE)]
     return np.concatenate([embed_plainly(embedder, part) for part in parts])
 
 
 def mean_of_nearest(cosines: np.ndarray, count: int) -> float:
-    """cosines: (n,), of which the `count` greatest count, or all of fewer."""
+    """Averages the `count` greatest of `cosines` (n,), or all if n is smaller."""
     return float(np.sort(cosines)[-count:].mean())
 
 
@@ -46,8 +49,11 @@ def bank_wordings(bank: Sequence[Aspect] | None = None) -> list[str]:
 
 
 class AspectSearch:
-    """Safe to use from several threads. The bank's wordings are embedded at the first call, unless their vectors came
-    along, and kept."""
+    """Finds the nearest aspects of the bank. Thread-safe.
+
+    The first call loads the shipped vectors of the wordings, or embeds them if there are none for this model, and keeps
+    them in memory.
+    """
 
     def __init__(self, embedder: Embedder, bank: tuple[Aspect, ...] | None = None) -> None:
         self._embedder = embedder
@@ -56,8 +62,8 @@ class AspectSearch:
         self._embedding = threading.Lock()
 
     def nearest(self, instruction: np.ndarray, count: int) -> list[NearAspect]:
-        """Best first. instruction: (D,), embedded plainly, as the wordings are."""
-        ends = np.cumsum([len(each.instructions) for each in self._bank])
+        """Returns up to `count` aspects, best first. instruction: (D,), by `embed_plainly`, like the wordings."""
+        ends = np.cumsum([len(aspect.instructions) for aspect in self._bank])
         cosines = np.split(self._vectors() @ instruction, ends)[:-1]
         similarities = [mean_of_nearest(own, _NEAREST_WORDINGS) for own in cosines]
         ranked = sorted(range(len(self._bank)), key=lambda at: -similarities[at])

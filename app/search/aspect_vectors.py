@@ -1,5 +1,7 @@
-"""The vectors of the bank's wordings by the shipped model: embedding them takes ten seconds of a processor, so that
-proposals would be late for the first instruction. `scripts/make_aspect_vectors.py` makes the file.
+"""Precomputed vectors of the bank's wordings for the shipped model.
+
+Embedding them takes ten seconds of CPU, which would delay the first proposals. `scripts/make_aspect_vectors.py` writes
+the file.
 """
 
 from __future__ import annotations
@@ -15,12 +17,15 @@ from safetensors.numpy import save_file
 from embedder.model_info import ModelInfo
 
 FILE = Path(__file__).with_name("aspect_vectors.safetensors")
-_CODES, _SCALES = "codes", "scales"  # int8 (n, D), and what a row of them is multiplied with (n,)
-_LARGEST = 127
+_CODES, _SCALES = "codes", "scales"  # int8 (n, D); one factor per row (n,)
+_LARGEST = 127  # of int8
 
 
 def kept_vectors(model: ModelInfo, wordings: Sequence[str], *, file: Path = FILE) -> np.ndarray | None:
-    """(n, D) float32, of length 1; None where the file is of another model or of other wordings, or is not there."""
+    """Loads the unit vectors of `wordings`, (n, D) float32.
+
+    None if the file is missing or was made with another model or other wordings.
+    """
     if not file.is_file():
         return None
     with safe_open(file, framework="np") as opened:
@@ -32,7 +37,7 @@ def kept_vectors(model: ModelInfo, wordings: Sequence[str], *, file: Path = FILE
 
 
 def keep_vectors(model: ModelInfo, wordings: Sequence[str], vectors: np.ndarray, *, file: Path = FILE) -> None:
-    """Rounded to eight bits, which moves a vector by less than 0.0001 of a cosine."""
+    """Saves `vectors` (n, D) as int8 with one scale per row; the rounding changes a cosine by less than 0.0001."""
     scales = np.abs(vectors).max(axis=1) / _LARGEST
     codes = np.rint(vectors / scales[:, None]).astype(np.int8)
     save_file({_CODES: codes, _SCALES: scales.astype(np.float32)}, file, metadata=_metadata(model, wordings))

@@ -1,4 +1,4 @@
-"""A bank of aspects that texts are told apart by, each with wordings of its instruction and the names of its values."""
+"""A bank of aspects by which texts differ: each has several wordings of its instruction and the names of its values."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class Aspect:
 
 @cache
 def aspects() -> tuple[Aspect, ...]:
-    """Read at the first call."""
+    """Loads the bank from the package; cached."""
     rows = json.loads((files("app.search") / _FILE).read_text("utf-8"))
     return tuple(Aspect(row["aspect"], tuple(row["instructions"]), tuple(row["values"])) for row in rows)
 
 
 @cache
 def background_phrases(count: int) -> tuple[str, ...]:
-    """Names of values of `count` aspects, spread over the bank: phrases of many subjects."""
-    every = aspects()
-    chosen = (every[at * len(every) // count] for at in range(count))
+    """One value's name from each of `count` aspects, spread evenly over the bank, so that the subjects vary."""
+    bank = aspects()
+    chosen = (bank[at * len(bank) // count] for at in range(count))
     return tuple(aspect.values[at % len(aspect.values)] for at, aspect in enumerate(chosen))

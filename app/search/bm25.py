@@ -1,6 +1,6 @@
-"""Text as the words in it: sparse vectors whose product, with the index's IDF, is BM25. Knows no model and no index.
+"""Makes sparse vectors of texts: the product of two, times the index's IDF, is BM25. Knows no model and no index.
 
-Words of any script, in lower case, without accents and English endings; of scripts without spaces, pairs of characters.
+Terms are words of any script, lower-cased, without accents, English ones stemmed. Scripts without spaces give bigrams.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from itertools import islice
 
 import Stemmer
 
-K1 = 1.5  # how soon another occurrence of a word stops to count
-B = 0.75  # how much a word of a long chunk counts less
-AVERAGE_WORDS = 90  # of a chunk; a constant, so that what a chunk weighs never depends on the others
-MAX_WORD_CHARACTERS = 64  # of a longer one, the beginning stands for it
+K1 = 1.5  # saturation: the lower, the less a repeated word counts
+B = 0.75  # length normalisation: 0 ignores the length of a chunk, 1 applies it in full
+AVERAGE_WORDS = 90  # per chunk; a constant, so that a chunk's vector never depends on other chunks
+MAX_WORD_CHARACTERS = 64  # longer words are cut
 MAX_DOCUMENT_TERMS = 8192
 MAX_QUERY_TERMS = 1024
 
-# Han, kana, hangul, bopomofo; Thai, Lao, Burmese and Khmer, which use spaces between sentences at most.
+# Han, kana, hangul, bopomofo, Thai, Lao, Burmese, Khmer: scripts that do not separate words by spaces.
 _UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3005-\u3007\u3040-\u312f\u31a0-\u31bf\u31f0-\u31ff"
     "\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff\U00020000-\U000323af"
@@ -33,15 +33,15 @@ _ASCII_WORD = re.compile(r"[a-z0-9]+")
 _ENGLISH_WORD = re.compile(r"[a-z]{3,}")
 _CONTRACTION = re.compile(r"(?<=\w)['’](?:s|t|re|ve|ll|d|m)\b")  # John's, isn't
 _HIDDEN_ASCII = dict.fromkeys([*range(0x09), *range(0x0E, 0x1C), 0x7F])
-# Letters that Unicode does not take apart.
+# Letters that NFKD does not decompose.
 _LETTERS = {"æ": "ae", "œ": "oe", "ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "ħ": "h", "ŧ": "t", "ı": "i"}
-_MOST_FOLDED = 1 << 16  # that are remembered
-_TATWEEL = "\u0640"  # stretches an Arabic word, and means nothing
+_MOST_FOLDED = 1 << 16  # cached characters
+_TATWEEL = "\u0640"  # Arabic letter stretcher, purely typographic
 
 
 @dataclass(frozen=True, slots=True)
 class SparseVector:
-    """`indices` ascend, each once; `values` are positive."""
+    """`indices` are ascending and unique; `values` are positive."""
 
     indices: tuple[int, ...]
     values: tuple[float, ...]
@@ -51,7 +51,7 @@ class SparseVector:
 
 
 def document_vector(text: str) -> SparseVector:
-    """The share of BM25 that the document decides: saturated counts, normalised by length."""
+    """The document's part of BM25: saturated term counts, normalised by the text's length."""
     counts, length = _counted(text)
     terms: dict[str, int] = {}
     for word, count in counts.items():
@@ -63,7 +63,7 @@ def document_vector(text: str) -> SparseVector:
 
 
 def _counted(text: str) -> tuple[Counter[str], int]:
-    """Words with how often they occur, and the length of the text in words."""
+    """Counts each word, and the text's length in words."""
     if text.isascii():
         words = _ascii_words(text)
         return Counter(words), len(words)
@@ -73,7 +73,7 @@ def _counted(text: str) -> tuple[Counter[str], int]:
         if is_unspaced:
             pairs = _pairs(word)
             counts.update(pairs)
-            counts.update(word)  # for queries of one character
+            counts.update(word)  # single characters too, for queries of one character
             length += max(1, len(pairs))
         else:
             counts[word] += 1
@@ -82,15 +82,15 @@ def _counted(text: str) -> tuple[Counter[str], int]:
 
 
 def query_vector(text: str) -> SparseVector:
-    """1 for every word. Empty when there is none."""
+    """Weight 1 for every distinct term; empty if the text has none."""
     terms: dict[str, None] = {}
-    for word, is_unspaced in dict.fromkeys(_words(text)):  # a passage that is read as a query repeats many
+    for word, is_unspaced in dict.fromkeys(_words(text)):  # a whole passage as query repeats many words
         terms.update(dict.fromkeys((_pairs(word) or [word]) if is_unspaced else [_stem(word)]))
     return _vector((term, 1.0) for term in islice(terms, MAX_QUERY_TERMS))
 
 
 def _words(text: str) -> Iterator[tuple[str, bool]]:
-    """In order, each with whether it is a run of characters of a script without spaces."""
+    """Yields (word, is_unspaced) in order; an unspaced "word" is a run of characters of a script without spaces."""
     if text.isascii():
         for word in _ascii_words(text):
             yield word, False
@@ -108,7 +108,7 @@ def _ascii_words(text: str) -> list[str]:
 
 
 class _Stemmers(threading.local):
-    """One for each thread, since they are not safe to share."""
+    """One stemmer per thread: they are not thread-safe."""
 
     def __init__(self) -> None:
         self.english = Stemmer.Stemmer("english")
@@ -119,7 +119,7 @@ def _stem(word: str) -> str:
 
 
 def _pairs(run: str) -> list[str]:
-    return [run[place : place + 2] for place in range(len(run) - 1)]
+    return [run[start : start + 2] for start in range(len(run) - 1)]
 
 
 def _vector(weights: Iterable[tuple[str, float]]) -> SparseVector:
@@ -132,17 +132,18 @@ def _vector(weights: Iterable[tuple[str, float]]) -> SparseVector:
 
 
 class _Folding(dict[int, str]):
-    """For `str.translate`: what stands for a character of decomposed, case-folded text. Fills as it is used."""
+    """Table for `str.translate` of decomposed, case-folded text. Computes entries on first use."""
 
     def __missing__(self, code: int) -> str:
-        found = _fold(chr(code))
+        folded = _fold(chr(code))
         if len(self) < _MOST_FOLDED:
-            self[code] = found
-        return found
+            self[code] = folded
+        return folded
 
 
 def _fold(character: str) -> str:
-    """A letter, mark or digit; a space where words end; nothing for what cannot be seen and for accents."""
+    """Maps a character to letters, a mark or a digit, to a space if it separates words, or to "" if it is an accent or
+    invisible."""
     category = unicodedata.category(character)
     if category == "Nd":
         return str(unicodedata.digit(character))
@@ -155,7 +156,7 @@ def _fold(character: str) -> str:
 
 
 def _is_part_of_word(mark: str, category: str) -> bool:
-    """Vowel signs of Indic and South East Asian scripts and the voicing of kana are; accents and points are not."""
+    """True for Indic and South East Asian vowel signs and kana voicing marks; False for accents and vowel points."""
     combining = unicodedata.combining(mark)
     is_accent = combining == 1 or 10 <= combining <= 36 or combining >= 200
     is_variant = category == "Me" or unicodedata.name(mark, "").startswith("VARIATION SELECTOR")

@@ -1,5 +1,6 @@
-"""Says of passages how well they answer, on one scale for all modes and collections: how far the cosine of query and
-passage stands above what off-topic queries find there at best.
+"""Grades how well passages answer a query (weak, fair, strong), on one scale for all modes and collections.
+
+The grade compares the cosine of query and passage with the best cosines that off-topic queries reach in the same index.
 """
 
 from __future__ import annotations
@@ -19,23 +20,23 @@ from app.types.documents import Collection
 from app.types.search import Match
 from embedder.lru import LRUCache
 
-# Deviations above the median of the best cosines of off-topic queries: docs/evaluation/calibration.md
+# In deviations above the median of the best cosines of off-topic queries: docs/evaluation/calibration.md
 WEAK_BELOW, STRONG_FROM = 2.0, 6.0
-# A passage with half the words of the query, two or more, need only stand above the median: small collections of one
-# technical field answer the off-topic queries well, too.
+# For a passage that shares half the query's words (and at least two), the median is enough: in small collections of one
+# technical field, off-topic queries reach high cosines, too.
 WEAK_BELOW_WITH_WORDS, _SHARED, _LEAST_WORDS = 0.0, 0.5, 2
-_OFF_TOPIC_QUERIES = 64  # wordings of the bank of aspects, which ask of a text what it is, and nothing that is in it
-_LOW = 0.1587  # of a normal distribution one standard deviation below its median
-_LEAST_DEVIATION = 0.02  # of an index with a handful of passages, or of a toy's vectors
-_KEPT, _AGE_S = 64, 300.0  # a collection may be growing
+_OFF_TOPIC_QUERIES = 64  # wordings of the bank of aspects: they ask for the kind of a text, not for its content
+_LOW = 0.1587  # quantile one standard deviation below the median of a normal distribution
+_LEAST_DEVIATION = 0.02  # floor, for an index with few passages or toy vectors
+_KEPT, _AGE_S = 64, 300.0  # cached scales expire, since a collection may grow
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Of the best cosines that off-topic queries reach in an index."""
+    """Distribution of the best cosines that off-topic queries reach in an index."""
 
     median: float
-    deviation: float  # down to the 16th percentile: above the median are queries that a broad collection does answer
+    deviation: float  # median minus 16th percentile: above the median, a broad collection may truly answer the query
 
     @classmethod
     def of(cls, best: Sequence[float]) -> Scale:
@@ -43,22 +44,22 @@ class Scale:
         return cls(float(median), float(median - low))
 
     def match(self, cosine: float, *, shares_words: bool = False) -> Match:
-        """`shares_words`: whether the passage has half the words of the query."""
+        """Grades a cosine. `shares_words`: the passage has half the words of the query."""
         distance = (cosine - self.median) / max(self.deviation, _LEAST_DEVIATION)
         weak_below = WEAK_BELOW_WITH_WORDS if shares_words else WEAK_BELOW
         return Match.WEAK if distance < weak_below else Match.FAIR if distance < STRONG_FROM else Match.STRONG
 
 
 class Scales:
-    """Those of many searches at once, as `Scale.match` has them."""
+    """`Scale.match` for many searches at once, as arrays."""
 
     def __init__(self, scales: Sequence[Scale]) -> None:
-        self._medians = np.array([each.median for each in scales])
-        self._deviations = np.array([max(each.deviation, _LEAST_DEVIATION) for each in scales])
+        self._medians = np.array([scale.median for scale in scales])
+        self._deviations = np.array([max(scale.deviation, _LEAST_DEVIATION) for scale in scales])
 
     def reached(self, cosines: np.ndarray, *, strong_only: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(n, S) each, of cosines (n, S) and strong_only (S,): what is a strong answer, what a fair one that counts,
-        and what is one if passage and query share words."""
+        """Grades cosines (n passages, S searches) into three boolean arrays (n, S): strong; fair; fair only if passage
+        and query share words. strong_only (S,): searches for which only strong passages count."""
         distances = (cosines - self._medians) / self._deviations
         is_strong = distances >= STRONG_FROM
         is_near = (distances >= WEAK_BELOW_WITH_WORDS) & ~is_strong & ~strong_only
@@ -67,34 +68,35 @@ class Scales:
 
 
 def measure_scale(index: SearchedIndex, name: str, off_topic: np.ndarray) -> Scale:
-    """Of the index `name`, by the vectors of off-topic queries (n, D); of an empty one 0."""
-    found, _ = index.search_legs(name, off_topic.tolist(), "", limit=1, with_payload=False)
-    best = [points[0].score for points in found if points]
+    """Searches the index `name` with the vectors of off-topic queries (n, D). Scale(0, 0) for an empty index."""
+    legs, _ = index.search_legs(name, off_topic.tolist(), "", limit=1, with_payload=False)
+    best = [points[0].score for points in legs if points]
     return Scale.of(best) if best else Scale(0.0, 0.0)
 
 
 def off_topic_wordings(count: int = _OFF_TOPIC_QUERIES) -> list[str]:
-    every = bank_wordings()
-    return every[:: len(every) // count]
+    wordings = bank_wordings()
+    return wordings[:: len(wordings) // count]
 
 
 def shares_words(passage: str, query: str) -> bool:
-    """Whether the passage has half the words of the query, and two or more of them."""
+    """Whether the query has two words or more, and the passage at least half of them."""
     return shares(frozenset(query_vector(passage).indices), frozenset(query_vector(query).indices))
 
 
-def shares(held: frozenset[int], asked: frozenset[int]) -> bool:
-    """`shares_words` of the words themselves."""
-    return len(asked) >= _LEAST_WORDS and len(asked & held) >= _SHARED * len(asked)
+def shares(passage_terms: frozenset[int], query_terms: frozenset[int]) -> bool:
+    """`shares_words`, by BM25 term ids."""
+    return len(query_terms) >= _LEAST_WORDS and len(query_terms & passage_terms) >= _SHARED * len(query_terms)
 
 
-def best_match(found: Iterable[Match | None]) -> Match | None:
-    present = set(found)
-    return next((each for each in (Match.STRONG, Match.FAIR, Match.WEAK) if each in present), None)
+def best_match(matches: Iterable[Match | None]) -> Match | None:
+    present = set(matches)
+    return next((match for match in (Match.STRONG, Match.FAIR, Match.WEAK) if match in present), None)
 
 
 class MatchCalibration:
-    """Safe to use from several threads. Scales of the last indexes are kept for minutes."""
+    """Grades passages of a collection. Caches the scales of the `_KEPT` indexes used last, each for `_AGE_S` seconds.
+    Thread-safe."""
 
     def __init__(
         self, index: SearchedIndex, embedder: Embedder, *, clock: Callable[[], float] = time.monotonic
@@ -112,26 +114,26 @@ class MatchCalibration:
         passages: Mapping[str, str],
         collection: Collection,
     ) -> dict[str, Match]:
-        """By point id; a passage that was deleted meanwhile is left out.
+        """Grades `passages` (texts by point id); leaves out points that were deleted since.
 
-        vector: of the query, embedded as the collection's documents are, (D,). passages: texts by point id.
+        vector: (D,), the query embedded like the collection's documents (same instruction and steps).
         """
         if not passages:
             return {}
-        found, cosines = self._cosines(np.asarray(vector, dtype=np.float64), list(passages), collection)
+        ids, cosines = self._cosines(np.asarray(vector, dtype=np.float64), list(passages), collection)
         scale = self._scale(collection)
         return {
-            each: scale.match(float(cosine), shares_words=shares_words(passages[each], query))
-            for each, cosine in zip(found, cosines, strict=True)
+            point_id: scale.match(float(cosine), shares_words=shares_words(passages[point_id], query))
+            for point_id, cosine in zip(ids, cosines, strict=True)
         }
 
-    def _cosines(self, asked: np.ndarray, ids: Sequence[str], collection: Collection) -> tuple[list[str], np.ndarray]:
-        """Of those of these points that are there, (n,)."""
-        if collection.vectors_per_chunk == 1:  # whose vectors come without payloads
-            found, vectors = self._index.vectors(collection.active_index, ids)
-            return found, vectors @ asked if found else vectors
+    def _cosines(self, query: np.ndarray, ids: Sequence[str], collection: Collection) -> tuple[list[str], np.ndarray]:
+        """Ids of the points that still exist, and their cosines (n,) with `query` (D,)."""
+        if collection.vectors_per_chunk == 1:  # fetches vectors without payloads
+            present, vectors = self._index.vectors(collection.active_index, ids)
+            return present, vectors @ query if present else vectors
         points = self._index.retrieve(collection.active_index, ids)
-        return [point.id for point in points], best_cosines(points, asked[:, None])[:, 0] if points else np.empty(0)
+        return [point.id for point in points], best_cosines(points, query[:, None])[:, 0] if points else np.empty(0)
 
     def _scale(self, collection: Collection) -> Scale:
         name = collection.active_index
@@ -144,19 +146,19 @@ class MatchCalibration:
         return scale
 
     def off_topic_vectors(self, collection: Collection) -> np.ndarray:
-        """(n, D), embedded as the collection's documents are."""
+        """Embeds the off-topic queries like the collection's documents: (n, D). Cached by model, instruction, steps."""
         space = collection.fingerprint, collection.document_instruction, collection.document_steps
         known = self._off_topic.get(space)
         if known is None:
-            every = bank_wordings()
-            step = len(every) // _OFF_TOPIC_QUERIES
-            known = kept_vectors(self._embedder.info, every) if collection.has_plain_vectors else None
-            known = self._embed(every[::step], collection) if known is None else known[::step]
+            wordings = bank_wordings()
+            step = len(wordings) // _OFF_TOPIC_QUERIES
+            known = kept_vectors(self._embedder.info, wordings) if collection.has_plain_vectors else None
+            known = self._embed(wordings[::step], collection) if known is None else known[::step]
             self._off_topic.keep({space: known})
         return known
 
     def _embed(self, texts: list[str], collection: Collection) -> np.ndarray:
-        found = self._embedder.embed_documents(
+        vectors = self._embedder.embed_documents(
             texts, instruction=collection.document_instruction, steps=collection.document_steps
         )
-        return np.asarray(found, dtype=np.float32)
+        return np.asarray(vectors, dtype=np.float32)

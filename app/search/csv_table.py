@@ -1,4 +1,4 @@
-"""Rows as CSV that a spreadsheet opens without harm."""
+"""Writes rows as CSV that is safe to open in a spreadsheet."""
 
 from __future__ import annotations
 
@@ -20,5 +20,5 @@ def csv_rows(rows: Iterable[Sequence[object]]) -> str:
 
 
 def _harmless(cell: object) -> object:
-    """What begins like a formula must not become one in a spreadsheet."""
+    """Prefixes a text that starts like a formula with an apostrophe, so that a spreadsheet does not evaluate it."""
     return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell

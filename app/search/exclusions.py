@@ -1,5 +1,6 @@
-"""What a search is not to be about: phrases that it was given, and those that its query negates. A passage about one
-ranks lower; where a value of the lens is the phrase, passages of it are left out. Knows neither model nor index.
+"""Excludes phrases: those in `SearchRequest.exclude`, and those that the query negates ("… but not X").
+
+Passages about an excluded phrase are demoted. If the phrase names a value of the lens, its passages are left out.
 """
 
 from __future__ import annotations
@@ -27,18 +28,18 @@ from app.types.search import (
 from app.types.values import LensValue, ValueSummary
 
 # All chosen on the tuning half: docs/evaluation/negation.md
-# By how many standard deviations it is nearer to the phrase than the candidates are: nothing is taken off a score up to
-# the first, and all of it from the second on.
+# A passage's cosine with the phrase, in standard deviations above the candidates' mean. The penalty grows linearly
+# from 0 at ABOUT_FROM to the whole score at ABOUT_FULLY.
 ABOUT_FROM, ABOUT_FULLY = 1.0, 3.0
-LEAST_MARGIN = 2.0  # and nearer than phrases of other subjects are: otherwise nothing here is about the phrase
-NAMED = 0.5  # what is taken off at least where the passage has all words of the phrase
-_LEAST_DEVIATION = 0.02  # of a handful of candidates
+LEAST_MARGIN = 2.0  # over phrases of other subjects; below it, the passage is not about the phrase
+NAMED = 0.5  # least penalty, as a share of the score, of a passage with all words of the phrase
+_LEAST_DEVIATION = 0.02  # floor, for few candidates
 
 
 @dataclass(frozen=True, slots=True)
 class Negated:
-    """A request with what its query negates in `exclude` and out of the query; `offered` stays in the query, until a
-    person says that this was meant."""
+    """A request whose negated phrases (`taken`) moved from `query` to `exclude`. Phrases in `offered` were less clear:
+    they stay in the query, as suggestions to the user."""
 
     request: SearchRequest
     taken: tuple[str, ...] = ()
@@ -46,24 +47,28 @@ class Negated:
 
 
 def exclude_negated(request: SearchRequest) -> Negated:
-    given = tuple(dict.fromkeys(" ".join(each.split()) for each in request.exclude))
+    """Moves the phrases that the query clearly negates into `exclude`.
+
+    Without `detect_negation`, or if MAX_EXCLUSIONS would be exceeded, only tidies the given phrases.
+    """
+    given = tuple(dict.fromkeys(" ".join(phrase.split()) for phrase in request.exclude))
     request = replace(request, exclude=given)
-    found = find_negation(request.query) if request.detect_negation else None
-    if found is None or not found.phrases:
+    negation = find_negation(request.query) if request.detect_negation else None
+    if negation is None or not negation.phrases:
         return Negated(request)
-    named = {each.casefold() for each in given}
-    new = tuple(each for each in found.phrases if each.casefold() not in named)
-    if new and not found.is_clear:
+    known = {phrase.casefold() for phrase in given}
+    new = tuple(phrase for phrase in negation.phrases if phrase.casefold() not in known)
+    if new and not negation.is_clear:
         return Negated(request, offered=new)
     if len(given) + len(new) > MAX_EXCLUSIONS:
         return Negated(request)
-    return Negated(replace(request, query=found.text, exclude=(*given, *new)), taken=new)
+    return Negated(replace(request, query=negation.text, exclude=(*given, *new)), taken=new)
 
 
 def excluded_values(request: SearchRequest) -> dict[str, str]:
-    """Phrase → name of the value that it is, by name or synonym."""
-    names = {phrase.casefold(): value.name for value in request.values for phrase in _spellings(value)}
-    return {each: names[each.casefold()] for each in request.exclude if each.casefold() in names}
+    """Maps each excluded phrase that is a name or synonym of one of the request's values to that value's name."""
+    names = {spelling.casefold(): value.name for value in request.values for spelling in _spellings(value)}
+    return {phrase: names[phrase.casefold()] for phrase in request.exclude if phrase.casefold() in names}
 
 
 def _spellings(value: LensValue) -> Iterable[str]:
@@ -73,77 +78,83 @@ def _spellings(value: LensValue) -> Iterable[str]:
 
 
 class ExclusionRanker:
-    """Pushes candidates down by how much they are about a phrase."""
+    """Demotes candidates by how much they are about an excluded phrase."""
 
     def __init__(self, index: SearchedIndex, reader: ValueReader) -> None:
         self._index = index
         self._reader = reader
 
-    def push_down(
+    def demote(
         self, candidates: Sequence[Candidate], request: SearchRequest, collection: Collection
     ) -> Sequence[Candidate]:
-        """Best first. In mode sparse by the words alone, since the model takes no part."""
+        """Returns the candidates in their new order, best first. Mode sparse compares words only, never vectors."""
         values = excluded_values(request)
-        phrases = [each for each in request.exclude if each not in values]
+        phrases = [phrase for phrase in request.exclude if phrase not in values]
         if not phrases or not candidates:
             return candidates
-        about = named(candidates, phrases)
+        penalties = penalties_by_name(candidates, phrases)
         if request.mode is not SearchMode.SPARSE:
             most = max(EXCLUSION_CANDIDATES, 2 * request.limit)
-            about[:most] = np.maximum(about[:most], self._about(candidates[:most], phrases, collection))
-        return lowered(candidates, phrases, about)
+            penalties[:most] = np.maximum(penalties[:most], self._aboutness(candidates[:most], phrases, collection))
+        return demoted(candidates, phrases, penalties)
 
-    def _about(self, candidates: Sequence[Candidate], phrases: Sequence[str], collection: Collection) -> np.ndarray:
-        """(n, P)"""
-        ids = [each.ranked.point.id for each in candidates]
-        present, vectors = self._index.vectors(collection.active_index, ids)  # others were deleted since
-        found = np.zeros((len(ids), len(phrases)))
+    def _aboutness(self, candidates: Sequence[Candidate], phrases: Sequence[str], collection: Collection) -> np.ndarray:
+        """(n, P); 0 for points that were deleted since."""
+        ids = [candidate.ranked.point.id for candidate in candidates]
+        present, vectors = self._index.vectors(collection.active_index, ids)
+        shares = np.zeros((len(ids), len(phrases)))
         if len(present):
-            there = [ids.index(each) for each in present]
-            found[there] = aboutness(*self._reader.nearness(vectors, phrases, collection=collection))
-        return found
+            rows = [ids.index(point_id) for point_id in present]
+            shares[rows] = aboutness(*self._reader.nearness(vectors, phrases, collection=collection))
+        return shares
 
 
 def aboutness(cosines: np.ndarray, margins: np.ndarray) -> np.ndarray:
-    """(n, P) shares of a score, 0 to 1. cosines of candidates and phrases (n, P), margins likewise."""
+    """How much of its score each candidate loses for each phrase: (n, P), 0 to 1.
+
+    cosines: (n, P), of candidates and phrases. margins: (n, P), how much nearer the phrase is than other subjects.
+    """
     deviations = np.maximum(cosines.std(axis=0), _LEAST_DEVIATION)
     standing_out = (cosines - cosines.mean(axis=0)) / deviations
     share = np.clip((standing_out - ABOUT_FROM) / (ABOUT_FULLY - ABOUT_FROM), 0.0, 1.0)
     return np.where(margins >= LEAST_MARGIN, share, 0.0)
 
 
-def named(candidates: Sequence[Candidate], phrases: Sequence[str]) -> np.ndarray:
-    """(n, P): NAMED where a passage has all words of a phrase, whatever their endings."""
+def penalties_by_name(candidates: Sequence[Candidate], phrases: Sequence[str]) -> np.ndarray:
+    """(n, P): NAMED where a passage has all words of a phrase (stemmed), else 0."""
     wanted = [set(query_vector(phrase).indices) for phrase in phrases]
-    held = [set(document_vector(embedded_text_of(each.ranked.point.payload)).indices) for each in candidates]
-    return np.array([[NAMED if words and words <= own else 0.0 for words in wanted] for own in held])
+    passages = [set(document_vector(embedded_text_of(each.ranked.point.payload)).indices) for each in candidates]
+    return np.array([[NAMED if terms and terms <= held else 0.0 for terms in wanted] for held in passages])
 
 
-def lowered(candidates: Sequence[Candidate], phrases: Sequence[str], about: np.ndarray) -> Sequence[Candidate]:
-    """about: (n, P), of which the greatest counts. What is equal keeps its order."""
+def demoted(candidates: Sequence[Candidate], phrases: Sequence[str], penalties: np.ndarray) -> Sequence[Candidate]:
+    """Takes each candidate's greatest penalty off its score and sorts again; the sort is stable.
+
+    penalties: (n, P), as shares of the score.
+    """
     changed = []
-    for candidate, shares in zip(candidates, about, strict=True):
+    for candidate, shares in zip(candidates, penalties, strict=True):
         share, point = float(shares.max()), candidate.ranked.point
         if share > 0:
             point = replace(point, score=point.score - share * abs(point.score))
             ranked = replace(candidate.ranked, point=point)
             candidate = replace(candidate, ranked=ranked, excluded=phrases[int(shares.argmax())])
         changed.append(candidate)
-    return sorted(changed, key=lambda each: -each.ranked.point.score)
+    return sorted(changed, key=lambda candidate: -candidate.ranked.point.score)
 
 
-def told_exclusions(
+def reported_exclusions(
     negated: Negated, candidates: Sequence[Candidate], values: ValueSummary | None
 ) -> tuple[Exclusion, ...]:
-    """What became of each phrase; those that are only offered come last."""
-    named_as = excluded_values(negated.request)
-    counts = {} if values is None else {each.name: each.count for each in values.counts}
-    told = []
+    """The effect of each exclusion, with the number of passages concerned; mere suggestions come last."""
+    value_of = excluded_values(negated.request)
+    counts = {} if values is None else {value.name: value.count for value in values.counts}
+    applied = []
     for phrase in negated.request.exclude:
-        value = named_as.get(phrase)
+        value = value_of.get(phrase)
         effect = ExclusionEffect.RANK if value is None else ExclusionEffect.VALUE
-        lower = sum(each.excluded == phrase for each in candidates)
-        passages = lower if value is None else counts.get(value, 0)
-        told.append(Exclusion(phrase, effect, phrase in negated.taken, value, passages))
-    offered = (Exclusion(each, ExclusionEffect.OFFERED, is_detected=True) for each in negated.offered)
-    return (*told, *offered)
+        demoted_count = sum(candidate.excluded == phrase for candidate in candidates)
+        passages = demoted_count if value is None else counts.get(value, 0)
+        applied.append(Exclusion(phrase, effect, phrase in negated.taken, value, passages))
+    offered = (Exclusion(phrase, ExclusionEffect.OFFERED, is_detected=True) for phrase in negated.offered)
+    return (*applied, *offered)

@@ -1,6 +1,6 @@
-"""What a search found as a table (CSV), as a text to read (Markdown), and a hit as a citation. Pure functions.
+"""Writes a search result as CSV or Markdown, and a hit as a citation. Pure functions.
 
-What documents contain stays text: no formula of a spreadsheet, no markup, no control characters.
+Text of documents is escaped: no spreadsheet formula, no markup and no control character of a document takes effect.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from app.search.csv_table import csv_table
 from app.types.search import ALL_COLLECTIONS, Hit, SearchResult
 from app.types.uris import shown_address
 
-_QUOTED_CHARACTERS = 300  # of a passage without a best sentence
+_QUOTED_CHARACTERS = 300  # quoted from a passage without a best sentence
 _MARKUP = re.compile(r"([\\`*_\[\]<>#|~!&])")
 _COLUMNS = (
     *("rank", "score", "match", "value", "title", "uri", "page", "context", "text", "best_sentence"),
@@ -21,7 +21,7 @@ _COLUMNS = (
 
 
 def search_csv(result: SearchResult) -> str:
-    """A row per hit; each key of the documents' metadata has a column of its own, after all others."""
+    """One row per hit. Each metadata key of the documents has a column, after the fixed columns."""
     keys = sorted({key for hit in result.hits for key in hit.document.metadata})
     return csv_table(
         [*_COLUMNS, *(f"metadata.{_plain(key)}" for key in keys)], [_row(hit, keys) for hit in result.hits]
@@ -29,19 +29,20 @@ def search_csv(result: SearchResult) -> str:
 
 
 def search_markdown(result: SearchResult) -> str:
-    place = "all collections" if result.collection == ALL_COLLECTIONS else result.collection
-    settings = f"In {place}, {result.mode}, {result.steps} steps"
+    collection = "all collections" if result.collection == ALL_COLLECTIONS else result.collection
+    settings = f"In {collection}, {result.mode}, {result.steps} steps"
     if result.instruction:
         settings += f", instruction: {result.instruction}"
     parts = [f"# {_line(result.query)}", _line(settings), *(_line(note) for note in result.notes)]
     for hit in result.hits:
-        parts += [f"## {hit.rank}. {_line(hit.document.title)}", _quoted(hit), _line(_place(hit))]
+        parts += [f"## {hit.rank}. {_line(hit.document.title)}", _quoted(hit), _line(_page_and_address(hit))]
     return "\n\n".join(parts) + "\n"
 
 
 def citation(hit: Hit) -> str:
-    """One line: the sentence by which the hit was found, or the beginning of its passage, and where it stands."""
-    return f"“{_one_line(_quote(hit))}” ({', '.join(filter(None, (_one_line(hit.document.title), _place(hit))))})"
+    """One line: the hit's best sentence, or the beginning of its passage, then title, page and address."""
+    source = ", ".join(filter(None, (_one_line(hit.document.title), _page_and_address(hit))))
+    return f"“{_one_line(_quote(hit))}” ({source})"
 
 
 def _row(hit: Hit, keys: list[str]) -> list[object]:
@@ -57,7 +58,7 @@ def _row(hit: Hit, keys: list[str]) -> list[object]:
 
 
 def _quoted(hit: Hit) -> str:
-    """The passage, its best sentence bold."""
+    """The passage as a Markdown quote, with its best sentence in bold."""
     text = hit.chunk.text
     start, end = (0, 0) if hit.why is None else (hit.why.start, hit.why.end)
     lines, at = [], 0
@@ -83,7 +84,7 @@ def _quote(hit: Hit) -> str:
     return text[:_QUOTED_CHARACTERS].rsplit(None, 1)[0] + " …"
 
 
-def _place(hit: Hit) -> str:
+def _page_and_address(hit: Hit) -> str:
     page = "" if hit.chunk.page is None else f"p. {hit.chunk.page}"
     return ", ".join(filter(None, (page, _one_line(shown_address(hit.document.uri)))))
 
@@ -101,5 +102,5 @@ def _escaped(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Without control characters, but for line breaks and tabs."""
+    """Replaces control characters other than line feed and tab by U+FFFD."""
     return "".join("\ufffd" if unicodedata.category(char) == "Cc" and char not in "\n\t" else char for char in text)

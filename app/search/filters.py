@@ -1,4 +1,4 @@
-"""How a filter on document metadata is read, wherever it is applied: in the vector index, or in the catalog."""
+"""Parses filters on document metadata. Shared by the vector index and the catalog, so that both match alike."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?")
 
 @dataclass(frozen=True, slots=True)
 class FilterReading:
-    """Whatever equals one of these is found: `year=1999` finds 1999 and "1999". `texts` are the spellings of Unicode
-    that look alike: letters with their accents, or each followed by its accents."""
+    """The values that a filter matches: `year=1999` matches 1999 and "1999". `texts` has the text as given, in NFC and
+    in NFD, since composed and decomposed accents look alike."""
 
     texts: tuple[str, ...]
     truth: bool | None = None
@@ -24,7 +24,7 @@ class FilterReading:
 
 
 def read_filter(value: str) -> FilterReading:
-    """The text itself, and the number or truth value that it spells."""
+    """Parses a filter's text also as a truth value and as a finite number, where it spells one."""
     truth = value.lower() == "true" if value.lower() in ("true", "false") else None
     number = float(value) if _NUMBER.fullmatch(value) else None
     texts = dict.fromkeys((value, unicodedata.normalize("NFC", value), unicodedata.normalize("NFD", value)))
@@ -32,13 +32,13 @@ def read_filter(value: str) -> FilterReading:
 
 
 def has_metadata(metadata: Mapping[str, object], filters: Mapping[str, str]) -> bool:
-    """Whether a document's metadata are as a search with these filters wants them, as the vector index decides it."""
-    return all(_is_found(metadata.get(key), read_filter(value)) for key, value in filters.items())
+    """Whether a document's metadata match all filters, by the same rules as in the vector index."""
+    return all(_matches(metadata.get(key), read_filter(value)) for key, value in filters.items())
 
 
-def _is_found(value: object, wanted: FilterReading) -> bool:
+def _matches(value: object, wanted: FilterReading) -> bool:
     if isinstance(value, list | tuple):
-        return any(_is_found(each, wanted) for each in value)
+        return any(_matches(item, wanted) for item in value)
     if isinstance(value, bool):
         return wanted.truth is value
     if isinstance(value, int | float):
@@ -47,7 +47,7 @@ def _is_found(value: object, wanted: FilterReading) -> bool:
 
 
 def check_filters(filters: Mapping[str, str]) -> Mapping[str, str]:
-    """`filters` themselves. Raises FilterError on keys and values that no metadata can have."""
+    """Returns `filters` unchanged. Raises FilterError on keys and values that no metadata can have."""
     for key, value in filters.items():
         for text in (key, value):
             if any(character == "\0" or "\ud800" <= character <= "\udfff" for character in text):

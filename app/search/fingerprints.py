@@ -1,4 +1,4 @@
-"""Vectors of different models never mix: the one check that every way in and out of a collection makes."""
+"""The one check that keeps vectors of different models apart; every read and write of a collection makes it."""
 
 from __future__ import annotations
 
@@ -17,6 +17,6 @@ def require_same_model(collection: Collection, embedder: Embedder) -> None:
         raise FingerprintMismatchError(
             f"The collection {collection.name!r} was written by another model (fingerprint {fingerprint}) "
             f"than the one in use, {in_use.name} ({in_use.fingerprint}); their vectors cannot be compared. "
-            "If it was reindexed with another model, restart the server and the workers with that one (`gircse up "
-            f"--model …`, or GIRCSE_MODEL); or bring the collection to this one: `gircse reindex {collection.name}`."
+            "If it was reindexed with another model, restart the server and the workers with that model (`gircse up "
+            f"--model …`, or GIRCSE_MODEL); or embed the collection with this one: `gircse reindex {collection.name}`."
         )

@@ -1,4 +1,4 @@
-"""One ranking of several: what vectors of a query find, and what its words find. Knows neither index nor model."""
+"""Fuses the rankings of several legs (query vectors, BM25) into one. Knows neither index nor model."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WEIGHTS_AFTER_FEEDBACK: Mapping[Leg, float] = MappingProxyType({Leg.FEEDBACK: 0.
 
 @dataclass(frozen=True, slots=True)
 class RankedPoint:
-    """`point.score` is what it is ranked by."""
+    """A point with its rank in each leg. `point.score` decides the ranking."""
 
     point: ScoredPoint
     legs: tuple[LegRank, ...] = ()
@@ -29,12 +29,12 @@ def fuse(
     beyond: Mapping[Leg, Sequence[ScoredPoint]] = MappingProxyType({}),
     most: int | None = None,
 ) -> list[ScoredPoint]:
-    """The best `most`, by the weighted mean of all scores, each as a share of the best one of its leg; ties by id.
+    """Returns the best `most` points by the weighted mean of their scores, each divided by its leg's best; ties by id.
 
-    Each leg comes best first. What a leg of vectors did not find gets the lowest cosine that it found, which its own
-    does not exceed; what only vectors found shares no word with the query, or few. A leg without a weight only tells
-    where it had a point. The weight of a leg that found nothing goes to the others of its kind, else to all. Points
-    `beyond` a leg's end count by their own scores; those of the others stay as they are.
+    legs: each best first. A point that a vector leg did not return counts with the lowest cosine of that leg, an upper
+    bound of its own; in the sparse leg it counts 0. A leg without a weight is used for ranks only. The weight of an
+    empty leg goes to the other legs of its kind (vectors, words), else to all. Points in `beyond` continue a leg after
+    its end: they count by their own scores, and do not change the lowest cosine.
     """
     _, shares, lowest = leg_shares(legs)
     shared = share_weights(weights, [leg for leg in shares if weights.get(leg)])
@@ -46,43 +46,45 @@ def fuse(
         for point_id in by_id
     }
     order = sorted(totals, key=lambda point_id: (-totals[point_id], point_id))[:most]
-    return [ScoredPoint(each, max(0.0, totals[each]), by_id[each].payload) for each in order]
+    return [ScoredPoint(point_id, max(0.0, totals[point_id]), by_id[point_id].payload) for point_id in order]
 
 
 def rank_in_legs(points: Sequence[ScoredPoint], legs: Mapping[Leg, Sequence[ScoredPoint]]) -> list[RankedPoint]:
-    """Where each leg had each of the points."""
-    ranks: dict[str, list[LegRank]] = {each.id: [] for each in points}
-    for leg, found in legs.items():
-        for rank, point in enumerate(found, start=1):
+    """Adds to each point its rank and score in every leg that returned it."""
+    ranks: dict[str, list[LegRank]] = {point.id: [] for point in points}
+    for leg, leg_points in legs.items():
+        for rank, point in enumerate(leg_points, start=1):
             if point.id in ranks:
                 ranks[point.id].append(LegRank(leg, rank, point.score))
-    return [RankedPoint(each, tuple(ranks[each.id])) for each in points]
+    return [RankedPoint(point, tuple(ranks[point.id])) for point in points]
 
 
 def leg_shares(
     legs: Mapping[Leg, Sequence[ScoredPoint]],
 ) -> tuple[list[ScoredPoint], dict[Leg, dict[str, float]], dict[Leg, float]]:
-    """All points, each once; of every leg that found some, its scores by id as shares of the best one; and what counts
-    for a point that it did not find."""
-    points = list({point.id: point for found in legs.values() for point in found}.values())
-    shares = {leg: _shares(found) for leg, found in legs.items() if found}
-    return points, shares, {leg: 0.0 if leg is Leg.SPARSE else min(each.values()) for leg, each in shares.items()}
+    """Returns the distinct points; for every leg that is not empty, the scores by point id divided by the leg's best;
+    and for each such leg, the share of a point that it did not return."""
+    points = list({point.id: point for leg_points in legs.values() for point in leg_points}.values())
+    shares = {leg: _shares(leg_points) for leg, leg_points in legs.items() if leg_points}
+    lowest = {leg: 0.0 if leg is Leg.SPARSE else min(by_id.values()) for leg, by_id in shares.items()}
+    return points, shares, lowest
 
 
-def share_weights(weights: Mapping[Leg, float], found: Collection[Leg]) -> dict[Leg, float]:
-    """Of those that found something; 1 in all."""
+def share_weights(weights: Mapping[Leg, float], filled: Collection[Leg]) -> dict[Leg, float]:
+    """Distributes the weights over the legs in `filled`, first among legs of one kind; the sum is 1."""
     shared: dict[Leg, float] = {}
     for kind in ([leg for leg in weights if leg is not Leg.SPARSE], [Leg.SPARSE]):
-        present = sum(weights.get(leg, 0.0) for leg in kind if leg in found)
+        present = sum(weights.get(leg, 0.0) for leg in kind if leg in filled)
         whole = sum(weights.get(leg, 0.0) for leg in kind)
-        shared |= {leg: weights[leg] * (whole / present) for leg in kind if leg in found}
+        shared |= {leg: weights[leg] * (whole / present) for leg in kind if leg in filled}
     total = sum(shared.values())
     return {leg: weight / total for leg, weight in shared.items()}
 
 
-def _shares(found: Sequence[ScoredPoint]) -> dict[str, float]:
-    """By id, 1 for the best. Where no score is above 0, which cosines alone can be, they are counted from -1."""
-    best = found[0].score
+def _shares(points: Sequence[ScoredPoint]) -> dict[str, float]:
+    """Scores by point id, divided by the best (the first point's). If even that is not positive, as can happen with
+    cosines, distances from -1 are divided instead."""
+    best = points[0].score
     if best <= 0:
-        return {point.id: (1 + point.score) / (1 + best) if best > -1 else 1.0 for point in found}
-    return {point.id: point.score / best for point in found}
+        return {point.id: (1 + point.score) / (1 + best) if best > -1 else 1.0 for point in points}
+    return {point.id: point.score / best for point in points}

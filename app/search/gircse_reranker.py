@@ -1,7 +1,7 @@
-"""Re-ranks with the model that searches: passages are embedded once more, now under the query's own instruction.
+"""Re-ranks with the search model itself: embeds the candidate passages again, under the query's instruction.
 
-An index holds one vector of a chunk for all instructions. Those of second looks are kept, so that the next query under
-the same instruction costs only those of new passages.
+The index has only one vector per chunk, for all instructions. Re-ranking vectors are cached, so the next query with the
+same instruction embeds new passages only.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from app.types.search import MAX_RERANK
 from embedder.lru import LRUCache
 
 STEPS = 1
-# Of a passage of a collection its beginning is looked at, for time: docs/evaluation/rerank.md. A text of the caller's
-# own, which has no id, is read whole.
+# To save time, only the beginning of a collection's passage is embedded: docs/evaluation/rerank.md. Texts that the
+# caller sends (without an id) are embedded whole.
 MOST_CHARACTERS = 350
 KEPT_VECTORS = 20_000
-# A call this small goes among the queries; between two of them other queries, and due documents, have their turn.
+# Calls this small are scheduled as queries; other queries and due documents run between two of them.
 _PART_TEXTS, _PART_CHARACTERS = 32, 20_000
 
 
 def beginning_of(text: str, characters: int = MOST_CHARACTERS) -> str:
-    """So many, without the part of a word that they may end with."""
+    """Cuts `text` to at most `characters`, at a word boundary."""
     if len(text) <= characters:
         return text
     return text[: characters + 1].rsplit(None, 1)[0][:characters]
@@ -36,7 +36,7 @@ Key = tuple[str, str, str, int, str]  # chunk id, text hash, instruction, steps,
 
 
 class GircseReranker:
-    """Implements `Reranker`. Keeps up to `kept` vectors in memory, those that were asked for last."""
+    """Implements `Reranker`. Caches up to `kept` vectors in memory (LRU)."""
 
     def __init__(
         self, embedder: Embedder, *, steps: int = STEPS, kept: int = KEPT_VECTORS, observer: Observer = SILENT
@@ -47,20 +47,20 @@ class GircseReranker:
         self._vectors: LRUCache[Key, np.ndarray] = LRUCache(kept)
 
     def scores(self, query: str, passages: Sequence[Passage], *, instruction: str) -> list[float]:
-        """Cosines; of a model whose documents have a vector for every step, of the most alike."""
+        """Cosines of query and passages. If the model gives a passage a vector per step, its best cosine counts."""
         if not passages:
             return []
         steps = min(max(self._steps, self._embedder.info.min_steps), self._embedder.info.max_steps)
-        asked = self._embedder.embed_query(query, instruction=instruction, steps=steps).vector
+        query_vector = self._embedder.embed_query(query, instruction=instruction, steps=steps).vector
         vectors = self._embed(passages, instruction, steps)
-        cosines = vectors @ np.asarray(asked, dtype=np.float32)
+        cosines = vectors @ np.asarray(query_vector, dtype=np.float32)
         return (cosines if cosines.ndim == 1 else cosines.max(axis=1)).astype(float).tolist()
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Does nothing: no resource is open."""
 
     def _embed(self, passages: Sequence[Passage], instruction: str, steps: int) -> np.ndarray:
-        """(n, D), or (n, K, D)"""
+        """(n, D), or (n, K, D) for a model with a vector per step."""
         info = self._embedder.info
         fingerprint, has_several = info.fingerprint, info.vectors_per_document(steps) > 1
         embed: Callable[..., Sequence[object]] = (
@@ -78,18 +78,18 @@ class GircseReranker:
                 known[key] = vector
         parts = _parts(new) if len(new) <= MAX_RERANK else iter([list(new)])
         for part in parts:
-            found = embed([new[key] for key in part], instruction=instruction, steps=steps)
-            fresh = {key: np.array(vector, dtype=np.float32) for key, vector in zip(part, found, strict=True)}
+            embedded = embed([new[key] for key in part], instruction=instruction, steps=steps)
+            fresh = {key: np.array(vector, dtype=np.float32) for key, vector in zip(part, embedded, strict=True)}
             self._vectors.keep(fresh)
             known |= fresh
         return np.stack([known[key] for key in keys])
 
 
 def _parts(texts: dict[Key, str]) -> Iterator[list[Key]]:
-    """Of like lengths, each small enough to be interactive."""
+    """Groups texts of similar length into calls small enough to be scheduled as queries."""
     part: list[Key] = []
     characters = 0
-    for key in sorted(texts, key=lambda each: len(texts[each])):
+    for key in sorted(texts, key=lambda key: len(texts[key])):
         size = len(texts[key])
         if part and (len(part) == _PART_TEXTS or characters + size > _PART_CHARACTERS):
             yield part

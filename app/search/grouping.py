@@ -1,4 +1,4 @@
-"""Which of the ranked candidates become hits: prose before tables, none twice, few of one document, unlike ones."""
+"""Selects hits from ranked candidates: prefers prose, folds duplicates, limits hits per document, diversifies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from app.types.chunk_text import KIND_KEY, embedded_text_of
 from app.types.documents import ChunkKind
 from app.types.search import SearchRequest
 
-# Of its score, what is no prose loses; docs/decisions/0037-chunks-keep-to-structure.md
+# Share of its score that a chunk loses if it is not prose; docs/decisions/0037-chunks-keep-to-structure.md
 DEMOTION = 0.2
 _ASKS_FOR = {
     ChunkKind.TABLE: re.compile(
@@ -31,8 +31,8 @@ _ASKS_FOR = {
 }
 _WORD = re.compile(r"\w+")
 _SHINGLE = 3  # words
-FOLDED_BEYOND = 20  # ranks, or as many as are wanted
-_ALIKE = 0.8  # of the shingles of two passages: near-identical (Broder's resemblance)
+FOLDED_BEYOND = 20  # ranks after the last hit that are searched for duplicates; at least as many as hits are wanted
+_ALIKE = 0.8  # Jaccard similarity of two passages' shingles from which they are near-identical (Broder's resemblance)
 MOST_DIVERSIFIED = 200  # candidates
 
 
@@ -41,7 +41,7 @@ def select(
     request: SearchRequest,
     vectors_of: Callable[[Sequence[Candidate]], Mapping[str, Sequence[float]]],
 ) -> Sequence[Candidate]:
-    """As many as the request wants, best first. `vectors_of` is asked only where some are to be unlike each other."""
+    """Returns up to `request.limit` candidates, best first. Calls `vectors_of` only if `request.diversity` is set."""
     if request.prefer_prose:
         candidates = prefer_prose(candidates, request.query)
     if request.fold_duplicates:
@@ -55,39 +55,40 @@ def select(
 
 
 def prefer_prose(candidates: Sequence[Candidate], query: str) -> Sequence[Candidate]:
-    """Tables of numbers, references and menus lose a part of their score, unless the query asks for such."""
-    demoted = {kind for kind, asked in _ASKS_FOR.items() if not asked.search(query)}
+    """Demotes tables, references and menus, each unless the query asks for that kind."""
+    demoted = {kind for kind, pattern in _ASKS_FOR.items() if not pattern.search(query)}
 
     def is_demoted(candidate: Candidate) -> bool:
         return _metadata(candidate).get(KIND_KEY) in demoted
 
     if not any(map(is_demoted, candidates)):
         return candidates
-    scored = [_demoted(each) if is_demoted(each) else each for each in candidates]
-    return sorted(scored, key=lambda each: -each.ranked.point.score)  # stable: of equals the one that was before
+    scored = [_demoted(candidate) if is_demoted(candidate) else candidate for candidate in candidates]
+    return sorted(scored, key=lambda candidate: -candidate.ranked.point.score)  # stable: equals keep their order
 
 
 def fold_duplicates(candidates: Sequence[Candidate], most: int) -> Sequence[Candidate]:
-    """The first `most` that are not near-identical to one before them; each has those that are to it, up to
-    FOLDED_BEYOND ranks after the last.
+    """Returns the first `most` candidates that are not near-identical to a better one.
 
-    Context counts: two countries may have the same army.
+    Each carries its near-identical ones as `duplicates`, from up to FOLDED_BEYOND (or `most`) ranks after the last.
+    Texts are compared with their context: the same sentence about the army may stand under two countries.
     """
     kept: list[Candidate] = []
     shingles: list[frozenset[int]] = []
-    places: dict[int, list[int]] = {}  # of kept ones, by the first of their shingles: two that are alike share one
+    # Indices into `kept` by a prefix of the sorted shingles: two near-identical texts share at least one of them.
+    kept_at: dict[int, list[int]] = {}
     for number, candidate in enumerate(candidates):
         if len(kept) >= most and number >= most + max(FOLDED_BEYOND, most):
             break
         own = _shingles(embedded_text_of(candidate.ranked.point.payload))
         first = sorted(own)[: len(own) - math.ceil(_ALIKE * len(own)) + 1]
-        twins = dict.fromkeys(place for each in first for place in places.get(each, ()))
-        twin = next((place for place in sorted(twins) if _is_alike(own, shingles[place])), None)
+        twins = {at for shingle in first for at in kept_at.get(shingle, ())}
+        twin = next((at for at in sorted(twins) if _is_alike(own, shingles[at])), None)
         if twin is not None:
             kept[twin] = replace(kept[twin], duplicates=(*kept[twin].duplicates, candidate.ranked.point))
         elif len(kept) < most:
-            for each in first:
-                places.setdefault(each, []).append(len(kept))
+            for shingle in first:
+                kept_at.setdefault(shingle, []).append(len(kept))
             kept.append(candidate)
             shingles.append(own)
     return kept
@@ -96,29 +97,30 @@ def fold_duplicates(candidates: Sequence[Candidate], most: int) -> Sequence[Cand
 def diversify(
     candidates: Sequence[Candidate], vectors: Mapping[str, Sequence[float]], diversity: float, most: int
 ) -> Sequence[Candidate]:
-    """Maximal marginal relevance (Carbonell & Goldstein, 1998): each next one is relevant, and unlike those before it.
+    """Maximal marginal relevance (Carbonell & Goldstein, 1998): each pick is relevant and unlike the picks before it.
 
-    Candidates without a vector were deleted meanwhile. Scores stay those of the ranking.
+    diversity: 0 keeps the ranking, 1 ignores relevance. Candidates without a vector were deleted since and are left
+    out. Scores do not change.
     """
-    pool = [each for each in candidates if each.ranked.point.id in vectors]
+    pool = [candidate for candidate in candidates if candidate.ranked.point.id in vectors]
     if not pool:
         return []
-    matrix = np.asarray([vectors[each.ranked.point.id] for each in pool], dtype=np.float32)
+    matrix = np.asarray([vectors[candidate.ranked.point.id] for candidate in pool], dtype=np.float32)
     similarity = matrix @ matrix.T
-    relevance = np.asarray(spread([each.ranked.point.score for each in pool]), dtype=np.float32)
-    nearest = np.zeros(len(pool), dtype=np.float32)  # to one that is chosen
+    relevance = np.asarray(spread([candidate.ranked.point.score for candidate in pool]), dtype=np.float32)
+    nearest = np.zeros(len(pool), dtype=np.float32)  # greatest similarity to a chosen candidate
     chosen: list[int] = []
     while len(chosen) < min(most, len(pool)):
         worth = (1 - diversity) * relevance - diversity * nearest
         worth[chosen] = -np.inf
-        best = int(np.argmax(worth))  # of equals the one that ranks higher
+        best = int(np.argmax(worth))  # on ties the better ranked
         chosen.append(best)
         nearest = np.maximum(nearest, similarity[best])
-    return [pool[place] for place in chosen]
+    return [pool[at] for at in chosen]
 
 
 def at_most_per_document(candidates: Sequence[Candidate], most: int | None) -> Sequence[Candidate]:
-    """The best ones of each document, in their order."""
+    """Keeps the first `most` candidates of each document, in order; all of them if `most` is None."""
     if most is None:
         return candidates
     seen: Counter[object] = Counter()

@@ -1,7 +1,7 @@
-"""Why a chunk was found: its sentence nearest to the query, by the same model. Proof: docs/evaluation/faithfulness.md.
+"""Highlights in each hit the sentence nearest to the query, by the same model.
 
-Sentences are embedded in one batch and remembered, since they do not depend on the query. What words alone found is
-highlighted by `app/search/highlights_bm25.py`.
+Measured in docs/evaluation/faithfulness.md. Sentences are embedded in one batch. Their vectors are cached, since they
+do not depend on the query. Hits that only BM25 found are highlighted by `app/search/highlights_bm25.py`.
 """
 
 from __future__ import annotations
@@ -16,20 +16,22 @@ from app.types.search import Highlight, Hit, Leg, SearchMode
 from embedder.lru import LRUCache
 from embedder.text.sentences import sentence_spans
 
-MAX_SENTENCES = 128  # that one call embeds; hits beyond it, from the last rank up, stay without a highlight
+MAX_SENTENCES = 128  # embedded per search; the lowest-ranked hits beyond it get no highlight
 KEPT_SENTENCES = 4096
-# Of a sentence, whatever the collection's own: what docs/evaluation/faithfulness.md measures. More cost more time.
-NAMING_STEPS = 1  # 0 where chunks have vectors of the base model
+# Refinement steps per sentence, independent of the collection's: docs/evaluation/faithfulness.md measures this value.
+# More steps cost more time. Collections with base-model vectors use 0 instead.
+NAMING_STEPS = 1
 
 Spans = Sequence[tuple[int, int]]
 
 
 class Highlighter:
-    """Safe to use from several threads. Remembers the vectors of `KEPT_SENTENCES` sentences."""
+    """Finds the best sentence of each hit. Caches the vectors of `KEPT_SENTENCES` sentences. Thread-safe."""
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
-        self._vectors: LRUCache[tuple[str, int, str], np.ndarray] = LRUCache(KEPT_SENTENCES)  # of a sentence
+        # By (instruction, steps, sentence).
+        self._vectors: LRUCache[tuple[str, int, str], np.ndarray] = LRUCache(KEPT_SENTENCES)
 
     def highlight(
         self,
@@ -40,9 +42,9 @@ class Highlighter:
         is_plain: bool = False,
         mode: SearchMode,
     ) -> tuple[Hit, ...]:
-        """The hits with `why`; those that have one keep it. `is_plain`: chunks have vectors of the base model.
+        """Adds `why` to the hits that lack it. `is_plain`: the collection has base-model vectors (0 steps).
 
-        A chunk of one sentence highlights it with the chunk's own cosine, where the search measured that.
+        A chunk of one sentence is highlighted without embedding, if the search measured the chunk's cosine.
         """
         spans = [() if hit.why else _sentences(hit.chunk.text) for hit in hits]
         cosines = [_cosine_of(hit, mode) for hit in hits]
@@ -59,7 +61,8 @@ class Highlighter:
         )
 
     def _vectors_of(self, chunks: Sequence[Sequence[str]], *, instruction: str, steps: int) -> dict[str, np.ndarray]:
-        """Of the distinct sentences of whole chunks, best rank first, until so many are new that the cap is reached."""
+        """Vectors by sentence. chunks: their sentences, best rank first. Stops before the first chunk that would raise
+        the number of newly embedded sentences above MAX_SENTENCES."""
         vectors: dict[str, np.ndarray] = {}
         new: dict[str, None] = {}
         for sentences in chunks:
@@ -76,27 +79,27 @@ class Highlighter:
         if new:
             found = self._embedder.embed_documents(list(new), instruction=instruction, steps=steps)
             embedded = dict(zip(new, np.asarray(found, dtype=np.float32), strict=True))
-            # Copies: a row that is kept would keep those of the whole call.
+            # Copies: a cached view would keep the array of the whole call in memory.
             self._vectors.keep({(instruction, steps, text): vector.copy() for text, vector in embedded.items()})
             vectors |= embedded
         return vectors
 
 
 def _sentences(text: str) -> Spans:
-    """Those with a letter or digit: a rule under a heading, or the fence of a code block, answers nothing."""
+    """Spans of sentences with a letter or digit, which leaves out heading rules and code fences; all spans if none."""
     spans = sentence_spans(text)
-    return [each for each in spans if any(map(str.isalnum, text[slice(*each)]))] or spans
+    return [span for span in spans if any(map(str.isalnum, text[slice(*span)]))] or spans
 
 
 def _cosine_of(hit: Hit, mode: SearchMode) -> float | None:
-    """Of the whole chunk and the query; None where the search did not measure it."""
+    """Cosine of the query and the whole chunk; None if the search did not measure it."""
     if mode is SearchMode.DENSE:
-        return None if hit.value else hit.score  # under values the score is a joined one
+        return None if hit.value else hit.score  # a hit of a lens value has a combined score
     return next((leg.score for leg in hit.legs if leg.leg is Leg.DENSE), None)
 
 
 def _texts(hit: Hit, spans: Spans, cosine: float | None) -> list[str]:
-    """The sentences that must be embedded to name one."""
+    """The sentences to embed: none if the chunk is one sentence whose cosine is known."""
     if len(spans) == 1 and cosine is not None:
         return []
     return [hit.chunk.text[start:end] for start, end in spans]
@@ -110,5 +113,5 @@ def _best(hit: Hit, spans: Spans, cosine: float | None, scores: dict[str, float]
     known = [(score, start, end) for score, start, end in scored if score is not None]
     if len(known) < len(spans) or not known:
         return None
-    score, start, end = max(known, key=lambda found: (found[0], -found[1]))  # of equals the first
+    score, start, end = max(known, key=lambda scored: (scored[0], -scored[1]))  # on ties the first sentence
     return Highlight(start=start, end=end, score=score)

@@ -1,7 +1,7 @@
-"""Why words found a chunk: the sentence without which its BM25 would fall most. No model is asked.
+"""Highlights in hits of BM25 the sentence whose removal lowers the score most. Uses no model.
 
-How rare a word is, the index alone knows; here the sentences of the hits stand in for all texts, which is enough to
-tell the words that say something from those that every sentence has.
+Only the index knows the true IDF. Here it is estimated from the sentences of the hits, which is enough to tell specific
+words from common ones.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from app.search.bm25 import SparseVector, document_vector, query_vector
 from app.types.search import Highlight, Hit, Leg, SearchMode
 from embedder.text.sentences import sentence_spans
 
-MAX_SENTENCES = 100  # of a chunk; a longer one stays without a highlight
+MAX_SENTENCES = 100  # per chunk; a longer one gets no highlight
 
 
 def highlight_by_bm25(hits: Sequence[Hit], query: str, *, mode: SearchMode) -> tuple[Hit, ...]:
-    """Adds `why` to the hits that words alone found; its score is the BM25 that the sentence adds.
+    """Adds `why` to hits that only BM25 found; its score is the BM25 that the sentence contributes.
 
-    The others, and those that have one, stay as they are; so does a hit to which no sentence of its own adds anything.
+    Unchanged stay hits of other legs, hits with a `why`, and hits of which no single sentence contributes anything.
     """
     spans = {hit.chunk.id: sentence_spans(hit.chunk.text) for hit in hits if not hit.why and _is_of_words(hit, mode)}
     if not spans:
@@ -42,12 +42,12 @@ def _is_of_words(hit: Hit, mode: SearchMode) -> bool:
     return mode is SearchMode.SPARSE
 
 
-def _rarity(sentences: set[str], asked: Sequence[int]) -> dict[int, float]:
-    """BM25's IDF of the query's words (by id) over these sentences."""
+def _rarity(sentences: set[str], query_terms: Sequence[int]) -> dict[int, float]:
+    """BM25's IDF over these sentences, by term id, of the query's terms that occur in them."""
     counts = Counter(word for sentence in sentences for word in document_vector(sentence).indices)
     return {
         word: math.log(1 + (len(sentences) - counts[word] + 0.5) / (counts[word] + 0.5))
-        for word in asked
+        for word in query_terms
         if counts[word]
     }
 
@@ -57,7 +57,7 @@ def _heaviest(text: str, spans: Sequence[tuple[int, int]], rarity: Mapping[int, 
         return None
     whole = _weigh(document_vector(text), rarity)
     added = [whole - _weigh(document_vector(text[:start] + text[end:]), rarity) for start, end in spans]
-    best = max(range(len(spans)), key=lambda place: (added[place], -place), default=None)  # of equals the first
+    best = max(range(len(spans)), key=lambda at: (added[at], -at), default=None)  # on ties the first sentence
     if best is None or added[best] <= 0:
         return None
     start, end = spans[best]

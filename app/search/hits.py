@@ -1,4 +1,4 @@
-"""Points of the index as hits of a search."""
+"""Converts points of the index to hits."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ _log = logging.getLogger(__name__)
 
 
 def own_points(points: Sequence[ScoredPoint]) -> list[ScoredPoint]:
-    """Those that are chunks of ours."""
-    own = [each for each in points if is_own(each.payload)]
+    """Keeps only points written by gircse; logs how many it left out."""
+    own = [point for point in points if is_own(point.payload)]
     if len(own) < len(points):
         _log.warning("%d unmanaged points among the hits were left out", len(points) - len(own))
     return own
 
 
 def hits_of(candidates: Sequence[Candidate], collections: Mapping[str, str]) -> tuple[Hit, ...]:
-    """collections: by their physical indexes, of which there is one unless points say theirs."""
-    return tuple(_hit(rank, each, collections) for rank, each in enumerate(candidates, start=1))
+    """Numbers candidates as hits, from rank 1. collections: names by physical index; if there are several, each
+    point's payload names its index."""
+    return tuple(_hit(rank, candidate, collections) for rank, candidate in enumerate(candidates, start=1))
 
 
 def _hit(rank: int, candidate: Candidate, collections: Mapping[str, str]) -> Hit:
@@ -79,23 +80,24 @@ def _chunk(point: ScoredPoint) -> HitChunk:
 
 
 def _kind(metadata: Mapping[str, object]) -> ChunkKind:
-    """One that nobody knows, as of a damaged point, counts as prose: the other hits are sound."""
+    """Treats an unknown kind, as of a damaged point, as prose: one bad point must not fail the whole search."""
     kind = str(metadata.get(KIND_KEY, ChunkKind.PROSE))
-    return ChunkKind(kind) if kind in {each.value for each in ChunkKind} else ChunkKind.PROSE
+    return ChunkKind(kind) if kind in {known.value for known in ChunkKind} else ChunkKind.PROSE
 
 
-def told_damage(hits: Sequence[Hit]) -> list[str]:
-    """Which passages are not what was embedded, as a note of the result."""
+def damage_notes(hits: Sequence[Hit]) -> list[str]:
+    """At most one note, which lists the hits whose stored text differs from the embedded text. Also logs it."""
     damaged = [hit for hit in hits if hit.chunk.is_damaged]
     if not damaged:
         return []
-    told = ", ".join(f"{hit.rank} ({hit.document.uri})" for hit in damaged)
-    _log.error("The stored text of hits is damaged: %s", told)
-    return [f"The stored text of these hits is damaged: {told}. `gircse doctor --rebuild` makes it anew."]
+    listed = ", ".join(f"{hit.rank} ({hit.document.uri})" for hit in damaged)
+    _log.error("The stored text of hits is damaged: %s", listed)
+    return [f"The stored text of these hits is damaged: {listed}. `gircse doctor --rebuild` restores it."]
 
 
 def _page_starts(metadata: Mapping[str, object]) -> tuple[tuple[int, int], ...]:
-    """With the page on which the chunk begins; empty for a chunk on one page, and in indexes that do not know them."""
+    """(start character, page) for each page of the chunk, from its first one. Empty if the chunk is on one page or the
+    index does not store page starts."""
     first = cast("int | None", metadata.get("page"))
     further = cast("Sequence[int]", metadata.get(PAGE_STARTS_KEY, ()))
     if first is None or not further:
@@ -104,12 +106,12 @@ def _page_starts(metadata: Mapping[str, object]) -> tuple[tuple[int, int], ...]:
 
 
 def on_page_of_sentence(hit: Hit) -> Hit:
-    """With the page on which the sentence begins by which it was found, which may be a later one than its chunk's."""
+    """Sets the chunk's page to the page where the highlighted sentence begins, if there is one."""
     return hit if hit.why is None else replace(hit, chunk=on_page_of(hit.chunk, hit.why.start))
 
 
 def on_page_of(chunk: HitChunk, start: int) -> HitChunk:
-    """With the page of the character `start` of its text."""
+    """Sets the page to that of the character `start` of the chunk's text."""
     if not chunk.page_starts:
         return chunk
     return replace(chunk, page=max(page for begin, page in chunk.page_starts if begin <= start))

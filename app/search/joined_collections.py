@@ -1,4 +1,4 @@
-"""Several collections searched as one: those of the model in use whose chunks were embedded alike."""
+"""Resolves a request's collections and joins several into one, if the model in use embedded them alike."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from app.types.search import ALL_COLLECTIONS, SearchRequest, SearchResult
 
 
 @dataclass(frozen=True, slots=True)
-class Searched:
-    """What a request looks in: as one collection, and the collections that it is made of. `notes` name those that
-    cannot be searched with them."""
+class ResolvedCollections:
+    """The resolved collections of a request: joined as one `collection`, and its `parts`. `notes` name the collections
+    that were left out, and why."""
 
     collection: Collection
     parts: tuple[Collection, ...]
@@ -32,24 +32,30 @@ class Searched:
 
     @property
     def names(self) -> Mapping[str, str]:
-        """Of the collections, by their physical indexes."""
-        return {each.active_index: each.name for each in self.parts}
+        """Names of the collections, by physical index."""
+        return {part.active_index: part.name for part in self.parts}
 
 
-def searched(
-    catalog: SearchedCatalog, embedder: Embedder, soundness: Soundness, asked: SearchRequest | SearchResult
-) -> Searched:
-    """Raises UnknownCollectionError, FingerprintMismatchError where nothing was written by the model in use, and
-    DamagedIndexError where nothing else is left."""
-    if asked.collection != ALL_COLLECTIONS:
-        one = catalog.collection(asked.collection)
+def resolve_collections(
+    catalog: SearchedCatalog, embedder: Embedder, soundness: Soundness, search: SearchRequest | SearchResult
+) -> ResolvedCollections:
+    """Resolves the collections that a search, or its result, names.
+
+    ALL_COLLECTIONS means all of them, or those in `among`. Left out with a note are collections of other models, those
+    embedded in another way than the majority, and damaged ones.
+
+    Raises UnknownCollectionError; FingerprintMismatchError if the model in use wrote none of them; DamagedIndexError if
+    only damaged ones remain.
+    """
+    if search.collection != ALL_COLLECTIONS:
+        one = catalog.collection(search.collection)
         require_same_model(one, embedder)
         soundness.require_sound(one)
-        return Searched(one, (one,))
-    found = [each for each in catalog.uncounted_collections() if asked.among is None or each.name in asked.among]
+        return ResolvedCollections(one, (one,))
+    found = [one for one in catalog.uncounted_collections() if search.among is None or one.name in search.among]
     if not found:
         raise UnknownCollectionError(ALL_COLLECTIONS, [])
-    own = [each for each in found if each.fingerprint == embedder.info.fingerprint]
+    own = [collection for collection in found if collection.fingerprint == embedder.info.fingerprint]
     if not own:
         raise FingerprintMismatchError(
             f"All {len(found)} collections were written by other models than the one in use, {embedder.info.name}; "
@@ -57,31 +63,34 @@ def searched(
         )
     alike = _alike(own)
     sound, damaged = _sound(alike, soundness)
-    name = joined_name([each.active_index for each in sound])
-    left_out = [each.name for each in found if each not in alike]
+    name = joined_name([collection.active_index for collection in sound])
+    left_out = [collection.name for collection in found if collection not in alike]
     whole = replace(sound[0], name=ALL_COLLECTIONS, active_index=name)
-    return Searched(whole, tuple(sound), tuple(_notes(left_out, damaged)))
+    return ResolvedCollections(whole, tuple(sound), tuple(_notes(left_out, damaged)))
 
 
-def explained(place: Searched, soundness: Soundness, fault: EngineFaultError) -> VectorIndexUnavailableError:
-    """What is to be raised in place of a fault of the engine."""
-    told = [soundness.explain(each, fault) for each in place.parts]
-    return next((each for each in told if each is not fault), fault)
+def mapped_fault(
+    resolved: ResolvedCollections, soundness: Soundness, fault: EngineFaultError
+) -> VectorIndexUnavailableError:
+    """The error to raise instead of the engine's `fault`: the first that `soundness` can explain, else `fault`."""
+    mapped = [soundness.explain(part, fault) for part in resolved.parts]
+    return next((error for error in mapped if error is not fault), fault)
 
 
 def _alike(collections: Sequence[Collection]) -> list[Collection]:
-    """As many as were embedded in one way."""
-    ways = Counter((each.document_instruction, each.document_steps) for each in collections)
+    """The largest group with the same document instruction and steps."""
+    ways = Counter((one.document_instruction, one.document_steps) for one in collections)
     [(most, _)] = ways.most_common(1)
-    return [each for each in collections if (each.document_instruction, each.document_steps) == most]
+    return [one for one in collections if (one.document_instruction, one.document_steps) == most]
 
 
 def _sound(collections: Sequence[Collection], soundness: Soundness) -> tuple[list[Collection], list[DamagedIndexError]]:
+    """Splits into sound collections and errors. Raises the first DamagedIndexError if none is sound."""
     sound, damaged = [], []
-    for each in collections:
+    for collection in collections:
         try:
-            soundness.require_sound(each)
-            sound.append(each)
+            soundness.require_sound(collection)
+            sound.append(collection)
         except DamagedIndexError as error:
             damaged.append(error)
     if not sound:
@@ -92,8 +101,8 @@ def _sound(collections: Sequence[Collection], soundness: Soundness) -> tuple[lis
 def _notes(left_out: Sequence[str], damaged: Sequence[DamagedIndexError]) -> Iterator[str]:
     if left_out:
         yield (
-            f"Not searched, since their chunks were embedded otherwise: {', '.join(left_out)}. Search them by "
-            "themselves, or bring them to the same model and document instruction with `gircse reindex`."
+            f"Not searched, since their chunks were embedded in another way: {', '.join(left_out)}. Search them one by "
+            "one, or give them the same model and document instruction with `gircse reindex`."
         )
     for error in damaged:
         yield f"Not searched: {error}"

@@ -1,6 +1,6 @@
-"""Several physical indexes read as one, by a name that joins theirs: each leg's points are the best of all of them.
+"""Searches several physical indexes as one, under a joined name, and merges the best points of each leg.
 
-Cosines are the same in one index and in many. BM25 weighs a word by how rare it is in its own index.
+Cosines are comparable across indexes. BM25 scores are less so: each index has its own IDF.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from app.ports.parts import SearchedIndex, TextVectors
 from app.types.documents import Owned, Point, ScoredPoint
 from app.types.lens_indexes import Label
 
-_JOINED_BY = "+"  # stands in no name of an index
-INDEX_KEY = "index"  # in the payload of a point of several indexes: which one it is in
+_JOINED_BY = "+"  # never part of an index name
+INDEX_KEY = "index"  # added to the payload of a point from several indexes: the name of its index
 
 T = TypeVar("T")
 
@@ -27,7 +27,7 @@ def joined_name(indexes: Sequence[str]) -> str:
 
 
 class JoinedIndexes:
-    """The port `SearchedIndex`. A name of one index goes through as it is."""
+    """Implements `SearchedIndex`. Calls with the name of a single index are passed on unchanged."""
 
     def __init__(self, index: SearchedIndex) -> None:
         self._index = index
@@ -58,11 +58,10 @@ class JoinedIndexes:
             for name in names
         ]
         dense = [
-            [_of(name, legs[place]) for name, (legs, _) in zip(names, found, strict=True)]
-            for place in range(len(vectors))
+            [_of(name, legs[leg]) for name, (legs, _) in zip(names, found, strict=True)] for leg in range(len(vectors))
         ]
         words = [_of(name, sparse) for name, (_, sparse) in zip(names, found, strict=True)]
-        return [_merged(each, limit) for each in dense], _merged(words, limit)
+        return [_merged(leg, limit) for leg in dense], _merged(words, limit)
 
     def has_sparse(self, index: str) -> bool:
         return any(map(self._index.has_sparse, index.split(_JOINED_BY)))
@@ -76,7 +75,8 @@ class JoinedIndexes:
             return self._index.payloads(index, ids)
         found: dict[str, dict[str, object]] = {}
         for name in names:
-            found |= {each: {**own, INDEX_KEY: name} for each, own in self._index.payloads(name, ids).items()}
+            payloads = self._index.payloads(name, ids)
+            found |= {point_id: {**payload, INDEX_KEY: name} for point_id, payload in payloads.items()}
         return found
 
     def vectors(self, index: str, ids: Sequence[str]) -> tuple[list[str], np.ndarray]:
@@ -95,7 +95,7 @@ class JoinedIndexes:
         return Owned(*_chained(found), [each for own in found for each in own.found])
 
     def all_labels(self, index: str, field: str) -> Iterator[Mapping[str, Mapping[str, object]]]:
-        return self._index.all_labels(index, field)  # a lens index is of one collection
+        return self._index.all_labels(index, field)  # a lens index belongs to one collection
 
     def label_counts(self, index: str, field: str, *, filters: Mapping[str, str] | None = None) -> dict[int, int]:
         return self._index.label_counts(index, field, filters=filters)
@@ -112,13 +112,14 @@ class JoinedIndexes:
 
 
 def _of(index: str, points: Iterable[ScoredPoint]) -> Iterator[ScoredPoint]:
-    return (replace(each, payload={**each.payload, INDEX_KEY: index}) for each in points)
+    """Adds the index's name to the payloads."""
+    return (replace(point, payload={**point.payload, INDEX_KEY: index}) for point in points)
 
 
 def _chained(found: Sequence[Owned[Any]]) -> tuple[list[str], list[str]]:
-    """Ids, and those of documents."""
+    """Concatenates point ids and document ids."""
     return [each for own in found for each in own.ids], [each for own in found for each in own.document_ids]
 
 
 def _merged(found: Iterable[Iterable[ScoredPoint]], limit: int) -> list[ScoredPoint]:
-    return sorted(chain.from_iterable(found), key=lambda each: (-each.score, each.id))[:limit]
+    return sorted(chain.from_iterable(found), key=lambda point: (-point.score, point.id))[:limit]

@@ -1,4 +1,4 @@
-"""Lenses and judgements as they may be kept."""
+"""Makes valid lenses and judgements from a caller's values."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ def new_lens(
     note: str = "",
     values: Sequence[str] = (),
 ) -> Lens:
-    """Raises InputError."""
+    """Checks and normalises a lens. Raises InputError."""
     name = require_text(name, name="name of the lens").strip()
     if not name or len(name) > MAX_NAME_CHARACTERS or any(map(_is_control, name)):
         raise InputError(
             f"{name[:MAX_NAME_CHARACTERS]!r} cannot name a lens: use 1 to {MAX_NAME_CHARACTERS} characters of one line."
         )
     if not require_text(query_instruction, name="query instruction").strip():
-        raise InputError(f"The lens {name!r} has no query instruction; say how it looks at a query.")
+        raise InputError(f"The lens {name!r} has no query instruction; write how it should interpret a query.")
     if document_instruction is not None:
         require_text(document_instruction, name="document instruction")
     if len(require_text(note, name="note")) > MAX_NOTE_CHARACTERS:
         raise InputError(f"A note has at most {MAX_NOTE_CHARACTERS} characters, not {len(note)}.")
-    told_apart = tuple(map(str, parse_values(values)))
-    return Lens(name, query_instruction.strip(), document_instruction, note, told_apart)
+    checked_values = tuple(map(str, parse_values(values)))
+    return Lens(name, query_instruction.strip(), document_instruction, note, checked_values)
 
 
 def new_judgement(
     document_id: str, *, query: str, instruction: str, grade: int, judged_by: str = LOCAL_PERSON
 ) -> Judgement:
-    """Of this moment. Raises InputError."""
+    """Checks a judgement and stamps it with the current time. Raises InputError."""
     if not require_text(query, name="query").strip():
-        raise EmptyQueryError("The query is empty: a judgement says how well a document answers one.")
+        raise EmptyQueryError("The query is empty: a judgement grades how well a document answers a query.")
     if not 0 <= grade <= BEST_GRADE:
-        raise InputError(f"A grade is 0 (not at all) to {BEST_GRADE} (this is it), not {grade}.")
+        raise InputError(f"A grade is from 0 (not relevant) to {BEST_GRADE} (perfect), not {grade}.")
     require_text(instruction, name="instruction")
     return Judgement(document_id, query, instruction, grade, judged_by, utc_now())
 

@@ -1,5 +1,7 @@
-"""Lenses that come with the product, beside those that people save: named instructions, worded as the default model
-and the paper's tasks (Tables 11 and 12) have them."""
+"""Built-in lenses (named instructions) and look-up of saved ones.
+
+The built-in wordings follow the default model's training and the paper's tasks (Tables 11 and 12).
+"""
 
 from __future__ import annotations
 
@@ -138,14 +140,14 @@ _STARTERS = {lens.name: lens for lens in STARTERS}
 
 
 def lenses_of(catalog: LensesAndJudgements) -> list[Lens]:
-    """Those that people saved, in the order of names, then the starters that none of them replaces."""
+    """Saved lenses by name, then the built-in ones that no saved lens replaces."""
     saved = catalog.lenses()
     names = {lens.name for lens in saved}
     return [*saved, *(lens for lens in STARTERS if lens.name not in names)]
 
 
 def find_lens(catalog: LensesAndJudgements, name: str) -> Lens:
-    """Raises UnknownLensError."""
+    """Returns the saved lens, else the built-in one. Raises UnknownLensError."""
     try:
         return catalog.lens(name)
     except UnknownLensError:
@@ -155,13 +157,13 @@ def find_lens(catalog: LensesAndJudgements, name: str) -> Lens:
 
 
 def delete_lens(catalog: LensesAndJudgements, name: str) -> None:
-    """Raises UnknownLensError, and InputError for a starter, which none can delete."""
+    """Raises UnknownLensError, and InputError for a built-in lens, which cannot be deleted."""
     try:
         catalog.delete_lens(name)
     except UnknownLensError:
         if name in _STARTERS:
             raise InputError(
-                f"The lens {name!r} comes with gircse-search; save one of that name to replace it."
+                f"The lens {name!r} is built in and cannot be deleted; save a lens of the same name to replace it."
             ) from None
         raise
 
@@ -169,9 +171,10 @@ def delete_lens(catalog: LensesAndJudgements, name: str) -> None:
 def look_through(
     catalog: LensesAndJudgements, lens: str | None, instruction: str | None, values: Sequence[str] | None = None
 ) -> tuple[str | None, tuple[LensValue, ...]]:
-    """The instruction and the values to search with; None means the lens's own values, an empty list none.
+    """Resolves a lens to the instruction and values to search with.
 
-    Raises UnknownLensError, and InputError when there are two instructions or the values are not as they may be.
+    values: None takes those of the lens, an empty list none. Raises UnknownLensError, and InputError if both a lens and
+    an instruction are given or the values are invalid.
     """
     if lens is None:
         return instruction, parse_values(values or ())

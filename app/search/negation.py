@@ -1,6 +1,6 @@
-"""What a query says that it is not about: “jazz, not about New York” asks for jazz, and New York is negated.
+"""Finds negated phrases in a query: “jazz, not about New York” searches for jazz and negates New York.
 
-English alone, and clear patterns alone: a phrase taken for negated that was not costs more than one that is missed.
+English only, and only clear patterns: a false alarm harms a search more than a missed negation.
 """
 
 from __future__ import annotations
@@ -9,17 +9,17 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-MAX_READ_CHARACTERS = 300  # longer texts are messages, whose “not” is part of what they say
+MAX_READ_CHARACTERS = 300  # longer queries are messages: their “not” is content
 MAX_NEGATED_WORDS = 5
 MAX_NEGATED = 4
 
-# `a film that is not about war` negates war; `it is not about war` says something of it, as `why not about war` does.
+# `a film that is not about war` negates war; `it is not about war` and `why not about war` are statements about it.
 _CLEAR = re.compile(
     r"(?P<lead>[\s,;:(–—-]*\b(?:(?:that|which|who)\s+(?:is|are|was|were)\s+|(?:that|which)['’]s\s+|but\s+|and\s+)?)"
     r"\bnot\s+(?:(?:about|regarding|concerning|mentioning|involving)|(?:related|relating)\s+to)\s+",
     re.IGNORECASE,
 )
-# What real questions mean by it is nearly always a condition, not a subject: docs/evaluation/negation.md
+# In real questions these words nearly always state a condition, not a subject: docs/evaluation/negation.md
 _UNCLEAR = re.compile(r"(?P<lead>[\s,;(]+(?:but\s+)?)\b(?:without|except(?:\s+for)?|excluding)\s+")
 _SAID_BEFORE = re.compile(
     r"(?:\b(?:am|is|are|was|were|be|been|being|do|does|did|i|it|its|this|that|these|those|he|she|they|we|you|or|no|yes|if|why|"
@@ -41,7 +41,7 @@ _NO_SUBJECT = re.compile(
 _SENTENCE_END = re.compile(r"[.!?…]\s|\n")
 _ARTICLE = re.compile(r"^(?:the|a|an|any|all)\s+", re.IGNORECASE)
 _WORD = re.compile(r"\w+")
-# A query that begins so asks how something is done; “without” then says under which condition.
+# Questions and statements, which begin like this; “without” then states a condition.
 _ASKS = re.compile(
     r"^(?:how|why|what|when|where|which|who|whose|can|could|do|does|did|is|are|was|were|will|would|should|may|might|must|am|"
     r"i|we|you|he|she|they|it|my|there|if|has|have|had)\b",
@@ -51,8 +51,8 @@ _ASKS = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Negation:
-    """`text` is the query without what it negates; `phrases` stand in it as they were written. Where `is_clear` is not
-    set, a person has to say that this is what they meant."""
+    """`text` is the query without the negated phrases; `phrases` are spelled as in the query. If not `is_clear`, the
+    user has to confirm the negation."""
 
     text: str
     phrases: tuple[str, ...] = ()
@@ -60,7 +60,7 @@ class Negation:
 
 
 def find_negation(query: str) -> Negation:
-    """The query as it is, without phrases, where it negates nothing."""
+    """Returns the first negation in the query; without one, the unchanged query and no phrases."""
     if len(query) > MAX_READ_CHARACTERS or _SENTENCE_END.search(query.strip()):
         return Negation(query)
     quoted = [match.span() for match in _QUOTED.finditer(query)]
@@ -68,13 +68,14 @@ def find_negation(query: str) -> Negation:
         for match in pattern.finditer(query):
             if any(start <= match.start("lead") < end or start < match.end() < end for start, end in quoted):
                 continue
-            found = _read(query, match, is_clear)
-            if found is not None:
-                return found
+            negation = _parse_match(query, match, is_clear)
+            if negation is not None:
+                return negation
     return Negation(query)
 
 
-def _read(query: str, match: re.Match[str], is_clear: bool) -> Negation | None:
+def _parse_match(query: str, match: re.Match[str], is_clear: bool) -> Negation | None:
+    """None if the words around the match show that no subject is negated."""
     before = query[: match.start()].rstrip(" ,;:(–—-")
     if not _WORD.search(before) or _SAID_BEFORE.search(before):
         return None
@@ -90,7 +91,8 @@ def _read(query: str, match: re.Match[str], is_clear: bool) -> Negation | None:
 
 
 def _negated(query: str, start: int) -> tuple[int, tuple[str, ...]]:
-    """Where the phrases end that begin here, and what they are; none where they are too long to be a subject."""
+    """Reads the phrases that begin at `start`. Returns their end, and the phrases; no phrase if they are too long or
+    too many to be subjects."""
     quoted = _QUOTED.match(query, start)
     if quoted:
         inner = quoted.group()[1:-1].strip()
@@ -98,7 +100,7 @@ def _negated(query: str, start: int) -> tuple[int, tuple[str, ...]]:
     stop = _END.search(query, start)
     end = stop.start() if stop else len(query)
     phrases = tuple(_phrases(query[start:end]))
-    is_short = all(len(_WORD.findall(each)) <= MAX_NEGATED_WORDS for each in phrases)
+    is_short = all(len(_WORD.findall(phrase)) <= MAX_NEGATED_WORDS for phrase in phrases)
     return end, phrases if is_short and len(phrases) <= MAX_NEGATED else ()
 
 
@@ -110,6 +112,6 @@ def _phrases(text: str) -> Iterator[str]:
 
 
 def _is_no_subject(phrase: str) -> bool:
-    """“without losing data” says how, and “not about me” is said of a person."""
+    """True for phrases that negate no subject: “without losing data” states a manner, “not about me” a person."""
     words = phrase.split()
     return bool(_NO_SUBJECT.match(phrase)) or (len(words) > 1 and words[0].lower().endswith("ing"))

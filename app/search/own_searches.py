@@ -1,4 +1,4 @@
-"""Saved searches and the history of searches, each person's their own."""
+"""Saved searches and search history of each user."""
 
 from __future__ import annotations
 
@@ -21,8 +21,11 @@ from app.types.searches import (
 
 
 class OwnSearches:
-    """`owner` tells whose they are, and raises LoginRequiredError where nobody is known. `reaches` tells whether the
-    caller may hear of a collection: a key that is limited to some sees and changes its user's searches of these alone.
+    """The caller's own saved searches and history.
+
+    owner: returns the caller's user, or raises LoginRequiredError.
+    reaches: whether the caller may see a collection. A key limited to some collections sees and changes only its user's
+    searches of these.
     """
 
     def __init__(
@@ -39,12 +42,13 @@ class OwnSearches:
         self.history_limit = history_limit
 
     def saved(self) -> list[SavedSearch]:
-        return [each for each in self._records.saved_searches(self._owner()) if self._is_reached(each.request)]
+        return [saved for saved in self._records.saved_searches(self._owner()) if self._is_reached(saved.request)]
 
     def find(self, search: str) -> SavedSearch:
-        for each in self.saved():
-            if search in (each.id, each.name):
-                return each
+        """Finds by id or name."""
+        for saved in self.saved():
+            if search in (saved.id, saved.name):
+                return saved
         raise _unknown(search)
 
     def save(self, name: str, request: SearchQuestion) -> SavedSearch:
@@ -55,14 +59,14 @@ class OwnSearches:
                 "characters of one line."
             )
         if (size := len(json.dumps(request))) > MAX_REQUEST_CHARACTERS:
-            raise InputError(f"The search is {size:,} characters long; at most {MAX_REQUEST_CHARACTERS:,} are kept.")
+            raise InputError(f"The search has {size:,} characters; at most {MAX_REQUEST_CHARACTERS:,} can be saved.")
         owner = self._owner()
         if not self._is_reached(request):
-            raise ForbiddenError("A key that is limited to collections saves searches of these alone.")
+            raise ForbiddenError("This key is limited to some collections: it can only save searches of these.")
         if any(
-            each.name == name and not self._is_reached(each.request) for each in self._records.saved_searches(owner)
+            saved.name == name and not self._is_reached(saved.request) for saved in self._records.saved_searches(owner)
         ):
-            raise ConflictError(f"The name {name!r} is taken by a search that this key does not see; take another one.")
+            raise ConflictError(f"The name {name!r} belongs to a search that this key cannot see; choose another name.")
         return self._records.save_search(owner, name, request)
 
     def delete(self, search_id: str) -> None:
@@ -74,22 +78,26 @@ class OwnSearches:
     def history(self) -> list[PastSearch]:
         owner = self._owner()
         past = self._records.past_searches(owner, limit=self.history_limit) if self.history_limit else []
-        return [each for each in past if self._is_reached(each.request)]
+        return [search for search in past if self._is_reached(search.request)]
 
     def record(self, request: SearchRequest) -> None:
+        """Adds to the history, unless the request is too long. If the history is switched off, deletes what was
+        recorded before."""
         owner, question = self._owner(), question_of(request)
         if self.history_limit:
             if len(json.dumps(question)) <= MAX_REQUEST_CHARACTERS:
                 self._records.record_search(owner, question, keep=self.history_limit)
-        elif self._records.past_searches(owner, limit=1):  # of before it was switched off
+        elif self._records.past_searches(owner, limit=1):
             self._records.forget_searches(owner)
 
     def forget(self, search_id: str | None = None) -> int:
+        """Deletes one search of the history, or all that the caller sees. Returns how many; NotFoundError for an
+        unknown id."""
         owner = self._owner()
-        hidden = {each.id for each in self._past(owner) if not self._is_reached(each.request)}
+        hidden = {search.id for search in self._past(owner) if not self._is_reached(search.request)}
         if search_id is None and hidden:
-            ids = [each.id for each in self._past(owner) if each.id not in hidden]
-            return sum(self._records.forget_searches(owner, each) for each in ids)
+            ids = [search.id for search in self._past(owner) if search.id not in hidden]
+            return sum(self._records.forget_searches(owner, past_id) for past_id in ids)
         forgotten = 0 if search_id in hidden else self._records.forget_searches(owner, search_id)
         if search_id is not None and not forgotten:
             raise NotFoundError(f"Your history has no search with the id {search_id!r}.")

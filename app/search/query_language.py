@@ -1,7 +1,7 @@
-"""Which language a query is in, where it is clearly not English: for models that read English alone.
+"""Detects the language of a query that is clearly not English, to warn users of models that read only English.
 
-By script, or by words that sentences of a language can hardly do without and English has not. Who is told in error that
-the model does not read their English is served worse than who is not told: short and mixed queries count as English.
+Detection is by script, or by function words that are not English words. False alarms are worse than misses, so short
+and mixed queries count as English.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SCRIPTS = (
     ("Hebrew", re.compile(r"[\u0590-\u05ff]")),
     ("Hindi or another language in Devanagari", re.compile(r"[\u0900-\u097f]")),
 )
-# Without those that are English words, too: die, war, was, des, on, me, pour, son.
+# Function words, without those that are English words, too: die, war, was, des, on, me, pour, son.
 _WORDS = {
     "German": "der das und ist nicht wie wenn ein eine einen einem einer für mit auf dem den zu von wird werden "
     "wurde habe hat haben ich wir sie mein meine meinen sich auch aus bei nach über oder warum welche "
@@ -42,7 +42,7 @@ _WORDS = {
 }
 _FUNCTION_WORDS = {name: frozenset(words.split()) - STOP_WORDS for name, words in _WORDS.items()}
 LANGUAGES = (*(name for name, _ in _SCRIPTS), *_WORDS)
-_LEAST_WORDS, _LEAST_SHARE = 2, 0.15  # of a language's function words, and of all words
+_LEAST_WORDS, _LEAST_SHARE = 2, 0.15  # function words of a language that identify it: number, share of all words
 
 
 READS = {
@@ -50,18 +50,18 @@ READS = {
     "gircse-small": "English",
     "gircse-base": "English",
     "gircse-270m": "English",
-}  # by model: the one language that it was trained on
+}  # model → the only language of its training
 
 
 def unread_language(query: str, model: str) -> UnreadLanguage | None:
-    """None where the model reads it, or may."""
+    """The query's language and the model's, if the model cannot read the query; None if it can or may."""
     read = READS.get(model)
     language = other_language(query) if read == "English" else None
     return UnreadLanguage(language, read) if language and read else None
 
 
 def other_language(text: str) -> str | None:
-    """Its name; None where the text may be English."""
+    """Name of the text's language; None if it may be English."""
     letters = sum(map(len, _LETTERS.findall(text)))
     for name, script in _SCRIPTS:
         if 2 * len(script.findall(text)) > letters:
@@ -71,6 +71,6 @@ def other_language(text: str) -> str | None:
         return None
     english = sum(word in STOP_WORDS for word in words)
     accented = any(not word.isascii() for word in words)
-    found, name = max((sum(word in own for word in words), name) for name, own in _FUNCTION_WORDS.items())
+    count, name = max((sum(word in own for word in words), name) for name, own in _FUNCTION_WORDS.items())
     least = _LEAST_WORDS - 1 if accented and not english else _LEAST_WORDS
-    return name if found >= least and found > english and found >= _LEAST_SHARE * len(words) else None
+    return name if count >= least and count > english and count >= _LEAST_SHARE * len(words) else None

@@ -1,4 +1,4 @@
-"""Requests as they are written down: with the instruction and the values that their lens has by now."""
+"""Turns saved searches back into requests, with the current instruction and values of their lens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may be asked of a search, checked without a model, a catalog or an index: also by a command that has none."""
+"""Validates search requests without a model, catalog or index, so that commands without these can use it, too."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MAX_QUERY_CHARACTERS = 100_000
 
 
 def check_request(request: SearchRequest) -> None:
-    """Raises InputError; what the model or the values of a lens decide, others check."""
+    """Raises InputError. Limits that depend on the model or on a lens's values are checked elsewhere."""
     check_query(request.query)
     if not 1 <= request.limit <= MAX_LIMIT:
         raise InputError(f"limit must be 1 to {MAX_LIMIT}, not {request.limit}.")
@@ -43,11 +43,11 @@ def check_request(request: SearchRequest) -> None:
 
 
 def check_value(request: SearchRequest) -> None:
-    """Raises InputError, once the request has the values of its lens."""
+    """Raises InputError if `value` is not one of the request's values. Call after the lens is resolved."""
     names = value_names(request.values)
     if request.value is not None and (not request.values or request.value not in names):
-        among = ", ".join(names) if request.values else "none, since no values are given"
-        raise InputError(f"value is {request.value[:80]!r}, but the lens tells apart: {among}.")
+        known = ", ".join(names) if request.values else "none, since the search has no values"
+        raise InputError(f"The value {request.value[:80]!r} is unknown. Values of the search: {known}.")
 
 
 def check_query(text: str) -> None:
@@ -55,7 +55,7 @@ def check_query(text: str) -> None:
     if not text.strip():
         raise EmptyQueryError("The query is empty; write what you are looking for.")
     if len(text) > MAX_QUERY_CHARACTERS:
-        raise InputError(f"The query has {len(text)} characters; at most {MAX_QUERY_CHARACTERS} can be used.")
+        raise InputError(f"The query has {len(text)} characters; at most {MAX_QUERY_CHARACTERS} are allowed.")
 
 
 def check_token_bias(token_bias: Mapping[str, float]) -> None:
@@ -71,15 +71,15 @@ def check_token_bias(token_bias: Mapping[str, float]) -> None:
 
 def _check_feedback(request: SearchRequest) -> None:
     if (request.like or request.unlike) and request.mode is SearchMode.SPARSE:
-        raise InputError("Like and unlike move the vector of a query, which the mode sparse does without.")
+        raise InputError("like and unlike change the query's vector, but the mode sparse uses no vector.")
     for name, ids in (("like", request.like), ("unlike", request.unlike)):
         if len(ids) > MAX_FEEDBACK:
             raise InputError(f"At most {MAX_FEEDBACK} chunks can be given as {name}, not {len(ids)}.")
         for chunk_id in ids:
             if not _is_chunk_id(chunk_id):
-                raise InputError(f"{name}: {chunk_id[:100]!r} is no id of a chunk; a hit has one, as chunk.id.")
+                raise InputError(f"{name}: {chunk_id[:100]!r} is not the id of a chunk; use chunk.id of a hit.")
     if both := set(request.like) & set(request.unlike):
-        raise InputError(f"The chunk {min(both)} cannot be liked and unliked at once.")
+        raise InputError(f"The chunk {min(both)} is in both like and unlike; give it in one of them.")
 
 
 def _is_chunk_id(text: str) -> bool:
@@ -97,8 +97,8 @@ def check_rerank(count: int | None) -> None:
 
 def _check_grouping(request: SearchRequest) -> None:
     if request.per_document is not None and request.per_document < 1:
-        raise InputError(f"per_document must be at least 1, not {request.per_document}; leave it out for any number.")
-    if not 0 <= request.diversity <= 1:  # which also refuses NaN
+        raise InputError(f"per_document must be at least 1, not {request.per_document}; leave it out for no limit.")
+    if not 0 <= request.diversity <= 1:  # also refuses NaN
         raise InputError(f"diversity must be from 0 to 1, not {request.diversity}.")
 
 
@@ -109,7 +109,7 @@ def _check_exclude(phrases: Sequence[str]) -> None:
         if len(require_text(phrase, name="phrase to exclude")) > MAX_EXCLUSION_CHARACTERS:
             raise InputError(
                 f"The phrase to exclude {phrase[:40]!r}… has {len(phrase):,} characters; at most "
-                f"{MAX_EXCLUSION_CHARACTERS} are read."
+                f"{MAX_EXCLUSION_CHARACTERS} are allowed."
             )
         if not phrase.strip():
             raise InputError("A phrase to exclude is empty; name what the hits should not be about.")

@@ -1,4 +1,4 @@
-"""A second look at the first candidates of a search, joined with their first score. Knows no model, index or server."""
+"""Re-ranks the first candidates and combines both scores. Knows no model, index or server."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from app.types.documents import ScoredPoint
 from app.types.search import SearchRequest
 from app.types.values import ValueReading
 
-RERANK_WEIGHT = 0.7  # of 1, the first score has the rest: docs/evaluation/rerank.md
-WORD_WEIGHT = math.tan(WORD_ANGLE)  # of a word that is to count more, or less, as in the first ranking
+RERANK_WEIGHT = 0.7  # weight of the re-ranker's score; the first score has the rest: docs/evaluation/rerank.md
+WORD_WEIGHT = math.tan(WORD_ANGLE)  # weight of a boosted or suppressed word, as in the first ranking
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """`ranked.point.score` is what it is ranked by."""
+    """A point on its way to a hit. `ranked.point.score` decides the ranking."""
 
     ranked: RankedPoint
     value: ValueReading | None = None
     rerank_score: float | None = None
     moved_from: int | None = None
     excluded: str | None = None
-    duplicates: tuple[ScoredPoint, ...] = ()  # near-identical ones that ranked below it
+    duplicates: tuple[ScoredPoint, ...] = ()  # near-identical points that ranked lower
 
 
 @dataclass(frozen=True, slots=True)
 class Reranked:
-    """`notes` say why there was no second look."""
+    """`notes` say why the candidates could not be re-ranked, if so."""
 
     candidates: Sequence[Candidate]
     notes: tuple[str, ...] = ()
@@ -46,47 +46,51 @@ class Reranked:
 def rerank(
     reranker: Reranker, candidates: Sequence[Candidate], request: SearchRequest, *, instruction: str
 ) -> Reranked:
-    """The candidates, best first; the first `request.rerank` of them are ranked anew, above all others.
+    """Re-ranks the first `request.rerank` candidates, which stay above all others. Returns all, best first.
 
-    A re-ranker that does not answer as it should leaves the first ranking.
+    If the re-ranker is unavailable or its answer is invalid, keeps the first ranking and adds a note.
     """
-    looked_at = candidates[: request.rerank or 0]
-    if not looked_at:
+    head = candidates[: request.rerank or 0]
+    if not head:
         return Reranked(candidates)
     try:
-        passages = [_passage(each.ranked) for each in looked_at]
+        passages = [_passage(candidate.ranked) for candidate in head]
         scores = reranker.scores(request.query, passages, instruction=instruction)
         if request.token_bias:
             scores = spread(scores)
         for word, bias in request.token_bias.items():
-            of_word = spread(reranker.scores(word, passages, instruction=instruction))
+            word_scores = spread(reranker.scores(word, passages, instruction=instruction))
             steering = WORD_WEIGHT * strength_of(bias)
-            scores = [score + steering * own for score, own in zip(scores, of_word, strict=True)]
+            scores = [score + steering * word_score for score, word_score in zip(scores, word_scores, strict=True)]
     except UnavailableError as error:
-        _log.warning("A search keeps its first ranking: %s", error)
-        return Reranked(candidates, (f"This is the first ranking, without a second look. {error}",))
-    joined = join_scores([each.ranked.point.score for each in candidates], scores, weight=RERANK_WEIGHT)
-    again = [
-        replace(each, ranked=with_score(each.ranked, score), rerank_score=own, moved_from=rank)
-        for rank, (each, score, own) in enumerate(zip(looked_at, joined, scores, strict=False), start=1)
+        _log.warning("A search was not re-ranked: %s", error)
+        return Reranked(candidates, (f"The hits were not re-ranked. {error}",))
+    joined = join_scores([candidate.ranked.point.score for candidate in candidates], scores, weight=RERANK_WEIGHT)
+    reranked = [
+        replace(candidate, ranked=with_score(candidate.ranked, score), rerank_score=rerank_score, moved_from=rank)
+        for rank, (candidate, score, rerank_score) in enumerate(zip(head, joined, scores, strict=False), start=1)
     ]
-    again.sort(key=lambda each: (-each.ranked.point.score, each.moved_from or 0))
-    rest = zip(candidates[len(looked_at) :], joined[len(looked_at) :], strict=True)
-    return Reranked([*again, *(replace(each, ranked=with_score(each.ranked, score)) for each, score in rest)])
+    reranked.sort(key=lambda candidate: (-candidate.ranked.point.score, candidate.moved_from or 0))
+    rest = [
+        replace(candidate, ranked=with_score(candidate.ranked, score))
+        for candidate, score in zip(candidates[len(head) :], joined[len(head) :], strict=True)
+    ]
+    return Reranked([*reranked, *rest])
 
 
 def join_scores(first: Sequence[float], second: Sequence[float], *, weight: float) -> list[float]:
-    """`first` are in descending order, and the best of them have a second score as well; for each one of both, 0 to 1.
+    """Combines first scores and re-ranking scores to one score from 0 to 1 each.
 
-    Each kind counts from 0 for its lowest to 1 for its best: cosines under an instruction all lie close together. What
-    was not looked at again gets the lowest second score, and so stays below all that was.
+    first: descending. second: scores of the first len(second) candidates. weight: of the second scores. Both are
+    min-max scaled, since cosines under one instruction lie close together. Candidates without a second score get the
+    lowest, 0, and thus stay below the re-ranked ones.
     """
-    again = spread(second) + [0.0] * (len(first) - len(second))
-    return [(1 - weight) * one + weight * other for one, other in zip(spread(first), again, strict=True)]
+    padded = spread(second) + [0.0] * (len(first) - len(second))
+    return [(1 - weight) * one + weight * other for one, other in zip(spread(first), padded, strict=True)]
 
 
 def spread(scores: Sequence[float]) -> list[float]:
-    """0 for the lowest, 1 for the best, and for all that are equal."""
+    """Min-max scaling: the lowest becomes 0 and the best 1; all become 1 if they are equal."""
     lowest, best = min(scores, default=0.0), max(scores, default=0.0)
     return [(score - lowest) / (best - lowest) if best > lowest else 1.0 for score in scores]
 

@@ -1,4 +1,4 @@
-"""What the index finds for a request: by vectors, by the words, or by all of them; and where feedback moves vectors."""
+"""Retrieves points for a request by vectors, words or both, and applies relevance feedback to the query's vectors."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from app.types.documents import Point, ScoredPoint
 from app.types.lens_indexes import Label
 from app.types.search import Leg, SearchMode, SearchRequest
 
-VALUE_CANDIDATES = 200  # that are read as values, or twice the limit where that is more
-DEEPER = 5  # times the limit, where some of the best may not be wanted: one document may have all of them
-SPARE = 20  # candidates beyond the limit, in the place of near-identical ones and tables
-EXCLUSION_CANDIDATES = 50  # that may rank lower, or twice the limit where that is more
-LIKELY_CANDIDATES = 50  # of the query's own value, where a lens index knows them
-CANDIDATES = 200  # of each leg of a hybrid search, or the limit where that is more
-LIKE_WEIGHT, UNLIKE_WEIGHT = 0.75, 0.15  # Rocchio's of old, as in Manning, Raghavan & Schütze, section 9.1.1
-_SHORTEST = 1e-6
+VALUE_CANDIDATES = 200  # classified by value; at least twice the limit
+DEEPER = 5  # times the limit, with per_document or diversity: one document may hold all of the best points
+SPARE = 20  # candidates beyond the limit, to replace near-identical ones and tables
+EXCLUSION_CANDIDATES = 50  # compared with excluded phrases; at least twice the limit
+PREDICTED_CANDIDATES = 50  # of the query's predicted value, if a lens index has labels
+CANDIDATES = 200  # per leg of a hybrid search; at least the limit
+LIKE_WEIGHT, UNLIKE_WEIGHT = 0.75, 0.15  # Rocchio's usual ones: Manning, Raghavan & Schütze, section 9.1.1
+_SHORTEST = 1e-6  # norm below which a vector has no direction
 
-# Keys that ingestion adds to a point's metadata; the rest is the document's own.
+# Keys that ingestion adds to a point's metadata; all others come from the document.
 KEYS_OF_EVERY_CHUNK = frozenset({"document_id", "title", "uri", "ordinal", "start", "end", "page", "text_hash"})
 CHUNK_KEYS = KEYS_OF_EVERY_CHUNK | {CONTEXT_KEY, KIND_KEY, PAGE_STARTS_KEY}
 
@@ -37,37 +37,39 @@ LegWeights = Mapping[Leg, float]
 
 
 class QueryVectors(NamedTuple):
-    """Of one query; both empty in sparse mode."""
+    """The vectors of one query; both are empty in sparse mode."""
 
-    dense: Sequence[float] = ()  # under the instruction; of the base model where nothing steers it
-    plain: Sequence[float] = ()  # of the base model; empty where `dense` is that, and where no chunk has one of it
+    dense: Sequence[float] = ()  # under the instruction; by the base model if nothing steers the query
+    plain: Sequence[float] = ()  # by the base model; empty if `dense` is that already, or chunks have no such vectors
 
 
 class Retrieved(NamedTuple):
-    """Points, best first, the vector that they were searched with, which is the query's, moved by feedback, and what
-    each leg of a hybrid search found."""
+    """Points, best first, and the results of each leg of a hybrid search."""
 
     points: Sequence[ScoredPoint]
-    vector: Sequence[float] = ()  # empty in sparse mode
+    vector: Sequence[float] = ()  # the query's dense vector after like/unlike feedback; empty in sparse mode
     legs: Mapping[Leg, Sequence[ScoredPoint]] = MappingProxyType({})
 
 
 class LabelChoice(NamedTuple):
-    """By labels of a lens index: `only` points that have this one are found; of those that have the `likely` one, which
-    is the query's own, the best LIKELY_CANDIDATES are found whatever comes before them, unless `count` tells of as many
-    among those that were found anyway."""
+    """Selects points by their labels in a lens index.
 
-    field: str | None = None  # that holds the labels
+    With `only`, a search returns only points with this label. With `predicted`, the label predicted for the query, it
+    also returns the best PREDICTED_CANDIDATES points with that label, whatever their rank, unless it found as many
+    anyway.
+    """
+
+    field: str | None = None  # payload field of the labels
     only: Label | None = None
-    likely: Label | None = None
-    count: Callable[[Sequence[str]], int] = lambda _: 0  # how many of these ids have the likely one
+    predicted: Label | None = None
+    count: Callable[[Sequence[str]], int] = lambda _: 0  # how many of these point ids have the predicted label
 
 
 NO_LABELS = LabelChoice()
 
 
 class PseudoFeedback(NamedTuple):
-    """What is found first is taken for relevant: the query is moved towards it (Rocchio), and asked once more."""
+    """Treats the first `chunks` as relevant, moves the query towards them (Rocchio), and searches again."""
 
     chunks: int = 3
     weight: float = 1.0
@@ -86,12 +88,14 @@ def find_candidates(
     labels: LabelChoice = NO_LABELS,
     weights: LegWeights = WEIGHTS_AFTER_FEEDBACK,
 ) -> Retrieved:
-    """As `find_points`; more points than the request's limit where they are to be ranked again, or read as values, or
-    some of them may not be wanted. Those that are read as values come without payloads: few of them are left."""
+    """Like `find_points`, with more points than the request's limit if later stages re-rank, classify or drop some.
+
+    Points to be classified by value have no payload: only few of them become hits.
+    """
     return find_points(
         index,
         name,
-        replace(request, limit=_read_as_values(request) if request.values else wanted_points(request)),
+        replace(request, limit=_classified_points(request) if request.values else wanted_points(request)),
         vectors,
         labels=labels,
         weights=weights,
@@ -100,7 +104,7 @@ def find_candidates(
 
 
 def wanted_points(request: SearchRequest) -> int:
-    """How many points may become hits."""
+    """How many points to retrieve so that enough remain after re-ranking, exclusions and grouping."""
     wanted = request.limit
     if request.per_document or request.diversity:
         wanted *= DEEPER
@@ -110,7 +114,7 @@ def wanted_points(request: SearchRequest) -> int:
     return max(wanted, request.rerank or 0, excluded)
 
 
-def _read_as_values(request: SearchRequest) -> int:
+def _classified_points(request: SearchRequest) -> int:
     return max(VALUE_CANDIDATES, 2 * wanted_points(request))
 
 
@@ -125,49 +129,50 @@ def find_points(
     weights: LegWeights = WEIGHTS_AFTER_FEEDBACK,
     with_payload: bool = True,
 ) -> Retrieved:
-    """Of the index `name`; beyond the limit the best LIKELY_CANDIDATES that have the likely label. `weights`: of the
-    legs, after pseudo-relevance feedback.
+    """Searches the index `name` in the request's mode. May return more than the limit, by `labels.predicted`.
 
-    Raises ConflictError when the index keeps no words but the mode is sparse, InputError for unknown feedback.
+    weights: of the legs, if pseudo-relevance feedback ran. Raises ConflictError if the mode is sparse and the index has
+    no sparse vectors, InputError for unknown ids in `like` and `unlike`.
     """
     filters, only = request.filters or None, labels.only
     has_sparse = request.mode is SearchMode.DENSE or index.has_sparse(name)
     if request.mode is SearchMode.SPARSE:
         if not has_sparse:
             raise ConflictError(
-                f"The collection {request.collection!r} was indexed by a release that could not search by words. "
-                f"`gircse reindex {request.collection}` brings it up to date; meanwhile the mode dense works."
+                f"The collection {request.collection!r} was indexed by an old release without word search. "
+                f"`gircse reindex {request.collection}` brings it up to date; until then, use the mode dense."
             )
-        ask = partial(index.search_sparse, name, steer_words(request.query, request.token_bias), filters=filters)
-        return Retrieved(_joined(found := ask(limit=request.limit, label=only), _likely(ask, labels, found)))
+        search = partial(index.search_sparse, name, steer_words(request.query, request.token_bias), filters=filters)
+        points = search(limit=request.limit, label=only)
+        return Retrieved(_joined(points, _predicted_points(search, labels, points)))
     vectors = _moved_vectors(index, name, request, vectors)
     if request.mode is SearchMode.DENSE:
-        ask = partial(index.search, name, vectors.dense, filters=filters, with_payload=with_payload)
-        found = ask(limit=request.limit, label=only)
-        return Retrieved(_joined(found, _likely(ask, labels, found)), vectors.dense)
-    # Of a leg's hundreds of points few are left in the end: what all of them hold would take longer than the search.
-    legs, leg, towards, likely = find_legs(
+        search = partial(index.search, name, vectors.dense, filters=filters, with_payload=with_payload)
+        points = search(limit=request.limit, label=only)
+        return Retrieved(_joined(points, _predicted_points(search, labels, points)), vectors.dense)
+    # Few of a leg's hundreds of points remain in the end; loading all payloads would take longer than the search.
+    legs, leg, towards, predicted = find_legs(
         index, name, request, vectors, has_sparse=has_sparse, feedback=feedback, labels=labels, with_payload=False
     )
     weights = weights if leg is Leg.FEEDBACK else WEIGHTS
     points = fuse(legs, weights=weights, most=request.limit)
     if leg is not Leg.FEEDBACK:
-        ask = partial(index.search, name, towards, filters=filters, with_payload=False)
-        likely = _likely(ask, labels, points)
-    if likely:
-        new = {point.id for point in likely} - {each.id for each in points}
-        points += [each for each in fuse(legs, weights=weights, beyond={leg: likely}) if each.id in new]
+        search = partial(index.search, name, towards, filters=filters, with_payload=False)
+        predicted = _predicted_points(search, labels, points)
+    if predicted:
+        new = {point.id for point in predicted} - {point.id for point in points}
+        points += [point for point in fuse(legs, weights=weights, beyond={leg: predicted}) if point.id in new]
     return Retrieved(load_payloads(index, name, points) if with_payload else points, vectors.dense, legs)
 
 
 class FoundLegs(NamedTuple):
-    """What each leg finds; the one that was asked last, with its vector, and what that finds of the likely label where
-    it was feedback and the first legs found too few."""
+    """Results of a hybrid search's legs. `last` is the leg that was searched last, `vector` its vector. `predicted` are
+    points with the predicted label, if the feedback leg searched for them because the first legs found too few."""
 
     legs: Mapping[Leg, Sequence[ScoredPoint]]
     last: Leg
     vector: Sequence[float]
-    likely: Sequence[ScoredPoint] = ()
+    predicted: Sequence[ScoredPoint] = ()
 
 
 def find_legs(
@@ -181,51 +186,51 @@ def find_legs(
     labels: LabelChoice = NO_LABELS,
     with_payload: bool = True,
 ) -> FoundLegs:
-    """Of a hybrid search. With feedback of a person the first ranks are not taken for relevant."""
+    """Searches all legs of a hybrid search. A user's own feedback (like, unlike) switches pseudo-feedback off."""
     filters, only = request.filters or None, labels.only
     candidates = max(CANDIDATES, request.limit)
-    asked = {leg: each for leg, each in ((Leg.DENSE, vectors.dense), (Leg.PLAIN, vectors.plain)) if len(each)}
+    queries = {leg: vector for leg, vector in ((Leg.DENSE, vectors.dense), (Leg.PLAIN, vectors.plain)) if len(vector)}
     words = steer_words(request.query, request.token_bias) if has_sparse else ""
     options: Mapping[str, Any] = {"limit": candidates, "filters": filters, "label": only, "with_payload": with_payload}
-    dense, sparse = index.search_legs(name, list(asked.values()), words, **options)
-    legs = {**dict(zip(asked, dense, strict=True)), Leg.SPARSE: sparse}
+    dense, sparse = index.search_legs(name, list(queries.values()), words, **options)
+    legs = {**dict(zip(queries, dense, strict=True)), Leg.SPARSE: sparse}
     if not feedback.chunks or request.like or request.unlike:
         return FoundLegs(legs, Leg.DENSE, vectors.dense)
-    first = [each.id for each in fuse(legs, most=feedback.chunks)]
+    first = [point.id for point in fuse(legs, most=feedback.chunks)]
     like = [point.vector for point in index.retrieve(name, first)]
-    towards = _towards(asked, like, feedback.weight)
-    if labels.likely is None or labels.count([each.id for each in dense[0]]) >= LIKELY_CANDIDATES:
+    towards = _towards(queries, like, feedback.weight)
+    if labels.predicted is None or labels.count([point.id for point in dense[0]]) >= PREDICTED_CANDIDATES:
         legs[Leg.FEEDBACK] = index.search(name, towards, **options)
         return FoundLegs(legs, Leg.FEEDBACK, towards)
-    labelled = (labels.likely, LIKELY_CANDIDATES)
-    legs[Leg.FEEDBACK], likely = index.search_beside(name, towards, labelled=labelled, **options)
-    return FoundLegs(legs, Leg.FEEDBACK, towards, likely)
+    labelled = (labels.predicted, PREDICTED_CANDIDATES)
+    legs[Leg.FEEDBACK], predicted = index.search_beside(name, towards, labelled=labelled, **options)
+    return FoundLegs(legs, Leg.FEEDBACK, towards, predicted)
 
 
 def load_payloads(index: SearchedIndex, name: str, points: Sequence[ScoredPoint]) -> list[ScoredPoint]:
-    """Those that are still there."""
-    payloads = index.payloads(name, [each.id for each in points])
-    return [replace(each, payload=payloads[each.id]) for each in points if each.id in payloads]
+    """Adds payloads; leaves out points that were deleted since."""
+    payloads = index.payloads(name, [point.id for point in points])
+    return [replace(point, payload=payloads[point.id]) for point in points if point.id in payloads]
 
 
-def _likely(
-    ask: Callable[..., list[ScoredPoint]], labels: LabelChoice, found: Sequence[ScoredPoint]
+def _predicted_points(
+    search: Callable[..., list[ScoredPoint]], labels: LabelChoice, found: Sequence[ScoredPoint]
 ) -> list[ScoredPoint]:
-    """Not where as many of the value were found anyway: they come before all others of it."""
-    if labels.likely is None or labels.count([each.id for each in found]) >= LIKELY_CANDIDATES:
+    """The best points with the predicted label. Empty if `found` has enough of them: these are then the best."""
+    if labels.predicted is None or labels.count([point.id for point in found]) >= PREDICTED_CANDIDATES:
         return []
-    return ask(limit=LIKELY_CANDIDATES, label=labels.likely)
+    return search(limit=PREDICTED_CANDIDATES, label=labels.predicted)
 
 
-def _joined(found: Sequence[ScoredPoint], likely: Sequence[ScoredPoint]) -> list[ScoredPoint]:
+def _joined(found: Sequence[ScoredPoint], more: Sequence[ScoredPoint]) -> list[ScoredPoint]:
     known = {point.id for point in found}
-    return [*found, *(point for point in likely if point.id not in known)]
+    return [*found, *(point for point in more if point.id not in known)]
 
 
-def _towards(asked: Mapping[Leg, Sequence[float]], like: Sequence[Sequence[float]], weight: float) -> Sequence[float]:
-    """Between the query, by all its vectors, and what it is to be like: a unit vector."""
-    vectors = np.asarray(list(asked.values()), dtype=np.float64)
-    query = np.average(vectors, axis=0, weights=[WEIGHTS[leg] for leg in asked])
+def _towards(queries: Mapping[Leg, Sequence[float]], like: Sequence[Sequence[float]], weight: float) -> Sequence[float]:
+    """Rocchio: the weighted mean of the query's vectors plus `weight` times the mean of `like`, as a unit vector."""
+    vectors = np.asarray(list(queries.values()), dtype=np.float64)
+    query = np.average(vectors, axis=0, weights=[WEIGHTS[leg] for leg in queries])
     query /= max(float(np.linalg.norm(query)), _SHORTEST)
     moved = _add_means(query, (weight, like))
     return (moved / max(float(np.linalg.norm(moved)), _SHORTEST)).tolist()
@@ -234,16 +239,19 @@ def _towards(asked: Mapping[Leg, Sequence[float]], like: Sequence[Sequence[float
 def move_vector(
     vector: Sequence[float], *, like: Sequence[Sequence[float]], unlike: Sequence[Sequence[float]]
 ) -> list[float]:
-    """Rocchio: towards the mean of what is liked, away from the mean of what is not; a unit vector again."""
+    """Rocchio: moves the vector towards the mean of `like` and away from the mean of `unlike`; returns a unit vector.
+
+    Raises InputError if the result is (nearly) zero.
+    """
     moved = _add_means(np.asarray(vector, dtype=np.float64), (LIKE_WEIGHT, like), (-UNLIKE_WEIGHT, unlike))
     length = float(np.linalg.norm(moved))
     if length < _SHORTEST:
-        raise InputError("What is liked and unliked leaves nothing of the query to search with: take one back.")
+        raise InputError("like and unlike cancel the query's vector; remove one of them.")
     return (moved / length).tolist()
 
 
 def _add_means(vector: np.ndarray, *weighted: tuple[float, Sequence[Sequence[float]]]) -> np.ndarray:
-    """Rocchio's sum: the vector and the weighted mean of each of the others that has any."""
+    """Rocchio's sum: the vector plus the weighted mean of each non-empty group."""
     for weight, others in weighted:
         if others:
             vector = vector + weight * np.mean(np.asarray(others, dtype=np.float64), axis=0)
@@ -251,7 +259,7 @@ def _add_means(vector: np.ndarray, *weighted: tuple[float, Sequence[Sequence[flo
 
 
 def _moved_vectors(index: SearchedIndex, name: str, request: SearchRequest, vectors: QueryVectors) -> QueryVectors:
-    """Raises InputError when the collection has no such chunk."""
+    """Applies like and unlike to the query's vectors. Raises InputError if the collection lacks one of the chunks."""
     if not request.like and not request.unlike:
         return vectors
     found: dict[str, Point] = {
@@ -259,12 +267,14 @@ def _moved_vectors(index: SearchedIndex, name: str, request: SearchRequest, vect
     }
     for chunk_id in (*request.like, *request.unlike):
         if chunk_id not in found:
-            raise InputError(f"The collection {request.collection!r} has no chunk {chunk_id}, to be like or unlike.")
-    like, unlike = ([found[each].vector for each in dict.fromkeys(ids)] for ids in (request.like, request.unlike))
-    return QueryVectors(*(move_vector(each, like=like, unlike=unlike) if len(each) else each for each in vectors))
+            raise InputError(f"The collection {request.collection!r} has no chunk {chunk_id} (in like or unlike).")
+    like, unlike = ([found[chunk].vector for chunk in dict.fromkeys(ids)] for ids in (request.like, request.unlike))
+    return QueryVectors(
+        *(move_vector(vector, like=like, unlike=unlike) if len(vector) else vector for vector in vectors)
+    )
 
 
 def is_own(payload: Mapping[str, object]) -> bool:
-    """Whether a point is a chunk of ours."""
+    """Whether a point was written by gircse: it has a text and all metadata that ingestion writes."""
     metadata = payload.get("metadata")
     return "page_content" in payload and isinstance(metadata, Mapping) and metadata.keys() >= KEYS_OF_EVERY_CHUNK

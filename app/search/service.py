@@ -1,4 +1,4 @@
-"""The search service: one query under one instruction, embedded, retrieved, highlighted. No chat model takes part."""
+"""The search service: embeds a query under an instruction, retrieves, ranks, highlights. Uses no chat model."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from app.ports.observer import SILENT, Observer
 from app.ports.parts import Embedder, SearchedIndex, Soundness, Unwatched
 from app.ports.rerank import Reranker
 from app.search.calibration import MatchCalibration, best_match
-from app.search.exclusions import ExclusionRanker, exclude_negated, excluded_values, told_exclusions
+from app.search.exclusions import ExclusionRanker, exclude_negated, excluded_values, reported_exclusions
 from app.search.fusion import WEIGHTS_AFTER_FEEDBACK, rank_in_legs
 from app.search.gircse_reranker import GircseReranker
 from app.search.grouping import select
 from app.search.highlights import Highlighter
 from app.search.highlights_bm25 import highlight_by_bm25
-from app.search.hits import document_id_of, hits_of, on_page_of_sentence, own_points, told_damage
-from app.search.joined_collections import Searched, explained, searched
+from app.search.hits import damage_notes, document_id_of, hits_of, on_page_of_sentence, own_points
+from app.search.joined_collections import ResolvedCollections, mapped_fault, resolve_collections
 from app.search.joined_indexes import JoinedIndexes
 from app.search.query_language import unread_language
 from app.search.request_checks import check_query, check_request, check_token_bias, check_value
@@ -61,9 +61,9 @@ from embedder.lru import LRUCache
 from embedder.refinement import Refinement
 
 RERANK_CANDIDATES = 20
-KEPT_QUERIES = 64  # at 20 steps a tenth of a megabyte each
+KEPT_QUERIES = 64  # about 0.1 MB each at 20 steps
 
-_READINGS = 8  # at a time, beside their searches; further ones wait
+_READINGS = 8  # refinements computed at a time while the index is searched; further ones wait
 
 _log = logging.getLogger(__name__)
 _NOTHING = Refinement(text="", instruction="", vector=np.empty(0))
@@ -81,8 +81,8 @@ class SearchService:
         soundness: Soundness | None = None,
         observer: Observer = SILENT,
     ) -> None:
-        """Without `reranker` second looks are the embedder's own. `rerank_candidates`: of an instructed hybrid search
-        that does not say how many."""
+        """reranker: by default the embedder re-ranks itself. rerank_candidates: number of candidates to re-rank in a
+        hybrid search with an instruction, unless its request sets `rerank`."""
         self._observer = observer
         self._soundness = soundness or Unwatched()
         self._rerank_candidates = rerank_candidates
@@ -95,41 +95,41 @@ class SearchService:
         self._exclusions = ExclusionRanker(self._index, self._values)
         self._value_search = ValueSearch(catalog, self._index, self._values, deleted_among=self._deleted_among)
         self._calibration = MatchCalibration(self._index, embedder)
-        self._readings = ThreadPoolExecutor(_READINGS, thread_name_prefix="query-reading")  # starts none until then
+        # Starts its threads on demand.
+        self._readings = ThreadPoolExecutor(_READINGS, thread_name_prefix="query-reading")
         self._queries: LRUCache[tuple[object, ...], Refinement] = LRUCache(KEPT_QUERIES)
 
     def search(self, request: SearchRequest, *, highlight: bool = True) -> SearchResult:
-        """The nearest chunks. With `highlight` each hit carries the sentence by which it was found as `why`, and how
-        well it answers as `match`.
+        """Returns the best chunks. With `highlight`, hits carry their best sentence (`why`) and a grade (`match`).
 
-        By words alone the model takes no part in the ranking: there is no refinement, and `steps` is 0.
+        In mode sparse, words alone decide: the result has no refinement, and `steps` is 0.
         """
         timings_ms: dict[str, float] = {}
         with self._timed(timings_ms, "total"):
             check_request(request)
             check_value(request)
-            asked, negated = request.query, exclude_negated(request)
+            query_text, negated = request.query, exclude_negated(request)
             request = negated.request
-            place = self._place(request)
-            collection = place.collection
+            resolved = self._resolve(request)
+            collection = resolved.collection
             _check_refinement(self._embedder, request.instruction, request.steps, request.token_bias)
             request = self._with_rerank(request, collection)
-            reading, vectors = _read(_NOTHING), QueryVectors()
+            reading, vectors = _completed(_NOTHING), QueryVectors()
             if request.mode is not SearchMode.SPARSE:
                 with self._timed(timings_ms, "embed"):
                     reading, vectors = self._embed(request, collection)
-            own_value = self._read_query(request, collection, timings_ms)
+            query_label = self._label_query(request, collection, timings_ms)
             with self._timed(timings_ms, "index"):
-                place, labels, found = self._ask_index(place, request, vectors, own_value)
-            collection = place.collection
-            candidates, summary = self._candidates(found, request, collection, own_value, labels, timings_ms)
+                resolved, labels, found = self._retrieve(resolved, request, vectors, query_label)
+            collection = resolved.collection
+            candidates, summary = self._candidates(found, request, collection, query_label, labels, timings_ms)
             ranked = self._rerank(candidates, request, timings_ms)
-            kept = self._exclusions.push_down(ranked.candidates, request, collection)
+            kept = self._exclusions.demote(ranked.candidates, request, collection)
             query = reading.result()
-        unread = None if request.mode is SearchMode.SPARSE else unread_language(asked, self._embedder.info.name)
-        hits = hits_of(select(kept, request, lambda pool: self._vectors_of(pool, collection)), place.names)
+        unread = None if request.mode is SearchMode.SPARSE else unread_language(query_text, self._embedder.info.name)
+        hits = hits_of(select(kept, request, lambda pool: self._vectors_of(pool, collection)), resolved.names)
         result = SearchResult(
-            query=asked,
+            query=query_text,
             instruction=query.instruction,
             steps=query.step_count,
             collection=collection.name,
@@ -138,9 +138,9 @@ class SearchService:
             timings_ms=timings_ms,
             mode=request.mode,
             values=summary,
-            notes=(*place.notes, *ranked.notes, *([str(unread)] if unread else []), *told_damage(hits)),
+            notes=(*resolved.notes, *ranked.notes, *([str(unread)] if unread else []), *damage_notes(hits)),
             unread=unread,
-            exclusions=told_exclusions(negated, kept, summary),
+            exclusions=reported_exclusions(negated, kept, summary),
             searched=request.query,
             read_text=query.read_text,
             vector=found.vector,
@@ -152,20 +152,21 @@ class SearchService:
         return self.highlight(result) if highlight else result
 
     def _without_deleted(self, points: Sequence[ScoredPoint]) -> Sequence[ScoredPoint]:
-        """Until a worker takes the points of what is being deleted away."""
-        deleted = self._deleted_among({document_id_of(each) for each in points})
-        return [each for each in points if document_id_of(each) not in deleted]
+        """Drops points of deleted documents, which stay in the index until a worker removes them."""
+        deleted = self._deleted_among({document_id_of(point) for point in points})
+        return [point for point in points if document_id_of(point) not in deleted]
 
     def _deleted_among(self, document_ids: Iterable[str]) -> set[str]:
         return self._catalog.deleted_among(document_ids)
 
-    def _read_query(
+    def _label_query(
         self, request: SearchRequest, collection: Collection, timings_ms: dict[str, float]
     ) -> ValueLabels | None:
+        """Classifies the query by the request's values; None if it has none."""
         if not request.values:
             return None
         with self._timed(timings_ms, "values"):
-            # As documents are embedded, which a hybrid search asks with, too: it is remembered.
+            # The query embedded like the documents: a hybrid search uses this vector, too, so it is cached.
             vector = self._document_vector(request.query, collection)
             return self._values.label(
                 np.asarray(vector, dtype=np.float32)[None],
@@ -184,10 +185,11 @@ class SearchService:
         labels: LabelChoice,
         timings_ms: dict[str, float],
     ) -> tuple[Sequence[Candidate], ValueSummary | None]:
-        """The passages, ranked under the values of the request where it has some, and how many have which."""
+        """Makes candidates of the retrieved points. If the request has values, ranks by them and counts passages per
+        value."""
         if query is None:
             own = self._without_deleted(own_points(found.points))
-            return [Candidate(each) for each in rank_in_legs(own, found.legs)], None
+            return [Candidate(ranked) for ranked in rank_in_legs(own, found.legs)], None
         started = timings_ms.get("values", 0.0)
         with self._timed(timings_ms, "values"):
             read = self._value_search.read(found.points, query, request, collection, field=labels.field)
@@ -196,29 +198,32 @@ class SearchService:
             kept = self._first_present(ranked, wanted_points(request), collection)
             points = rank_in_legs([point for point, _ in kept], found.legs)
         timings_ms["values"] = round(timings_ms["values"] + started, 3)
-        return [Candidate(each, value) for each, (_, value) in zip(points, kept, strict=True)], read.summary
+        return [Candidate(point, value) for point, (_, value) in zip(points, kept, strict=True)], read.summary
 
     def _first_present(
         self, ranked: Iterator[tuple[ScoredPoint, ValueReading]], most: int, collection: Collection
     ) -> list[tuple[ScoredPoint, ValueReading]]:
-        """With what they hold, which is not fetched of the others."""
+        """The first `most` points that still exist, with payloads; payloads of the others are not fetched."""
         kept: list[tuple[ScoredPoint, ValueReading]] = []
         while part := list(islice(ranked, most - len(kept))):
             loaded = load_payloads(self._index, collection.active_index, [point for point, _ in part])
             readings = {point.id: value for point, value in part}
-            kept += [(each, readings[each.id]) for each in self._without_deleted(own_points(loaded))]
+            kept += [(point, readings[point.id]) for point in self._without_deleted(own_points(loaded))]
         return kept
 
     def _vectors_of(self, pool: Sequence[Candidate], collection: Collection) -> Mapping[str, Sequence[float]]:
-        ids = [each.ranked.point.id for each in pool]
+        ids = [candidate.ranked.point.id for candidate in pool]
         return {point.id: point.vector for point in self._index.retrieve(collection.active_index, ids)}
 
     def _with_rerank(self, request: SearchRequest, collection: Collection) -> SearchRequest:
-        """Vectors of the base model do not know the instruction, so that candidates are looked at again under it."""
+        """Sets `rerank` if the request leaves it open.
+
+        Base-model vectors ignore the instruction, so a hybrid search with an instruction re-ranks candidates under it.
+        """
         if request.rerank is not None:
             return request
-        wants = request.mode is SearchMode.HYBRID and self._instruction(request) and collection.has_plain_vectors
-        return replace(request, rerank=self._rerank_candidates if wants else 0)
+        is_needed = request.mode is SearchMode.HYBRID and self._instruction(request) and collection.has_plain_vectors
+        return replace(request, rerank=self._rerank_candidates if is_needed else 0)
 
     def _rerank(
         self, candidates: Sequence[Candidate], request: SearchRequest, timings_ms: dict[str, float]
@@ -233,10 +238,9 @@ class SearchService:
         return default if request.instruction is None else request.instruction
 
     def highlight(self, result: SearchResult) -> SearchResult:
-        """The result of a search without `highlight`, or one with only some of its hits, whose hits carry `why` and
-        `match`.
+        """Adds `why` and `match` to the hits of a result, which may be a part of the search's hits.
 
-        Neither the query nor sentences that were seen lately are embedded again.
+        Uses cached vectors of the query and of recently embedded sentences.
         """
         spent_ms: dict[str, float] = {}
         with self._timed(spent_ms, "explain"):
@@ -255,22 +259,25 @@ class SearchService:
         return replace(result, hits=hits, match=match, timings_ms={**result.timings_ms, **spent_ms, "total": total})
 
     def _with_matches(self, hits: tuple[Hit, ...], result: SearchResult) -> tuple[Hit, ...]:
-        """How well each hit answers, by the query embedded as the documents are. Not under an instruction: texts about
-        one place need not answer each other."""
+        """Grades each hit by its cosine with the query, embedded like the documents.
+
+        Hits of searches with an instruction get no grade: a text about the same place, for instance, need not answer
+        the query.
+        """
         if result.instruction:
             return hits
         try:
-            collection = self._place(result).collection
+            collection = self._resolve(result).collection
             query = result.searched or result.query
             vector = self._document_vector(query, collection)
             passages = {hit.chunk.id: hit.chunk.text for hit in hits}
             found = self._calibration.matches(query, vector.tolist(), passages, collection)
         except NotFoundError:
-            return hits  # deleted meanwhile, as the hits are
+            return hits  # the collection was deleted since
         except EmbedderUnavailableError:
             if result.mode is not SearchMode.SPARSE:
                 raise
-            return hits  # words are found without the model, too
+            return hits  # a word search works without the model
         return tuple(replace(hit, match=found.get(hit.chunk.id)) for hit in hits)
 
     def refine(
@@ -281,19 +288,19 @@ class SearchService:
         steps: int | None = None,
         token_bias: Mapping[str, float] | None = None,
     ) -> Refinement:
-        """What the model makes of a query, without a search. The last ones are remembered."""
+        """Embeds a query and returns its vector and soft tokens, without a search. Caches the last KEPT_QUERIES."""
         key = (text, instruction, steps, tuple((token_bias or {}).items()))
-        found = self._queries.get(key)
-        self._observer.looked_up("queries", is_hit=found is not None)
-        if found is None:
-            found = refine_query(self._embedder, text, instruction=instruction, steps=steps, token_bias=token_bias)
-            self._queries.keep({key: found})
-        return found
+        refinement = self._queries.get(key)
+        self._observer.looked_up("queries", is_hit=refinement is not None)
+        if refinement is None:
+            refinement = refine_query(self._embedder, text, instruction=instruction, steps=steps, token_bias=token_bias)
+            self._queries.keep({key: refinement})
+        return refinement
 
     def rerank_texts(
         self, query: str, texts: Sequence[str], *, instruction: str | None = None, values: Sequence[LensValue] = ()
     ) -> list[float]:
-        """How well texts of the caller's own answer a query, in their order: higher is better."""
+        """Scores texts that the caller sends by how well they answer a query, in their order; higher is better."""
         check_query(query)
         if instruction is not None:
             require_text(instruction, name="instruction")
@@ -308,70 +315,74 @@ class SearchService:
         timings_ms[stage] = round((perf_counter() - started) * 1000, 3)
 
     def _embed(self, request: SearchRequest, collection: Collection) -> tuple[Future[Refinement], QueryVectors]:
-        """What the model makes of the query, and by which vectors it is searched for.
+        """Returns the query's refinement, and the vectors to search with.
 
-        Where the soft tokens have no part in the ranking they are made while the index is searched.
+        If the ranking does not use the soft tokens, they are computed in the background while the index is searched.
         """
         words = [(bias, self._document_vector(word, collection)) for word, bias in request.token_bias.items()]
-        read = partial(self.refine, request.query, instruction=request.instruction, steps=request.steps)
+        refine = partial(self.refine, request.query, instruction=request.instruction, steps=request.steps)
         if self._is_ranked_by_refinement(request, collection):
-            found = read()
-            refined = steer(found.vector, words)
-            is_plain = not found.steps and not found.instruction  # without soft tokens it may read the instruction yet
+            refinement = refine()
+            refined = steer(refinement.vector, words)
+            is_plain = not refinement.steps and not refinement.instruction  # 0 steps may still follow an instruction
             if request.mode is not SearchMode.HYBRID or not collection.has_plain_vectors or is_plain:
-                return _read(found), QueryVectors(refined)
-            return _read(found), QueryVectors(refined, steer(self._plain(request.query).vector, words))
+                return _completed(refinement), QueryVectors(refined)
+            return _completed(refinement), QueryVectors(refined, steer(self._plain(request.query).vector, words))
         plain = self._plain(request.query)
         steps = self._embedder.info.default_query_steps if request.steps is None else request.steps
-        reading = self._readings.submit(copy_context().run, read) if steps else _read(plain)
+        reading = self._readings.submit(copy_context().run, refine) if steps else _completed(plain)
         return reading, QueryVectors(steer(plain.vector, words))
 
     def _plain(self, query: str) -> Refinement:
         return self.refine(query, instruction="", steps=0)
 
     def _is_ranked_by_refinement(self, request: SearchRequest, collection: Collection) -> bool:
-        """Soft tokens that no instruction steers find less than the base model does, where a collection has vectors of
-        that (docs/evaluation/hybrid.md)."""
+        """Whether the search uses the refined vector. In a hybrid search without instruction, the base model finds more
+        (docs/evaluation/hybrid.md), so it is used instead if the collection has base-model vectors."""
         is_steered = bool(self._instruction(request))
         return is_steered or request.mode is not SearchMode.HYBRID or not collection.has_plain_vectors
 
     def _document_vector(self, text: str, collection: Collection) -> np.ndarray:
-        """Of a text, as documents of the collection are embedded. It is remembered."""
+        """Embeds a text like the collection's documents (same instruction and steps): (D,), cached."""
         return self.refine(text, instruction=collection.document_instruction, steps=collection.document_steps).vector
 
-    def _place(self, asked: SearchRequest | SearchResult) -> Searched:
-        return searched(self._catalog, self._embedder, self._soundness, asked)
+    def _resolve(self, search: SearchRequest | SearchResult) -> ResolvedCollections:
+        return resolve_collections(self._catalog, self._embedder, self._soundness, search)
 
-    def _ask_index(
-        self, place: Searched, request: SearchRequest, vectors: QueryVectors, own_value: ValueLabels | None
-    ) -> tuple[Searched, LabelChoice, Retrieved]:
-        """An index that was dropped since the catalog named it has a successor, by a reindex for instance."""
+    def _retrieve(
+        self,
+        resolved: ResolvedCollections,
+        request: SearchRequest,
+        vectors: QueryVectors,
+        query_label: ValueLabels | None,
+    ) -> tuple[ResolvedCollections, LabelChoice, Retrieved]:
+        """Searches the index. If it is gone, as after a reindex, resolves the collections again and retries with the
+        new one; DamagedIndexError if the catalog still names the missing index."""
         while True:
-            name = place.collection.active_index
+            name = resolved.collection.active_index
             try:
-                labels = self._value_search.choose(request, place.collection, own_value)
-                weights = self._catalog.leg_weights(place.collection.name) or WEIGHTS_AFTER_FEEDBACK
+                labels = self._value_search.choose(request, resolved.collection, query_label)
+                weights = self._catalog.leg_weights(resolved.collection.name) or WEIGHTS_AFTER_FEEDBACK
                 found = find_candidates(self._index, name, request, vectors, labels=labels, weights=weights)
-                return place, labels, found
+                return resolved, labels, found
             except EngineFaultError as fault:
-                raise explained(place, self._soundness, fault) from fault
+                raise mapped_fault(resolved, self._soundness, fault) from fault
             except NotFoundError:
-                place = self._place(request)
-                if place.collection.active_index == name:
-                    raise DamagedIndexError(place.collection.name, "the vector index does not have it") from None
+                resolved = self._resolve(request)
+                if resolved.collection.active_index == name:
+                    raise DamagedIndexError(resolved.collection.name, "the vector index does not have it") from None
 
     def find_legs(self, request: SearchRequest) -> Mapping[Leg, Sequence[ScoredPoint]]:
-        """What each leg of a hybrid search finds, before they are fused."""
+        """The results of each leg of a hybrid search, before fusion."""
         request = exclude_negated(request).request
-        collection = self._place(request).collection
+        collection = self._resolve(request).collection
         return find_legs(self._index, collection.active_index, request, self._embed(request, collection)[1]).legs
 
 
-def _read(found: Refinement) -> Future[Refinement]:
-    """One that is there already."""
-    reading: Future[Refinement] = Future()
-    reading.set_result(found)
-    return reading
+def _completed(refinement: Refinement) -> Future[Refinement]:
+    future: Future[Refinement] = Future()
+    future.set_result(refinement)
+    return future
 
 
 def refine_query(
@@ -382,7 +393,7 @@ def refine_query(
     steps: int | None = None,
     token_bias: Mapping[str, float] | None = None,
 ) -> Refinement:
-    """What the model makes of a query, without a search."""
+    """Validates and embeds a query, without a search. Raises InputError."""
     check_query(text)
     _check_refinement(embedder, instruction, steps, token_bias or {})
     return embedder.embed_query(text, instruction=instruction, steps=steps, token_bias=token_bias or None)
@@ -397,5 +408,5 @@ def _check_refinement(
     if steps is not None and not least <= steps <= most:
         raise InputError(f"steps must be {least} to {most} with the model {embedder.info.name}, not {steps}.")
     if steps == 0 and instruction:
-        raise InputError("0 steps give the vector of the base model, which follows no instruction. Take at least one.")
+        raise InputError("0 steps use the base model, which follows no instruction. Use at least one step.")
     check_token_bias(token_bias)

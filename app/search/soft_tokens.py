@@ -1,6 +1,6 @@
-"""Reads refinement tokens as the paper does (section 5.2): probabilities summed per word within steps 1-5, 6-10, 11-20.
+"""Groups soft tokens like the paper (section 5.2): sums probabilities per word over steps 1-5, 6-10 and 11-20.
 
-A later group shows what it adds to the earlier ones. Pure; knows nothing of how the groups are drawn.
+A later group marks the words that no earlier group has. Pure functions; they know nothing of the page.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from embedder.refinement_steps import RefinementStep
 
 GROUP_STARTS = (1, 6, 11, 21)
-# 1 - cosine. So near, 9 of the first 10 hits at least are those of the last step (docs/evaluation/faithfulness.md).
+# In 1 - cosine. Within it, at least 9 of the first 10 hits equal those of the last step
+# (docs/evaluation/faithfulness.md).
 CONVERGENCE_TOLERANCE = 0.001
 
 STOP_WORDS = frozenset(
@@ -242,7 +243,7 @@ STOP_WORDS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class GroupToken:
-    """`weight` is the probability summed over the group's steps; `is_new` when no earlier group holds the token."""
+    """`weight`: probability summed over the group's steps. `is_new`: no earlier group has the token."""
 
     token: str
     weight: float
@@ -252,7 +253,8 @@ class GroupToken:
 
 @dataclass(frozen=True, slots=True)
 class RefinementGroup:
-    """Steps [first_step, last_step] that were really made; tokens by falling weight, ties by alphabet."""
+    """Steps first_step to last_step, inclusive, as far as they were computed. Tokens by descending weight, then by
+    alphabet."""
 
     first_step: int
     last_step: int
@@ -268,17 +270,17 @@ class RefinementGroup:
 
 
 def is_stop_word(token: str) -> bool:
-    """True for English function words, and for pieces without a letter or digit: neither says what a text is about."""
+    """True for tokens without content: English function words, and tokens without a letter or digit."""
     return token in STOP_WORDS or not any(character.isalnum() for character in token)
 
 
 def converged_step(steps: Sequence[RefinementStep], tolerance: float = CONVERGENCE_TOLERANCE) -> int | None:
-    """The first step from which on the vector stays within `tolerance` of the final one; None without steps.
+    """The first step from which the vector stays within `tolerance` of the final one; None without steps.
 
-    A vector may come near and leave again: what counts is the last stretch.
+    A vector may come near and move away again; such earlier steps do not count.
     """
     converged = None
-    for step in sorted(steps, key=lambda each: -each.step):
+    for step in sorted(steps, key=lambda step: -step.step):
         if step.remaining > tolerance:
             break
         converged = step.step
@@ -286,7 +288,7 @@ def converged_step(steps: Sequence[RefinementStep], tolerance: float = CONVERGEN
 
 
 def group_refinement(steps: Sequence[RefinementStep]) -> tuple[RefinementGroup, ...]:
-    """Groups of the steps that exist: 3 steps give one group 1-3, and steps beyond 20 a last group of their own."""
+    """Groups the computed steps: three steps give one group 1-3; steps beyond 20 form a last group."""
     groups: list[RefinementGroup] = []
     seen: set[str] = set()
     for members in _split_at_starts(steps):
@@ -305,7 +307,7 @@ def group_refinement(steps: Sequence[RefinementStep]) -> tuple[RefinementGroup, 
 
 def _split_at_starts(steps: Sequence[RefinementStep]) -> list[list[RefinementStep]]:
     groups: dict[int, list[RefinementStep]] = {}
-    for step in sorted(steps, key=lambda each: each.step):
-        start = max((each for each in GROUP_STARTS if each <= step.step), default=GROUP_STARTS[0])
+    for step in sorted(steps, key=lambda step: step.step):
+        start = max((first for first in GROUP_STARTS if first <= step.step), default=GROUP_STARTS[0])
         groups.setdefault(start, []).append(step)
     return list(groups.values())

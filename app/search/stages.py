@@ -1,5 +1,4 @@
-"""A search in stages, for those who watch: first ranks at a few steps, then all steps, then those of a second look,
-then why each hit was found."""
+"""Streams a search in stages: a first ranking with few steps, one with all steps, then re-ranking, then highlights."""
 
 from __future__ import annotations
 
@@ -11,8 +10,8 @@ from app.ports.services import Search
 from app.search.request_checks import check_rerank
 from app.types.search import SearchMode, SearchRequest, SearchResult
 
-FIRST_STEPS = 2  # of the first look, which is shown while the rest is computed
-LONG_STEPS = 8  # which are waited for; the default's rest takes less than a look of its own
+FIRST_STEPS = 2  # for the first ranking, shown while the rest is computed
+LONG_STEPS = 8  # up to so many steps there is no first ranking: all steps together take less time than an extra search
 
 
 class StageName(StrEnum):
@@ -29,7 +28,8 @@ class Stage:
 
 
 def search_in_stages(service: Search, request: SearchRequest, *, steps: int, highlight: bool = True) -> Iterator[Stage]:
-    """`steps` are those that the request will take. The last stage holds the whole answer."""
+    """Yields the stages; the last one has the complete result. steps: number that the request will take, with defaults
+    resolved."""
     check_rerank(request.rerank)
     plain = replace(request, rerank=0)
     if request.mode is not SearchMode.SPARSE and steps > LONG_STEPS:

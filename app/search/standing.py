@@ -1,7 +1,8 @@
-"""Asks standing searches of new chunks: one matrix product for a batch of them. Knows neither catalog nor index.
+"""Percolation: matches new chunks against saved alerts, by one matrix product per batch.
 
-A chunk is found exactly when the search would show it with this `match` or a better one, and, of a lens with values,
-with the value that was chosen.
+Knows neither catalog nor index.
+A chunk matches exactly if a normal search would show it with the alert's `match` grade or a better one and, for a lens
+with values, with the chosen value.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ _HALF = 0.5
 
 @dataclass(frozen=True)
 class AskedSearch:
-    """One that stands, ready to be asked. In mode sparse `vector` is empty: words alone decide."""
+    """A standing search (alert), prepared for matching. In mode sparse `vector` is empty: words alone decide."""
 
     id: str
     owner: str
-    request: SearchRequest  # without what its query negates
+    request: SearchRequest  # negated phrases already moved to `exclude`
     strength: Strength
     vector: np.ndarray  # (D,)
     scale: Scale
@@ -49,20 +50,20 @@ class AskedSearch:
 
 @lru_cache(maxsize=4_096)
 def _words_of(query: str) -> frozenset[int]:
-    """Kept when another search begins, and all of them are made anew."""
+    """Cached across rebuilds: each new alert rebuilds all `AskedSearch` of its collection."""
     return frozenset(query_vector(query).indices)
 
 
 @dataclass(frozen=True)
 class _Passage:
-    """A new chunk; its words are counted once, whatever number of searches asks for them."""
+    """A new chunk. Its terms are computed once, for all searches."""
 
     point: Point
 
     @property
     def metadata(self) -> Mapping[str, object]:
-        found = self.point.payload.get("metadata")
-        return found if isinstance(found, Mapping) else {}
+        metadata = self.point.payload.get("metadata")
+        return metadata if isinstance(metadata, Mapping) else {}
 
     @cached_property
     def text(self) -> str:
@@ -74,30 +75,30 @@ class _Passage:
 
     @cached_property
     def terms(self) -> frozenset[int]:
-        """As the index has them, with where it stands."""
+        """Terms of the text with its context (headings), as in the index."""
         return frozenset(document_vector(embedded_text_of(self.point.payload)).indices)
 
 
 class StandingSet:
-    """The searches that stand over one collection, as of `version`."""
+    """The standing searches (alerts) of one collection, as of `version`."""
 
     def __init__(self, version: int, searches: Sequence[AskedSearch], collection: Collection, reader: ValueReader):
         self.version = version
         self.searches = searches
         self._collection = collection
         self._reader = reader
-        self._by_vector = [each for each in searches if not each.is_sparse]
-        self._sparse = [each for each in searches if each.is_sparse]
-        # In the precision that a search counts in: (D, S)
-        self._matrix = np.stack([each.vector for each in self._by_vector], axis=1) if self._by_vector else None
-        self._scales = Scales([each.scale for each in self._by_vector])
-        self._strong_only = np.array([each.strength is Strength.STRONG for each in self._by_vector], dtype=bool)
+        self._by_vector = [search for search in searches if not search.is_sparse]
+        self._sparse = [search for search in searches if search.is_sparse]
+        # (D, S), in the precision of a normal search
+        self._matrix = np.stack([search.vector for search in self._by_vector], axis=1) if self._by_vector else None
+        self._scales = Scales([search.scale for search in self._by_vector])
+        self._strong_only = np.array([search.strength is Strength.STRONG for search in self._by_vector], dtype=bool)
 
     def find(self, points: Sequence[Point]) -> list[StandingMatch]:
-        """What each of the searches finds among these chunks."""
+        """Matches these chunks against all searches."""
         if not points:
             return []
-        passages = [_Passage(each) for each in points]
+        passages = [_Passage(point) for point in points]
         found = self._without_others([*self._by_cosine(passages), *self._by_words(passages)])
         return [
             StandingMatch(search.id, passage.point.id, str(passage.metadata["document_id"]), score, match)
@@ -107,14 +108,14 @@ class StandingSet:
     def _by_cosine(self, passages: Sequence[_Passage]) -> Iterator[Found]:
         if self._matrix is None:
             return
-        cosines = best_cosines([each.point for each in passages], self._matrix)  # (n, S)
+        cosines = best_cosines([passage.point for passage in passages], self._matrix)  # (n, S)
         strong, fair, fair_with_words = self._scales.reached(cosines, strong_only=self._strong_only)
         for is_reached, match, needs_words in (
             (strong, Match.STRONG, False),
             (fair, Match.FAIR, False),
             (fair_with_words, Match.FAIR, True),
         ):
-            for row, column in zip(*(each.tolist() for each in np.nonzero(is_reached)), strict=True):
+            for row, column in zip(*(axis.tolist() for axis in np.nonzero(is_reached)), strict=True):
                 search, passage = self._by_vector[column], passages[row]
                 if not needs_words or shares(passage.words, search.words):
                     yield search, passage, float(cosines[row, column]), match
@@ -128,23 +129,23 @@ class StandingSet:
                     yield search, passage, share, match
 
     def _without_others(self, found: Iterable[Found]) -> list[Found]:
-        """Without passages that filters leave out, of other values than the chosen one, and about what the search is
-        not to be about."""
+        """Drops passages that do not match the search's filters, have another value than the chosen one, or are
+        excluded."""
         kept: list[Found] = []
-        asking: dict[str, list[Found]] = {}
-        for each in found:
-            request = each[0].request
-            if not has_metadata(each[1].metadata, request.filters):
+        unchecked: dict[str, list[Found]] = {}  # by search, since values and exclusions are checked in a batch
+        for pair in found:
+            request = pair[0].request
+            if not has_metadata(pair[1].metadata, request.filters):
                 continue
             if request.values or request.exclude:
-                asking.setdefault(each[0].id, []).append(each)
+                unchecked.setdefault(pair[0].id, []).append(pair)
             else:
-                kept.append(each)
-        for of_search in asking.values():
-            search, passages = of_search[0][0], [each[1] for each in of_search]
-            vectors = np.asarray([each.point.vector for each in passages], dtype=np.float32)
+                kept.append(pair)
+        for pairs in unchecked.values():
+            search, passages = pairs[0][0], [pair[1] for pair in pairs]
+            vectors = np.asarray([passage.point.vector for passage in passages], dtype=np.float32)
             keep = self._has_value(search, passages, vectors) & ~self._is_excluded(search, passages, vectors)
-            kept += [each for each, is_kept in zip(of_search, keep.tolist(), strict=True) if is_kept]
+            kept += [pair for pair, is_kept in zip(pairs, keep.tolist(), strict=True) if is_kept]
         return kept
 
     def _has_value(self, search: AskedSearch, passages: Sequence[_Passage], vectors: np.ndarray) -> np.ndarray:
@@ -153,19 +154,19 @@ class StandingSet:
         if not request.values or (request.value is None and not excluded):
             return np.ones(len(vectors), dtype=bool)
         names = value_names(request.values)
-        texts = [each.text for each in passages]
+        texts = [passage.text for passage in passages]
         labels = self._reader.label(vectors, texts, request.values, collection=self._collection)
         own = [names[number] for number in labels.numbers.tolist()]
         return np.array([name not in excluded and request.value in (None, name) for name in own])
 
     def _is_excluded(self, search: AskedSearch, passages: Sequence[_Passage], vectors: np.ndarray) -> np.ndarray:
-        """Those with all words of an excluded phrase, and those that are nearer to it than to the query."""
+        """(n,) bool: passages with all words of an excluded phrase, or nearer to it than to the query."""
         values = excluded_values(search.request)
-        phrases = [each for each in search.request.exclude if each not in values]
+        phrases = [phrase for phrase in search.request.exclude if phrase not in values]
         if not phrases:
             return np.zeros(len(passages), dtype=bool)
         wanted = [frozenset(query_vector(phrase).indices) for phrase in phrases]
-        is_named = np.array([any(words and words <= each.terms for words in wanted) for each in passages])
+        is_named = np.array([any(words and words <= passage.terms for words in wanted) for passage in passages])
         if search.is_sparse:
             return is_named
         cosines, margins = self._reader.nearness(vectors, phrases, collection=self._collection)

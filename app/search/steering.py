@@ -1,6 +1,6 @@
-"""Words that a person wants more of, or less: the query's vector is turned towards each of them, or away from it.
+"""Boosts or suppresses words: rotates the query's vector towards each boosted word and away from suppressed ones.
 
-Turned by an angle and not moved by a sum, so that what is asked for stays in sight however many words there are.
+A rotation by a limited angle, not a sum, keeps the vector near the query however many words there are.
 """
 
 from __future__ import annotations
@@ -13,41 +13,43 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 _WORD = re.compile(r"\w+")
-FULL_BIAS = 5.0  # from this number on, either way, a word has all of its effect
-# At 10 degrees ranks move half as far, at 30 fewer of the first ten stay.
+FULL_BIAS = 5.0  # a bias beyond it, positive or negative, has no further effect
+# At 10 degrees ranks move half as far; at 30 degrees more of the first ten hits are replaced.
 WORD_ANGLE = math.radians(25)
-MOST_ANGLE = math.radians(30)  # of all words together: what was asked has a cosine of 0.866 at least
+MOST_ANGLE = math.radians(30)  # for all words together: the result's cosine with the query is at least 0.866
 _SHORTEST = 1e-6
 
 
 def strength_of(bias: float) -> float:
-    """From -1, away from the word in full, to 1."""
+    """Scales a bias to -1 (fully away from the word) to 1 (fully towards it)."""
     return max(-1.0, min(1.0, bias / FULL_BIAS))
 
 
 def steer_words(query: str, token_bias: Mapping[str, float]) -> str:
-    """What is searched for by words: with those that are to count more, without those that are to count less. A query
-    of nothing else stays as it is."""
+    """The query for BM25: adds boosted words and removes suppressed ones, unless no word would remain."""
     more = [word for word, bias in token_bias.items() if bias > 0]
     less = {word.lower() for word, bias in token_bias.items() if bias < 0}
-    kept = _WORD.sub(lambda found: "" if found[0].lower() in less else found[0], query) if less else query
+    kept = _WORD.sub(lambda match: "" if match[0].lower() in less else match[0], query) if less else query
     return " ".join([kept if kept.strip() else query, *more])
 
 
 def steer(vector: ArrayLike, words: Sequence[tuple[float, ArrayLike]]) -> list[float]:
-    """`vector`, and each word's bias with its vector in the same space. A unit vector; the same where no word says
-    anything that the query does not."""
-    asked = np.asarray(vector, dtype=np.float64)
-    asked /= max(float(np.linalg.norm(asked)), _SHORTEST)
-    turned = np.zeros_like(asked)
+    """Rotates `vector` (D,) by the words, and returns a unit vector.
+
+    words: bias and vector (D,) of each, in the same space. Without a word that differs in direction from the query, the
+    result is the normalised query.
+    """
+    query = np.asarray(vector, dtype=np.float64)
+    query /= max(float(np.linalg.norm(query)), _SHORTEST)
+    direction = np.zeros_like(query)
     for bias, word in words:
-        own = np.asarray(word, dtype=np.float64)
-        own = own - (own @ asked) * asked  # what the word says beside the query
-        length = float(np.linalg.norm(own))
+        rest = np.asarray(word, dtype=np.float64)
+        rest = rest - (rest @ query) * query  # the part orthogonal to the query
+        length = float(np.linalg.norm(rest))
         if length > _SHORTEST:
-            turned += strength_of(bias) * own / length
-    length = float(np.linalg.norm(turned))
+            direction += strength_of(bias) * rest / length
+    length = float(np.linalg.norm(direction))
     if length <= _SHORTEST:
-        return asked.tolist()
+        return query.tolist()
     angle = min(WORD_ANGLE * length, MOST_ANGLE)
-    return (math.cos(angle) * asked + math.sin(angle) * turned / length).tolist()
+    return (math.cos(angle) * query + math.sin(angle) * direction / length).tolist()

@@ -1,4 +1,4 @@
-"""Re-ranks texts that are in no collection: by a re-ranker, and by likeness among values where there are some."""
+"""Re-ranks texts outside of any collection: by a re-ranker, and by similarity of their values if values are given."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from embedder.text.mentions import mentions
 from embedder.text.relevance import Parts, joined_scores, reads_values_under
 
 MAX_DOCUMENTS = 1_000
-MAX_CHARACTERS = 4_000_000  # of all documents
+MAX_CHARACTERS = 4_000_000  # in all documents together
 
 
 def rerank_texts(
@@ -29,7 +29,7 @@ def rerank_texts(
     instruction: str | None,
     values: Sequence[LensValue],
 ) -> list[float]:
-    """A score for each text, in their order. Raises InputError, and UnavailableError where the re-ranker is away."""
+    """Returns a score per text, in order. Raises InputError, and UnavailableError if the re-ranker does not respond."""
     _check(texts)
     used = embedder.info.default_query_instruction if instruction is None else instruction
     passages = [Passage("", text, hashlib.sha256(text.encode()).hexdigest()) for text in texts]
@@ -42,14 +42,17 @@ def rerank_texts(
 def _joined(
     embedder: Embedder, scores: np.ndarray, texts: Sequence[str], values: Sequence[LensValue], instruction: str
 ) -> np.ndarray:
-    """(n - 1,): values are read in the model's plain space, or where it has none in that of its documents; and under
-    the instruction. The query is the first text."""
+    """Combines `scores` (n - 1,) with the similarity of values: (n - 1,). texts[0] is the query.
+
+    Values are classified by base-model vectors, or by vectors of documents if the model has no base vectors; and also
+    under the instruction, if it differs from the default.
+    """
     info = embedder.info
     phrases, owners = flatten_phrases(values)
 
     def embed(texts: Sequence[str], instruction: str, steps: int) -> np.ndarray:
-        found = embedder.embed_documents(texts, instruction=instruction, steps=steps)
-        return np.asarray(found, dtype=np.float32)
+        vectors = embedder.embed_documents(texts, instruction=instruction, steps=steps)
+        return np.asarray(vectors, dtype=np.float32)
 
     is_read_under = reads_values_under(instruction, info.default_query_instruction)
     parts = Parts.of(texts) if is_read_under else Parts(tuple(texts))

@@ -1,6 +1,6 @@
-"""Whether a text fits a value of a lens, and how clearly texts fall into its values. Knows neither model nor index.
+"""Decides whether a text fits any value of a lens, and how clearly texts fall into its values.
 
-What a text is among the values is read by `embedder.text.relevance`.
+Knows neither model nor index. `embedder.text.relevance` computes the distribution of a text over the values.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ import numpy as np
 
 from embedder.text.relevance import value_cosines
 
-# A query is asked for one value: docs/evaluation/rerank.md has this on the tuning half.
+# Softmax temperature for queries, low since a query has one value. Tuning half: docs/evaluation/rerank.md.
 QUERY_TEMPERATURE = 0.04
-# A text fits a value that is nearer to it than phrases of other subjects are on average, by so many of their standard
-# deviations. Counted this way it is the same for spaces in which everything is near to everything.
+# A text fits a value whose cosine is at least this many standard deviations above the mean cosine with background
+# phrases. The measure also works in anisotropic spaces, where all cosines are high.
 LEAST_FIT = 1.4
 
 
 def fits(cosines: np.ndarray, vectors: np.ndarray, background: np.ndarray, least: float = LEAST_FIT) -> np.ndarray:
-    """(n,) bool: whether the best value of a text is nearer than phrases of other subjects are.
+    """(n,) bool: whether the best value's margin over phrases of other subjects is at least `least`.
 
     background: (B, D), L2-normalised vectors of phrases of many subjects.
     """
@@ -28,14 +28,14 @@ def fits(cosines: np.ndarray, vectors: np.ndarray, background: np.ndarray, least
 
 
 def margins(cosines: np.ndarray, vectors: np.ndarray, background: np.ndarray) -> np.ndarray:
-    """(n,): by how many standard deviations the best value of a text is nearer than phrases of other subjects."""
+    """(n,): the cosine of a text's best value, in standard deviations above its mean cosine with `background`."""
     others = vectors @ background.T
     return (cosines.max(axis=1) - others.mean(axis=1)) / np.maximum(others.std(axis=1), 1e-12)
 
 
 @dataclass(frozen=True, slots=True)
 class Clarity:
-    """`fitting` texts fit a value; `score` is the mean margin of the quarter of the texts that fit best."""
+    """`fitting`: number of texts that fit a value. `score`: mean margin of the best quarter of the texts."""
 
     score: float
     fitting: int
@@ -44,10 +44,13 @@ class Clarity:
 def measure_clarity(
     vectors: np.ndarray, phrases: np.ndarray, value_of_phrase: Sequence[int], background: np.ndarray
 ) -> Clarity:
-    """vectors: (n, D) of texts; phrases: (P, D); background: (B, D), all L2-normalised."""
+    """Measures how clearly texts fall into the values.
+
+    vectors: (n, D) of texts; phrases: (P, D); background: (B, D), all L2-normalised.
+    """
     if not len(vectors):
         return Clarity(0.0, 0)
     cosines = value_cosines(vectors, phrases, value_of_phrase)
-    nearer = margins(cosines, vectors, background)
-    best = np.sort(nearer)[-max(len(nearer) // 4, 1) :]
-    return Clarity(float(best.mean()), int((nearer >= LEAST_FIT).sum()))
+    text_margins = margins(cosines, vectors, background)
+    best = np.sort(text_margins)[-max(len(text_margins) // 4, 1) :]
+    return Clarity(float(best.mean()), int((text_margins >= LEAST_FIT).sum()))

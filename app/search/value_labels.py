@@ -1,7 +1,7 @@
-"""What texts are among the values of a lens, as numbers, and how a lens index keeps it in the payload of a point.
+"""Labels of texts for the values of a lens, as arrays, and their format in the payload of a lens index.
 
-A label is `{"value": 3, "p": "…"}`: the number of the value, that of OTHER after the last one, and the distribution as
-float16 in base64, which is a third of its size in JSON.
+A label is `{"value": 3, "p": "…"}`: the number of the value (OTHER comes after the last value), and the distribution as
+base64 of float16, a third of its size as JSON numbers.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ _KEPT = np.dtype("<f2")
 
 @dataclass(frozen=True, slots=True)
 class ValueLabels:
-    """Of n texts. `numbers`: (n,) of 0 to V, where V is OTHER; `probabilities`: (n, V)."""
+    """Labels of n texts. `numbers`: (n,), 0 to V, where V means OTHER; `probabilities`: (n, V)."""
 
     numbers: np.ndarray
     probabilities: np.ndarray
 
     def kept(self) -> list[tuple[int, bytes]]:
-        """Of each text its number and its distribution in two bytes a value."""
+        """(number, distribution as float16 bytes) of each text."""
         probabilities = self.probabilities.astype(_KEPT)
         return list(zip(self.numbers.tolist(), [row.tobytes() for row in probabilities], strict=True))
 
     def packed(self) -> tuple[np.ndarray, np.ndarray]:
-        """Both arrays in as few bytes as they are kept in: there are at most 200 values."""
+        """Numbers as uint8 (there are at most 200 values), and probabilities as float16."""
         return self.numbers.astype(np.uint8), self.probabilities.astype(_KEPT)
 
     def and_then(self, others: ValueLabels) -> ValueLabels:
@@ -56,17 +56,20 @@ class ValueLabels:
 
     @classmethod
     def of_payloads(cls, payloads: Sequence[object], value_count: int) -> ValueLabels:
-        """Of labels that `payloads` made for so many values."""
-        labels = [cast("Mapping[str, object]", each) for each in payloads]
-        kept = b"".join(b64decode(str(each["p"])) for each in labels)
+        """Inverse of `payloads`, for labels with `value_count` values."""
+        labels = [cast("Mapping[str, object]", payload) for payload in payloads]
+        kept = b"".join(b64decode(str(label["p"])) for label in labels)
         probabilities = np.frombuffer(kept, dtype=_KEPT).reshape(len(labels), value_count).astype(np.float32)
-        return cls(np.array([each["value"] for each in labels], dtype=np.int64), probabilities)
+        return cls(np.array([label["value"] for label in labels], dtype=np.int64), probabilities)
 
 
 @dataclass(frozen=True, slots=True)
 class ValueReadings:
-    """Of n texts, as arrays, since few of them are shown. `names`: of the V values, then OTHER; (n,) each: `numbers` of
-    the value, `probabilities` of the most probable one, `similarities` to the query's distribution."""
+    """Labels of n passages compared with the query's, as arrays; an index gives a single `ValueReading`.
+
+    `names`: V values, then OTHER. (n,) each: `numbers` of the value, `probabilities` of the most probable value,
+    `similarities` to the query's distribution.
+    """
 
     names: Sequence[str]
     numbers: np.ndarray
@@ -79,15 +82,18 @@ class ValueReadings:
 
 
 def read_labels(passages: ValueLabels, query: ValueLabels, values: Sequence[LensValue]) -> ValueReadings:
-    """`query` is of one text."""
-    alike = similarities(passages.probabilities, query.probabilities[0])
-    return ValueReadings(value_names(values), passages.numbers, passages.probabilities.max(axis=1), alike)
+    """Compares the labels of passages with the query's label (of one text)."""
+    similarity = similarities(passages.probabilities, query.probabilities[0])
+    return ValueReadings(value_names(values), passages.numbers, passages.probabilities.max(axis=1), similarity)
 
 
 def summarize(
     counts: Mapping[int, int], query: ValueLabels, values: Sequence[LensValue], *, scope: ValueScope
 ) -> ValueSummary:
-    """`counts`: by number."""
+    """Combines the number of passages per value with the query's own value and probabilities.
+
+    counts: by the number of the value.
+    """
     names = value_names(values)
     counted = [
         ValueCount(value.name, counts.get(number, 0), float(query.probabilities[0, number]))

@@ -1,5 +1,5 @@
-"""Proposes values for an instruction over a collection: from lenses and the bank of aspects, from the collection's
-metadata, and from the model's words on its texts. No chat model takes part."""
+"""Proposes values for an instruction and a collection: from lenses and the bank of aspects, from the collection's
+metadata, and from soft tokens of its texts. Uses no chat model."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ from embedder.lru import LRUCache
 
 MOST_PROPOSALS = 3
 SAMPLED_TEXTS = 200  # whose stored vectors are compared with values
-REFINED_TEXTS = 24  # that the model is asked about
+REFINED_TEXTS = 24  # whose soft tokens the model computes
 _REFINED_CHARACTERS, _REFINED_STEPS = 400, 3
-_CANDIDATES = 12  # aspects that are compared with the texts
-# Of an instruction and wordings that mean something like it: three of an aspect, two of a lens, the best of a key.
+_CANDIDATES = 12  # aspects compared with the texts
+# Least cosine of the instruction with an aspect (mean of three wordings), a lens (mean of two), a metadata key (best).
 _LEAST_OF_ASPECT, _LEAST_OF_LENS, _LEAST_OF_KEY = 0.35, 0.45, 0.45
 _SAME_VALUES = 0.6  # share of values that two proposals may have in common
-_KEPT_SAMPLES, _SAMPLE_AGE_S, _SMALL_SAMPLE_AGE_S = 16, 300.0, 10.0  # a small collection may be growing
-CLARITY_WEIGHT = 0.1  # beside a cosine; chosen on aspects that are not reported: docs/evaluation/lens-values.md
-_MARKS = set("=,;·\n")  # that part values and their synonyms
+_KEPT_SAMPLES, _SAMPLE_AGE_S, _SMALL_SAMPLE_AGE_S = 16, 300.0, 10.0  # small collections may be growing
+CLARITY_WEIGHT = 0.1  # added to a cosine; tuned on aspects that are not reported: docs/evaluation/lens-values.md
+_MARKS = set("=,;·\n")  # separators of values and synonyms
 _NUMBER = re.compile(r"[\d\s.,:/+-]+|true|false")
 
 
 @dataclass(frozen=True, slots=True)
 class _Sample:
-    """Some of a collection's texts, with the vectors that its index holds, and the values of its metadata."""
+    """Some texts of a collection with their stored vectors, and the values of its metadata."""
 
     texts: tuple[str, ...]
     vectors: np.ndarray  # (n, D)
@@ -62,7 +62,7 @@ class _Candidate:
 
 
 class ValueProposer:
-    """Safe to use from several threads."""
+    """Proposes values; caches samples of collections. Thread-safe."""
 
     def __init__(
         self, catalog: Catalog, index: VectorIndex, embedder: Embedder, *, bank: AspectSearch | None = None
@@ -76,7 +76,7 @@ class ValueProposer:
         self._samples: LRUCache[tuple[str, str], _Sample] = LRUCache(_KEPT_SAMPLES)
 
     def propose(self, instruction: str, collection: str) -> tuple[ValueProposal, ...]:
-        """At most MOST_PROPOSALS, best first; what fits no text of the collection is left out, unless it has none.
+        """Returns at most MOST_PROPOSALS, best first. Leaves out values that fit no text of a non-empty collection.
 
         Raises InputError, UnknownCollectionError, FingerprintMismatchError.
         """
@@ -86,9 +86,9 @@ class ValueProposer:
         sample = self._sample(known)
         [vector] = embed_plainly(self._embedder, [wanted])
         bank = [
-            _Candidate(each.aspect.values, ProposalSource.BANK, each.aspect.name, each.similarity)
-            for each in self._bank.nearest(vector, _CANDIDATES)
-            if each.similarity >= _LEAST_OF_ASPECT
+            _Candidate(near.aspect.values, ProposalSource.BANK, near.aspect.name, near.similarity)
+            for near in self._bank.nearest(vector, _CANDIDATES)
+            if near.similarity >= _LEAST_OF_ASPECT
         ]
         metadata = self._rank(self._near_keys(vector, sample), sample, known)[:1]
         named = _different(self._rank([*self._near_lenses(vector), *bank], sample, known))
@@ -98,21 +98,21 @@ class ValueProposer:
         return tuple(found[:MOST_PROPOSALS])
 
     def _rank(self, candidates: Iterable[_Candidate], sample: _Sample, collection: Collection) -> list[ValueProposal]:
-        """Best first, by how near they are to the instruction and how clearly the texts fall into their values."""
+        """Best first, by similarity to the instruction plus how clearly the texts fall into the values."""
         scored = []
-        for each in candidates:
-            clarity = self._reader.clarity(sample.vectors, parse_values(each.values), collection=collection)
+        for candidate in candidates:
+            clarity = self._reader.clarity(sample.vectors, parse_values(candidate.values), collection=collection)
             if clarity.fitting or not sample.texts:
-                score = (each.similarity or 0.0) + CLARITY_WEIGHT * clarity.score
-                scored.append((score, each, clarity.fitting))
+                score = (candidate.similarity or 0.0) + CLARITY_WEIGHT * clarity.score
+                scored.append((score, candidate, clarity.fitting))
         scored.sort(key=lambda row: -row[0])
         return [
-            ValueProposal(each.values, each.source, each.name, each.similarity, fitting, len(sample.texts))
-            for _, each, fitting in scored
+            ValueProposal(one.values, one.source, one.name, one.similarity, fitting, len(sample.texts))
+            for _, one, fitting in scored
         ]
 
     def _near_keys(self, instruction: np.ndarray, sample: _Sample) -> list[_Candidate]:
-        """Keys of metadata that mean something like the instruction, alone or with their values."""
+        """Metadata keys whose name, alone or with the key's values, is near to the instruction."""
         keys = list(sample.metadata)
         if not keys:
             return []
@@ -135,7 +135,7 @@ class ValueProposer:
         return found
 
     def _plainly(self, texts: list[str]) -> np.ndarray:
-        """(n, D); the vectors of the last texts are remembered."""
+        """Like `embed_plainly`, with a cache: (n, D)."""
         known = {text: vector for text in texts if (vector := self._plain.get(text)) is not None}
         new = [text for text in dict.fromkeys(texts) if text not in known]
         if new:
@@ -156,16 +156,17 @@ class ValueProposer:
         return [_Candidate(values, ProposalSource.TEXTS, "", None)] if len(values) >= MIN_VALUES else []
 
     def _sample(self, collection: Collection) -> _Sample:
-        """Taken anew after a while. Ids of points are hashes of their texts, so the first ones are any."""
+        """Samples the collection; cached for a while. Point ids are hashes of texts, so the first ids are a random
+        sample."""
         key = collection.name, collection.active_index
         kept = self._samples.get(key)
         if kept is None or time.monotonic() - kept.taken_s > kept.lasts_s:
             ids = list(islice(self._index.point_ids(collection.active_index), SAMPLED_TEXTS))
-            points = sorted(self._index.retrieve(collection.active_index, ids), key=lambda each: each.id)
-            own = [each for each in points if is_own(each.payload)]
+            points = sorted(self._index.retrieve(collection.active_index, ids), key=lambda point: point.id)
+            own = [point for point in points if is_own(point.payload)]
             kept = _Sample(
-                tuple(str(each.payload["page_content"]) for each in own),
-                np.asarray([each.vector for each in own], dtype=np.float32).reshape(
+                tuple(str(point.payload["page_content"]) for point in own),
+                np.asarray([point.vector for point in own], dtype=np.float32).reshape(
                     len(own), self._embedder.info.dimension
                 ),
                 _choices(self._catalog.facets(collection.name)),
@@ -178,7 +179,7 @@ class ValueProposer:
 def _check_instruction(instruction: str) -> str:
     require_text(instruction, name="instruction")
     if not instruction.strip():
-        raise InputError("The instruction is empty: write what should be told apart.")
+        raise InputError("The instruction is empty: write how texts should be distinguished.")
     if len(instruction) > MAX_INSTRUCTION_CHARACTERS:
         raise InputError(
             f"The instruction has {len(instruction):,} characters; values are proposed for at most "
@@ -188,10 +189,11 @@ def _check_instruction(instruction: str) -> str:
 
 
 def _choices(facets: Mapping[str, Sequence[FacetValue]]) -> dict[str, tuple[str, ...]]:
-    """Keys whose values are words, and can be values of a lens."""
+    """Metadata keys whose values are words (not numbers) and form valid values of a lens."""
     choices = {}
     for key, values in facets.items():
-        names = [each.value for each in values if not _NUMBER.fullmatch(each.value) and not set(each.value) & _MARKS]
+        words = [facet.value for facet in values if not _NUMBER.fullmatch(facet.value)]
+        names = [word for word in words if not set(word) & _MARKS]
         if MIN_VALUES <= len(names) == len(values) <= MAX_VALUES and _is_lens(names):
             choices[key] = tuple(names)
     return choices
@@ -206,11 +208,11 @@ def _is_lens(values: Sequence[str]) -> bool:
 
 
 def _different(proposals: Iterable[ValueProposal]) -> list[ValueProposal]:
-    """Without those that share most of their values with an earlier one."""
+    """Drops proposals that share most of their values with an earlier one."""
     kept: list[ValueProposal] = []
-    for each in proposals:
-        names = {value.casefold() for value in each.values}
+    for proposal in proposals:
+        names = {value.casefold() for value in proposal.values}
         others = [{value.casefold() for value in other.values} for other in kept]
         if all(len(names & other) <= _SAME_VALUES * min(len(names), len(other)) for other in others):
-            kept.append(each)
+            kept.append(proposal)
     return kept

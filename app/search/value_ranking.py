@@ -1,4 +1,4 @@
-"""A ranking under a lens with values: the first score joined with how alike passage and query are among the values."""
+"""Ranks under a lens with values: combines the first score with the similarity of the passage's and query's values."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ from app.search.value_labels import ValueReadings
 from app.types.documents import ScoredPoint
 from app.types.values import ValueReading
 
-VALUE_WEIGHT = 0.5  # of 1, the first score has the rest: docs/evaluation/lens-values.md
+VALUE_WEIGHT = 0.5  # weight of the values; the first score has the rest: docs/evaluation/lens-values.md
 
 
 def rank_by_values(
     points: Sequence[ScoredPoint], readings: ValueReadings, *, only: str | None = None, without: Collection[str] = ()
 ) -> Iterator[tuple[ScoredPoint, ValueReading]]:
-    """Best first, ties by id. The first score counts as a share of the best one. `only` leaves passages of this value,
-    `without` those of others than these."""
-    scores = np.array([each.score for each in points], dtype=np.float64)
+    """Yields points with their new score and value, best first, ties by id. First scores are divided by the best one.
+
+    only: keeps passages of this value. without: drops passages of these values.
+    """
+    scores = np.array([point.score for point in points], dtype=np.float64)
     best = max(float(scores.max(initial=0.0)), np.finfo(np.float64).tiny)
     joined = ((1 - VALUE_WEIGHT) * np.maximum(scores, 0) / best + VALUE_WEIGHT * readings.similarities).tolist()
     wanted = [name not in without and only in (None, name) for name in readings.names]

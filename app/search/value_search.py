@@ -1,4 +1,4 @@
-"""The passages of a search read as values: from the labels of a lens index where there is one, else from vectors."""
+"""Classifies the passages of a search by values: from labels of a lens index if there is one, else from vectors."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from embedder.lru import LRUCache
 
 _log = logging.getLogger(__name__)
 
-COUNTS_AGE_S = 10.0  # from then on counts are made anew while those that are there still serve: chunks may be edited
-_COUNTS_GONE_S = 60.0  # from then on a search waits for the new ones
-_LOOK_S = 1.0  # from then on it is asked again how many chunks there are: another number is another collection
+COUNTS_AGE_S = 10.0  # older counts still serve, and are renewed in the background: chunks may have been edited
+_COUNTS_GONE_S = 60.0  # older counts do not serve: a search waits for new ones
+_LOOK_S = 1.0  # time for which the number of chunks is cached; a new number invalidates the counts
 _KEPT_COUNTS = 64
 KEPT_READINGS = 50_000  # some 400 bytes each
 
 
 class _Reading(NamedTuple):
-    """Of a chunk."""
+    """The cached label of a chunk."""
 
     document_id: str
     number: int
@@ -44,7 +44,7 @@ class _Reading(NamedTuple):
 
 
 class _Known(NamedTuple):
-    """What some chunks are, in the order that they were asked for. `document_ids` are "" where a table told."""
+    """Labels of chunks, in the order of the request. `document_ids` are "" for chunks from a label table."""
 
     ids: list[str]
     document_ids: list[str]
@@ -53,7 +53,7 @@ class _Known(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ReadPassages:
-    """`readings` are of `points`, in their order."""
+    """Points with their values; `readings` are in the order of `points`."""
 
     points: Sequence[ScoredPoint]
     readings: ValueReadings
@@ -61,12 +61,12 @@ class ReadPassages:
 
 
 class ValueSearch:
-    """Safe to use from several threads.
+    """Classifies and counts the passages of a search by its values. Thread-safe.
 
-    What a chunk is among the values is remembered: an id of a chunk stands for its text, and the same text always reads
-    the same. Of a lens index all labels are, within `label_tables.MOST_BYTES`, else those of `KEPT_READINGS` chunks.
-    Counts of whole collections are kept for seconds: they are the same for all queries, and to count 100,000 chunks
-    takes longer than to search them.
+    Caches labels of chunks, which never change: a chunk's id is derived from its text, and the same text always gets
+    the same label. All labels of a lens index are cached up to `label_tables.MOST_BYTES`, else those of `KEPT_READINGS`
+    chunks. Counts per value of a whole collection are cached for seconds: they are the same for all queries, and to
+    count 100,000 chunks takes longer than to search them.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class ValueSearch:
         self._lock = threading.Lock()
 
     def choose(self, request: SearchRequest, collection: Collection, query: ValueLabels | None) -> LabelChoice:
-        """By which labels the index is asked; by none where no lens index has the values of the request."""
+        """Chooses the labels to search by; NO_LABELS if no lens index was built for the request's values."""
         field = self._field(request.values, collection) if query is not None else None
         if field is None or query is None:
             return NO_LABELS
@@ -104,7 +104,7 @@ class ValueSearch:
         def count(ids: Sequence[str]) -> int:
             return int((self._read(ids, field, request.values, collection).labels.numbers == own).sum())
 
-        return LabelChoice(field, likely=Label(field, own), count=count)
+        return LabelChoice(field, predicted=Label(field, own), count=count)
 
     def read(
         self,
@@ -115,10 +115,13 @@ class ValueSearch:
         *,
         field: str | None,
     ) -> ReadPassages:
-        """Of those that are chunks of documents. `field` holds the labels of a lens index; without one passages are
-        counted, but for those of documents that are being deleted."""
+        """Classifies the points that are chunks of documents.
+
+        field: payload field of a lens index's labels. With it, the summary counts the whole collection; with None, it
+        counts these points, without those of deleted documents.
+        """
         values = request.values
-        known = self._read([each.id for each in points], field, values, collection)
+        known = self._read([point.id for point in points], field, values, collection)
         if field is None:
             deleted = self._deleted_among(set(known.document_ids))
             rows = [row for row, owner in enumerate(known.document_ids) if owner not in deleted]
@@ -128,10 +131,10 @@ class ValueSearch:
         else:
             counts = self._counted(collection.active_index, field, request.filters)
             scope = ValueScope.COLLECTION
-        by_id = {each.id: each for each in points}
+        by_id = {point.id: point for point in points}
         readings = read_labels(known.labels, query, values)
         summary = summarize(counts, query, values, scope=scope)
-        return ReadPassages([by_id[each] for each in known.ids], readings, summary)
+        return ReadPassages([by_id[point_id] for point_id in known.ids], readings, summary)
 
     def _counted(self, index: str, field: str, filters: Mapping[str, str]) -> Mapping[int, int]:
         key, chunks = (index, field, *sorted(filters.items())), self._chunks_of(index)
@@ -140,11 +143,11 @@ class ValueSearch:
         if counted != chunks or age >= _COUNTS_GONE_S:
             return self._count(key, chunks, filters)
         if age >= COUNTS_AGE_S:
-            self._count_beside(key, chunks, filters)
+            self._count_in_background(key, chunks, filters)
         return counts
 
     def _chunks_of(self, index: str) -> int:
-        """At most a second ago."""
+        """Number of chunks in the index, at most `_LOOK_S` old."""
         looked_at, chunks = self._chunks.get(index) or (-_LOOK_S, 0)
         if self._clock() - looked_at >= _LOOK_S:
             looked_at, chunks = self._clock(), self._index.count(index)
@@ -152,12 +155,12 @@ class ValueSearch:
         return chunks
 
     def _count(self, key: tuple[object, ...], chunks: int, filters: Mapping[str, str]) -> Mapping[int, int]:
-        found = self._index.label_counts(str(key[0]), str(key[1]), filters=filters or None)
-        self._counts.keep({key: (self._clock(), chunks, found)})
-        return found
+        counts = self._index.label_counts(str(key[0]), str(key[1]), filters=filters or None)
+        self._counts.keep({key: (self._clock(), chunks, counts)})
+        return counts
 
-    def _count_beside(self, key: tuple[object, ...], chunks: int, filters: Mapping[str, str]) -> None:
-        """Once at a time."""
+    def _count_in_background(self, key: tuple[object, ...], chunks: int, filters: Mapping[str, str]) -> None:
+        """Does nothing if this count is running already."""
         with self._lock:
             if key in self._counting:
                 return
@@ -167,7 +170,7 @@ class ValueSearch:
             try:
                 self._count(key, chunks, filters)
             except (NotFoundError, UnavailableError) as error:
-                _log.info("Counts by value stay as they were: %s", error)
+                _log.info("Counts per value were not renewed: %s", error)
             finally:
                 with self._lock:
                     self._counting.discard(key)
@@ -175,51 +178,52 @@ class ValueSearch:
         threading.Thread(target=count, name="value counts", daemon=True).start()
 
     def _field(self, values: Sequence[LensValue], collection: Collection) -> str | None:
-        """Where every chunk of the collection has its value."""
-        for each in self._catalog.lens_indexes(collection.name, with_jobs=False):
-            if each.is_built_for(collection) and parse_values(each.values) == tuple(values):
-                return each.built_field
+        """Payload field with the labels of a complete lens index for these values; None if there is none."""
+        for lens_index in self._catalog.lens_indexes(collection.name, with_jobs=False):
+            if lens_index.is_built_for(collection) and parse_values(lens_index.values) == tuple(values):
+                return lens_index.built_field
         return None
 
     def _read(
         self, ids: Sequence[str], field: str | None, values: Sequence[LensValue], collection: Collection
     ) -> _Known:
-        """Those that are chunks of documents; some may have been deleted since they were remembered."""
+        """Labels of those ids that are chunks of documents. A cached chunk may have been deleted since."""
         name = collection.active_index
         table = self._tables.get(name, field, len(values)) if field is not None else None
         rows = np.full(len(ids), -1) if table is None else table.rows_of(ids)
-        places = np.flatnonzero(rows >= 0)
+        positions = np.flatnonzero(rows >= 0)  # in `ids`, of the chunks with a label
         owners = dict.fromkeys(ids, "")
-        labels = ValueLabels.of_kept([], len(values)) if table is None else table.labels.at(rows[places])
-        if len(places) < len(ids):
-            asked = [each for each, row in zip(ids, rows.tolist(), strict=True) if row < 0]
-            found = self._read_singly(asked, field, values, collection)
-            own = [at for at, each in enumerate(ids) if each in found]
-            read = ValueLabels.of_kept([found[ids[at]][1:] for at in own], len(values))
-            places = np.concatenate([places, np.array(own, dtype=np.int64)])
-            order = np.argsort(places)
-            places, labels = places[order], labels.and_then(read).at(order)
-            owners |= {each: reading.document_id for each, reading in found.items()}
+        labels = ValueLabels.of_kept([], len(values)) if table is None else table.labels.at(rows[positions])
+        if len(positions) < len(ids):
+            missed = [chunk for chunk, row in zip(ids, rows.tolist(), strict=True) if row < 0]
+            readings = self._read_singly(missed, field, values, collection)
+            at_readings = [at for at, chunk in enumerate(ids) if chunk in readings]
+            read = ValueLabels.of_kept([readings[ids[at]][1:] for at in at_readings], len(values))
+            positions = np.concatenate([positions, np.array(at_readings, dtype=np.int64)])
+            order = np.argsort(positions)
+            positions, labels = positions[order], labels.and_then(read).at(order)
+            owners |= {chunk: reading.document_id for chunk, reading in readings.items()}
             if table is not None:
-                self._tables.note_missed(name, str(field), len(asked))
-        known = [ids[at] for at in places.tolist()]
-        return _Known(known, [owners[each] for each in known], labels)
+                self._tables.note_missed(name, str(field), len(missed))
+        known = [ids[at] for at in positions.tolist()]
+        return _Known(known, [owners[chunk] for chunk in known], labels)
 
     def _read_singly(
         self, ids: Sequence[str], field: str | None, values: Sequence[LensValue], collection: Collection
     ) -> Mapping[str, _Reading]:
+        """Labels by chunk id: from the cache, else from the lens index, else from the stored vectors."""
         name, column = collection.active_index, field or repr(values)
-        found = {each: kept for each in ids if (kept := self._readings.get((name, column, each))) is not None}
-        new = [each for each in ids if each not in found]
+        cached = {chunk: kept for chunk in ids if (kept := self._readings.get((name, column, chunk))) is not None}
+        new = [chunk for chunk in ids if chunk not in cached]
         fresh = self._labelled(name, field, new, len(values)) if field and new else {}
-        if rest := [each for each in new if each not in fresh]:
+        if rest := [chunk for chunk in new if chunk not in fresh]:
             own = self._index.owned_vectors(name, rest)
             vectors = own.found.vectors.reshape(-1, collection.dimension)
             labels = self._reader.label(vectors, own.found.texts, values, collection=collection).kept()
             for point_id, owner, (number, row) in zip(own.ids, own.document_ids, labels, strict=True):
                 fresh[point_id] = _Reading(owner, number, row)
-        self._readings.keep({(name, column, each): reading for each, reading in fresh.items()})
-        return found | fresh
+        self._readings.keep({(name, column, chunk): reading for chunk, reading in fresh.items()})
+        return cached | fresh
 
     def _labelled(self, name: str, field: str, ids: Sequence[str], value_count: int) -> dict[str, _Reading]:
         own = self._index.owned_labels(name, field, ids)

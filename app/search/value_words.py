@@ -1,5 +1,5 @@
-"""Values from what the model makes of texts under an instruction: the words of its soft tokens, those of one sense
-joined. Knows neither model nor index."""
+"""Derives values from the soft tokens of texts under an instruction; words of one sense become one value. Knows neither
+model nor index."""
 
 from __future__ import annotations
 
@@ -13,15 +13,18 @@ from embedder.refinement import Refinement
 
 WORDS_PER_TEXT = 5
 MOST_VALUES = 10
-_LEAST_TEXTS, _MOST_SHARE = 2, 0.6  # a word of nearly all texts belongs to the instruction, and tells none apart
-_ONE_SENSE = 0.6  # cosine of two words
+_LEAST_TEXTS, _MOST_SHARE = 2, 0.6  # a word of most texts comes from the instruction and distinguishes none of them
+_ONE_SENSE = 0.6  # cosine from which two words have one sense
 _WORDS_LOOKED_AT = 60
 _SHORTEST_WORD = 3
 
 
 def values_of_words(refinements: Sequence[Refinement], embed: Callable[[list[str]], np.ndarray]) -> tuple[str, ...]:
-    """Each as `word = other, other`, the most frequent first. `embed` gives (n, D) L2-normalised vectors of words."""
-    texts: Counter[str] = Counter(word for each in refinements for word in _words(each))
+    """Returns values as `word` or `word = other, other`, the most frequent first.
+
+    embed: returns L2-normalised vectors of words, (n, D).
+    """
+    texts: Counter[str] = Counter(word for refinement in refinements for word in _words(refinement))
     most = max(_MOST_SHARE * len(refinements), _LEAST_TEXTS)
     words = [word for word, count in texts.most_common() if _LEAST_TEXTS <= count <= most][:_WORDS_LOOKED_AT]
     if not words:
@@ -31,7 +34,7 @@ def values_of_words(refinements: Sequence[Refinement], embed: Callable[[list[str
 
 
 def _words(refinement: Refinement) -> list[str]:
-    """The heaviest of all steps that stand for a whole word of some meaning."""
+    """The words with the greatest weight over all steps, without stop words, short words and pieces of words."""
     weights: defaultdict[str, float] = defaultdict(float)
     for group in group_refinement(refinement.steps):
         for token in group.tokens:
@@ -41,7 +44,8 @@ def _words(refinement: Refinement) -> list[str]:
 
 
 def _senses(words: Sequence[str], vectors: np.ndarray) -> list[list[str]]:
-    """Each word joins the first sense whose first word is near to it, or begins one. vectors: (n, D)."""
+    """Greedy clustering: each word joins the first sense whose first word is near, else starts a new one.
+    vectors: (n, D)."""
     cosines = vectors @ vectors.T
     senses: list[list[int]] = []
     for at in range(len(words)):

@@ -193,7 +193,7 @@ def test_a_second_look_says_what_it_had_and_where_it_stood(
     monkeypatch.setenv("GIRCSE_RERANK_BY", "server")
     monkeypatch.setenv("GIRCSE_RERANK_URL", "http://127.0.0.1:9/rerank")
     away = run(*asked).stdout
-    assert "This is the first ranking, without a second look." in away.replace("\n", " ")
+    assert "The hits were not re-ranked." in away.replace("\n", " ")
     assert "The cat sleeps on the sofa." in away
 
 

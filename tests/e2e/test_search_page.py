@@ -277,7 +277,7 @@ def test_a_skeleton_stands_there_from_enter_to_the_first_answer(open_page: Open)
 
 def test_values_that_cannot_be_told_apart_are_said_so(open_page: Open) -> None:
     opened = open_page(address(i=FEELING, v="joy, joy"))
-    expect(opened.page.locator("#passages")).to_contain_text("'joy' stands there twice")
+    expect(opened.page.locator("#passages")).to_contain_text("'joy' is given twice")
 
 
 def test_every_mode_gives_what_the_api_gives(open_page: Open, page_application: PageApplication) -> None:

@@ -127,7 +127,7 @@ def test_left_comes_first_then_right_then_the_sentences(handlers: CompareHandler
         (("ferry", *A, "", 2, "hybrid", "elsewhere", "", ""), "No collection named"),
         (("ferry", "", 2, "hybrid", None, "", "", *B), "Choose a collection A"),
         (("ferry", *A[:4], "{", "", *B), "cannot be read"),
-        (("ferry", *A[:5], "alone", *B), "2 to 200 values apart, not 1"),
+        (("ferry", *A[:5], "alone", *B), "2 to 200 values, not 1"),
         (("ferry", *A, *B[:5], 7), "values B must be text"),
         (("ferry", *A), "Load it again"),
     ],

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from app import cli
 from app.commands import search
 from app.errors import EmbedderUnavailableError, InputError
-from app.search.exclusions import ABOUT_FULLY, LEAST_MARGIN, NAMED, aboutness, lowered
+from app.search.exclusions import ABOUT_FULLY, LEAST_MARGIN, NAMED, aboutness, demoted
 from app.search.fusion import RankedPoint
 from app.search.reranking import Candidate
 from app.search.value_syntax import parse_values
@@ -159,7 +159,7 @@ def test_scores_fall_by_at_most_themselves_and_equals_keep_their_order() -> None
     scores = (0.9, 0.5, 0.4, 0.4, -0.2)
     candidates = [Candidate(RankedPoint(ScoredPoint(str(at), score, {}))) for at, score in enumerate(scores)]
     about = np.array([[0.5, 0.2], [0, 0], [0, 0], [0, 0], [0, 1.0]])
-    found = lowered(candidates, ["a", "b"], about)
+    found = demoted(candidates, ["a", "b"], about)
     assert [(each.ranked.point.id, each.ranked.point.score, each.excluded) for each in found] == [
         ("1", 0.5, None),
         ("0", pytest.approx(0.45), "a"),

@@ -300,7 +300,7 @@ def test_no_more_of_a_value_are_looked_for_where_enough_were_found(zoo: Any, mon
     search(zoo, "the dog barks", mode=SearchMode.DENSE)
     assert labels[-1] is not None  # 21 are there
     labels.clear()
-    monkeypatch.setattr("app.search.retrieval.LIKELY_CANDIDATES", 15)
+    monkeypatch.setattr("app.search.retrieval.PREDICTED_CANDIDATES", 15)
     search(zoo, "the dog barks", mode=SearchMode.DENSE)
     assert labels == [None]
 

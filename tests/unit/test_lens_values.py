@@ -59,16 +59,19 @@ def test_synonyms_follow_the_name() -> None:
 @pytest.mark.parametrize(
     ("written", "reason"),
     [
-        (["alone"], "2 to 200 values apart, not 1"),
+        (["alone"], "2 to 200 values, not 1"),
         ([f"v{number}" for number in range(MAX_VALUES + 1)], "not 201"),
         (["a", "A"], "twice"),
-        (["a = b", "c = B"], "'B' stands for 'a' and for 'c'"),
+        (["a = b", "c = B"], "'B' belongs to both 'a' and 'c'"),
         (["a", "x" * 201], "201 characters"),
         (["a", " = b"], "no name"),
-        (["a", "Other"], "always there"),
+        (["a", "Other"], "built in"),
         (["a", "b\x00"], "NUL"),
         (["a", "\ud800"], "Unicode"),
-        ([f"v{at} = {', '.join(f's{at}-{each}' for each in range(10))}" for at in range(100)], "1,000 phrases"),
+        (
+            [f"v{at} = {', '.join(f's{at}-{each}' for each in range(10))}" for at in range(100)],
+            "1,000 names and synonyms",
+        ),
     ],
 )
 def test_what_cannot_be_told_apart_is_refused_by_name(written: list[str], reason: str) -> None:
@@ -238,7 +241,7 @@ def test_only_passages_of_one_value(zoo: Any) -> None:
         assert [hit.chunk.text for hit in zoo.services.search.search(ask("cat", value=value)).hits] == texts
     with pytest.raises(InputError, match="tells apart: cat, dog, horse, other"):
         zoo.services.search.search(ask("cat", value="cow"))
-    with pytest.raises(InputError, match="none, since no values are given"):
+    with pytest.raises(InputError, match="none, since the search has no values"):
         zoo.services.search.search(SearchRequest("cat", "library", value="cow"))
 
 

@@ -188,7 +188,7 @@ def test_search_keeps_its_first_ranking(client: TestClient, server: RerankServer
     assert answer.status_code == 200
     found = answer.json()
     assert found["hits"] == first["hits"]
-    assert [note.partition(".")[0] for note in found["notes"]] == ["This is the first ranking, without a second look"]
+    assert [note.partition(".")[0] for note in found["notes"]] == ["The hits were not re-ranked"]
     events = client.post("/api/v1/search", json=ASK, headers={"accept": "text/event-stream"}).text
     assert [line for line in events.splitlines() if line.startswith("event:")] == [
         "event: ranked",

@@ -105,7 +105,7 @@ def test_words_and_vectors_come_from_the_service(run: Run, url: str) -> None:
         (("search", "x", "-c", "other"), "No collection named 'other'"),
         (("search", "x", "--lens", "other"), "No lens named 'other'"),
         (("search", "x", "--limit", "0"), "limit must be 1 to 100, not 0."),
-        (("search", "x", "--value", "cat"), "none, since no values are given"),
+        (("search", "x", "--value", "cat"), "none, since the search has no values"),
         (("search", "x", "--steps", "999"), "steps must be"),
         (("refine", "x", "--boost", "\t"), "is empty"),
     ],
@@ -261,7 +261,7 @@ def test_sources_are_added_listed_run_and_deleted(run: Run, same_catalog: None, 
     assert "is due now" in run("sources", "run", found["id"]).stdout
     run("sources", "delete", found["id"])
     assert run("sources", "list", "-c", "library", "--json").stdout == ""
-    assert "no address of the kind git" in run("sources", "add", "git", "ext::sh", "-c", "library", code=1).output
+    assert "not an address of the kind git" in run("sources", "add", "git", "ext::sh", "-c", "library", code=1).output
 
 
 def test_documents_wait_to_be_deleted_and_are_restored(run: Run) -> None:
