@@ -1,1 +1,1 @@
-"""How good the answers are: relevance judgements, metrics and evaluations in the background."""
+"""Measures search quality: relevance judgements, metrics, and evaluations in the background."""

@@ -1,6 +1,6 @@
-"""Evaluations in the background of a serving process: one at a time, with progress, to be cancelled, the last few kept.
+"""Runs evaluations in a thread of the server, one at a time, with progress and cancellation.
 
-They run in the server: closing the page changes nothing.
+The last few stay in memory. Closing the page does not stop them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _Run:
-    """Changed by its thread alone, but for `is_cancelled`."""
+    """The state of a run. Only the run's own thread changes it, except for `is_cancelled`."""
 
     id: str
     prepared: PreparedEvaluation
@@ -63,15 +63,13 @@ class _Run:
 
 
 def evaluations_over(*, catalog: Ledger, index: VectorIndex, embedder: Embedder) -> BackgroundEvaluations:
-    """With a search service of its own, so that its queries do not evict the users' from the cache."""
+    """Builds the service. It searches with its own SearchService, so as not to evict users' queries from the cache."""
     search = SearchService(catalog, index, embedder)
     return BackgroundEvaluations(Evaluator(catalog=catalog, search=search, max_steps=lambda: embedder.info.max_steps))
 
 
 def unknown_run(run_id: str) -> NotFoundError:
-    return NotFoundError(
-        f"There is no evaluation {run_id[:40]!r}. A server keeps its last {KEPT}, until it is stopped."
-    )
+    return NotFoundError(f"There is no evaluation {run_id[:40]!r}. A server keeps the last {KEPT}, until it stops.")
 
 
 class BackgroundEvaluations:
@@ -80,7 +78,7 @@ class BackgroundEvaluations:
     def __init__(self, evaluator: Evaluator) -> None:
         self._evaluator = evaluator
         self._lock = threading.Lock()
-        self._runs: dict[str, _Run] = {}  # the oldest first
+        self._runs: dict[str, _Run] = {}  # oldest first
         self._thread: threading.Thread | None = None
 
     def start(self, plan: EvaluationPlan) -> EvaluationRun:
@@ -112,8 +110,8 @@ class BackgroundEvaluations:
         run = self._run(run_id)
         report = run.report
         if report is None:
-            raise ConflictError("This evaluation has no results to compare. Wait until it has ended.")
-        labels = [each.label for each in report.scores]
+            raise ConflictError("This evaluation has no results to compare yet. Wait until it has ended.")
+        labels = [scores.label for scores in report.scores]
         if not 0 <= baseline < len(labels):
             raise InputError(f"The baseline is one of the variants 0 to {len(labels) - 1}, not {baseline}.")
         values = {measure: [query.values[measure] for query in report.queries] for measure in Measure}
@@ -136,21 +134,21 @@ class BackgroundEvaluations:
 
     def _require_idle(self) -> None:
         if any(run.state is EvaluationState.RUNNING for run in list(self._runs.values())):
-            raise ConflictError("An evaluation is running already. Wait until it has ended, or cancel it.")
+            raise ConflictError("An evaluation is already running. Wait until it has ended, or cancel it.")
 
     def _work(self, run: _Run) -> None:
         def goes_on() -> bool:
             run.done += 1
             return not run.is_cancelled.is_set()
 
-        with _outcome_told(run):
+        with _outcome_recorded(run):
             run.report = self._evaluator.measure(run.prepared, goes_on=goes_on)
 
 
 @contextmanager
-def _outcome_told(run: _Run) -> Iterator[None]:
-    """The state changes last: when it says finished, the results are there."""
-    state, error = EvaluationState.FAILED, "Something went wrong that should not; the server's log says what."
+def _outcome_recorded(run: _Run) -> Iterator[None]:
+    """Records how the run ended. Sets the state last, so that a finished run has its results."""
+    state, error = EvaluationState.FAILED, "Internal error. The server's log has the details."
     try:
         yield
         is_whole = run.done == run.prepared.search_count

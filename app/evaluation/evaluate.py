@@ -1,6 +1,6 @@
-"""Measures search on judged queries: every query through every variant, scored at the level of documents.
+"""Measures search on judged queries: runs every query in every variant and scores rankings of documents.
 
-Knows neither threads nor how judgements are kept; `app.evaluation.background` runs it in the background.
+Knows neither threads nor the storage of judgements. `app.evaluation.background` runs it in a thread.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from app.types.evaluation import (
 )
 from app.types.search import SearchMode, SearchRequest, SearchResult
 
-DEPTH = 100  # chunks looked at
+DEPTH = 100  # chunks per search
 MAX_VARIANTS = 24
 MAX_SEARCHES = 200_000
 
@@ -43,7 +43,8 @@ class Searcher(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PreparedEvaluation:
-    """A plan that was checked, with what it will ask. `counterparts`: collection → document → document there."""
+    """A validated plan with its variants and queries. `counterparts`: collection → judged document → the same document
+    in that collection."""
 
     plan: EvaluationPlan
     variants: tuple[Variant, ...]
@@ -67,7 +68,7 @@ class _Measured:
 
 
 class Evaluator:
-    """`max_steps` is asked when a plan is checked, since it may load the model."""
+    """max_steps: returns the model's limit. Called only when a plan is checked, since it may load the model."""
 
     def __init__(self, *, catalog: Ledger, search: Searcher, max_steps: Callable[[], int]) -> None:
         self._catalog = catalog
@@ -76,16 +77,19 @@ class Evaluator:
         self._max_steps = max_steps
 
     def prepare(self, plan: EvaluationPlan) -> PreparedEvaluation:
-        """Raises InputError when the plan cannot be carried out, NotFoundError when there is nothing to measure by."""
+        """Validates a plan and loads its queries.
+
+        Raises InputError if the plan is invalid, NotFoundError if no judged query has a relevant document.
+        """
         variants = self._variants_of(plan)
-        names = [each.lens for each in plan.instructions if each.lens]
+        names = [choice.lens for choice in plan.instructions if choice.lens]
         lenses = {name: find_lens(self._catalog, name).query_instruction for name in names}
         judged = self._judged.queries(plan.judged_in, judged_by=plan.judged_by)
-        usable = [each for each in judged if each.relevant_count]
+        usable = [query for query in judged if query.relevant_count]
         if not usable:
             raise NotFoundError(
-                f"No query is judged in the collection {plan.judged_in!r} that a document answers. Give thumbs on the "
-                "search page, or bring judgements in: `gircse judgements import PATH`."
+                f"The collection {plan.judged_in!r} has no judged query with a relevant document. Give thumbs on the "
+                "search page, or import judgements: `gircse judgements import PATH`."
             )
         queries = sorted(usable, key=_place_in_sample)[: plan.max_queries]
         if len(queries) * len(variants) > MAX_SEARCHES:
@@ -93,12 +97,13 @@ class Evaluator:
                 f"{len(queries):,} queries in {len(variants)} variants are more than {MAX_SEARCHES:,} searches. "
                 "Take a sample of the queries."
             )
-        counterparts, missing = self._places(plan, queries)
+        counterparts, missing = self._counterparts(plan, queries)
         left_out = len(judged) - len(usable)
         return PreparedEvaluation(plan, variants, tuple(queries), lenses, counterparts, missing, left_out)
 
     def measure(self, prepared: PreparedEvaluation, *, goes_on: Callable[[], bool]) -> EvaluationReport | None:
-        """`goes_on` is asked after every search. When it says no: a report on the queries that were finished."""
+        """Runs all searches. Calls `goes_on` after each; if it returns False, reports on the finished queries only
+        (None without any). Lists queries that raise InputError in the report; raises InputError if all do."""
         measured = _Measured()
         for query in prepared.queries:
             rows: list[tuple[dict[Measure, float], float]] = []
@@ -106,7 +111,7 @@ class Evaluator:
             for variant in prepared.variants:
                 try:
                     rows.append(self._measure_one(query, variant, prepared))
-                except InputError as error:  # of this query, such as one that is too long for the model
+                except InputError as error:  # about this query, for instance too long for the model
                     measured.unanswered[query.query] = str(error)
                 stopped = not goes_on()
                 if stopped:
@@ -121,7 +126,7 @@ class Evaluator:
             return _report(prepared, measured)
         if measured.unanswered:
             query_text, reason = next(iter(measured.unanswered.items()))
-            raise InputError(f"No query could be searched for; {query_text[:60]!r}, for instance: {reason}")
+            raise InputError(f"None of the queries could be used. For instance {query_text[:60]!r}: {reason}")
         return None
 
     def _measure_one(
@@ -148,7 +153,7 @@ class Evaluator:
             raise InputError(f"A sample has at least one query, not {plan.max_queries}.")
         for choice in plan.instructions:
             if (choice.policy is InstructionPolicy.LENS) != bool(choice.lens):
-                raise InputError(f"The instruction {choice} cannot be: a lens goes by its name, and others have none.")
+                raise InputError(f"The instruction {choice} is invalid: only the policy lens needs the name of a lens.")
         if set(plan.modes) != {SearchMode.SPARSE}:
             most = self._max_steps()
             if not plan.steps or not plan.instructions:
@@ -157,32 +162,32 @@ class Evaluator:
                 if not 1 <= steps <= most:
                     raise InputError(f"steps must be 1 to {most}, not {steps}.")
         grid = itertools.product(plan.collections, plan.modes, plan.instructions, sorted(plan.steps))
-        variants = tuple(dict.fromkeys(_variant(*each) for each in grid))
-        variants += tuple(  # where sparse is the only mode, steps and instructions may be empty
-            Variant(each, SearchMode.SPARSE) for each in plan.collections if not variants
+        variants = tuple(dict.fromkeys(_variant(*settings) for settings in grid))
+        variants += tuple(  # if sparse is the only mode, steps and instructions may be empty
+            Variant(collection, SearchMode.SPARSE) for collection in plan.collections if not variants
         )
         if len(variants) > MAX_VARIANTS:
-            raise InputError(f"{len(variants)} variants are too many to look at; choose at most {MAX_VARIANTS}.")
+            raise InputError(f"{len(variants)} variants are too many; choose at most {MAX_VARIANTS}.")
         return variants
 
-    def _places(
+    def _counterparts(
         self, plan: EvaluationPlan, queries: Sequence[JudgedQuery]
     ) -> tuple[dict[str, Mapping[str, str]], dict[str, int]]:
-        """Where the judged documents are in each collection, and of how many relevant ones there is none."""
+        """For each collection the counterparts of the judged documents, and how many relevant ones have none."""
         documents = sorted({document for query in queries for document in query.grades})
         relevant = {document for query in queries for document, grade in query.grades.items() if grade}
-        places: dict[str, Mapping[str, str]] = {}
+        counterparts: dict[str, Mapping[str, str]] = {}
         missing: dict[str, int] = {}
         for name in dict.fromkeys(plan.collections):
             known = self._catalog.collection(name).name
-            places[known] = {} if known == plan.judged_in else self._catalog.counterparts(documents, known)
-            if known != plan.judged_in and (lacking := len(relevant - places[known].keys())):
+            counterparts[known] = {} if known == plan.judged_in else self._catalog.counterparts(documents, known)
+            if known != plan.judged_in and (lacking := len(relevant - counterparts[known].keys())):
                 missing[known] = lacking
                 if lacking == len(relevant):
                     raise InputError(
                         f"None of the documents judged in {plan.judged_in!r} is in {known!r}, by uri or by content."
                     )
-        return places, missing
+        return counterparts, missing
 
 
 def _variant(collection: str, mode: SearchMode, instruction: InstructionChoice, steps: int) -> Variant:
@@ -198,7 +203,7 @@ def _instruction_for(query: JudgedQuery, choice: InstructionChoice | None, lense
 
 
 def _place_in_sample(query: JudgedQuery) -> str:
-    """An order that has nothing to do with the queries, so that the first ones are a fair sample."""
+    """A sort key that is independent of the queries' content, so that the first queries are a random sample."""
     return hashlib.sha1(f"{query.query}\0{query.instruction}".encode(), usedforsecurity=False).hexdigest()
 
 
@@ -220,7 +225,7 @@ def _report(prepared: PreparedEvaluation, measured: _Measured) -> EvaluationRepo
                 query.query,
                 query.instruction,
                 query.relevant_count,
-                {each: tuple(scores[each] for scores in measured.scores[place]) for each in Measure},
+                {measure: tuple(scores[measure] for scores in measured.scores[place]) for measure in Measure},
             )
             for place, query in enumerate(measured.queries)
         ),

@@ -1,4 +1,4 @@
-"""Judged queries: made of what people said of documents, or imported. The catalog keeps them as judgements."""
+"""Groups the catalog's judgements into judged queries, and imports judgements from files."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from app.types.evaluation import (
     NamedJudgement,
 )
 
-NAMES_TOLD = 10
-_SAY_NOTHING = {"queries", "qrels", "jsonl", "json", "ndjson", "csv", "tsv", "txt", "gz"}
-_IDS = ("_id", "id")  # metadata by which a collection's documents may be called in a file of judgements
+NAMES_SHOWN = 10
+_GENERIC = {"queries", "qrels", "jsonl", "json", "ndjson", "csv", "tsv", "txt", "gz"}  # parts of file names
+_IDS = ("_id", "id")  # metadata keys by which a file of judgements may refer to documents
 
 
 class Judged:
@@ -37,14 +37,15 @@ class Judged:
         return self._catalog.judgement_sources(self._catalog.collection(collection).name)
 
     def queries(self, collection: str, *, judged_by: Sequence[str] = ()) -> list[JudgedQuery]:
-        said: dict[tuple[str, str], dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+        all_grades: dict[tuple[str, str], dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
         for page in self._catalog.judgement_pages(self._catalog.collection(collection).name):
-            for each in page:
-                if not judged_by or each.judged_by in judged_by:
-                    said[each.query, each.instruction][each.document_id].append(each.grade)
+            for judgement in page:
+                if not judged_by or judgement.judged_by in judged_by:
+                    by_document = all_grades[judgement.query, judgement.instruction]
+                    by_document[judgement.document_id].append(judgement.grade)
         return [
-            JudgedQuery(query, instruction, {document: _agreed(grades) for document, grades in documents.items()})
-            for (query, instruction), documents in sorted(said.items())
+            JudgedQuery(query, instruction, {document: _mean_grade(grades) for document, grades in documents.items()})
+            for (query, instruction), documents in sorted(all_grades.items())
         ]
 
     def import_files(
@@ -59,43 +60,43 @@ class Judged:
         judged_by = IMPORT_PREFIX + check_import_name(name if name is not None else name_of_import(files))
         known = self._catalog.collection(collection).name
         read = read_judgements(files, instruction=instruction)
-        documents = self._documents_named(known, {each.document for each in read.judgements})
+        documents = self._documents_named(known, {judgement.document for judgement in read.judgements})
         unmatched = [name for name, ids in documents.items() if not ids]
         ambiguous = [name for name, ids in documents.items() if len(ids) > 1]
         judgements = _kept(read.judgements, documents, judged_by)
         if not judgements:
             raise InputError(
-                f"None of the {len(documents):,} judged documents is in the collection {known!r}: {_told(unmatched)}. "
-                "They are looked for by uri, by the last part of it, and by the metadata `_id` and `id`."
+                f"None of the {len(documents):,} judged documents is in the collection {known!r}: {_listed(unmatched)}."
+                " Documents match by uri, by its last part, or by the metadata `_id` and `id`."
             )
         count = self._catalog.replace_judgements(known, judged_by, judgements)
-        highest = max(each.grade for each in read.judgements)
+        highest = max(judgement.grade for judgement in read.judgements)
         return ImportReport(
             judged_by=judged_by,
-            query_count=len({(each.query, each.instruction) for each in judgements}),
+            query_count=len({(judgement.query, judgement.instruction) for judgement in judgements}),
             judgement_count=count,
-            document_count=len({each.document_id for each in judgements}),
+            document_count=len({judgement.document_id for judgement in judgements}),
             unmatched_count=len(unmatched),
-            unmatched=tuple(unmatched[:NAMES_TOLD]),
+            unmatched=tuple(unmatched[:NAMES_SHOWN]),
             ambiguous_count=len(ambiguous),
-            ambiguous=tuple(ambiguous[:NAMES_TOLD]),
+            ambiguous=tuple(ambiguous[:NAMES_SHOWN]),
             unknown_query_count=len(read.unknown_queries),
-            unknown_queries=read.unknown_queries[:NAMES_TOLD],
+            unknown_queries=read.unknown_queries[:NAMES_SHOWN],
             scaled_from=highest if highest > BEST_GRADE else None,
         )
 
     def forget_import(self, collection: str, judged_by: str) -> int:
         if not judged_by.startswith(IMPORT_PREFIX):
-            raise ConflictError(f"{judged_by!r} is no import; only imports are deleted as a whole.")
+            raise ConflictError(f"{judged_by!r} is not an import; only imports can be deleted as a whole.")
         for source in self.sources(collection):
             if source.judged_by == judged_by:
                 self._catalog.replace_judgements(collection, judged_by, [])
                 return source.judgement_count
-        there = ", ".join(each.judged_by for each in self.sources(collection) if each.is_import) or "none"
-        raise NotFoundError(f"The collection {collection!r} has no {judged_by!r}. Its imports: {there}.")
+        imports = ", ".join(source.judged_by for source in self.sources(collection) if source.is_import) or "none"
+        raise NotFoundError(f"The collection {collection!r} has no {judged_by!r}. Its imports: {imports}.")
 
     def _documents_named(self, collection: str, names: set[str]) -> dict[str, list[str]]:
-        """Name → ids of the documents that it fits best: by uri before metadata before the end of the uri."""
+        """Name → ids of the best matching documents: by uri, else by metadata, else by the end of the uri."""
         fits: dict[str, dict[int, list[str]]] = {name: defaultdict(list) for name in sorted(names)}
         for page in self._catalog.document_records(collection):
             for record in page:
@@ -115,14 +116,14 @@ def check_import_name(name: str) -> str:
 
 
 def name_of_import(files: Sequence[JudgementFile]) -> str:
-    """What the names of its files say: `queries.jsonl` and `ir.papers.qrels.tsv` are `ir.papers`."""
-    names = [PurePosixPath(each.name).name for each in files]
-    said = (".".join(part for part in name.split(".") if part.lower() not in _SAY_NOTHING) for name in names)
-    return next(filter(None, said), "import")[:MAX_NAME_CHARACTERS]
+    """Derives a name from file names: `queries.jsonl` and `ir.papers.qrels.tsv` give `ir.papers`."""
+    names = [PurePosixPath(file.name).name for file in files]
+    specific = (".".join(part for part in name.split(".") if part.lower() not in _GENERIC) for name in names)
+    return next(filter(None, specific), "import")[:MAX_NAME_CHARACTERS]
 
 
 def _names_of(document: Document) -> list[str]:
-    """The closest first; "" for one that it lacks."""
+    """Names by which judgements may refer to a document, the most specific first; "" for names that it lacks."""
     last = unquote(document.uri.rstrip("/").rpartition("#" if "#" in document.uri else "/")[2])
     ids = [str(document.metadata[key]) if key in document.metadata else "" for key in _IDS]
     return [document.uri, *ids, last, PurePosixPath(last).stem]
@@ -131,32 +132,33 @@ def _names_of(document: Document) -> list[str]:
 def _kept(
     judgements: Sequence[NamedJudgement], documents: Mapping[str, Sequence[str]], judged_by: str
 ) -> list[Judgement]:
-    highest = max(each.grade for each in judgements)
+    """The judgements whose document is known and unambiguous, with grades on our scale."""
+    highest = max(judgement.grade for judgement in judgements)
     return [
         new_judgement(
-            documents[each.document][0],
-            query=each.query,
-            instruction=each.instruction,
-            grade=_grade_of(each.grade, highest),
+            documents[judgement.document][0],
+            query=judgement.query,
+            instruction=judgement.instruction,
+            grade=_grade_of(judgement.grade, highest),
             judged_by=judged_by,
         )
-        for each in judgements
-        if len(documents[each.document]) == 1
+        for judgement in judgements
+        if len(documents[judgement.document]) == 1
     ]
 
 
 def _grade_of(grade: float, highest: float) -> int:
-    """0 to 3. What is above 0 stays above 0; a scale that goes higher than 3 is shrunk."""
+    """Converts a grade to 0 to 3. Scales down if `highest` is above 3; a positive grade becomes at least 1."""
     if grade <= 0:
         return 0
     scaled = grade * BEST_GRADE / highest if highest > BEST_GRADE else grade
     return min(BEST_GRADE, max(1, math.floor(scaled + 0.5)))
 
 
-def _agreed(grades: Sequence[int]) -> int:
+def _mean_grade(grades: Sequence[int]) -> int:
     return math.floor(sum(grades) / len(grades) + 0.5)
 
 
-def _told(names: Sequence[str]) -> str:
-    shown = ", ".join(name if len(name) <= 60 else name[:59] + "…" for name in names[:NAMES_TOLD])
-    return f"{shown}, …" if len(names) > NAMES_TOLD else shown
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(name if len(name) <= 60 else name[:59] + "…" for name in names[:NAMES_SHOWN])
+    return f"{shown}, …" if len(names) > NAMES_SHOWN else shown

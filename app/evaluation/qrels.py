@@ -1,6 +1,6 @@
-"""Reads relevance judgements from files: BEIR and TREC qrels with their queries, or a table of query, document, grade.
+"""Parses relevance judgements: BEIR and TREC qrels with their queries, or a table of query, document, grade.
 
-What a file holds is seen by its rows, not by its name. Knows neither catalog nor collections.
+Detects the format by the rows, not by the file's name. Knows neither catalog nor collections.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from app.errors import InputError, NotFoundError
 from app.types.documents import require_text
 from app.types.evaluation import JudgementFile, NamedJudgement, NamedJudgements
 
-MAX_BYTES = 256 * 1024 * 1024  # of one file, unpacked
+MAX_BYTES = 256 * 1024 * 1024  # per file, after decompression
 MAX_LINE_BYTES = 1_000_000
 MAX_JUDGEMENTS = 500_000
 
@@ -29,7 +29,7 @@ _DOCUMENT = ("corpus-id", "corpus_id", "did", "doc_id", "docid", "docno", "docum
 _GRADE = ("score", "grade", "relevance", "rel")
 _TEXT = ("text", "query", "title")
 _OWN_ID = ("_id", "id", *_QUERY_ID)
-_TREC = ("qid", "", "document", "grade")  # the second column is never used
+_TREC = ("qid", "", "document", "grade")  # the second column (iteration) is ignored
 _HEADLESS = {2: ("qid", "text"), 3: ("qid", "document", "grade")}
 _GZIP = b"\x1f\x8b"
 
@@ -45,20 +45,20 @@ class _Found:
 
 
 def read_judgements(files: Iterable[JudgementFile], *, instruction: str | None = None) -> NamedJudgements:
-    """`instruction` stands before those of the files. Raises InputError, which names the file and line."""
+    """Parses all files. instruction: replaces those in the files. Raises InputError, which names the file and line."""
     found = _Found()
-    for each in files:
-        for line, row in _rows(each):
+    for file in files:
+        for line, row in _rows(file):
             try:
                 _take(row, found)
             except InputError as error:
-                raise InputError(f"{each.name}, line {line}: {error}") from None
+                raise InputError(f"{file.name}, line {line}: {error}") from None
             if len(found.by_id) + len(found.whole) > MAX_JUDGEMENTS:
-                raise InputError(f"{each.name} holds more than {MAX_JUDGEMENTS:,} judgements. Split it.")
+                raise InputError(f"{file.name} has more than {MAX_JUDGEMENTS:,} judgements. Split it.")
     if not found.by_id and not found.whole:
         raise InputError(
-            "There are no judgements in what was given. Give qrels (query id, document id, grade) with a file of "
-            "queries, or a table with the columns query, document and grade."
+            "The files contain no judgements. Give qrels (query id, document id, grade) with a file of queries, or a "
+            "table with the columns query, document and grade."
         )
     judgements = list(found.whole)
     for query_id, document, grade in found.by_id:
@@ -68,39 +68,39 @@ def read_judgements(files: Iterable[JudgementFile], *, instruction: str | None =
         raise InputError("None of the judged queries has a text. Give the file of queries with the qrels.")
     if instruction is not None:
         require_text(instruction, name="instruction")
-        judgements = [NamedJudgement(each.query, instruction.strip(), each.document, each.grade) for each in judgements]
+        judgements = [NamedJudgement(one.query, instruction.strip(), one.document, one.grade) for one in judgements]
     unknown = dict.fromkeys(query_id for query_id, _, _ in found.by_id if query_id not in found.queries)
     return NamedJudgements(tuple(judgements), tuple(unknown))
 
 
 def find_judgement_files(path: Path, *, split: str | None = None) -> list[Path]:
-    """The files that belong together: of a folder laid out as BEIR's, or a file of qrels and its queries beside it."""
+    """Finds queries and qrels in a folder with BEIR's layout; for a file of qrels, adds the queries file beside it."""
     if path.is_dir():
         return [*_queries_of(path), *_qrels_of(path, split)]
     if not path.is_file():
         raise NotFoundError(f"There is no file or folder {str(path)!r}.")
     if split is not None:
-        raise InputError("A split can be chosen of a folder of qrels alone.")
+        raise InputError("A split can only be chosen for a folder of qrels.")
     beside = path.with_name(path.name.replace("qrels", "queries"))
     return [beside, path] if beside != path and beside.is_file() else [path]
 
 
 def _queries_of(folder: Path) -> list[Path]:
-    return [each for each in (folder / f"queries.jsonl{end}" for end in ("", ".gz")) if each.is_file()][:1]
+    return [path for path in (folder / f"queries.jsonl{end}" for end in ("", ".gz")) if path.is_file()][:1]
 
 
 def _qrels_of(folder: Path, split: str | None) -> list[Path]:
     where = folder / "qrels" if (folder / "qrels").is_dir() else folder
-    found = sorted(each for end in ("tsv", "jsonl", "jsonl.gz", "txt") for each in where.glob(f"*.{end}"))
+    found = sorted(path for end in ("tsv", "jsonl", "jsonl.gz", "txt") for path in where.glob(f"*.{end}"))
     if where == folder:
-        found = [each for each in found if "qrels" in each.name]
-    by_split = {each.name.partition(".")[0]: each for each in found}
+        found = [path for path in found if "qrels" in path.name]
+    by_split = {path.name.partition(".")[0]: path for path in found}
     if len(found) == 1 and split is None:
         return found
     chosen = split or "test"
     if chosen not in by_split:
-        there = ", ".join(by_split) or "none"
-        raise InputError(f"{str(where)!r} has no qrels {chosen!r}. There are: {there}. Choose one with --split.")
+        splits = ", ".join(by_split) or "none"
+        raise InputError(f"{str(where)!r} has no qrels {chosen!r}. There are: {splits}. Choose one with --split.")
     return [by_split[chosen]]
 
 
@@ -112,21 +112,21 @@ def _take(row: Row, found: _Found) -> None:
     elif query.strip() and document:
         found.whole.append(NamedJudgement(query.strip(), _instruction(row), document, _grade(row)))
     elif (own_id := _text_of(row, _OWN_ID)) and (text := _text_of(row, _TEXT).strip()):
-        told = text, _instruction(row)
-        if found.queries.setdefault(own_id, told) != told:
-            raise InputError(f"The query {own_id!r} has another text elsewhere. Leave out files that hold no queries.")
+        query_row = text, _instruction(row)
+        if found.queries.setdefault(own_id, query_row) != query_row:
+            raise InputError(f"The query {own_id!r} has two different texts. Leave out files without queries.")
     else:
-        there = ", ".join(key for key in row if key) or "none"
+        columns = ", ".join(key for key in row if key) or "none"
         raise InputError(
             "This is neither a query (with _id and text) nor a judgement (with query-id or query, corpus-id or "
-            f"document, and score or grade). Its columns: {there[:200]}."
+            f"document, and score or grade). Its columns: {columns[:200]}."
         )
 
 
 def _instruction(row: Row) -> str:
     metadata = row.get("metadata")
-    told = row.get("instruction") or (metadata.get("instruction") if isinstance(metadata, dict) else None)
-    return require_text(told, name="instruction").strip() if isinstance(told, str) else ""
+    value = row.get("instruction") or (metadata.get("instruction") if isinstance(metadata, dict) else None)
+    return require_text(value, name="instruction").strip() if isinstance(value, str) else ""
 
 
 def _text_of(row: Row, names: Sequence[str]) -> str:
@@ -138,14 +138,14 @@ def _text_of(row: Row, names: Sequence[str]) -> str:
 
 
 def _grade(row: Row) -> float:
-    """Where no column tells it, to be listed means to be relevant."""
+    """The row's grade; 1 without such a column: then all listed documents are relevant."""
     value = next((row[name] for name in _GRADE if row.get(name) not in (None, "")), 1)
     try:
         grade = float(value)
     except (TypeError, ValueError):
         grade = math.nan
     if not math.isfinite(grade):
-        raise InputError(f"The grade {str(value)[:40]!r} is no number.")
+        raise InputError(f"The grade {str(value)[:40]!r} is not a number.")
     return grade
 
 
@@ -159,9 +159,9 @@ def _rows(source: JudgementFile) -> Iterator[tuple[int, Row]]:
 
 
 def _lines(source: JudgementFile) -> Iterator[tuple[int, str]]:
-    """Line by line, so that a small file that unpacks to a huge one is stopped in time."""
+    """Yields (number, line) and decompresses gzip. Checks the size per line, to stop a decompression bomb in time."""
     head = source.file.read(2)
-    whole = io.BufferedReader(_Rejoined(head, source.file))  # an upload may not be able to seek
+    whole = io.BufferedReader(_Rejoined(head, source.file))  # not by seek(), which an upload may lack
     file: BinaryIO = gzip.GzipFile(fileobj=whole) if head == _GZIP else whole  # type: ignore[assignment]
     read = number = 0
     try:
@@ -169,16 +169,16 @@ def _lines(source: JudgementFile) -> Iterator[tuple[int, str]]:
             number += 1
             read += len(line)
             if len(line) > MAX_LINE_BYTES or read > MAX_BYTES:
-                raise InputError(f"{source.name} is too long at line {number}: is this really a file of judgements?")
+                raise InputError(f"{source.name} is too long at line {number}. Is it really a file of judgements?")
             yield number, line.decode("utf-8-sig" if number == 1 else "utf-8")
     except UnicodeDecodeError as error:
-        raise InputError(f"{source.name}, line {number}: it is not UTF-8 ({error.reason}). Save it in UTF-8.") from None
+        raise InputError(f"{source.name}, line {number}: not UTF-8 ({error.reason}). Save it in UTF-8.") from None
     except (OSError, EOFError) as error:
         raise InputError(f"{source.name} cannot be read ({error}).") from error
 
 
 class _Rejoined(io.RawIOBase):
-    """The head of a file that was looked at, and then the rest."""
+    """A file made of bytes that were already read, and the rest."""
 
     def __init__(self, head: bytes, rest: BinaryIO) -> None:
         self._head, self._rest = head, rest
@@ -199,9 +199,9 @@ def _json_rows(name: str, lines: Iterable[tuple[int, str]]) -> Iterator[tuple[in
             try:
                 row = json.loads(line)
             except (ValueError, RecursionError) as error:
-                raise InputError(f"{name}, line {number}: it is not JSON ({error}).") from None
+                raise InputError(f"{name}, line {number}: not JSON ({error}).") from None
             if not isinstance(row, dict):
-                raise InputError(f"{name}, line {number}: it is not an object.")
+                raise InputError(f"{name}, line {number}: not a JSON object.")
             yield number, row
 
 
@@ -233,7 +233,7 @@ def _trec_rows(name: str, lines: Iterable[tuple[int, str]]) -> Iterator[tuple[in
         cells = line.split()
         if cells:
             if len(cells) != 4:
-                raise InputError(f"{name}, line {number}: {len(cells)} columns, where TREC's qrels have four.")
+                raise InputError(f"{name}, line {number}: {len(cells)} columns, but TREC's qrels have four.")
             yield number, dict(zip(_TREC, cells, strict=True))
 
 

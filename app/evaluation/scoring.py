@@ -1,6 +1,6 @@
-"""From rankings to figures: trec_eval's measures per query, their means with bootstrap intervals, paired differences.
+"""Scores rankings: trec_eval's measures per query, means with bootstrap intervals, and paired differences.
 
-Intervals are percentiles of resampled queries; every variant is resampled alike, so that differences stay paired.
+Intervals are percentiles of resampled queries. All variants use the same resamples, so that differences are paired.
 """
 
 from __future__ import annotations
@@ -29,29 +29,31 @@ _QUERY = "q"
 
 @dataclass(frozen=True, slots=True)
 class Replicates:
-    """(1 + resamples, variants) means: those of the queries as they are, then those of each resample."""
+    """`means`: (1 + resamples, variants); row 0 is the mean over the original queries, then one row per resample."""
 
     means: np.ndarray
 
     def estimate(self, variant: int, *, minus: int | None = None) -> Estimate:
-        """Of a variant's mean, or of its difference to another one's."""
+        """Estimates a variant's mean, or its difference to the variant `minus`."""
         column = self.means[:, variant] - (0.0 if minus is None else self.means[:, minus])
         low, high = np.percentile(column[1:], [_TAIL, 100 - _TAIL])
         return Estimate(float(column[0]), float(low), float(high))
 
 
 def score_ranking(documents: Sequence[str], grades: Mapping[str, int]) -> dict[Measure, float]:
-    """Of one query: the ids of the documents found, the best first, without repetitions."""
+    """Scores one query. documents: distinct ids, best first. grades: by document id."""
     judged = [ir_measures.Qrel(_QUERY, document, grade) for document, grade in grades.items()]
-    # trec_eval orders by score and then by id: falling scores keep the order as it is.
+    # trec_eval sorts by score, then id; descending scores keep the given order.
     found = [ir_measures.ScoredDoc(_QUERY, document, -float(rank)) for rank, document in enumerate(documents)]
-    scores = dict.fromkeys(Measure, 0.0)  # also what a query with nothing found gets
-    scores |= {_MEASURES[each.measure]: each.value for each in ir_measures.iter_calc(list(_MEASURES), judged, found)}
+    scores = dict.fromkeys(Measure, 0.0)  # stays for a query without results
+    calculated = ir_measures.iter_calc(list(_MEASURES), judged, found)
+    scores |= {_MEASURES[metric.measure]: metric.value for metric in calculated}
     return scores
 
 
 def resample(values: Sequence[Sequence[float]], *, seed: int, resamples: int = RESAMPLES) -> Replicates:
-    """`values`: (queries, variants), at least one query. Equal seeds and numbers of queries are resampled alike."""
+    """Bootstrap over queries. values: (queries, variants), at least one query. Deterministic for a seed and number of
+    queries."""
     scores = np.asarray(values, dtype=np.float64)
     count = len(scores)
     rng = np.random.default_rng(seed)
@@ -65,7 +67,7 @@ def resample(values: Sequence[Sequence[float]], *, seed: int, resamples: int = R
 def differences(
     values: Mapping[Measure, Sequence[Sequence[float]]], labels: Sequence[str], *, baseline: int, seed: int
 ) -> list[Difference]:
-    """Every variant but the baseline against it. `values[measure]`: (queries, variants)."""
+    """Compares every other variant with the baseline. values[measure]: (queries, variants)."""
     found = []
     for measure, rows in values.items():
         replicates, scores = resample(rows, seed=seed), np.asarray(rows)
@@ -79,7 +81,8 @@ def differences(
 
 
 def grades_in(query: JudgedQuery, counterparts: Mapping[str, str]) -> dict[str, int]:
-    """By the documents of another collection; what it lacks counts as never found. Of two that are one, the better."""
+    """Translates grades to the documents of another collection. If two documents have one counterpart, the higher grade
+    counts. A document without a counterpart keeps its id there, so it counts as never found."""
     grades: dict[str, int] = {}
     for document, grade in query.grades.items():
         other = counterparts.get(document, document)
@@ -88,12 +91,12 @@ def grades_in(query: JudgedQuery, counterparts: Mapping[str, str]) -> dict[str, 
 
 
 def variant_labels(variants: Sequence[Variant]) -> list[str]:
-    """What tells each from the others; what all have in common is left out."""
-    told = [_parts(variant) for variant in variants]
-    telling = {key for key in told[0] if len({parts[key] for parts in told}) > 1} if told else set()
-    if not telling:
-        telling = {"mode", "steps"}
-    return [" · ".join(text for key, text in parts.items() if key in telling and text) for parts in told]
+    """Labels of the settings in which the variants differ; mode and steps if they do not differ."""
+    settings = [_parts(variant) for variant in variants]
+    differing = {key for key in settings[0] if len({parts[key] for parts in settings}) > 1} if settings else set()
+    if not differing:
+        differing = {"mode", "steps"}
+    return [" · ".join(text for key, text in parts.items() if key in differing and text) for parts in settings]
 
 
 def _parts(variant: Variant) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The results of an evaluation as CSV, for spreadsheets and notebooks."""
+"""Writes the results of an evaluation as CSV."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ _SETTINGS = ("variant", "collection", "mode", "steps", "instruction")
 
 
 def scores_csv(report: EvaluationReport) -> str:
-    """A row per variant over all queries, then per variant and instruction of the queries."""
+    """One row per variant over all queries, then one per variant and instruction of the judged queries."""
     header = ["queries_judged_through", "queries", *_SETTINGS]
     header += [f"{measure.value}{part}" for measure in Measure for part in ("", "_low", "_high")]
     groups = [(EVERY_QUERY, len(report.queries), report.scores)]
-    groups += [(each.instruction or "no instruction", each.query_count, each.scores) for each in report.by_instruction]
+    groups += [(one.instruction or "no instruction", one.query_count, one.scores) for one in report.by_instruction]
     return csv_table(
         [*header, "median_ms"],
         ([name, count, *_row(scores)] for name, count, variants in groups for scores in variants),
@@ -22,15 +22,15 @@ def scores_csv(report: EvaluationReport) -> str:
 
 
 def queries_csv(report: EvaluationReport) -> str:
-    """A row per query and variant."""
+    """One row per query and variant."""
     header = ["query", "judged_through", "relevant_documents", *_SETTINGS, *(measure.value for measure in Measure)]
     return csv_table(
         header,
         (
             [query.query, query.instruction, query.relevant_count, *_settings(scores.label, scores.variant)]
-            + [f"{query.values[measure][place]:.6f}" for measure in Measure]
+            + [f"{query.values[measure][number]:.6f}" for measure in Measure]
             for query in report.queries
-            for place, scores in enumerate(report.scores)
+            for number, scores in enumerate(report.scores)
         ),
     )
 

@@ -1,4 +1,4 @@
-"""Tunes the weights of legs for a collection by its judgements; applied where cross-validation says that it pays."""
+"""Tunes the legs' fusion weights for a collection by its judgements; applies them if cross-validation shows a gain."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from app.types.search import Leg, SearchRequest
 from app.types.weights import CollectionWeights, WeightTuning
 
 MIN_JUDGEMENTS, MIN_QUERIES = 20, 5
-MAX_QUERIES = 200  # the first in an order that has nothing to do with them
+MAX_QUERIES = 200  # a random sample, see `place_of`
 
 
 class LegSearcher(Protocol):
@@ -37,7 +37,7 @@ class WeightTuner:
 
     def weights(self, collection: str) -> CollectionWeights:
         tunings = tuple(self._catalog.weight_tunings(collection))
-        applied = next((each.weights for each in tunings if each.is_applied), WEIGHTS_AFTER_FEEDBACK)
+        applied = next((tuning.weights for tuning in tunings if tuning.is_applied), WEIGHTS_AFTER_FEEDBACK)
         return CollectionWeights(collection, applied, WEIGHTS_AFTER_FEEDBACK, tunings)
 
     def tune(self, collection: str, *, tuned_by: str = LOCAL_PERSON) -> WeightTuning:
@@ -46,24 +46,24 @@ class WeightTuner:
         judgements = sum(len(query.grades) for query, _ in queries)
         if len(queries) < MIN_QUERIES or judgements < MIN_JUDGEMENTS:
             raise ConflictError(
-                f"The collection {name!r} has {judgements} judgements of {len(queries)} queries that tell good from "
-                f"bad; weights are tuned by at least {MIN_JUDGEMENTS} of {MIN_QUERIES}. Say of more hits whether they "
-                "answer, and of some that they do not: a query without both tells nothing."
+                f"The collection {name!r} has {judgements} judgements of {len(queries)} usable queries; tuning needs "
+                f"at least {MIN_JUDGEMENTS} judgements of {MIN_QUERIES} queries. Judge more hits. A query is usable if "
+                "it has both relevant and irrelevant hits."
             )
-        asked: list[str] = []
+        texts: list[str] = []
         rows: list[np.ndarray] = []
         for query, judged_alone in queries[:MAX_QUERIES]:
             request = SearchRequest(query.query, name, query.instruction)
             try:
                 legs = self._search.find_legs(request)
-            except InputError:  # of this query, such as one that is too long for the model
+            except InputError:  # about this query, for instance too long for the model
                 continue
-            asked.append(query.query)
+            texts.append(query.query)
             rows.append(ndcg_by_weights(legs, query.grades, judged_alone=judged_alone))
         if len(rows) < MIN_QUERIES:
-            raise ConflictError(f"Only {len(rows)} of the judged queries of {name!r} can be searched for.")
+            raise ConflictError(f"Only {len(rows)} of the judged queries of {name!r} are valid; too few for tuning.")
         scores = np.stack(rows)
-        validation = cross_validate(scores, asked, judgements=judgements)
+        validation = cross_validate(scores, texts, judgements=judgements)
         best = choose(scores)
         tuning = WeightTuning(
             id=str(uuid4()),
@@ -84,13 +84,16 @@ class WeightTuner:
         return undone
 
     def _queries(self, collection: str) -> list[tuple[JudgedQuery, bool]]:
-        """Those that tell one ranking from another, in an order that is always the same; whether documents that nobody
-        judged are to be left out. Imports are taken for complete, as qrels are."""
+        """The usable queries in a fixed order, each with whether to ignore unjudged documents.
+
+        For users' judgements they are ignored, and a query needs relevant and irrelevant documents. Imports count as
+        complete, like qrels: an unjudged document is irrelevant.
+        """
         sources = self._judged.sources(collection)
-        people = [each.judged_by for each in sources if not each.is_import]
-        imports = [each.judged_by for each in sources if each.is_import]
+        people = [source.judged_by for source in sources if not source.is_import]
+        imports = [source.judged_by for source in sources if source.is_import]
         by_people = self._judged.queries(collection, judged_by=people) if people else []
         imported = self._judged.queries(collection, judged_by=imports) if imports else []
-        telling = [(each, True) for each in by_people if 0 < each.relevant_count < len(each.grades)]
-        telling += [(each, False) for each in imported if each.relevant_count]
-        return sorted(telling, key=lambda pair: place_of(f"{pair[0].query}\0{pair[0].instruction}"))
+        usable = [(query, True) for query in by_people if 0 < query.relevant_count < len(query.grades)]
+        usable += [(query, False) for query in imported if query.relevant_count]
+        return sorted(usable, key=lambda pair: place_of(f"{pair[0].query}\0{pair[0].instruction}"))

@@ -1,6 +1,6 @@
-"""Chooses weights of legs by judged queries, and says by cross-validation whether they are better. Knows no catalog.
+"""Chooses fusion weights by judged queries and tests them by cross-validation. Knows no catalog.
 
-A query's ranking under all weights of a grid is computed at once, from what each leg found.
+Computes a query's rankings for all weights of a grid at once, from the results of each leg.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from app.types.search import Leg
 from app.types.weights import CrossValidation
 
 LEGS = (Leg.DENSE, Leg.PLAIN, Leg.FEEDBACK, Leg.SPARSE)
-STEPS = 10  # of the grid
+STEPS = 10  # of the grid: weights are multiples of 1/STEPS
 FOLDS = 5
 DEPTH = 10
 
@@ -27,8 +27,11 @@ Legs = Mapping[Leg, Sequence[ScoredPoint]]
 
 @cache
 def grid() -> tuple[Mapping[Leg, float], ...]:
-    """The defaults, then all weights in tenths that add up to 1, those nearest to the defaults first. Feedback has at
-    least one, since the others may find nothing: the plain leg without an instruction, words in another language."""
+    """The default weights, then all weights in tenths with sum 1, those nearest to the defaults first.
+
+    Feedback has at least one tenth, since the other legs may be empty: the plain leg without an instruction, the sparse
+    leg for a query in another language.
+    """
     parts = [
         (dense, plain, feedback, STEPS - dense - plain - feedback)
         for dense in range(STEPS + 1)
@@ -36,35 +39,35 @@ def grid() -> tuple[Mapping[Leg, float], ...]:
         for feedback in range(1, STEPS + 1 - dense - plain)
     ]
     defaults = {leg: WEIGHTS_AFTER_FEEDBACK.get(leg, 0.0) for leg in LEGS}
-    others = [{leg: part / STEPS for leg, part in zip(LEGS, each, strict=True)} for each in parts]
-    others.sort(key=lambda each: sum(abs(each[leg] - defaults[leg]) for leg in LEGS))
-    return (defaults, *(each for each in others if each != defaults))
+    others = [{leg: part / STEPS for leg, part in zip(LEGS, tenths, strict=True)} for tenths in parts]
+    others.sort(key=lambda weights: sum(abs(weights[leg] - defaults[leg]) for leg in LEGS))
+    return (defaults, *(weights for weights in others if weights != defaults))
 
 
 def ndcg_by_weights(legs: Legs, grades: Mapping[str, int], *, judged_alone: bool) -> np.ndarray:
-    """(W,) nDCG@10 of documents, each at the place of its best chunk, under each of the weights of the grid.
+    """nDCG@10 under each of the grid's W weights, (W,). Documents rank by their best chunk.
 
-    With `judged_alone` documents that nobody judged are left out of the ranking: thumbs are given to what was shown, so
-    that another order must not be blamed for what it shows instead.
+    judged_alone: leaves unjudged documents out of the ranking. Users judge only the hits that they see, so another
+    order must not be punished for showing unjudged ones.
     """
     points, shares, lowest = leg_shares(legs)
     documents = [_document_of(point) for point in points]
-    names = sorted({each for each in documents if not judged_alone or each in grades})
+    names = sorted({document for document in documents if not judged_alone or document in grades})
     ideal = _discounted(np.sort(np.array(list(grades.values()), dtype=float))[::-1][:DEPTH])
     if not names or ideal <= 0:
         return np.zeros(len(grid()))
     weights = np.zeros((len(LEGS), len(grid())))
-    for at, each in enumerate(grid()):
-        found = [leg for leg in each if each[leg] and leg in shares]
-        for leg, weight in share_weights(each, found).items():
-            weights[LEGS.index(leg), at] = weight
+    for column, choice in enumerate(grid()):
+        filled = [leg for leg in choice if choice[leg] and leg in shares]
+        for leg, weight in share_weights(choice, filled).items():
+            weights[LEGS.index(leg), column] = weight
     table = np.array([[shares.get(leg, {}).get(point.id, lowest.get(leg, 0.0)) for leg in LEGS] for point in points])
     totals = table @ weights  # (points, W)
     best = np.full((len(names), totals.shape[1]), -np.inf)
-    place = {name: at for at, name in enumerate(names)}
-    for name, row in zip(documents, totals, strict=True):
-        if name in place:
-            np.maximum(best[place[name]], row, out=best[place[name]])
+    row_of = {name: row for row, name in enumerate(names)}
+    for name, chunk_totals in zip(documents, totals, strict=True):
+        if name in row_of:
+            np.maximum(best[row_of[name]], chunk_totals, out=best[row_of[name]])
     order = np.argsort(-best, axis=0, kind="stable")[:DEPTH]  # (DEPTH, W)
     gains = np.array([float(grades.get(name, 0)) for name in names])[order]
     return _discounted(gains) / ideal
@@ -81,8 +84,11 @@ def _document_of(point: ScoredPoint) -> str:
 
 
 def choose(scores: np.ndarray) -> int:
-    """Of the weights (queries, W), in the order of the grid: the nearest to the defaults of those whose gain over
-    them is at most one standard error below the best one's."""
+    """Number of the chosen weights in the grid, by the one-standard-error rule. scores: (queries, W).
+
+    Chooses the weights nearest to the defaults whose mean gain is at most one standard error below the best gain; 0
+    (the defaults) if the best gain is not larger than its standard error.
+    """
     gains = scores - scores[:, :1]
     means = gains.mean(axis=0)
     best = int(means.argmax())
@@ -91,7 +97,7 @@ def choose(scores: np.ndarray) -> int:
 
 
 def cross_validate(scores: np.ndarray, queries: Sequence[str], *, judgements: int) -> CrossValidation:
-    """scores: (queries, W), the defaults first. Wordings of one text stay in one fold."""
+    """Cross-validates `choose`. scores: (queries, W), the defaults first. Equal query texts stay in one fold."""
     texts = sorted(set(queries), key=place_of)
     fold_of = {text: at % min(FOLDS, len(texts)) for at, text in enumerate(texts)}
     folds = np.array([fold_of[text] for text in queries])
@@ -114,5 +120,5 @@ def standard_error(values: np.ndarray) -> float:
 
 
 def place_of(text: str) -> str:
-    """An order that has nothing to do with the queries."""
+    """A sort key that is independent of the text's content, for a random but fixed order."""
     return hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()

@@ -1,4 +1,4 @@
-"""Qdrant clusters: how many shards and copies an index gets, and which indexes one lost node takes away."""
+"""Qdrant clusters: chooses shards and replicas of an index, and detects indexes that the loss of one node breaks."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from qdrant_client.http.exceptions import UnexpectedResponse
 
 from app.vectors.tuning import Sharding
 
-REPLICAS = 2  # of each shard, on a cluster: any one node may be lost
+REPLICAS = 2  # per shard on a cluster, so that the loss of any one node is harmless
 
 _log = logging.getLogger(__name__)
 
 
 def node_count(client: QdrantClient) -> int:
-    """Nodes of the cluster; 1 for a server that is none."""
+    """Number of nodes of the cluster; 1 for a single server."""
     try:
         status = client.http.distributed_api.cluster_status().result
     except UnexpectedResponse as error:
-        if error.status_code in (403, 404):  # a key for collections alone, or an engine without clusters
+        if error.status_code in (403, 404):  # a key without cluster rights, or an engine without clusters
             return 1
         raise
     except NotImplementedError:  # the client's own memory
@@ -33,7 +33,7 @@ def node_count(client: QdrantClient) -> int:
 
 
 def sharding_for(client: QdrantClient, wanted: Sharding) -> Sharding:
-    """A shard for each node, each on two nodes, unless `wanted` says otherwise."""
+    """Fills in what `wanted` leaves open: on a cluster one shard per node, each with two replicas."""
     if wanted.shards is not None and wanted.replicas is not None:
         return wanted
     nodes = node_count(client)
@@ -43,19 +43,19 @@ def sharding_for(client: QdrantClient, wanted: Sharding) -> Sharding:
 
 
 def has_lone_shard(client: QdrantClient, index: str) -> bool:
-    """Whether a shard of this index has fewer than two copies that answer."""
-    found = client.http.distributed_api.collection_cluster_info(index).result
-    if found is None:
+    """Whether a shard of this index has fewer than two active replicas."""
+    info = client.http.distributed_api.collection_cluster_info(index).result
+    if info is None:
         return False
-    here = [(shard.shard_id, shard.state) for shard in found.local_shards]
-    there = [(shard.shard_id, shard.state) for shard in found.remote_shards]
-    copies = Counter({shard_id: 0 for shard_id, _ in here + there})
-    copies.update(shard_id for shard_id, state in here + there if state is models.ReplicaState.ACTIVE)
+    local = [(shard.shard_id, shard.state) for shard in info.local_shards]
+    remote = [(shard.shard_id, shard.state) for shard in info.remote_shards]
+    copies = Counter({shard_id: 0 for shard_id, _ in local + remote})
+    copies.update(shard_id for shard_id, state in local + remote if state is models.ReplicaState.ACTIVE)
     return any(count < REPLICAS for count in copies.values())
 
 
 def warn_of_open_keys(urls: Sequence[str]) -> None:
-    """Logs each address that a key would be sent to unencrypted, over a network that is not private."""
+    """Logs a warning for each public address to which the API key would go unencrypted (plain http)."""
     for url in urls:
         parts = urlsplit(url)
         if parts.scheme == "http" and parts.hostname and _is_public(parts.hostname):
@@ -67,7 +67,7 @@ def warn_of_open_keys(urls: Sequence[str]) -> None:
 
 def _is_public(host: str) -> bool:
     try:
-        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-    except OSError:  # it may get a name later; nothing was sent yet
+        addresses = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except OSError:  # the name does not resolve yet, so nothing can be sent
         return False
-    return any(ipaddress.ip_address(str(each[4][0]).partition("%")[0]).is_global for each in found)
+    return any(ipaddress.ip_address(str(info[4][0]).partition("%")[0]).is_global for info in addresses)

@@ -1,4 +1,4 @@
-"""Makes physical collections: cosine vectors, words beside them, and an index of document ids."""
+"""Creates physical collections: dense vectors (cosine), sparse vectors (BM25), and a payload index of document ids."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ def create_collection(
     quantization: tuning.Quantization,
     sharding: tuning.Sharding | None,
 ) -> None:
-    """Without `sharding`, for an engine that has none. Raises ConflictError where it exists with other vectors."""
+    """Creates the index unless it exists. Raises ConflictError if it exists with other vectors.
+
+    sharding: None for an engine without clusters.
+    """
     if not client.collection_exists(index):
         chosen = tuning.AS_THE_CLUSTER_IS if sharding is None else sharding_for(client, sharding)
         with _existing_accepted():
@@ -43,7 +46,7 @@ def create_collection(
 
 @contextmanager
 def _existing_accepted() -> Iterator[None]:
-    """Another process may make the same index at the same time, or an answer was lost and the request repeated."""
+    """Ignores 409: another process created the same index, or this request was repeated after a lost response."""
     try:
         yield
     except UnexpectedResponse as error:

@@ -1,7 +1,7 @@
-"""Reads dense vectors of many points as one array.
+"""Fetches dense vectors of many points as one array.
 
-The client's own types, which allow for every kind of vector, take twice as long; the embedded engine packs vectors,
-since it would spend most of the time on writing them as JSON.
+The Qdrant client's own types allow every kind of vector and take twice as long. The embedded engine sends vectors as
+one binary block, since writing them as JSON would take most of the time.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _BLOCK = {"vectors_as": "block"}
 
 
 class VectorPage(NamedTuple):
-    """`vectors`: (n, D) float32, in the order of `ids`; of multivectors the last. `document_ids` and `texts` are ""
-    where they were not asked for, and of what has none."""
+    """`vectors`: (n, D) float32, in the order of `ids`; for multivectors the last step's. `document_ids` and `texts`
+    are "" if they were not requested, or the point has none."""
 
     ids: list[str]
     vectors: np.ndarray
@@ -42,12 +42,12 @@ class _Point(BaseModel):
     id: PointId
     vector: _Dense | dict[str, _Dense] | None = None
     payload: dict[str, Any] | None = None
-    vectors: int = 1  # in a block
+    vectors: int = 1  # number in the block
 
 
 class _Scrolled(BaseModel):
     points: list[_Point]
-    vectors: str | None = None  # of all points, in a block
+    vectors: str | None = None  # base64 block with the vectors of all points
     next_page_offset: PointId | None = None
 
 
@@ -60,7 +60,10 @@ class _PointsAnswer(BaseModel):
 
 
 def post(client: QdrantClient, path: str, index: str, body: Mapping[str, Any], answer: Any) -> Any:
-    """Past the client's own types. Raises NotImplementedError over its memory, which has no HTTP."""
+    """Sends a request without the client's own types; `answer` is the type to parse the response as.
+
+    Raises NotImplementedError in the client's in-memory mode, which has no HTTP.
+    """
     return client.http.client.request(
         type_=answer,
         method="POST",
@@ -73,43 +76,43 @@ def post(client: QdrantClient, path: str, index: str, body: Mapping[str, Any], a
 def scroll_vectors(
     client: QdrantClient, index: str, condition: models.Filter, *, limit: int, offset: PointId | None, is_packed: bool
 ) -> VectorPage:
-    """With texts."""
+    """One page of points with their texts. is_packed: whether the engine can send vectors as a block."""
     fields = [TEXT_FIELD]
-    asked = models.ScrollRequest(offset=offset, limit=limit, filter=condition, with_payload=fields, with_vector=[""])
+    request = models.ScrollRequest(offset=offset, limit=limit, filter=condition, with_payload=fields, with_vector=[""])
     try:
-        return _page(_ask(client, "/points/scroll", index, asked, _ScrollAnswer, is_packed=is_packed).result)
-    except NotImplementedError:  # the client's own memory
-        found, following = client.scroll(
+        return _page(_send(client, "/points/scroll", index, request, _ScrollAnswer, is_packed=is_packed).result)
+    except NotImplementedError:  # the client's in-memory mode
+        records, following = client.scroll(
             index, condition, limit=limit, offset=offset, with_payload=fields, with_vectors=[""]
         )
-        points = [_Point.model_validate(each, from_attributes=True) for each in found]
+        points = [_Point.model_validate(record, from_attributes=True) for record in records]
         return _page(_Scrolled(points=points, next_page_offset=_id_of(following)))
 
 
 def retrieve_vectors(
     client: QdrantClient, index: str, ids: Sequence[str], *, is_packed: bool, fields: Sequence[str] = ()
 ) -> VectorPage:
-    """With what there is of these fields of the payload."""
+    """Fetches points by id, with these fields of their payloads. Unknown ids are left out."""
     raw: list[models.ExtendedPointId] = [raw_id(point_id) for point_id in ids]
-    chosen: Any = list(fields) or False
-    asked = models.PointRequest(ids=raw, with_payload=chosen, with_vector=[""])
+    with_payload: Any = list(fields) or False
+    request = models.PointRequest(ids=raw, with_payload=with_payload, with_vector=[""])
     try:
-        answer = _ask(client, "/points", index, asked, _PointsAnswer, is_packed=is_packed).result
+        answer = _send(client, "/points", index, request, _PointsAnswer, is_packed=is_packed).result
     except NotImplementedError:
-        found = client.retrieve(index, raw, with_payload=chosen, with_vectors=[""])
-        answer = [_Point.model_validate(each, from_attributes=True) for each in found]
+        records = client.retrieve(index, raw, with_payload=with_payload, with_vectors=[""])
+        answer = [_Point.model_validate(record, from_attributes=True) for record in records]
     return _page(_Scrolled(points=answer) if isinstance(answer, list) else answer)
 
 
 def retrieve_points(client: QdrantClient, index: str, ids: Sequence[str], *, is_packed: bool) -> list[Point]:
-    """With their payloads."""
+    """Fetches points by id, with payloads and the vectors of all steps. Unknown ids are left out."""
     raw: list[models.ExtendedPointId] = [raw_id(point_id) for point_id in ids]
     if not is_packed:
         records = client.retrieve(index, raw, with_payload=True, with_vectors=[""])
-        found = [(str(each.id), steps_of(each.vector), payload_of(each.payload)) for each in records]
-        return [Point.of_steps(each, steps, payload) for each, steps, payload in found if steps is not None]
-    asked = models.PointRequest(ids=raw, with_payload=True, with_vector=[""])
-    answer = _ask(client, "/points", index, asked, _PointsAnswer, is_packed=True).result
+        found = [(str(record.id), steps_of(record.vector), payload_of(record.payload)) for record in records]
+        return [Point.of_steps(point_id, steps, payload) for point_id, steps, payload in found if steps is not None]
+    request = models.PointRequest(ids=raw, with_payload=True, with_vector=[""])
+    answer = _send(client, "/points", index, request, _PointsAnswer, is_packed=True).result
     vectors, ends = _unpacked(answer)
     return [
         Point.of_steps(str(point.id), vectors[end - point.vectors : end].tolist(), payload_of(point.payload))
@@ -117,18 +120,18 @@ def retrieve_points(client: QdrantClient, index: str, ids: Sequence[str], *, is_
     ]
 
 
-def _ask(client: QdrantClient, path: str, index: str, asked: BaseModel, answer: Any, *, is_packed: bool) -> Any:
-    body: Mapping[str, Any] = asked.model_dump(mode="json", by_alias=True, exclude_none=True)
+def _send(client: QdrantClient, path: str, index: str, request: BaseModel, answer: Any, *, is_packed: bool) -> Any:
+    body: Mapping[str, Any] = request.model_dump(mode="json", by_alias=True, exclude_none=True)
     return post(client, path, index, {**body, **(_BLOCK if is_packed else {})}, answer)
 
 
 def _page(found: _Scrolled) -> VectorPage:
-    """Points without a dense vector, which are of other programs, are left out."""
+    """Leaves out points without a dense vector: gircse did not write them."""
     points = found.points
     if found.vectors is None:
         steps = [steps_of(point.vector) for point in points]
-        points = [point for point, own in zip(points, steps, strict=True) if own is not None]
-        vectors = np.asarray([own[-1] for own in steps if own is not None], dtype=np.float32)
+        points = [point for point, vectors_of_steps in zip(points, steps, strict=True) if vectors_of_steps is not None]
+        vectors = np.asarray([one[-1] for one in steps if one is not None], dtype=np.float32)
     else:
         block, ends = _unpacked(found)
         vectors = block if len(block) == len(points) else block[[end - 1 for end in ends]]
@@ -138,14 +141,14 @@ def _page(found: _Scrolled) -> VectorPage:
 
 
 def _unpacked(found: _Scrolled) -> tuple[np.ndarray, list[int]]:
-    """All vectors of a block (N, D), and where those of each point end."""
+    """Decodes a block: all vectors (N, D), and for each point the end of its rows."""
     block = np.frombuffer(b64decode(found.vectors or ""), dtype=_FLOAT32)
     ends = list(accumulate(point.vectors for point in found.points))
     return (block.reshape(ends[-1], -1) if ends else block), ends
 
 
 def document_id_in(payload: Mapping[str, Any] | None) -> str:
-    """ "" where there is none."""
+    """The document id in a payload, or ""."""
     metadata = (payload or {}).get("metadata")
     return str(metadata.get("document_id", "")) if isinstance(metadata, Mapping) else ""
 

@@ -1,4 +1,4 @@
-"""What Qdrant's refusals mean, as errors of the application."""
+"""Translates Qdrant's error responses to errors of the application."""
 
 from __future__ import annotations
 
@@ -26,36 +26,36 @@ def unavailable(what: str) -> VectorIndexUnavailableError:
 
 def missing(index: str) -> NotFoundError:
     return NotFoundError(
-        f"The vector index has no collection {index!r}: its data was removed or belongs to another GIRCSE_HOME. Put it "
-        "back, or run `gircse doctor --rebuild`, which makes it anew from the stored documents."
+        f"The vector index has no collection {index!r}: its data was removed or belongs to another GIRCSE_HOME. Put "
+        "the data back, or run `gircse doctor --rebuild`, which builds the index again from the stored documents."
     )
 
 
 def translated(error: UnexpectedResponse, index: str) -> Exception:
     status = error.status_code or 0
-    said = error.content.decode("utf-8", "replace")[:500]
+    body = error.content.decode("utf-8", "replace")[:500]
     if status == 404:
         return missing(index)
     if status in (401, 403):
-        return unavailable(f"refuses the key in GIRCSE_QDRANT_API_KEY ({status}: {said})")
+        return unavailable(f"refuses the key in GIRCSE_QDRANT_API_KEY ({status}: {body})")
     if status == 409:
-        return ConflictError(f"The vector index refuses a name that is taken: {said}")
+        return ConflictError(f"The vector index already has this name: {body}")
     if 400 <= status < 500:
-        return InputError(f"The vector index refuses a request about collection {index!r} ({status}): {said}")
-    if status == 500 and _FULL in said:
+        return InputError(f"The vector index refuses a request about collection {index!r} ({status}): {body}")
+    if status == 500 and _FULL in body:
         return VectorIndexUnavailableError(full_disk_reason("the vector index"))
     if status == 500:
         return EngineFaultError(
-            f"The vector index fails on the collection {index!r}: {_told(said)}. If it goes on, `gircse doctor` says "
-            "whether what is stored is damaged."
+            f"The vector index fails on the collection {index!r}: {_reason_in(body)}. If this persists, run "
+            "`gircse doctor`, which checks the stored data for damage."
         )
-    return unavailable(f"fails with {status}: {said}")
+    return unavailable(f"fails with {status}: {body}")
 
 
-def _told(body: str) -> str:
-    """The engine's own words."""
+def _reason_in(body: str) -> str:
+    """The engine's error message in a response body; the whole body if it has another format."""
     try:
-        said = str(json.loads(body)["status"]["error"])
+        reason = str(json.loads(body)["status"]["error"])
     except (ValueError, KeyError, TypeError):
-        said = body
-    return said.removeprefix("Service internal error: ").removeprefix("Service runtime error: ").strip()
+        reason = body
+    return reason.removeprefix("Service internal error: ").removeprefix("Service runtime error: ").strip()

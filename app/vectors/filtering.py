@@ -1,4 +1,4 @@
-"""Filters by metadata in Qdrant: the indexes that they go by, and which of them a filter may use."""
+"""Metadata filters in Qdrant: creates their payload indexes, and decides which of these a filter uses."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MOST_FILTERED = 16
 
 
 class FilteredPoints(ABC):
-    """The part of the port `VectorIndex` that finds points by their metadata."""
+    """Implements the part of `VectorIndex` that filters points by metadata."""
 
     _searched: tuning.SearchedIndexes
 
@@ -41,9 +41,10 @@ class FilteredPoints(ABC):
         return metadata_filter(filters, label, number_paths=self._searched.of(index).number_paths if filters else ())
 
     def _index_metadata(self, index: str) -> None:
-        """Of a large index, for filters by metadata. Ids are hashes: the first ones are a sample.
+        """Creates payload indexes for the most frequent metadata keys of a large index.
 
-        Not waited for: the embedded engine makes them when it optimises, and answers searches meanwhile.
+        Point ids are hashes, so the first page is a random sample of the metadata. Does not wait for the result: the
+        embedded engine builds the indexes during optimisation, and answers searches meanwhile.
         """
         info = self._info(index)
         if not tuning.needs_payload_indexes(info):
@@ -61,8 +62,10 @@ class FilteredPoints(ABC):
             self._call(index, partial(create, field_schema=kind, wait=False))
 
     def _add_numbers(self, index: str) -> None:
-        """To points of releases that wrote none: an index of numbers stands for all points."""
+        """Adds NUMBERS_FIELD to points of old releases, which did not write it. Needed since a number filter that uses
+        the payload index looks at this field only."""
         has_none = models.Filter(must=[models.IsEmptyCondition(is_empty=models.PayloadField(key=NUMBERS_FIELD))])
         for page in self._pages(index, scroll_filter=has_none, with_payload=["metadata"]):
             metadata = {str(record.id): (record.payload or {}).get("metadata") for record in page}
-            self.set_payloads(index, {each: {"metadata": own} for each, own in metadata.items() if numbers_of(own)})
+            with_numbers = {point_id: own for point_id, own in metadata.items() if numbers_of(own)}
+            self.set_payloads(index, {point_id: {"metadata": own} for point_id, own in with_numbers.items()})

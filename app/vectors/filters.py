@@ -1,4 +1,4 @@
-"""Which points are meant: Qdrant's filters by document, and by the equality of metadata."""
+"""Builds Qdrant's filters by document, point id, metadata and label."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from app.search.retrieval import CHUNK_KEYS
 from app.types.lens_indexes import Label
 
 DOCUMENT_ID_FIELD = "metadata.document_id"
-# Numbers of the metadata once more, since a field of Qdrant has an index either for texts or for numbers.
+# A copy of the metadata's numbers: a payload field of Qdrant can have an index for texts or for numbers, not both.
 NUMBERS_FIELD = "metadata_numbers"
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -26,16 +26,17 @@ def of_documents(document_ids: Sequence[str]) -> models.Filter:
 
 
 def of_ids(ids: Sequence[str]) -> models.Filter:
-    """For changes, since Qdrant answers 404 to an id that is not there."""
+    """Selects points by id for changes; a filter ignores missing ids, where a plain id list gets a 404."""
     return models.Filter(must=[models.HasIdCondition(has_id=list(ids))])
 
 
 def metadata_filter(
     filters: Mapping[str, str] | None, label: Label | None = None, *, number_paths: Collection[str] = ()
 ) -> models.Filter | None:
-    """Of points that have these metadata, and this label.
+    """A filter for points with these metadata and this label; None if there is nothing to filter.
 
-    `number_paths` have an index; other numbers are looked for in the metadata, one payload after the other.
+    number_paths: paths of NUMBERS_FIELD with a payload index. Other numbers are compared in the metadata itself, which
+    reads payload after payload.
     """
     must: list[models.Condition] = [
         _equals(key, value, number_paths) for key, value in check_filters(filters or {}).items()
@@ -53,7 +54,7 @@ def _equals(key: str, value: str, number_paths: Collection[str]) -> models.Filte
     if reading.truth is not None:
         readings.append(models.FieldCondition(key=path, match=models.MatchValue(value=reading.truth)))
     if reading.number is not None:
-        # A range finds integers as well as floats.
+        # A range matches integers as well as floats.
         same = models.Range(gte=reading.number, lte=reading.number)
         own = number_path(key)
         readings.append(models.FieldCondition(key=own if own in number_paths else path, range=same))
@@ -69,7 +70,7 @@ def number_path(key: str) -> str:
 
 
 def numbers_of(metadata: object) -> dict[str, object]:
-    """Those that a filter finds by an index: of lists, too, under names that need no quotes."""
+    """The numbers for NUMBERS_FIELD, by key, also from lists. Only keys that need no quotes in a path."""
     if not isinstance(metadata, Mapping):
         return {}
     found = ((key, _numbers_in(value)) for key, value in metadata.items())
@@ -77,7 +78,7 @@ def numbers_of(metadata: object) -> dict[str, object]:
 
 
 def filtered_keys(payloads: Iterable[Mapping[str, object]]) -> tuple[list[str], list[str]]:
-    """Names of metadata that are texts or numbers, and of those that are numbers; what most payloads have first."""
+    """Returns the metadata keys with texts or numbers, and the keys with numbers; both most frequent first."""
     texts: Counter[str] = Counter()
     numbers: Counter[str] = Counter()
     for payload in payloads:
@@ -100,5 +101,5 @@ def _is_filtered(key: str) -> bool:
 
 def _numbers_in(value: object) -> list[float]:
     values = value if isinstance(value, list | tuple) else [value]
-    numbers = [each for each in values if isinstance(each, int | float) and not isinstance(each, bool)]
-    return [float(each) for each in numbers if abs(each) <= sys.float_info.max]
+    numbers = [item for item in values if isinstance(item, int | float) and not isinstance(item, bool)]
+    return [float(number) for number in numbers if abs(number) <= sys.float_info.max]

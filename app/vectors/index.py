@@ -1,6 +1,6 @@
-"""The vector index on Qdrant: an embedded Edge server, a Qdrant server, or the client's own memory in unit tests.
+"""The vector index on Qdrant: an embedded Edge server, a Qdrant server, or the client's in-memory mode in unit tests.
 
-Knows points, payloads and filters; nothing of models, documents' files or SQL.
+Knows points, payloads and filters, but no models, files or SQL.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ T = TypeVar("T")
 
 _TIMEOUT_S = 60
 _ATTEMPTS = 3
-_NUMBERS_PER_UPSERT = 100_000  # about 2 MB of JSON; the embedded engine answers nothing meanwhile
+_NUMBERS_PER_UPSERT = 100_000  # about 2 MB of JSON; the embedded engine answers nothing else during an upsert
 _PAYLOADS_PER_UPDATE = 500
 _SCROLL_PAGE = 1000
 _OPTIMIZING = "optimising"
@@ -53,8 +53,8 @@ _OPTIMIZING = "optimising"
 class QdrantVectorIndex(InspectedPoints):
     """Implements the port `VectorIndex`.
 
-    `reconnect` gives a new client after the present one has lost its server; every operation here may be repeated.
-    `is_embedded`: the server is app/edge, which gives vectors in one piece and equal scores in the order of ids.
+    reconnect: returns a new client when the current one has lost its server; every operation may be repeated.
+    is_embedded: the server is app/edge, which sends vectors as one block and orders equal scores by id.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class QdrantVectorIndex(InspectedPoints):
     def over_edge(cls, edge: EdgeProcess, *, quantization: tuning.Quantization = "none") -> Self:
         def connect() -> QdrantClient:
             connection = edge.start()
-            # As a header, since the client warns of an `api_key` over plain HTTP, which never leaves this machine.
+            # As a header: given as `api_key`, the client warns of plain HTTP, which here never leaves the machine.
             headers = {"api-key": connection.token}
             return _client(connection.url, headers=headers, transport=EdgeTransport(connection))
 
@@ -94,11 +94,12 @@ class QdrantVectorIndex(InspectedPoints):
         quantization: tuning.Quantization = "none",
         sharding: tuning.Sharding = tuning.AS_THE_CLUSTER_IS,
     ) -> Self:
-        """`url`: addresses of one server or of the nodes of its cluster, separated by commas."""
-        urls = [each.strip() for each in url.split(",")]
+        """Connects to a server, or to the nodes of a cluster. url: comma-separated addresses."""
+        urls = [address.strip() for address in url.split(",")]
         if api_key is not None:
             warn_of_open_keys(urls)
-        headers = {} if api_key is None else {"api-key": api_key}  # the client warns of an `api_key` on any network
+        # As a header: given as `api_key`, the client warns of plain HTTP even on private networks.
+        headers = {} if api_key is None else {"api-key": api_key}
         return cls(
             _client(urls[0], headers=headers, transport=NodeTransport(urls)),
             quantization=quantization,
@@ -107,7 +108,8 @@ class QdrantVectorIndex(InspectedPoints):
 
     @property
     def client(self) -> QdrantClient:
-        """For LangChain's `QdrantVectorStore` and the like; it does not outlive a restart of the embedded engine."""
+        """The Qdrant client, for instance for LangChain's `QdrantVectorStore`. Invalid after a restart of the embedded
+        engine."""
         return self._client
 
     def close(self) -> None:
@@ -137,7 +139,7 @@ class QdrantVectorIndex(InspectedPoints):
         self._call(index, lambda client: client.update_collection_aliases([action]))
 
     def has_sparse(self, index: str) -> bool:
-        # What has them keeps them; what has none may be made anew.
+        # Cache only True: an index never loses its sparse vectors, but may be recreated with them.
         if index not in self._with_words and WORDS in (self._info(index).config.params.sparse_vectors or {}):
             self._with_words.add(index)
         return index in self._with_words
@@ -182,8 +184,8 @@ class QdrantVectorIndex(InspectedPoints):
         with_payload: bool = True,
     ) -> list[ScoredPoint]:
         nearest = self._nearest(index, vector, self._condition(index, filters, label))
-        [found] = self._query(index, [(nearest, limit)], with_payload=with_payload)
-        return found
+        [points] = self._query(index, [(nearest, limit)], with_payload=with_payload)
+        return points
 
     def search_beside(
         self,
@@ -196,10 +198,10 @@ class QdrantVectorIndex(InspectedPoints):
         label: Label | None = None,
         with_payload: bool = True,
     ) -> tuple[list[ScoredPoint], list[ScoredPoint]]:
-        asked = [(label, limit), labelled]
-        legs = [(self._nearest(index, vector, self._condition(index, filters, own)), most) for own, most in asked]
-        found, beside = self._query(index, legs, with_payload=with_payload)
-        return found, beside
+        searches = [(label, limit), labelled]
+        legs = [(self._nearest(index, vector, self._condition(index, filters, own)), most) for own, most in searches]
+        points, labelled_points = self._query(index, legs, with_payload=with_payload)
+        return points, labelled_points
 
     def search_sparse(
         self,
@@ -228,11 +230,11 @@ class QdrantVectorIndex(InspectedPoints):
         if text:
             self._require_words(index)
         condition = self._condition(index, filters, label)
-        nearest, words = [self._nearest(index, each, condition) for each in vectors], _with_words(text, condition)
+        nearest, words = [self._nearest(index, vector, condition) for vector in vectors], _with_words(text, condition)
         if words is None:
-            return self._query(index, [(each, limit) for each in nearest], with_payload=with_payload), []
-        asked = [(each, limit) for each in (*nearest, words)]
-        *dense, sparse = self._query(index, asked, with_payload=with_payload)
+            return self._query(index, [(query, limit) for query in nearest], with_payload=with_payload), []
+        legs = [(query, limit) for query in (*nearest, words)]
+        *dense, sparse = self._query(index, legs, with_payload=with_payload)
         return dense, sparse
 
     def count(self, index: str, *, document_id: str | None = None) -> int:
@@ -267,14 +269,15 @@ class QdrantVectorIndex(InspectedPoints):
             yield [Point(str(record.id), (), record.payload or {}) for record in page]
 
     def indexes(self) -> list[str]:
-        return sorted(each.name for each in self._call("", lambda client: client.get_collections()).collections)
+        collections = self._call("", lambda client: client.get_collections()).collections
+        return sorted(collection.name for collection in collections)
 
     def aliases(self) -> dict[str, str]:
-        found = self._call("", lambda client: client.get_aliases()).aliases
-        return {each.alias_name: each.collection_name for each in found}
+        aliases = self._call("", lambda client: client.get_aliases()).aliases
+        return {alias.alias_name: alias.collection_name for alias in aliases}
 
     def optimize(self, index: str) -> None:
-        """As the settings now say, whatever they said when it was made."""
+        """Applies the current settings, which may differ from those at the index's creation."""
         self._index_metadata(index)
         self._call(
             index,
@@ -299,7 +302,7 @@ class QdrantVectorIndex(InspectedPoints):
         )
 
     def _activity(self, index: str) -> str:
-        """The innermost piece of work that goes on; older servers do not tell."""
+        """Name and progress of the innermost optimisation step; `_OPTIMIZING` if the server is too old to report it."""
         try:
             running = self._call(index, lambda client: client.get_optimizations(index)).running
         except NotFoundError:
@@ -328,19 +331,21 @@ class QdrantVectorIndex(InspectedPoints):
         return self._call(index, lambda client: client.get_collection(index))
 
     def _nearest(self, index: str, vector: Sequence[float], condition: models.Filter | None) -> models.QueryRequest:
-        searched, asked = self._searched.of(index), unit(vector, "the query")
-        nearest = models.NearestQuery(nearest=[asked] if searched.is_multivector else asked)
+        searched, query = self._searched.of(index), unit(vector, "the query")
+        nearest = models.NearestQuery(nearest=[query] if searched.is_multivector else query)
         return models.QueryRequest(query=nearest, filter=condition, params=searched.params)
 
     def _require_words(self, index: str) -> None:
         if not self.has_sparse(index):
-            raise ConflictError(f"The index {index!r} was made before chunks could be found by their words.")
+            raise ConflictError(f"The index {index!r} was created by an old release and has no word index.")
 
     def _query(
         self, index: str, legs: Sequence[tuple[models.QueryRequest, int]], *, with_payload: bool = True
     ) -> list[list[ScoredPoint]]:
-        ask = partial(query_whole_ties, index=index, legs=legs, with_payload=with_payload, is_ordered=self._is_embedded)
-        return self._call(index, ask)
+        query = partial(
+            query_whole_ties, index=index, legs=legs, with_payload=with_payload, is_ordered=self._is_embedded
+        )
+        return self._call(index, query)
 
     def _records(self, index: str, **options: object) -> Iterator[models.Record]:
         return itertools.chain.from_iterable(self._pages(index, **options))
@@ -365,11 +370,11 @@ class QdrantVectorIndex(InspectedPoints):
                     reason = str(error.source) or type(error.source).__name__
                     raise unavailable(f"does not answer: {reason}") from error
             except UnexpectedResponse as error:
-                # A restarted server has another token, and may have got the port of the one before.
+                # A restarted server has a new token, and may listen on the port of its predecessor.
                 if error.status_code != 401 or self._reconnect is None or attempt == _ATTEMPTS:
                     raise translated(error, index) from error
             except ValueError as error:
-                if str(error) == f"Collection {index} not found":  # how the client's memory mode says it
+                if str(error) == f"Collection {index} not found":  # the client's in-memory mode
                     raise missing(index) from error
                 raise
             self._renew(client)
@@ -377,7 +382,7 @@ class QdrantVectorIndex(InspectedPoints):
 
     def _renew(self, failed: QdrantClient) -> None:
         with self._lock:
-            if self._client is failed and self._reconnect is not None:  # else another thread has renewed it already
+            if self._client is failed and self._reconnect is not None:  # else another thread was faster
                 self._client = self._reconnect()
                 failed.close()
 
@@ -387,7 +392,7 @@ def _client(url: str, **options: object) -> QdrantClient:
 
 
 def _with_words(text: str, condition: models.Filter | None) -> models.QueryRequest | None:
-    """None for a text without words."""
+    """The BM25 query of a text; None if it has no words."""
     words = words_query(text)
     if words is None:
         return None

@@ -1,4 +1,4 @@
-"""Looks whether points are what was written: a zeroed or altered vector is told by its length, which is 1 for all."""
+"""Checks stored points for damage. All vectors are written with length 1; another length reveals a damaged vector."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from app.types.documents import PointDamage, ScoredPoint
 from app.vectors.labels import LabelledPoints
 from app.vectors.points import WORDS, raw_id
 
-_MOST_OFF = 1e-3  # of the length of a vector in float32
-_NEAR = 0.99  # what a vector finds is itself, or one like it
-_SEARCHED = 4  # of the points of a call
+_MOST_OFF = 1e-3  # tolerance of a float32 vector's length, and of a word's weight
+_NEAR = 0.99  # least score of the best hit of a search with a stored vector: the point itself, or an equal one
+_SEARCHED = 4  # points per call that are searched for
 
 
 class _Texts(NamedTuple):
-    """What is wrong with texts and words of points, and a text to search with."""
+    """Damage of texts and of sparse vectors, and a sound text to search with ("" if there is none)."""
 
     texts: PointDamage
     words: PointDamage
@@ -31,7 +31,7 @@ class _Texts(NamedTuple):
 
 
 class InspectedPoints(LabelledPoints):
-    """The part of the port `VectorIndex` that looks for damage."""
+    """Implements the part of `VectorIndex` that checks for damage."""
 
     @abstractmethod
     def has_sparse(self, index: str) -> bool: ...
@@ -48,26 +48,27 @@ class InspectedPoints(LabelledPoints):
         lengths = np.linalg.norm(np.nan_to_num(vectors, nan=0.0, posinf=0.0, neginf=0.0), axis=1)
         wrong = [found[row] for row in np.flatnonzero(np.abs(lengths - 1) > _MOST_OFF)]
         wrong_vectors = PointDamage(
-            f"{len(wrong)} of {len(found)} vectors that were looked at are not what was written", tuple(wrong)
+            f"{len(wrong)} of {len(found)} checked vectors differ from what was written", tuple(wrong)
         )
-        looked = self._look_at_texts(index, ids)
-        if all_wrong := _joined([wrong_vectors, looked.texts, looked.words]):
-            return all_wrong
-        reason = self._miss(index, vectors, looked.text)
+        checked = self._check_texts(index, ids)
+        if damage := _joined([wrong_vectors, checked.texts, checked.words]):
+            return damage
+        reason = self._search_fault(index, vectors, checked.text)
         return PointDamage(reason) if reason else None
 
-    def _miss(self, index: str, vectors: np.ndarray, text: str) -> str | None:
-        nearest, by_words = self.search_legs(index, [each.tolist() for each in vectors[:_SEARCHED]], text, limit=1)
+    def _search_fault(self, index: str, vectors: np.ndarray, text: str) -> str | None:
+        """Searches with stored vectors and a stored text; returns why the results are wrong, or None."""
+        nearest, by_words = self.search_legs(index, [vector.tolist() for vector in vectors[:_SEARCHED]], text, limit=1)
         missed = sum(not hits or hits[0].score < _NEAR for hits in nearest)
         if 2 * missed > len(nearest):
             return f"searches with the vectors of {missed} of its points do not find them"
         return "a search with the words of one of its chunks finds nothing" if text and not by_words else None
 
-    def _look_at_texts(self, index: str, ids: Sequence[str]) -> _Texts:
+    def _check_texts(self, index: str, ids: Sequence[str]) -> _Texts:
         names = [WORDS] if self.has_sparse(index) else []
         fetch = partial(QdrantClient.retrieve, collection_name=index, with_payload=True, with_vectors=names or False)
-        records = self._call(index, partial(fetch, ids=[raw_id(each) for each in ids]))
-        wrong_texts = [str(each.id) for each in records if not _is_as_written(each.payload or {})]
+        records = self._call(index, partial(fetch, ids=[raw_id(point_id) for point_id in ids]))
+        wrong_texts = [str(record.id) for record in records if not _is_as_written(record.payload or {})]
         counts, weights, text = [], [], ""
         for record in records if names else ():
             words = document_vector(embedded_text_of(record.payload or {}))
@@ -79,26 +80,26 @@ class InspectedPoints(LabelledPoints):
                 counts.append(str(record.id))
             elif not _are_alike(kept, words):
                 weights.append(str(record.id))
-        if 2 * len(weights) > len(records):  # made by a release that weighed words in another way
+        if 2 * len(weights) > len(records):  # no damage: an older release weighed words in another way
             weights = []
         return _Texts(
-            PointDamage("texts of its chunks are not what was written", tuple(wrong_texts)),
-            PointDamage("words of its chunks are not what was written", (*counts, *weights)),
+            PointDamage("texts of its chunks differ from what was written", tuple(wrong_texts)),
+            PointDamage("words of its chunks differ from what was written", (*counts, *weights)),
             text,
         )
 
 
-def _joined(found: Sequence[PointDamage]) -> PointDamage | None:
-    damaged = [each for each in found if each.ids]
-    if not damaged:
+def _joined(damages: Sequence[PointDamage]) -> PointDamage | None:
+    found = [damage for damage in damages if damage.ids]
+    if not found:
         return None
     return PointDamage(
-        "; ".join(each.reason for each in damaged), tuple({id: 0 for each in damaged for id in each.ids})
+        "; ".join(damage.reason for damage in found), tuple({id: 0 for damage in found for id in damage.ids})
     )
 
 
 def _is_as_written(payload: Mapping[str, object]) -> bool:
-    """A point of another program, as LangChain's, has a text without a hash."""
+    """Whether the text matches its hash. Points of other programs, such as LangChain, have no hash: they are sound."""
     if "page_content" not in payload or not isinstance(payload.get("metadata"), Mapping):
         return False
     return not is_own(payload) or has_its_hash(payload)

@@ -1,4 +1,4 @@
-"""Labels of points in Qdrant: in their payload, with an index of the numbers that filters and counts go by."""
+"""Stores labels in payloads of Qdrant points, with a payload index of the values' numbers for filters and counts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from app.vectors.points import payload_of, raw_id
 T = TypeVar("T")
 
 _MOST_LABELS = 1_000
-_LABELS_PAGE = 500  # points: searches wait while the embedded engine reads them
+_LABELS_PAGE = 500  # points per page; small, since searches wait while the embedded engine reads one
 
 
 class _Done(BaseModel):
@@ -48,9 +48,9 @@ class _PageFound(BaseModel):
 
 
 class LabelledPoints(FilteredPoints):
-    """The part `Labels` of the port `VectorIndex`."""
+    """Implements `Labels`, a part of `VectorIndex`."""
 
-    _is_embedded: bool  # whether the engine does, as the embedded one
+    _is_embedded: bool  # whether the engine is app/edge
 
     def add_labels(self, index: str, field: str) -> None:
         create = partial(QdrantClient.create_payload_index, collection_name=index, field_name=label_path(field))
@@ -62,10 +62,10 @@ class LabelledPoints(FilteredPoints):
             self._call(index, partial(write, index=index, field=field, labels=labels))
 
     def drop_labels(self, index: str, field: str) -> None:
-        """The index of numbers goes first. A Qdrant server keeps in it the values of a parent that is deleted, and
-        filters go on to find them.
+        """Deletes the payload index first, then the labels: a Qdrant server keeps values in the index when their parent
+        field is deleted, and filters would still match them.
 
-        Raises EngineFaultError where points still have labels after all were deleted.
+        Raises EngineFaultError if points still have labels afterwards.
         """
         self._call(index, lambda client: client.delete_payload_index(index, label_path(field), wait=True))
         has_label = models.Filter(must_not=[_is_empty(field)])
@@ -78,8 +78,8 @@ class LabelledPoints(FilteredPoints):
         left = self._call(index, lambda client: client.count(index, count_filter=has_label, exact=True).count)
         if left:
             raise EngineFaultError(
-                f"The vector index {index!r} still has labels {field!r} on {left} points after they were deleted. The "
-                "deletion is tried again; if it goes on, restart Qdrant."
+                f"The vector index {index!r} still has labels {field!r} on {left} points after their deletion. The "
+                "deletion will be repeated; if the error persists, restart Qdrant."
             )
 
     def unlabelled(self, index: str, field: str) -> Iterator[tuple[list[str], TextVectors]]:
@@ -102,7 +102,7 @@ class LabelledPoints(FilteredPoints):
         else:
             condition = metadata_filter(None, Label(field, value))
         for records in self._pages(index, scroll_filter=condition):
-            yield [Point(str(each.id), [], payload_of(each.payload)) for each in records]
+            yield [Point(str(record.id), [], payload_of(record.payload)) for record in records]
 
     def vectors(self, index: str, ids: Sequence[str]) -> tuple[list[str], np.ndarray]:
         fetch = partial(retrieve_vectors, index=index, ids=ids, is_packed=self._is_embedded)
@@ -112,33 +112,32 @@ class LabelledPoints(FilteredPoints):
     def owned_vectors(self, index: str, ids: Sequence[str]) -> Owned[TextVectors]:
         fetch = partial(retrieve_vectors, index=index, ids=ids, is_packed=self._is_embedded)
         page = self._call(index, partial(fetch, fields=[DOCUMENT_ID_FIELD, TEXT_FIELD]))
-        own = [row for row, owner in enumerate(page.document_ids) if owner]
-        found = TextVectors([page.texts[row] for row in own], page.vectors[own])
-        return Owned([page.ids[row] for row in own], [page.document_ids[row] for row in own], found)
+        rows = [row for row, owner in enumerate(page.document_ids) if owner]
+        vectors = TextVectors([page.texts[row] for row in rows], page.vectors[rows])
+        return Owned([page.ids[row] for row in rows], [page.document_ids[row] for row in rows], vectors)
 
     def owned_labels(self, index: str, field: str, ids: Sequence[str]) -> Owned[Sequence[Mapping[str, object] | None]]:
-        raw: list[models.ExtendedPointId] = [raw_id(each) for each in ids]
+        raw: list[models.ExtendedPointId] = [raw_id(point_id) for point_id in ids]
         fields = [DOCUMENT_ID_FIELD, field]
 
         def fetch(client: QdrantClient) -> list[tuple[str, dict[str, Any]]]:
             try:
                 body = {"ids": raw, "with_payload": fields}
-                return [
-                    (str(each.id), each.payload or {}) for each in post(client, "/points", index, body, _Found).result
-                ]
-            except NotImplementedError:  # the client's own memory
-                return [(str(each.id), each.payload or {}) for each in client.retrieve(index, raw, with_payload=fields)]
+                points = post(client, "/points", index, body, _Found).result
+            except NotImplementedError:  # the client's in-memory mode
+                points = client.retrieve(index, raw, with_payload=fields)
+            return [(str(point.id), point.payload or {}) for point in points]
 
-        found = {each: payload for each, payload in self._call(index, fetch) if document_id_in(payload)}
-        owners = [document_id_in(payload) for payload in found.values()]
-        return Owned(list(found), owners, [payload.get(field) for payload in found.values()])
+        payloads = {point_id: payload for point_id, payload in self._call(index, fetch) if document_id_in(payload)}
+        owners = [document_id_in(payload) for payload in payloads.values()]
+        return Owned(list(payloads), owners, [payload.get(field) for payload in payloads.values()])
 
     def all_labels(self, index: str, field: str) -> Iterator[Mapping[str, Mapping[str, object]]]:
-        ask = partial(_scroll_labels, index=index, field=field)
+        scroll = partial(_scroll_labels, index=index, field=field)
         offset: int | str | None = None
         while True:
-            page = self._call(index, partial(ask, offset=offset))
-            yield {str(each.id): label for each in page.points if (label := (each.payload or {}).get(field))}
+            page = self._call(index, partial(scroll, offset=offset))
+            yield {str(point.id): label for point in page.points if (label := (point.payload or {}).get(field))}
             offset = page.next_page_offset
             if offset is None:
                 return
@@ -152,7 +151,7 @@ class LabelledPoints(FilteredPoints):
             QdrantClient.facet, collection_name=index, key=label_path(field), limit=_MOST_LABELS, exact=True
         )
         found = self._call(index, partial(facet, facet_filter=self._condition(index, filters)))
-        return {int(hit.value): hit.count for hit in found.hits if hit.count}  # some engines tell of former ones
+        return {int(hit.value): hit.count for hit in found.hits if hit.count}  # some engines list old values with 0
 
 
 def _is_empty(field: str) -> models.IsEmptyCondition:
@@ -163,21 +162,22 @@ def _scroll_labels(client: QdrantClient, *, index: str, field: str, offset: int 
     try:
         body = {"limit": _LABELS_PAGE, "offset": offset, "with_payload": [field], "with_vector": False}
         page: _Page = post(client, "/points/scroll", index, body, _PageFound).result
-    except NotImplementedError:  # the client's own memory
-        found, following = client.scroll(index, limit=_LABELS_PAGE, offset=offset, with_payload=[field])
-        points = [_Labelled(id=str(each.id), payload=each.payload) for each in found]
+    except NotImplementedError:  # the client's in-memory mode
+        records, following = client.scroll(index, limit=_LABELS_PAGE, offset=offset, with_payload=[field])
+        points = [_Labelled(id=str(record.id), payload=record.payload) for record in records]
         page = _Page(points=points, next_page_offset=None if following is None else str(following))
     return page
 
 
 def _send_labels(client: QdrantClient, *, index: str, field: str, labels: Mapping[str, Mapping[str, object]]) -> None:
-    """In a message that the embedded engine alone knows: operations for each point take as long to read as to do."""
-    body = {"key": field, "ids": [raw_id(each) for each in labels], "labels": list(labels.values())}
+    """Sends all labels in one request that only the embedded engine knows: one operation per point would take as long
+    to parse as to execute."""
+    body = {"key": field, "ids": [raw_id(point_id) for point_id in labels], "labels": list(labels.values())}
     post(client, "/points/labels", index, body, _Done)
 
 
 def _set_labels(client: QdrantClient, *, index: str, field: str, labels: Mapping[str, Mapping[str, object]]) -> None:
-    """An operation for each point: made of the client's own types they would take a third of a build."""
+    """Sends one operation per point, as plain JSON: building the client's own types would take a third of the time."""
     changes = [
         {"payload": {field: dict(label)}, "filter": {"must": [{"has_id": [raw_id(point_id)]}]}}
         for point_id, label in labels.items()
@@ -185,7 +185,7 @@ def _set_labels(client: QdrantClient, *, index: str, field: str, labels: Mapping
     try:
         body = {"operations": [{"set_payload": change} for change in changes]}
         post(client, "/points/batch?wait=true", index, body, _Done)
-    except NotImplementedError:  # the client's own memory
+    except NotImplementedError:  # the client's in-memory mode
         for change in changes:
-            asked = models.SetPayload.model_validate(change)
-            client.set_payload(index, asked.payload, points=asked.filter)  # type: ignore[arg-type]
+            parsed = models.SetPayload.model_validate(change)
+            client.set_payload(index, parsed.payload, points=parsed.filter)  # type: ignore[arg-type]

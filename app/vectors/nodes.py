@@ -1,6 +1,6 @@
-"""Sends requests to a Qdrant server, or to a node of its cluster that answers, within deadlines that fit a request.
+"""An httpx transport that sends each request to a responsive node of a Qdrant server or cluster, within deadlines.
 
-An address may stand for several nodes: every address of `GIRCSE_QDRANT_URL`, and every IP address of its name.
+Each address in `GIRCSE_QDRANT_URL`, and each IP address of its host name, counts as a node.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ from itertools import chain, count
 
 import httpx
 
-READ_S = 3.5  # so that the API answers within 5 s that the index is away
-WRITE_S = 60.0  # one attempt: with `wait=true` a server answers when its optimiser lets it
+READ_S = 3.5  # for all attempts of a read, so that the API can report a missing index within 5 s
+WRITE_S = 60.0  # per attempt: with `wait=true` a busy optimiser delays the server's answer
 CONNECT_S = 1.0
-RESTART_S = 2.0  # requests wait so long for a server that has just gone: it may be restarting
+RESTART_S = 2.0  # how long requests wait after the last node failed: it may be restarting
 PING_S = 1.0
 RESOLVE_EVERY_S = 10.0
 _PINGED_AFTER_S = 1.0
 _FIRST_PAUSE_S, _GROWTH, _LONGEST_PAUSE_S = 0.05, 1.5, 1.0
 _READS = re.compile(r"/(points|facet|exists|points/(scroll|count|query|query/batch|query/groups))/?")
 _FAMILIES = (socket.AF_INET, socket.AF_INET6)
-_AWAY = frozenset({502, 503, 504})  # a server that starts, or a proxy before one that is gone
+_AWAY = frozenset({502, 503, 504})  # from a starting server, or a proxy without a server
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(eq=False, slots=True)
 class Node:
-    """One place to send requests to: an address as it is written, and an IP address where its name has several."""
+    """A target of requests: a configured address, and an IP address if its name has several."""
 
     url: httpx.URL
     ip: str | None = None
     is_well: bool = True
-    heard_at: float = 0.0  # time.monotonic() of its last answer
+    heard_at: float = 0.0  # time.monotonic() of its last response
 
     @property
     def name(self) -> str:
@@ -56,10 +56,11 @@ class Node:
 
 @dataclass(slots=True)
 class _Attempts:
-    """Until when one request may be sent again, and the last failure."""
+    """The deadline of one request with its repetitions, and its last failure."""
 
     until: float
-    pauses: Iterator[float] = field(default_factory=lambda: chain([0.0], _pauses()))  # a kept connection may be closed
+    # The first repetition is immediate: a pooled connection may simply have been closed.
+    pauses: Iterator[float] = field(default_factory=lambda: chain([0.0], _pauses()))
     error: httpx.TransportError | None = None
     answer: httpx.Response | None = None
 
@@ -78,23 +79,23 @@ class _Attempts:
 
 
 class NodeTransport(httpx.BaseTransport):
-    """An httpx transport over several nodes. All requests of `QdrantVectorIndex` may be repeated, and are.
+    """An httpx transport over several nodes. It repeats failed requests, as all of `QdrantVectorIndex` allow.
 
-    A node that fails is left for the next one; a thread asks it until it answers again. While none answers, requests
-    wait for RESTART_S after the failure at most, and then fail at once. Raises httpx.TransportError.
+    After a failure it uses the next node; a thread pings the failed one until it responds. If all nodes have failed,
+    requests wait until RESTART_S after the last failure, and then fail at once. Raises httpx.TransportError.
     """
 
     def __init__(self, urls: Sequence[str], *, read_s: float = READ_S, write_s: float = WRITE_S) -> None:
         self._urls = [httpx.URL(url) for url in urls]
-        self._prefix = self._urls[0].raw_path.rstrip(b"/")  # the client writes the first address before its paths
+        self._prefix = self._urls[0].raw_path.rstrip(b"/")  # the client puts the first address's path before its own
         self._read_s, self._write_s = read_s, write_s
-        has_tls = any(url.scheme == "https" for url in self._urls)  # certificates take 40 ms to read
+        has_tls = any(url.scheme == "https" for url in self._urls)  # else skip loading certificates, which takes 40 ms
         self._http = httpx.Client(limits=httpx.Limits(max_connections=None), verify=has_tls)
         self._turns = count()
         self._changed = threading.Condition()
         self._nodes: list[Node] = [Node(url) for url in self._urls]
         self._resolved_at = -RESOLVE_EVERY_S
-        self._failed_at = 0.0  # when the last node that was well failed
+        self._failed_at = 0.0  # when the last working node failed
         self._watch: threading.Thread | None = None
         self._is_closed = False
 
@@ -126,7 +127,7 @@ class NodeTransport(httpx.BaseTransport):
         return attempts.end(", ".join(map(shown, self._urls)))
 
     def _next_node(self, attempts: _Attempts) -> Node | None:
-        """A node that is well, in turn; None when the time is over, or no node has been well for a while."""
+        """A working node, round-robin; None after the deadline, or if no node has worked for RESTART_S."""
         with self._changed:
             self._begin_watch_if_due()
             while not self._is_closed:
@@ -142,14 +143,14 @@ class NodeTransport(httpx.BaseTransport):
             return None
 
     def _time_for(self, attempts: _Attempts, *, is_read: bool) -> float:
-        """Seconds for the next attempt. A read leaves half of its time for another node."""
+        """Seconds for the next attempt. If there is another working node, a read leaves it half of the time."""
         if not is_read:
             return self._write_s
         has_other = sum(node.is_well for node in self._nodes) > 1
         return max(attempts.left_s() / (2 if has_other else 1), 0.001)
 
     def _send(self, node: Node, request: httpx.Request, path: bytes, seconds: float) -> httpx.Response:
-        """Reads the whole answer."""
+        """Sends one attempt and reads the whole response, both within `seconds`."""
         until = time.monotonic() + seconds
         timeouts = {"connect": min(CONNECT_S, seconds), "read": seconds, "write": seconds, "pool": seconds}
         answer = self._http.send(sent := node.addressed(request, path, timeouts), stream=True)
@@ -162,7 +163,7 @@ class NodeTransport(httpx.BaseTransport):
         )
 
     def _is_reachable(self, node: Node) -> bool:
-        """Writes have long deadlines, so a node that was not heard from lately is asked first whether it answers."""
+        """Pings the node unless it responded recently. For writes: their long deadlines do not reveal a dead node."""
         if time.monotonic() - node.heard_at < _PINGED_AFTER_S or self._answers(node):
             return True
         self._fail(node, "no answer to a ping")
@@ -182,13 +183,14 @@ class NodeTransport(httpx.BaseTransport):
         with self._changed:
             if node.is_well:
                 node.is_well = False
-                _log.warning("Qdrant at %s fails (%s); it is left until it answers again.", node.name, reason)
-                if not any(each.is_well for each in self._nodes):
+                _log.warning("Qdrant at %s fails (%s); not used until it responds again.", node.name, reason)
+                if not any(other.is_well for other in self._nodes):
                     self._failed_at = time.monotonic()
             self._begin_watch_if_due()
 
     def _begin_watch_if_due(self) -> None:
-        """With the lock. The thread ends when every node is well and names were looked up."""
+        """Starts the watch thread if needed; call with the lock held. The thread ends when all nodes work and the names
+        are resolved."""
         if self._watch is None and not self._is_closed and self._needs_watch():
             self._watch = threading.Thread(target=self._watch_nodes, name="qdrant-nodes", daemon=True)
             self._watch.start()
@@ -216,20 +218,20 @@ class NodeTransport(httpx.BaseTransport):
         with self._changed:
             node.is_well = True
             self._changed.notify_all()
-        _log.warning("Qdrant at %s answers again.", node.name)
+        _log.warning("Qdrant at %s responds again.", node.name)
 
     def _look_up(self) -> None:
-        """Replaces the nodes by what their names stand for now; a name that cannot be looked up stays as it is."""
+        """Resolves the names again and replaces the nodes. A name that does not resolve becomes one node without IP."""
         found = [(url, ip) for url in self._urls for ip in _ips_of(url)]
         with self._changed:
             known = {(node.url, node.ip): node for node in self._nodes}
-            self._nodes = [known.get(each) or Node(*each) for each in found]
+            self._nodes = [known.get(address) or Node(*address) for address in found]
             self._resolved_at = time.monotonic()
             self._changed.notify_all()
 
 
 def shown(url: httpx.URL) -> str:
-    """Without a user and a password."""
+    """The address without user and password."""
     return f"{url.scheme}://{url.netloc.decode('ascii')}{url.path.rstrip('/')}"
 
 
@@ -241,11 +243,11 @@ def _is_read(method: str, path: bytes) -> bool:
 
 
 def _within(until: float, answer: httpx.Response, request: httpx.Request) -> Iterator[bytes]:
-    """Raw parts of the body. Each has a timeout of its own, so that a slow body could go on for ever."""
+    """Yields raw parts of the body until the deadline. httpx's timeout is per part and does not limit a slow body."""
     for part in answer.iter_raw():
         yield part
         if time.monotonic() > until:
-            raise httpx.ReadTimeout("the answer takes too long", request=request)
+            raise httpx.ReadTimeout("the response takes too long", request=request)
 
 
 def _pauses() -> Iterator[float]:
@@ -256,11 +258,12 @@ def _pauses() -> Iterator[float]:
 
 
 def _ips_of(url: httpx.URL) -> list[str | None]:
-    """[None] for one machine, which may have an address of each family: the connection is then made by name."""
+    """The IP addresses of a host, of the family that has more; [None], which means to connect by name, if it has at
+    most one per family or does not resolve."""
     try:
         found = socket.getaddrinfo(url.host, None, type=socket.SOCK_STREAM)
     except OSError:
         return [None]
-    of_family = [list(dict.fromkeys(str(each[4][0]) for each in found if each[0] is family)) for family in _FAMILIES]
-    most = max(of_family, key=len)
+    by_family = [list(dict.fromkeys(str(info[4][0]) for info in found if info[0] is family)) for family in _FAMILIES]
+    most = max(by_family, key=len)
     return list(most) if len(most) > 1 else [None]

@@ -1,4 +1,4 @@
-"""Points as Qdrant takes them: a unit vector under the default name, and the words of the chunk beside it."""
+"""Converts points to Qdrant's format: a dense unit vector under the default name, and a sparse vector under `bm25`."""
 
 from __future__ import annotations
 
@@ -13,48 +13,48 @@ from app.types.chunk_text import embedded_text_of
 from app.types.documents import Point
 from app.vectors.filters import NUMBERS_FIELD, numbers_of
 
-# The name stands for the rules of app/search/bm25.py: change it with them, and older indexes ask for a reindex.
+# Stands for the rules of app/search/bm25.py. Change the name with the rules, so that older indexes need a reindex.
 WORDS = "bm25"
 
 
 def point_structs(
     points: Sequence[Point], *, with_words: bool, is_multivector: bool = False
 ) -> list[models.PointStruct]:
-    """Raises ValueError for a vector without direction. A chunk without words gets no vector of them."""
-    found = []
+    """Converts points; a chunk without words gets no sparse vector. Raises ValueError for a zero or invalid vector."""
+    structs = []
     for point in points:
         dense = _dense(point, is_multivector=is_multivector)
         words = document_vector(embedded_text_of(point.payload)) if with_words else None
         vector = {"": dense, WORDS: _sparse(words)} if words else dense
-        # Constructed unchecked: the checks would take longer than the engine does.
-        found.append(
+        # Without pydantic's validation, which would take longer than the engine's work.
+        structs.append(
             models.PointStruct.model_construct(id=point.id, vector=vector, payload=stored_payload(point.payload))
         )
-    return found
+    return structs
 
 
 def _dense(point: Point, *, is_multivector: bool) -> list[float] | list[list[float]]:
     if bool(point.earlier_steps) is not is_multivector:
-        told = "multivectors" if is_multivector else "one vector of each point"
-        raise ValueError(f"The point {point.id} has {len(point.steps)} vectors, but its index holds {told}.")
+        expected = "multivectors" if is_multivector else "one vector per point"
+        raise ValueError(f"The point {point.id} has {len(point.steps)} vectors, but its index holds {expected}.")
     if not is_multivector:
         return unit(point.vector, f"point {point.id}")
-    return [unit(each, f"point {point.id}") for each in point.steps]
+    return [unit(vector, f"point {point.id}") for vector in point.steps]
 
 
 def stored_payload(payload: Mapping[str, object]) -> dict[str, object]:
-    """With the numbers of its metadata as filters find them."""
+    """Adds NUMBERS_FIELD, the copy of the metadata's numbers for filters."""
     numbers = numbers_of(payload.get("metadata"))
     return {**payload, NUMBERS_FIELD: numbers} if numbers else dict(payload)
 
 
 def payload_change(payload: Mapping[str, object]) -> dict[str, object]:
-    """The same for points that are there: of numbers that the metadata no longer have, none stay."""
+    """Like `stored_payload`, for a change of existing points: also clears numbers that the metadata no longer have."""
     return {NUMBERS_FIELD: {}, **stored_payload(payload)} if "metadata" in payload else dict(payload)
 
 
 def payload_of(kept: Mapping[str, object] | None) -> dict[str, object]:
-    """As it was given to the index."""
+    """Removes NUMBERS_FIELD: the payload as the caller wrote it."""
     return {key: value for key, value in (kept or {}).items() if key != NUMBERS_FIELD}
 
 
@@ -78,8 +78,10 @@ def words_query(text: str) -> models.SparseVector | None:
 
 
 def steps_of(vector: object) -> list[list[float]] | None:
-    """Of what a point that was retrieved has, which depends on the names that were asked for: the vectors of a
-    multivector, or the one that it has."""
+    """The dense vectors of a retrieved point: one per step of a multivector, else a single one; None if it has none.
+
+    vector: as the client returns it, a dict if several vector names were requested.
+    """
     dense = vector.get("") if isinstance(vector, dict) else vector
     if not isinstance(dense, list) or not dense:
         return None
@@ -87,12 +89,15 @@ def steps_of(vector: object) -> list[list[float]] | None:
 
 
 def raw_id(point_id: str) -> int | str:
-    """Our ids are UUIDs; unmanaged points may have numbers."""
+    """The id for Qdrant: gircse's ids are UUIDs, but points of other programs may have integer ids."""
     return int(point_id) if point_id.isdecimal() else point_id
 
 
 def unit(vector: Sequence[float], what: str) -> list[float]:
-    """L2-normalised here, because Qdrant leaves very short vectors as they are and then their cosine is wrong."""
+    """L2-normalises. Qdrant itself leaves very short vectors unchanged, which makes their cosines wrong.
+
+    Raises ValueError for a zero vector and for NaN or infinite numbers; `what` names the vector in the message.
+    """
     values = np.asarray(vector, dtype=np.float64)
     norm = float(np.linalg.norm(values)) if np.isfinite(values).all() else math.nan
     if not math.isfinite(norm) or norm == 0:

@@ -1,7 +1,7 @@
-"""How an index is searched and kept, by its size: exactly while it is small, by a graph (HNSW) from there on.
+"""Search and storage parameters of an index, by size: exact search while it is small, then a graph (HNSW).
 
-Whether vectors are kept smaller, too (quantised), is the user's choice: then the small ones choose the candidates and
-the original ones score them, so that every hit has its exact score.
+Quantisation is the user's choice. Quantised vectors choose candidates, and the original vectors rescore them, so that
+every hit has its exact score.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from app.errors import VectorIndexUnavailableError
 
 Quantization = Literal["none", "int8", "binary"]
 
-GRAPH_FROM_KB = 100_000  # of vectors: comparing a query with so many takes 7 ms, docs/search-at-scale.md
-PAYLOAD_INDEXES_FROM = 10_000  # points: without one a filter reads every payload, 14 ms and more for so many
+GRAPH_FROM_KB = 100_000  # size of the vectors; exact search over so many takes 7 ms, docs/search-at-scale.md
+PAYLOAD_INDEXES_FROM = 10_000  # points; without a payload index a filter reads every payload, 14 ms or more for these
 HNSW_EF = 1024
-# So many times the candidates are scored again; binary vectors are coarse.
+# Rescored candidates, as a multiple of the limit; high for binary vectors, which are coarse.
 OVERSAMPLING: dict[Quantization, float] = {"none": 1.0, "int8": 2.0, "binary": 16.0}
 _BYTES_PER_NUMBER = 4
 _LOOK_AGAIN_S = 10.0
@@ -31,7 +31,7 @@ _EXACT = models.SearchParams(exact=True)
 
 @dataclass(frozen=True, slots=True)
 class Sharding:
-    """Shards and replicas of a new index on a Qdrant cluster. None: chosen by the number of its nodes."""
+    """Shards and replicas of a new index on a Qdrant cluster. None: chosen by the number of nodes."""
 
     shards: int | None = None
     replicas: int | None = None
@@ -73,12 +73,12 @@ def quantization_config(quantization: Quantization) -> models.QuantizationConfig
 
 
 def search_params(info: models.CollectionInfo) -> models.SearchParams:
-    """What was written since the graph was built is compared one by one whatever these say, and so is what a filter
-    leaves little of."""
+    """Exact search for a small index, else HNSW with rescoring. Independent of these, Qdrant compares points that are
+    not in the graph yet, and small filtered sets, one by one."""
     if not _has_large_graph(info):
         return _EXACT
     return models.SearchParams(
-        exact=False,  # said aloud, since the embedded engine takes silence for exact
+        exact=False,  # explicit, since the embedded engine's default is exact
         hnsw_ef=HNSW_EF,
         quantization=models.QuantizationSearchParams(rescore=True, oversampling=OVERSAMPLING[_quantization_of(info)]),
     )
@@ -90,8 +90,7 @@ def needs_payload_indexes(info: models.CollectionInfo) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class SearchedIndex:
-    """How an index is searched, for which numbers of the metadata it has indexes, and whether its points have
-    multivectors."""
+    """Search parameters of an index, paths of its payload indexes for numbers, and whether it has multivectors."""
 
     params: models.SearchParams
     number_paths: frozenset[str] = frozenset()
@@ -107,8 +106,8 @@ def searched_index(info: models.CollectionInfo) -> SearchedIndex:
 
 
 class SearchedIndexes:
-    """Looks at an index again after some seconds. An old look makes no search wrong, only slower, so it also serves
-    while the engine does not answer."""
+    """Caches `SearchedIndex` per index for some seconds. An outdated entry makes a search slower, not wrong, so it also
+    serves while the engine does not respond."""
 
     def __init__(self, look: Callable[[str], models.CollectionInfo]) -> None:
         self._look = look
@@ -136,12 +135,11 @@ class SearchedIndexes:
 def _has_large_graph(info: models.CollectionInfo) -> bool:
     params = info.config.params.vectors
     size = params.size if isinstance(params, models.VectorParams) else 0
-    # Sparse vectors always have an index and are counted in; a point has at most one.
+    # The count includes sparse vectors, which always have an index; a point has at most one.
     with_index = info.indexed_vectors_count or 0
     in_graph = with_index - (info.points_count or 0) if info.config.params.sparse_vectors else with_index
-    if holds_multivectors(
-        info
-    ):  # counted as one, however many vectors they have; a graph is made of a large index alone
+    # A multivector counts as one, so its size is unknown; but the engine only builds a graph for a large index.
+    if holds_multivectors(info):
         return in_graph > 0
     return in_graph * size * _BYTES_PER_NUMBER >= GRAPH_FROM_KB * 1024
 

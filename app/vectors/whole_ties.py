@@ -1,4 +1,4 @@
-"""Searches whose results are always the same: Qdrant gives equal scores in varying order and cuts them off anywhere."""
+"""Makes search results deterministic: Qdrant returns equal scores in varying order, and cuts them off at the limit."""
 
 from __future__ import annotations
 
@@ -20,23 +20,25 @@ def query_whole_ties(
     with_payload: bool,
     is_ordered: bool = False,
 ) -> list[list[ScoredPoint]]:
-    """All legs in one request, each with its limit. Of those that a tie crosses as many are asked for again as it takes
-    to see the next score; of none where the server orders equal scores itself (`is_ordered`).
+    """Runs all legs (query, limit) in one request; each result is sorted by score, then id.
+
+    If equal scores cross a leg's limit, repeats that leg with a higher limit until a lower score appears (at most about
+    _MOST_TIES points more). is_ordered: the server orders equal scores by id itself, so nothing is repeated.
     """
     found: list[Sequence[models.ScoredPoint]] = [()] * len(legs)
-    asked, more = list(range(len(legs))), 0 if is_ordered else 1
-    while asked:
+    pending, more = list(range(len(legs))), 0 if is_ordered else 1
+    while pending:
         requests = [
             legs[leg][0].model_copy(update={"limit": legs[leg][1] + more, "with_payload": with_payload})
-            for leg in asked
+            for leg in pending
         ]
-        for leg, answer in zip(asked, client.query_batch_points(index, requests), strict=True):
+        for leg, answer in zip(pending, client.query_batch_points(index, requests), strict=True):
             found[leg] = answer.points
         if is_ordered or more >= _MOST_TIES:
             break
-        asked = [leg for leg in asked if _is_tie_cut_off(found[leg], legs[leg][1], more)]
-        more = 3 * (more + max((legs[leg][1] for leg in asked), default=0))
-    return [_best(each, limit) for each, (_, limit) in zip(found, legs, strict=True)]
+        pending = [leg for leg in pending if _is_tie_cut_off(found[leg], legs[leg][1], more)]
+        more = 3 * (more + max((legs[leg][1] for leg in pending), default=0))
+    return [_best(points, limit) for points, (_, limit) in zip(found, legs, strict=True)]
 
 
 def _is_tie_cut_off(found: Sequence[models.ScoredPoint], limit: int, more: int) -> bool:

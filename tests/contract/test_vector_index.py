@@ -300,7 +300,7 @@ def test_an_index_of_an_earlier_release_takes_points_and_refuses_words(qdrant_in
         lambda: qdrant_index.search_sparse(name, "red", limit=1),
         lambda: qdrant_index.search_legs(name, [NORTH], "red", limit=1),
     ):
-        with pytest.raises(ConflictError, match="before chunks could be found by their words"):
+        with pytest.raises(ConflictError, match="created by an old release and has no word index"):
             ask()
 
 
@@ -707,11 +707,11 @@ def test_an_inspection_names_points_whose_text_has_another_hash_or_other_words(q
     assert qdrant_index.inspect(name, ids) is None
     qdrant_index.upsert(name, [a_chunk(3, "The owm 3 sleeps.", told="The owl 3 sleeps.")])
     assert qdrant_index.inspect(name, ids) == PointDamage(
-        "texts of its chunks are not what was written", (point_id(3),)
+        "texts of its chunks differ from what was written", (point_id(3),)
     )
     qdrant_index.upsert(name, [a_chunk(3, "The bat 3 sleeps.")])
     qdrant_index.set_payloads(name, {point_id(3): a_chunk(3, "The owl 3 sleeps.").payload})  # words stay
-    expected = PointDamage("words of its chunks are not what was written", (point_id(3),))
+    expected = PointDamage("words of its chunks differ from what was written", (point_id(3),))
     assert qdrant_index.inspect(name, ids) == expected
 
 

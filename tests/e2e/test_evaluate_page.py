@@ -204,7 +204,7 @@ def test_a_measurement_goes_on_when_the_page_is_left_and_can_be_stopped(
     )
 
     page.get_by_role("button", name="Measure", exact=True).click()
-    expect(page.get_by_role("alert").filter(has_text="running already")).to_be_visible()
+    expect(page.get_by_role("alert").filter(has_text="already running")).to_be_visible()
     opened.go("/evaluate")
     page.get_by_role("button", name="Stop").click()
     embedder.may_go_on.set()
@@ -267,7 +267,7 @@ def test_a_file_without_judgements_is_refused(opened: OpenPage, tmp_path: Path) 
 
 def test_nothing_judged_and_nothing_chosen_get_advice(page: Page) -> None:
     measure(page, "bare")
-    expect(page.get_by_role("alert")).to_contain_text("No query is judged in the collection 'bare'")
+    expect(page.get_by_role("alert")).to_contain_text("The collection 'bare' has no judged query")
     choose_collection(page, "kitchen")
     page.locator("#evaluate-modes").get_by_label("Both (hybrid)").uncheck()
     page.get_by_role("button", name="Measure", exact=True).click()
@@ -291,7 +291,7 @@ def test_weights_are_tuned_by_the_judgements_shown_and_undone(opened: OpenPage) 
     choose_collection(page, "bare")
     page.get_by_role("button", name="Weights of the legs").click()
     page.get_by_role("button", name="Tune by these judgements").click()
-    expect(page.locator("#evaluate-message")).to_contain_text("weights are tuned by at least 20 of 5")
+    expect(page.locator("#evaluate-message")).to_contain_text("tuning needs at least 20 judgements of 5")
 
     choose_collection(page, "orchard")
     expect(page.locator("#evaluate-weights td").first).to_have_text(f"{WEIGHTS_AFTER_FEEDBACK[Leg.SPARSE]:g}")

@@ -179,7 +179,7 @@ def test_judgements_of_some_people_alone(evaluations: Evaluations, application: 
     run = wait(evaluations, evaluations.start(replace(PLAN, judged_by=("import:fruit",))))
     assert run.report is not None
     assert [each.query for each in run.report.queries] == ["fig"]
-    with pytest.raises(NotFoundError, match="No query is judged"):
+    with pytest.raises(NotFoundError, match="has no judged query"):
         evaluations.start(replace(PLAN, judged_by=("nobody",)))
 
 
@@ -199,7 +199,7 @@ def test_one_runs_at_a_time_and_a_cancelled_one_tells_what_it_has(
     plan = replace(PLAN, steps=(1, 2))
     embedder.is_free.clear()
     run = evaluations.start(plan)
-    with pytest.raises(ConflictError, match="running already"):
+    with pytest.raises(ConflictError, match="already running"):
         evaluations.start(plan)
     with pytest.raises(ConflictError, match="no results"):
         evaluations.compare(run.id)
@@ -279,7 +279,7 @@ def test_vectors_are_shared_between_variants(
         ({"steps": (21,)}, InputError, "1 to 20"),
         ({"instructions": ()}, InputError, "one instruction"),
         ({"instructions": (InstructionChoice(InstructionPolicy.LENS, "mood"),)}, UnknownLensError, "mood"),
-        ({"instructions": (InstructionChoice(InstructionPolicy.LENS),)}, InputError, "by its name"),
+        ({"instructions": (InstructionChoice(InstructionPolicy.LENS),)}, InputError, "name of a lens"),
         ({"steps": tuple(range(1, 21)), "instructions": (JUDGED, NONE)}, InputError, "40 variants are too many"),
         ({"max_queries": 0}, InputError, "at least one query"),
     ],

@@ -418,7 +418,7 @@ def test_a_hit_whose_text_is_damaged_says_so_and_the_others_are_found(installati
         [note] = answer.json()["notes"]
         assert "003.txt" in note
         assert "gircse doctor --rebuild" in note
-        assert "texts of its chunks are not what was written" in client.get("/readyz").json()["damaged"][LIBRARY]
+        assert "texts of its chunks differ from what was written" in client.get("/readyz").json()["damaged"][LIBRARY]
     said = damaged_parts(installation)
     installation.call(*named_command(said["damage"]))
     with open_services(installation.load_settings()) as services:

@@ -95,7 +95,7 @@ def test_people_and_imports_are_kept_apart_and_agree_on_the_mean(judged: Judged,
     assert [each.judged_by for each in judged.sources("library")] == ["ann", "local"]
     with pytest.raises(NotFoundError, match="none"):
         judged.forget_import("library", "import:x")
-    with pytest.raises(ConflictError, match="no import"):
+    with pytest.raises(ConflictError, match="not an import"):
         judged.forget_import("library", "local")
 
 
