@@ -1,11 +1,11 @@
 """Every error that crosses a folder border.
 
 GircseError
-├── InputError                 the caller's input cannot be used                      422
+├── InputError                 the caller's input is invalid                          422
 │   ├── EmptyQueryError
-│   ├── DocumentError          a document cannot be read; the reason goes on its row
-│   │   ├── VanishedError      it is not there any more
-│   │   └── SyncEndedError    nothing more of its source can be fetched now
+│   ├── DocumentError          a document cannot be read; its row stores the reason
+│   │   ├── VanishedError      the document no longer exists at its address
+│   │   └── SyncEndedError     this sync can fetch nothing more of the source
 │   ├── FilterError
 │   └── ArchiveError
 ├── NotFoundError              something named does not exist                         404
@@ -15,32 +15,32 @@ GircseError
 │   ├── UnknownLensError
 │   ├── UnknownUserError
 │   └── DamagedFileError       a stored file is missing or altered                   500
-├── ConflictError              the request contradicts the present state              409
+├── ConflictError              the request contradicts the current state              409
 │   ├── FingerprintMismatchError
 │   ├── LeaseLostError         another worker holds the job now
-│   ├── CollectionPausedError  the job is to be given back
-│   ├── StandingChangedError   other searches stand over the collection now than were asked
+│   ├── CollectionPausedError  the worker must give the job back
+│   ├── StandingChangedError   the collection's standing searches changed meanwhile
 │   └── CatalogTooNewError
 ├── LoginRequiredError         the request is not authenticated                       401
-│   └── UntrustedSignInError   what came by way of an OpenID provider does not hold
+│   └── UntrustedSignInError   a response of an OpenID provider failed verification
 ├── ForbiddenError             the caller may not do this                             403
-├── ThrottledError             too many attempts; wait                                429
-│   └── RequestQuotaError      a user has asked as often as they may in this minute
-├── DeliveryError              what was found could not be told; the reason is shown       502
-├── QuotaExceededError         a user stores as much as they may                      413
-└── UnavailableError           a part does not answer; try again                      503
+├── ThrottledError             too many attempts; retry later                         429
+│   └── RequestQuotaError      the user's requests per minute are used up
+├── DeliveryError              an alert could not be delivered; the user sees why     502
+├── QuotaExceededError         the user's storage quota is used up                    413
+└── UnavailableError           a part does not respond; retry                         503
     ├── VectorIndexUnavailableError
-    │   ├── EngineFaultError   the engine answers, with an error of its own
-    │   └── DamagedIndexError  an index must be made anew; waiting does not help
+    │   ├── EngineFaultError   the engine responds with an internal error
+    │   └── DamagedIndexError  an index must be rebuilt; a retry does not help
     ├── EmbedderUnavailableError
-    │   └── EmbedderBusyError  it has too much to do; wait                             429
+    │   └── EmbedderBusyError  overloaded; retry later                                 429
     ├── RerankerUnavailableError
-    ├── LanguageModelUnavailableError  the server that words answers
-    │   ├── LanguageModelBusyError  wait                                               429
-    │   └── CutOffError        what it wrote ended too soon
+    ├── LanguageModelUnavailableError  the server that generates answers
+    │   ├── LanguageModelBusyError  overloaded; retry later                            429
+    │   └── CutOffError        the generated text ended too soon
     ├── IncompleteDeletionError
     ├── CatalogUnavailableError
-    │   └── DamagedCatalogError  it must be restored; waiting does not help
+    │   └── DamagedCatalogError  restore a backup; a retry does not help
     ├── FilesUnavailableError
     └── ProviderUnavailableError  an OpenID provider
 """
@@ -55,7 +55,7 @@ from typing import Self
 
 
 class GircseError(Exception):
-    """Root. `status` is the HTTP status that the API answers with."""
+    """Root. `status` is the HTTP status of the API's response."""
 
     status = 500
 
@@ -69,15 +69,15 @@ class EmptyQueryError(InputError):
 
 
 class DocumentError(InputError):
-    """A document cannot be read. The message is shown to the person who added it."""
+    """A document cannot be read. The person who added it sees the message."""
 
 
 class VanishedError(DocumentError):
-    """What was to be fetched is not there."""
+    """The document to fetch does not exist."""
 
 
 class SyncEndedError(DocumentError):
-    """Nothing more can be fetched from this source now; what waits is fetched at its next sync."""
+    """The source cannot be fetched further now. The next sync fetches the remaining items."""
 
 
 class FilterError(InputError):
@@ -85,7 +85,7 @@ class FilterError(InputError):
 
 
 class ArchiveError(InputError):
-    """A file is no archive of a collection, or is damaged, or is not to be trusted."""
+    """A file is not an archive of a collection, is damaged, or has unsafe content."""
 
 
 class NotFoundError(GircseError, LookupError):
@@ -96,7 +96,7 @@ class UnknownCollectionError(NotFoundError):
     def __init__(self, name: str, known: list[str]) -> None:
         self.name, self.known = name, known
         there = f"There are: {', '.join(sorted(known))}." if known else "There are no collections yet."
-        super().__init__(f"No collection named {name!r}. {there} `gircse ingest PATH --collection {name}` makes it.")
+        super().__init__(f"No collection named {name!r}. {there} `gircse ingest PATH --collection {name}` creates it.")
 
 
 class UnknownDocumentError(NotFoundError):
@@ -114,17 +114,17 @@ class UnknownJobError(NotFoundError):
 class UnknownLensError(NotFoundError):
     def __init__(self, name: str, known: list[str]) -> None:
         there = f"There are: {', '.join(known)}." if known else "There are no lenses yet."
-        super().__init__(f"No lens named {name!r}. {there} `gircse lenses save NAME -i INSTRUCTION` makes one.")
+        super().__init__(f"No lens named {name!r}. {there} `gircse lenses save NAME -i INSTRUCTION` creates one.")
 
 
 class UnknownUserError(NotFoundError):
     @classmethod
     def of(cls, name: str) -> Self:
-        return cls(f"No user is named {name!r}. `gircse users list` shows them.")
+        return cls(f"No user is named {name!r}. `gircse users list` lists them.")
 
 
 class DamagedFileError(NotFoundError):
-    """The bytes that were stored under this hash are there no more: the file is gone, cut or altered."""
+    """The file stored under this hash is missing, truncated or altered."""
 
     status = 500
 
@@ -134,7 +134,7 @@ class LoginRequiredError(GircseError):
 
 
 class UntrustedSignInError(LoginRequiredError):
-    """The message is for the log: it may say what a forger would like to know."""
+    """The message is for the log only: it may help a forger."""
 
 
 class ForbiddenError(GircseError):
@@ -154,7 +154,7 @@ class RequestQuotaError(ThrottledError):
 
 
 class DeliveryError(GircseError):
-    """`is_final`: trying again would not help."""
+    """is_final: a retry would not help."""
 
     status = 502
 
@@ -172,7 +172,7 @@ class ConflictError(GircseError):
 
 
 class StandingChangedError(ConflictError):
-    """To be asked again; nothing was changed."""
+    """The standing searches changed while new chunks were matched. Nothing was stored; match again."""
 
 
 class FingerprintMismatchError(ConflictError):
@@ -180,11 +180,11 @@ class FingerprintMismatchError(ConflictError):
 
 
 class LeaseLostError(ConflictError):
-    """The fencing token is no longer the newest: another worker has taken the job over."""
+    """The fencing token is outdated: another worker has claimed the job."""
 
 
 class CollectionPausedError(ConflictError):
-    """Its collection was paused while the job was running."""
+    """The job's collection was paused while the job was running."""
 
 
 class CatalogTooNewError(ConflictError):
@@ -200,48 +200,48 @@ class VectorIndexUnavailableError(UnavailableError):
 
 
 class EngineFaultError(VectorIndexUnavailableError):
-    """The engine is there and fails: for a moment, or since what it has stored is damaged."""
+    """The engine responds with an internal error, temporarily or because its stored data is damaged."""
 
 
 class DamagedIndexError(VectorIndexUnavailableError):
     def __init__(self, collection: str, reason: str) -> None:
         self.collection, self.reason = collection, reason
         super().__init__(
-            f"The index of the collection {collection!r} is damaged: {reason}. `gircse doctor --rebuild` makes it anew "
-            "from the stored documents; other collections go on meanwhile."
+            f"The index of the collection {collection!r} is damaged: {reason}. `gircse doctor --rebuild` rebuilds it "
+            "from the stored documents; other collections keep working."
         )
 
 
 class EmbedderUnavailableError(UnavailableError):
-    """The embedding server is away, or changed its model a moment ago."""
+    """The embedding server does not respond, or has just changed its model."""
 
 
 class EmbedderBusyError(EmbedderUnavailableError):
-    """It works, but is busy. Jobs wait as for an unavailable part; searches are answered 429."""
+    """The embedding server works but is overloaded. Jobs wait and retry; searches get status 429."""
 
     status = 429
 
 
 class RerankerUnavailableError(UnavailableError):
-    """The re-ranker is away, too slow, or answers what cannot be used. A search then keeps its first ranking."""
+    """The re-ranker does not respond, is too slow, or sends an invalid response. Searches keep their first ranking."""
 
 
 class LanguageModelUnavailableError(UnavailableError):
-    """The server that words answers is away, too slow, refuses, or answers what cannot be used."""
+    """The server that generates answers does not respond, is too slow, refuses, or sends an invalid response."""
 
 
 class LanguageModelBusyError(LanguageModelUnavailableError):
-    """It works, but has too much to do."""
+    """The server of the language model works but is overloaded."""
 
     status = 429
 
 
 class CutOffError(LanguageModelUnavailableError):
-    """The text that came before is there."""
+    """The generated text broke off. The part before it was delivered and stays usable."""
 
 
 class IncompleteDeletionError(UnavailableError):
-    """The vector index was asked after a deletion, and something is still there."""
+    """A check after a deletion still found points in the vector index."""
 
 
 class CatalogUnavailableError(UnavailableError):
@@ -249,13 +249,13 @@ class CatalogUnavailableError(UnavailableError):
 
 
 class DamagedCatalogError(CatalogUnavailableError):
-    """The database is there, and what it holds cannot be read."""
+    """The database exists but its content cannot be read."""
 
     @classmethod
     def of(cls, place: str, found: object, *, backup: str = "FILE") -> Self:
         error = cls(
-            f"The catalog at {place} is damaged: {found}. Stop all processes of this installation, then "
-            f"`gircse restore {backup} --force` puts back the last backup; what is damaged is kept beside it."
+            f"The catalog at {place} is damaged: {found}. Stop all processes of this installation, then run "
+            f"`gircse restore {backup} --force` to restore the last backup; the damaged catalog is kept beside it."
         )
         error.place, error.found = place, found
         return error
@@ -265,7 +265,7 @@ class DamagedCatalogError(CatalogUnavailableError):
 
 
 class FilesUnavailableError(UnavailableError):
-    """The folder of stored files cannot be written or read: the disk is full, read-only or away."""
+    """The folder of stored files cannot be read or written: the disk is full, read-only or missing."""
 
 
 def is_full_disk(error: BaseException) -> bool:
@@ -274,7 +274,8 @@ def is_full_disk(error: BaseException) -> bool:
 
 @contextmanager
 def full_disk_translated(folder: Path) -> Iterator[None]:
-    """Of writes within the block, whose errors do not say where they were."""
+    """Translates a full disk during writes inside the block to FilesUnavailableError. `folder` is for the message,
+    since the OSError need not name a path."""
     try:
         yield
     except OSError as error:
@@ -284,8 +285,9 @@ def full_disk_translated(folder: Path) -> Iterator[None]:
 
 
 def full_disk_reason(place: object) -> str:
-    return f"The disk of {place} is full. Free some space on it: jobs that wait go on by themselves then."
+    return f"The disk of {place} is full. Free some space; waiting jobs then continue by themselves."
 
 
 class ProviderUnavailableError(UnavailableError):
-    """It is away, answers what cannot be used, or does not know this server. The message is for the log."""
+    """An OpenID provider does not respond, sends an invalid response, or does not know this server. The message is for
+    the log only."""

@@ -14,22 +14,22 @@ class QdrantSettings(BaseSettings):
 
     qdrant_url: str | None = Field(
         default=None,
-        description="A Qdrant server, or several nodes of its cluster, separated by commas. Default: the embedded "
-        "engine.",
+        description="Address of a Qdrant server, or several nodes of a cluster, separated by commas. Default: the "
+        "embedded engine.",
     )
-    qdrant_api_key: SecretStr | None = Field(default=None, description="Key of that Qdrant server.")
+    qdrant_api_key: SecretStr | None = Field(default=None, description="API key of that Qdrant server.")
     qdrant_shards: int | None = Field(
         default=None,
         ge=1,
         le=256,
-        description="Shards of a new index on a Qdrant cluster. Default: one for each node.",
+        description="Shards of a new index on a Qdrant cluster. Default: one per node.",
     )
     qdrant_replicas: int | None = Field(
         default=None,
         ge=1,
         le=16,
-        description="Nodes of a Qdrant cluster that hold each shard of a new index. Default: 2, so that one node may "
-        "be lost.",
+        description="Replicas of each shard of a new index on a Qdrant cluster. Default: 2, so that the loss of one "
+        "node is harmless.",
     )
 
     @field_validator("qdrant_url")
@@ -47,5 +47,5 @@ class QdrantSettings(BaseSettings):
 def require_http(url: str) -> str:
     """Raises ValueError unless it is an http or https URL with a host."""
     if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
-        raise ValueError("give a URL as http://host:6333")
+        raise ValueError("give a URL such as http://host:6333")
     return url

@@ -1,4 +1,4 @@
-"""Configuration, read once at the edge: environment variables GIRCSE_*, refused with all errors at once."""
+"""Settings from environment variables GIRCSE_*, read once at the start. Invalid ones are reported all at once."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from embedder.model_info import DEFAULT_MODEL
 
 log = logging.getLogger(__name__)
 
-# What somebody's environment may still name; it decides nothing any more.
+# Former settings, which an environment may still contain. They have no effect and cause a warning.
 REMOVED = ("EMBEDDER_BATCH_S", "EMBEDDER_DOCUMENT_WAIT_S", "EMBEDDER_DOCUMENT_TOKENS", "WORKER_LANES")
 
 
 class SecretFiles(PydanticBaseSettingsSource):
-    """Reads a secret from the file that GIRCSE_<NAME>_FILE names, the way containers get secrets."""
+    """Reads a secret from the file at GIRCSE_<NAME>_FILE, as containers provide secrets."""
 
     def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
         path = os.environ.get(f"GIRCSE_{field_name.upper()}_FILE") if _is_secret(field) else None
@@ -43,13 +43,15 @@ class SecretFiles(PydanticBaseSettingsSource):
 
 
 class LogSettings(BaseSettings):
-    """What the command line needs before any command; errors of other settings are left to that command."""
+    """The settings that the command line needs before any command. The command itself reports errors of the others."""
 
     model_config = SettingsConfigDict(env_prefix="GIRCSE_", env_ignore_empty=True, frozen=True, extra="ignore")
 
-    log_format: Literal["text", "json"] = Field(default="text", description="Of the log on stderr: lines, or JSON.")
+    log_format: Literal["text", "json"] = Field(
+        default="text", description="Format of the log on stderr: text lines, or JSON."
+    )
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
-        default="WARNING", description="What is logged; requests are from INFO on. `--debug` is DEBUG."
+        default="WARNING", description="Least level of logged messages. Requests have level INFO. `--debug` sets DEBUG."
     )
 
     @field_validator("log_level", mode="before")
@@ -59,183 +61,211 @@ class LogSettings(BaseSettings):
 
 
 class Settings(LogSettings, QdrantSettings, OidcSettings, AnswerSettings, SourceSettings):
-    """Every field is the environment variable GIRCSE_<NAME>, and a secret GIRCSE_<NAME>_FILE, the path of a file that
-    holds it. Make one with `load_settings`."""
+    """Each field is the environment variable GIRCSE_<NAME>; a secret may also be in the file at GIRCSE_<NAME>_FILE.
+    Created by `load_settings`."""
 
     model_config = SettingsConfigDict(env_prefix="GIRCSE_", env_ignore_empty=True, frozen=True, extra="forbid")
 
-    home: Path = Field(default_factory=lambda: user_data_path("gircse"), description="Folder of catalog, files, index.")
+    home: Path = Field(
+        default_factory=lambda: user_data_path("gircse"), description="Folder of the catalog, the files and the index."
+    )
     database_url: str | None = Field(default=None, description="SQLAlchemy URL. Default: SQLite in GIRCSE_HOME.")
-    database_password: SecretStr | None = Field(default=None, description="Of that database; keeps it out of the URL.")
+    database_password: SecretStr | None = Field(
+        default=None, description="Password of that database, to keep it out of the URL."
+    )
     quantization: Literal["none", "int8", "binary"] = Field(
         default="none",
-        description="Smaller vectors of large collections in memory, whole ones on disk; `gircse optimize` does it.",
+        description="Keeps smaller vectors of large collections in memory and the originals on disk. Run "
+        "`gircse optimize` to apply a change to existing collections.",
     )
     model: str = Field(default=DEFAULT_MODEL, description="Name of a built-in model, a folder, or a hub id.")
-    device: str | None = Field(default=None, description="Torch device, as cpu or cuda:0. Default: the best there is.")
+    device: str | None = Field(
+        default=None, description="Torch device, such as cpu or cuda:0. Default: the fastest available."
+    )
     dtype: Literal["auto", "float32", "bfloat16", "int8"] = Field(
         default="auto",
-        description="Numbers the model computes with. auto: bfloat16 where the device multiplies it; int8: of weights.",
+        description="Number format of the model. auto: bfloat16 if the device can multiply it; int8: for weights only.",
     )
     query_tolerance: float | None = Field(
-        default=None, ge=0, le=2, description="No more steps for a query once one moves it so little (1 - cosine)."
+        default=None,
+        ge=0,
+        le=2,
+        description="Stops refining a query once a step changes its vector by no more than this (1 - cosine).",
     )
-    vector_cache_mb: float = Field(
-        default=32, ge=0, description="Memory for vectors of texts that may come again, in MB."
-    )
+    vector_cache_mb: float = Field(default=32, ge=0, description="Memory for cached vectors of texts, in MB.")
     cuda_graphs: bool = Field(
-        default=False, description="On CUDA, take the steps of small batches as CUDA graphs: faster queries."
+        default=False, description="On CUDA, runs the steps of small batches as CUDA graphs: faster queries."
     )
     embedder_url: str | None = Field(
-        default=None, description="An embedding server (`gircse embedder`) that computes instead of this process."
+        default=None, description="Embedding server (`gircse embedder`) to use instead of a model in this process."
     )
     embedder_api_key: SecretStr | None = Field(
-        default=None, description="What the embedding server wants to be shown; the same for it and its clients."
+        default=None, description="API key of the embedding server; set the same for the server and its clients."
     )
     embedder_timeout_s: float = Field(
-        default=30, gt=0, description="How long a query waits for that server; documents wait ten times as long."
+        default=30, gt=0, description="Seconds that a query waits for that server; documents wait ten times as long."
     )
     embedder_input_type: Literal["query", "document"] = Field(
-        default="document", description="What texts at /v1/embeddings are whose sender does not say it (`input_type`)."
+        default="document", description="Kind of the texts at /v1/embeddings if a request does not set `input_type`."
     )
     embedder_batch_tokens: int = Field(
-        default=8_192, ge=64, description="`gircse embedder`: most tokens of a batch; a GPU takes more."
+        default=8_192, ge=64, description="`gircse embedder`: most tokens of a batch; more suit a GPU."
     )
     embedder_query_wait_s: float = Field(
         default=0.05,
         gt=0,
-        description="`gircse embedder`: a query is answered 429 that would take longer, and 1.8 times a lone one.",
+        description="`gircse embedder`: refuses a query with 429 if its expected time is longer than this, and longer "
+        "than 1.8 times that of a query alone.",
     )
-    embedder_max_inputs: int = Field(default=2_048, ge=1, description="Most texts of one request for embeddings.")
-    embedder_max_tokens: int = Field(default=300_000, ge=1, description="Most tokens of one request for embeddings.")
-    embedder_max_body_mb: float = Field(default=16, gt=0, description="`gircse embedder`: largest body, in MB.")
+    embedder_max_inputs: int = Field(default=2_048, ge=1, description="Most texts per request for embeddings.")
+    embedder_max_tokens: int = Field(default=300_000, ge=1, description="Most tokens per request for embeddings.")
+    embedder_max_body_mb: float = Field(default=16, gt=0, description="`gircse embedder`: largest request body, in MB.")
     rerank_by: Literal["gircse", "cross-encoder", "server"] = Field(
         default="gircse",
-        description="Who re-ranks the candidates of a search that asks for it (`rerank`): the model that embeds, a "
-        "cross-encoder in this process (extra [rerank]), or a server.",
+        description="Re-ranker of searches with `rerank`: the embedding model itself, a cross-encoder in this process "
+        "(needs the extra [rerank]), or a server.",
     )
     rerank_candidates: int = Field(
         default=20,
         ge=0,
         le=200,
-        description="So many of the first candidates of a hybrid search with an instruction are looked at again, where "
-        "it does not say how many. 0: none.",
+        description="Number of candidates that a hybrid search with an instruction re-ranks, unless the request sets "
+        "`rerank`. 0: none.",
     )
-    rerank_steps: int = Field(default=1, ge=1, le=64, description="gircse: refinement steps of a passage and a query.")
+    rerank_steps: int = Field(
+        default=1, ge=1, le=64, description="gircse: refinement steps of passages and query in re-ranking."
+    )
     rerank_kept_vectors: int = Field(
-        default=20_000, ge=0, description="gircse: vectors kept in memory, 2 kB each where they have 384 numbers."
+        default=20_000, ge=0, description="gircse: vectors cached in memory, 2 kB each at 384 dimensions."
     )
     rerank_model: str | None = Field(
-        default=None, description="cross-encoder: folder or hub id of its model. server: the name that it is told."
+        default=None, description="cross-encoder: folder or hub id of its model. server: model name in its requests."
     )
     rerank_url: str | None = Field(
         default=None,
-        description="server: where it re-ranks, as http://host:8080/rerank or https://api.jina.ai/v1/rerank.",
+        description="server: address of its rerank route, such as http://host:8080/rerank or "
+        "https://api.jina.ai/v1/rerank.",
     )
     rerank_api: Literal["cohere", "tei"] = Field(
         default="cohere",
         description="server: cohere for Cohere, Jina, vLLM and gircse-search; tei for text-embeddings-inference.",
     )
-    rerank_api_key: SecretStr | None = Field(default=None, description="server: its key.")
+    rerank_api_key: SecretStr | None = Field(default=None, description="server: its API key.")
     rerank_timeout_s: float = Field(
-        default=5, gt=0, le=120, description="server: after so long a search keeps its first ranking."
+        default=5, gt=0, le=120, description="server: seconds after which a search keeps its first ranking."
     )
     rerank_query: str = Field(
         default="{instruction} {query}",
-        description="cross-encoder, server: what is compared with passages; without an instruction, the query alone.",
+        description="cross-encoder, server: template of the query; without an instruction, the query alone is sent.",
     )
     allow_private_urls: bool = Field(
-        default=False, description="Also fetch URLs of this machine and its private networks."
+        default=False, description="Allows fetching URLs of this machine and of private networks."
     )
-    lease_s: float = Field(default=60, ge=1, description="Seconds until the job of a lost worker goes to another one.")
-    max_document_mb: float = Field(default=100, gt=0, description="Largest document, in MB; bytes beyond are refused.")
-    max_unpacked_mb: float = Field(default=200, gt=0, description="What an archive or Office file may hold, unpacked.")
-    max_document_characters: int = Field(default=20_000_000, ge=1, description="Longest text of a document.")
-    max_document_pages: int = Field(default=5_000, ge=1, description="Most pages, or slides, of a document.")
-    read_timeout_s: float = Field(default=300, gt=0, description="Seconds to read a document in; two thirds of CPU.")
-    read_memory_mb: float = Field(default=1_000, ge=50, description="Memory that reading one document may take, in MB.")
+    lease_s: float = Field(
+        default=60, ge=1, description="Seconds until another worker takes over the job of a lost worker."
+    )
+    max_document_mb: float = Field(default=100, gt=0, description="Largest document, in MB; larger ones are refused.")
+    max_unpacked_mb: float = Field(
+        default=200, gt=0, description="Largest unpacked size of an archive or Office file, in MB."
+    )
+    max_document_characters: int = Field(default=20_000_000, ge=1, description="Most characters of a document's text.")
+    max_document_pages: int = Field(default=5_000, ge=1, description="Most pages or slides of a document.")
+    read_timeout_s: float = Field(
+        default=300, gt=0, description="Most seconds for reading a document; two thirds of it as CPU time."
+    )
+    read_memory_mb: float = Field(default=1_000, ge=50, description="Most memory for reading a document, in MB.")
     max_recognized_pages: int = Field(
         default=1_000,
         ge=0,
-        description="Most pages of a document whose text is recognised from their picture (extra [ocr]); 0: none.",
+        description="Most pages per document for text recognition (needs the extra [ocr]); 0: none.",
     )
-    page_cache_mb: float = Field(
-        default=64, ge=0, description="Memory for pictures of pages that were looked at, in MB."
-    )
+    page_cache_mb: float = Field(default=64, ge=0, description="Memory for cached page images, in MB.")
     ray_address: str | None = Field(
-        default=None, description="A Ray cluster for `ingest --engine ray`, as auto. Default: one on this machine."
+        default=None,
+        description="Ray cluster for `ingest --engine ray`; auto finds a running one. Default: a local one is started.",
     )
     shard_documents: int = Field(
-        default=10_000, ge=1, le=100_000, description="Documents that `ingest --engine ray` holds at a time."
+        default=10_000, ge=1, le=100_000, description="Documents that `ingest --engine ray` processes at a time."
     )
     access_control: bool = Field(
-        default=False, description="Users log in and programs show keys. Needed to listen on more than this machine."
+        default=False,
+        description="Users must log in and programs need keys. Required to listen beyond this machine.",
     )
     admin_secret: SecretStr | None = Field(
-        default=None, description="Of the user admin. Default: GIRCSE_HOME/admin-secret, made at the first start."
+        default=None,
+        description="Password and key of the user admin. Default: GIRCSE_HOME/admin-secret, created at the first "
+        "start.",
     )
-    session_hours: float = Field(default=12, gt=0, le=24 * 365, description="After so long people log in again.")
+    session_hours: float = Field(
+        default=12, gt=0, le=24 * 365, description="Hours after which people must log in again."
+    )
     session_idle_minutes: float = Field(
         default=120,
         ge=0,
         le=60 * 24 * 365,
-        description="A session that was not used for so long ends before its time; 0: none does.",
+        description="Minutes without use after which a session ends; 0: no such limit.",
     )
     quota_mb: float | None = Field(
-        default=None, ge=0, description="What a user may store, in MB; admins give single users more or less."
+        default=None, ge=0, description="Storage per user, in MB; admins can set another limit for single users."
     )
-    quota_documents: int | None = Field(default=None, ge=0, description="How many documents a user may store.")
-    quota_requests: int | None = Field(default=None, ge=1, description="How many requests a minute a user may send.")
+    quota_documents: int | None = Field(default=None, ge=0, description="Documents per user.")
+    quota_requests: int | None = Field(default=None, ge=1, description="Requests per minute and user.")
     quota_contact: str = Field(
-        default="an admin of this server", description="Whom people ask for more, as told where a quota is reached."
+        default="an admin of this server", description="Whom to ask for more; shown when a quota is reached."
     )
     ask_service: bool = Field(
         default=True,
-        description="Commands ask the service that runs on the same home, rather than load the model; off: `--local`.",
+        description="Commands use a running service of the same home instead of loading the model; off: like "
+        "`--local`.",
     )
-    mcp: bool = Field(default=False, description="Let agents search and read at /mcp (MCP); needs the extra [mcp].")
+    mcp: bool = Field(default=False, description="Lets agents search and read at /mcp (MCP); needs the extra [mcp].")
     language: str = Field(
         default="auto",
         pattern="^[a-z]{2,3}(-[A-Z]{2})?$|^auto$",
-        description="Of the pages: `en`, `de`, or `auto`, which is what the browser asks for. A person's own choice "
-        "goes before it.",
+        description="Language of the pages: `en`, `de`, or `auto` for the browser's. Each person can choose another.",
     )
     search_history: int = Field(
-        default=200, ge=0, le=10_000, description="Searches on the pages that each person finds again; 0 keeps none."
+        default=200, ge=0, le=10_000, description="Length of each person's search history on the pages; 0: no history."
     )
     searches_at_once: int | None = Field(
         default=None,
         ge=1,
         le=1_024,
-        description="Searches in flight at a time. Up to three times as many wait, half as many once many are refused; "
-        "the rest are answered 429. Default: 1, or one for every two cores with an embedding server; 16 or so when "
-        "that has a GPU.",
+        description="Concurrent searches. Up to three times as many wait, or half as many once many were refused; the "
+        "rest get status 429. Default: 1; with an embedding server one per two cores, or about 16 if that server has a "
+        "GPU.",
     )
     search_wait_s: float = Field(
-        default=1, gt=0, le=60, description="A search that has waited so long is answered 429."
+        default=1, gt=0, le=60, description="Seconds after which a waiting search gets status 429."
     )
     requests_at_once: int | None = Field(
-        default=None, ge=1, le=1_024, description="Other requests to the API in flight at a time. Default: 16 or more."
+        default=None, ge=1, le=1_024, description="Other concurrent requests to the API. Default: 16 or more."
     )
     worker_metrics_port: int | None = Field(
-        default=None, ge=0, le=65535, description="`gircse worker` shows /metrics and /healthz there, on loopback."
+        default=None,
+        ge=0,
+        le=65535,
+        description="Port at which `gircse worker` serves /metrics and /healthz, on loopback only.",
     )
     allowed_hosts: str = Field(
-        default="", description="Names, with commas, by which a server without access control may be asked as well."
+        default="", description="Further host names of a server without access control, separated by commas."
     )
     trusted_proxies: str = Field(
         default="127.0.0.1",
-        description="Addresses or networks, with commas, whose word on a client's address and on https is taken.",
+        description="Proxies, as addresses or networks separated by commas, whose headers on the client's address and "
+        "on https are trusted.",
     )
     backup_directory: Path | None = Field(
-        default=None, description="Where the worker keeps backups of everything, best on another disk. Default: none."
+        default=None,
+        description="Folder for the worker's full backups, preferably on another disk. Default: no backups.",
     )
     backup_every_hours: float = Field(default=24, ge=0.01, le=8_760, description="Hours between two such backups.")
-    backup_keep: int = Field(default=7, ge=1, le=10_000, description="So many of them are kept, the newest.")
+    backup_keep: int = Field(default=7, ge=1, le=10_000, description="Number of backups to keep, the newest ones.")
     backup_indexes: bool = Field(
-        default=False, description="Also back up vectors: larger files, and nothing is embedded again after a restore."
+        default=False,
+        description="Also backs up vectors: files are larger, but a restore need not embed anything again.",
     )
-    host: str = Field(default="127.0.0.1", description="Address to listen on: this machine only.")
+    host: str = Field(default="127.0.0.1", description="Address to listen on. The default is this machine only.")
     port: int = Field(default=7860, ge=0, le=65535, description="Port to listen on; 0 takes any free one.")
 
     @field_validator("home")
@@ -267,7 +297,7 @@ class Settings(LogSettings, QdrantSettings, OidcSettings, AnswerSettings, Source
     @classmethod
     def _is_named(cls, model: str) -> str:
         if not model.strip():
-            raise ValueError(f"give the name of a model, as {DEFAULT_MODEL}")
+            raise ValueError(f"give the name of a model, such as {DEFAULT_MODEL}")
         return model
 
     @model_validator(mode="after")
@@ -287,8 +317,8 @@ class Settings(LogSettings, QdrantSettings, OidcSettings, AnswerSettings, Source
         parts = urlsplit(self.database_url or "")
         if not parts.username or parts.password is not None:
             raise ValueError(
-                "GIRCSE_DATABASE_PASSWORD goes with a GIRCSE_DATABASE_URL that names a user and no password, "
-                "as postgresql+psycopg://gircse@db/gircse"
+                "GIRCSE_DATABASE_PASSWORD needs a GIRCSE_DATABASE_URL with a user and without a password, such as "
+                "postgresql+psycopg://gircse@db/gircse"
             )
         return self
 
@@ -321,47 +351,50 @@ class Settings(LogSettings, QdrantSettings, OidcSettings, AnswerSettings, Source
 
     @property
     def catalog_url(self) -> str:
-        """With the password, where one is given apart from it."""
+        """URL of the catalog, including the separately given password."""
         url = self.database_url or f"sqlite:///{(self.home / 'catalog.db').as_posix()}"
         if self.database_password is None:
             return url
         password = quote(self.database_password.get_secret_value(), safe="")
-        user, _, place = urlsplit(url).netloc.rpartition("@")
-        return urlsplit(url)._replace(netloc=f"{user}:{password}@{place}").geturl()
+        user, _, host = urlsplit(url).netloc.rpartition("@")
+        return urlsplit(url)._replace(netloc=f"{user}:{password}@{host}").geturl()
 
     @property
     def is_open_to_network(self) -> bool:
-        """Whether more than this machine can reach what listens on `host`."""
+        """Whether other machines can reach a server that listens on `host`."""
         return self.host != "localhost" and not is_loopback_address(self.host)
 
 
 def load_settings(**overrides: object) -> Settings:
-    """Settings from the environment; `overrides` that are not None come first. Raises InputError naming every error."""
+    """Reads the settings from the environment; `overrides` that are not None take precedence.
+
+    Raises InputError, which lists all errors.
+    """
     given = {name: value for name, value in overrides.items() if value is not None}
     for name in REMOVED:
         if os.environ.get(f"GIRCSE_{name}"):
-            log.warning("GIRCSE_%s is no setting any more and changes nothing; take it out of the environment.", name)
-    with _errors_told():
+            log.warning("GIRCSE_%s was removed and has no effect; take it out of the environment.", name)
+    with _errors_translated():
         return Settings(**given)  # type: ignore[arg-type]
 
 
 def load_log_settings() -> LogSettings:
-    """The same for the log alone."""
-    with _errors_told():
+    """Reads the settings of the log only. Raises InputError."""
+    with _errors_translated():
         return LogSettings()
 
 
 def is_tracing_wanted() -> bool:
-    """By the variable that every program with OpenTelemetry knows; its SDK reads the others of its kind itself."""
+    """Whether OpenTelemetry's standard variable names an endpoint. Its SDK reads the other variables itself."""
     return bool(os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT"))
 
 
 @contextmanager
-def _errors_told() -> Iterator[None]:
+def _errors_translated() -> Iterator[None]:
     try:
         yield
     except ValidationError as error:
-        raise InputError("These settings cannot be used:\n" + "\n".join(_error_lines(error))) from None
+        raise InputError("These settings are invalid:\n" + "\n".join(_error_lines(error))) from None
 
 
 def _is_secret(field: FieldInfo) -> bool:
@@ -380,7 +413,7 @@ def _read_secret(name: str, path: Path) -> str:
 
 def _error_lines(error: ValidationError) -> list[str]:
     lines = []
-    for each in error.errors(include_url=False, include_input=False):
-        name = f"GIRCSE_{str(each['loc'][0]).upper()}: " if each["loc"] else ""
-        lines.append(f"  {name}{each['msg'].removeprefix('Value error, ')}")
+    for fault in error.errors(include_url=False, include_input=False):
+        name = f"GIRCSE_{str(fault['loc'][0]).upper()}: " if fault["loc"] else ""
+        lines.append(f"  {name}{fault['msg'].removeprefix('Value error, ')}")
     return lines

@@ -1,4 +1,4 @@
-"""What is set from outside for sources that come again, and for searches that keep watch over what they bring."""
+"""Settings of synced sources and of alerts."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ class SourceSettings(BaseSettings):
 
     alerts_file: Path | None = Field(
         default=None,
-        description="Where standing searches may tell by mail or chat: lines `NAME = URL`, or `NAME for USER, USER = "
-        "URL`, with URLs of apprise; extra [alerts].",
+        description="File with the mail and chat targets of standing searches: lines `NAME = URL`, or `NAME for USER, "
+        "USER = URL`, with URLs of apprise; needs the extra [alerts].",
     )
     credentials_folder: Path | None = Field(
         default=None,
-        description="Where credentials for sources that come again lie: a file for each, lines `address`, `users`, "
-        "`user`, `password`, `region`, `key_file` and `known_hosts` `= VALUE`; sources name them.",
+        description="Folder with credentials for synced sources, which refer to them by file name: one file each, with "
+        "lines `KEY = VALUE` for `address`, `users`, `user`, `password`, `region`, `key_file` and `known_hosts`.",
     )

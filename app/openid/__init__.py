@@ -1,4 +1,4 @@
-"""An OpenID provider behind its port: what it publishes, the exchange of a code, and its ID tokens."""
+"""The client of an OpenID provider: its metadata, the exchange of a code, and the verification of ID tokens."""
 
 from app.openid.provider import OpenIdProvider
 

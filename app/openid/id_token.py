@@ -1,4 +1,4 @@
-"""Whether an ID token is the provider's, and for this server, this sign-in and now (OpenID Connect Core, 3.1.3.7)."""
+"""Verifies ID tokens: signature, issuer, audience, nonce and times (OpenID Connect Core, 3.1.3.7)."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ from app.errors import UntrustedSignInError
 from app.openid.metadata import SigningKeys
 from app.types.claims import Claims
 
-# Signatures that need the provider's private key: neither `none` nor HS*, whose key others know, too.
+# Only algorithms with the provider's private key: not `none`, and not HS*, whose key is shared.
 ALGORITHMS = {
     **dict.fromkeys(("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"), "RSA"),
     **dict.fromkeys(("ES256", "ES384", "ES512"), "EC"),
 }
-LEEWAY_S = 60  # between two clocks
+LEEWAY_S = 60  # tolerated difference between two clocks
 MAX_CHARACTERS = 64 * 1024
 MAX_SUBJECT = 255
 
 
 def verified_claims(token: str, *, keys: SigningKeys, issuer: str, client_id: str, nonce: str, now: float) -> Claims:
-    """Raises UntrustedSignInError, and ProviderUnavailableError where its keys cannot be had."""
+    """Verifies a token and returns its claims. Raises UntrustedSignInError, or ProviderUnavailableError if the
+    provider's keys cannot be fetched."""
     if len(token) > MAX_CHARACTERS or token.count(".") != 2:
-        raise UntrustedSignInError("the ID token is no signed JWT, or too long")
+        raise UntrustedSignInError("the ID token is not a signed JWT, or too long")
     header = _header_of(token)
     algorithm, kid = header.get("alg"), header.get("kid")
     if algorithm not in ALGORITHMS or not isinstance(kid, str | None):
@@ -38,37 +39,37 @@ def verified_claims(token: str, *, keys: SigningKeys, issuer: str, client_id: st
     try:
         claims = jwt.decode(token, key, algorithms=[algorithm], registry=registry).claims
     except (JoseError, ValueError) as error:
-        raise UntrustedSignInError(f"the signature of the ID token does not hold: {error}") from error
+        raise UntrustedSignInError(f"the signature of the ID token is invalid: {error}") from error
     check_claims(claims, issuer=issuer, client_id=client_id, nonce=nonce, now=now)
     return claims
 
 
 def check_claims(claims: Claims, *, issuer: str, client_id: str, nonce: str, now: float) -> None:
-    """Raises UntrustedSignInError."""
+    """Raises UntrustedSignInError unless the claims are for this issuer, client, sign-in and time."""
     if claims.get("iss") != issuer:
-        raise UntrustedSignInError(f"the ID token is of the issuer {claims.get('iss')!r}, not {issuer!r}")
+        raise UntrustedSignInError(f"the ID token is from the issuer {claims.get('iss')!r}, not {issuer!r}")
     audience = claims.get("aud")
     listed = audience if isinstance(audience, list) else [audience]
     if client_id not in listed:
         raise UntrustedSignInError(f"the ID token is for {audience!r}, not for {client_id!r}")
     if claims.get("azp", client_id) != client_id or (len(listed) > 1 and "azp" not in claims):
-        raise UntrustedSignInError(f"the ID token was given to {claims.get('azp')!r} for {audience!r}")
+        raise UntrustedSignInError(f"the ID token was issued to {claims.get('azp')!r} for {audience!r}")
     if not _time(claims, "exp") > now - LEEWAY_S:
         raise UntrustedSignInError(f"the ID token has expired, by the clock of this machine: {claims.get('exp')!r}")
     for name in ("iat", "nbf"):
         if (name == "iat" or name in claims) and not _time(claims, name) < now + LEEWAY_S:
-            raise UntrustedSignInError(f"the ID token is of the future, by the clock of this machine: {name}")
+            raise UntrustedSignInError(f"the ID token is from the future, by the clock of this machine: {name}")
     if claims.get("nonce") != nonce:
-        raise UntrustedSignInError("the ID token is of another sign-in (nonce)")
+        raise UntrustedSignInError("the ID token is for another sign-in (nonce)")
     subject = claims.get("sub")
     if not isinstance(subject, str) or not 1 <= len(subject) <= MAX_SUBJECT or not subject.isprintable():
-        raise UntrustedSignInError("the ID token names nobody (sub)")
+        raise UntrustedSignInError("the ID token has no valid subject (sub)")
 
 
 def _time(claims: Claims, name: str) -> float:
     value: Any = claims.get(name)
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise UntrustedSignInError(f"the ID token has no time as {name}: {value!r}")
+        raise UntrustedSignInError(f"the ID token has no valid time {name}: {value!r}")
     return float(value)
 
 
@@ -77,7 +78,7 @@ def _header_of(token: str) -> dict[str, Any]:
     try:
         header = json.loads(urlsafe_b64decode(part + "=" * (-len(part) % 4)))
     except (ValueError, RecursionError) as error:
-        raise UntrustedSignInError("the ID token has no header that can be read") from error
+        raise UntrustedSignInError("the header of the ID token is invalid") from error
     if not isinstance(header, dict):
-        raise UntrustedSignInError("the ID token has no header that can be read")
+        raise UntrustedSignInError("the header of the ID token is invalid")
     return header

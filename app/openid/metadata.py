@@ -1,4 +1,4 @@
-"""What an OpenID provider publishes of itself: its addresses (discovery) and the keys that it signs with (JWKS)."""
+"""Published data of an OpenID provider: its endpoints (discovery) and its signing keys (JWKS)."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from joserfc.jwk import ECKey, RSAKey
 from app.errors import ProviderUnavailableError, UntrustedSignInError
 from app.types.web_addresses import is_confidential
 
-KEPT_S = 3600.0  # so long a key that the provider withdrew may still be taken
-TRIED_AGAIN_S = 5.0  # who comes sooner is told the last failure, so that nobody waits for one that is away
+KEPT_S = 3600.0  # cache time; so long a withdrawn key may still be accepted
+TRIED_AGAIN_S = 5.0  # within it, callers get the last failure at once instead of waiting for an unreachable provider
 MIN_RSA_BITS = 2048
 BASIC, POST = "client_secret_basic", "client_secret_post"
 _KINDS: dict[str, type[RSAKey] | type[ECKey]] = {"RSA": RSAKey, "EC": ECKey}
@@ -30,25 +30,25 @@ class Metadata:
     token_endpoint: str
     jwks_uri: str
     token_auth: str = BASIC
-    names_itself: bool = False  # in each answer (RFC 9207)
+    names_itself: bool = False  # the issuer is in each authorization response (RFC 9207)
 
 
-def metadata_of(issuer: str, said: Mapping[str, Any]) -> Metadata:
-    """Raises ProviderUnavailableError for what cannot be used."""
-    if said.get("issuer") != issuer:
+def metadata_of(issuer: str, document: Mapping[str, Any]) -> Metadata:
+    """Parses a discovery document. Raises ProviderUnavailableError if it is unusable."""
+    if document.get("issuer") != issuer:
         raise ProviderUnavailableError(
-            f"{discovery_url(issuer)} is of the issuer {said.get('issuer')!r}; GIRCSE_OIDC_ISSUER is {issuer!r}"
+            f"{discovery_url(issuer)} has the issuer {document.get('issuer')!r}, but GIRCSE_OIDC_ISSUER is {issuer!r}"
         )
-    addresses = {name: said.get(name) for name in ("authorization_endpoint", "token_endpoint", "jwks_uri")}
+    addresses = {name: document.get(name) for name in ("authorization_endpoint", "token_endpoint", "jwks_uri")}
     for name, url in addresses.items():
         if not isinstance(url, str) or not is_confidential(url):
-            raise ProviderUnavailableError(f"{discovery_url(issuer)} gives no https address as {name}: {url!r}")
-    offered = said.get("token_endpoint_auth_methods_supported")
+            raise ProviderUnavailableError(f"{discovery_url(issuer)} has no https address for {name}: {url!r}")
+    offered = document.get("token_endpoint_auth_methods_supported")
     takes_form_alone = isinstance(offered, list) and BASIC not in offered and POST in offered
     return Metadata(
         **addresses,  # type: ignore[arg-type]
         token_auth=POST if takes_form_alone else BASIC,
-        names_itself=said.get("authorization_response_iss_parameter_supported") is True,
+        names_itself=document.get("authorization_response_iss_parameter_supported") is True,
     )
 
 
@@ -57,7 +57,7 @@ def discovery_url(issuer: str) -> str:
 
 
 class Published(Generic[T]):
-    """A value that is fetched and kept for a time; of many who ask at once one fetches it."""
+    """A fetched value, cached for KEPT_S. Of concurrent callers only one fetches."""
 
     def __init__(self, fetch: Callable[[], T], *, clock: Callable[[], float] = time.monotonic) -> None:
         self._fetch = fetch
@@ -68,7 +68,8 @@ class Published(Generic[T]):
         self._failure: tuple[float, str] | None = None
 
     def get(self, *, after: float | None = None) -> tuple[T, float]:
-        """The value and when it was fetched; anew where that was not after `after`. Raises ProviderUnavailableError."""
+        """Returns the value and its fetch time. after: fetches again unless the value is newer. Raises
+        ProviderUnavailableError."""
         with self._lock:
             now = self._clock()
             oldest = now - KEPT_S if after is None else after
@@ -89,13 +90,14 @@ class Published(Generic[T]):
 
 
 class SigningKeys:
-    """A key that is not among those that are known is looked for once more: providers change theirs."""
+    """The provider's signing keys. Fetches them again for an unknown key, since providers rotate keys."""
 
     def __init__(self, fetch: Callable[[], Mapping[str, Any]], *, clock: Callable[[], float] = time.monotonic) -> None:
         self._published = Published(lambda: signing_keys_of(fetch()), clock=clock)
 
     def find(self, kid: str | None, *, kind: str, algorithm: str) -> SigningKey:
-        """Raises UntrustedSignInError and ProviderUnavailableError."""
+        """Finds the key of a signature. Raises UntrustedSignInError if the provider does not publish it, and
+        ProviderUnavailableError if the keys cannot be fetched."""
         keys, fetched_at = self._published.get()
         found = _match(keys, kid, kind, algorithm)
         if found is None:
@@ -106,29 +108,29 @@ class SigningKeys:
         return found
 
 
-def signing_keys_of(said: Mapping[str, Any]) -> list[SigningKey]:
-    """Those that can verify a signature; no symmetric one, which is no secret where it is published."""
-    listed = said.get("keys")
+def signing_keys_of(jwks: Mapping[str, Any]) -> list[SigningKey]:
+    """The usable public keys of a JWKS. Ignores symmetric keys: a published one is not secret."""
+    listed = jwks.get("keys")
     if not isinstance(listed, list):
-        raise ProviderUnavailableError("the provider's keys (JWKS) are no list")
-    found = [_signing_key(each) for each in listed if isinstance(each, dict)]
+        raise ProviderUnavailableError("the provider's keys (JWKS) are not a list")
+    found = [_signing_key(jwk) for jwk in listed if isinstance(jwk, dict)]
     return [key for key in found if key is not None]
 
 
-def _signing_key(said: dict[str, Any]) -> SigningKey | None:
-    kind = _KINDS.get(str(said.get("kty")))
-    if kind is None or said.get("use", "sig") != "sig":
+def _signing_key(jwk: dict[str, Any]) -> SigningKey | None:
+    kind = _KINDS.get(str(jwk.get("kty")))
+    if kind is None or jwk.get("use", "sig") != "sig":
         return None
     try:
-        key = kind.import_key({name: value for name, value in said.items() if name not in ("d", "key_ops")})
+        key = kind.import_key({name: value for name, value in jwk.items() if name not in ("d", "key_ops")})
         too_short = isinstance(key, RSAKey) and key.raw_value.key_size < MIN_RSA_BITS
-    except (JoseError, ValueError, TypeError, KeyError):  # one that this library cannot read is as one not there
+    except (JoseError, ValueError, TypeError, KeyError):  # the library cannot parse it: ignore the key
         return None
     return None if too_short else key
 
 
 def _match(keys: list[SigningKey], kid: str | None, kind: str, algorithm: str) -> SigningKey | None:
-    """Without a `kid` there must be one key alone that it could be (OpenID Connect Core, 10.1)."""
+    """Finds the key of a signature. Without a `kid`, exactly one key must fit (OpenID Connect Core, 10.1)."""
     fitting = [
         key
         for key in keys

@@ -18,14 +18,15 @@ from app.openid.metadata import BASIC, POST, Published, SigningKeys, discovery_u
 from app.openid.requests import ProviderClient
 from app.types.claims import Claims
 
-_NO_REASON = "no reason is given"
+_NO_REASON = "no reason given"
 _ERROR_CODE = re.compile(r"[a-z_]{1,60}")
-# What is this server's or its operator's fault, and no person's.
+# Errors caused by this server's configuration, not by the person who signs in.
 _OF_THE_CLIENT = frozenset({"invalid_client", "unauthorized_client", "unsupported_grant_type", "invalid_scope"})
 
 
 class OpenIdProvider:
-    """Asks nothing before the first sign-in: the provider may start later. Safe to use from several threads."""
+    """Client of one OpenID provider. Sends no request before the first sign-in, so the provider may start later.
+    Thread-safe."""
 
     def __init__(
         self,
@@ -49,7 +50,7 @@ class OpenIdProvider:
 
     def authorization_url(self, *, state: str, nonce: str, verifier: str) -> str:
         endpoint = self._metadata.get()[0].authorization_endpoint
-        asked = {
+        parameters = {
             "response_type": "code",
             "client_id": self._client_id,
             "redirect_uri": self._redirect_url,
@@ -59,12 +60,12 @@ class OpenIdProvider:
             "code_challenge": challenge_of(verifier),
             "code_challenge_method": "S256",
         }
-        return f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(asked, quote_via=quote)}"
+        return f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(parameters, quote_via=quote)}"
 
     def claims(self, code: str, *, issuer: str | None, nonce: str, verifier: str) -> Claims:
         metadata, _ = self._metadata.get()
         if issuer != self.issuer and (issuer is not None or metadata.names_itself):
-            raise UntrustedSignInError(f"the answer is of the issuer {issuer!r}, not {self.issuer!r}")
+            raise UntrustedSignInError(f"the response is from the issuer {issuer!r}, not {self.issuer!r}")
         form = {
             "grant_type": "authorization_code",
             "code": code,
@@ -73,15 +74,15 @@ class OpenIdProvider:
         }
         auth = None
         if self._client_secret is not None and metadata.token_auth == BASIC:
-            # Both parts are encoded first (RFC 6749, 2.3.1).
+            # RFC 6749, 2.3.1: percent-encode both parts first.
             auth = httpx.BasicAuth(quote(self._client_id, safe=""), quote(self._client_secret, safe=""))
         else:
             form["client_id"] = self._client_id
             if self._client_secret is not None and metadata.token_auth == POST:
                 form["client_secret"] = self._client_secret
-        status, said = self._client.post(metadata.token_endpoint, form, auth=auth)
+        status, response = self._client.post(metadata.token_endpoint, form, auth=auth)
         return verified_claims(
-            _id_token_of(metadata.token_endpoint, status, said),
+            _id_token_of(metadata.token_endpoint, status, response),
             keys=self._keys,
             issuer=self.issuer,
             client_id=self._client_id,
@@ -90,7 +91,7 @@ class OpenIdProvider:
         )
 
     def check(self) -> None:
-        """Whether it is there and publishes what can be used. Raises ProviderUnavailableError."""
+        """Fetches the provider's metadata and keys. Raises ProviderUnavailableError."""
         metadata, _ = self._metadata.get()
         self._client.get(metadata.jwks_uri)
 
@@ -102,19 +103,19 @@ def challenge_of(verifier: str) -> str:
     return base64.urlsafe_b64encode(hashlib.sha256(verifier.encode("ascii")).digest()).decode("ascii").rstrip("=")
 
 
-def _id_token_of(url: str, status: int, said: dict[str, Any]) -> str:
+def _id_token_of(url: str, status: int, response: dict[str, Any]) -> str:
     if status == httpx.codes.OK:
-        token = said.get("id_token")
+        token = response.get("id_token")
         if not isinstance(token, str):
-            raise ProviderUnavailableError(f"{url} gives no ID token; is `openid` among the scopes of the client?")
+            raise ProviderUnavailableError(f"{url} sends no ID token; is `openid` among the scopes of the client?")
         return token
-    error = said.get("error")
+    error = response.get("error")
     code = error if isinstance(error, str) and _ERROR_CODE.fullmatch(error) else _NO_REASON
     if code in _OF_THE_CLIENT:
         raise ProviderUnavailableError(
-            f"{url} does not take this server ({status}: {code}): compare GIRCSE_OIDC_CLIENT_ID, its secret and the "
-            "scopes with what the provider has"
+            f"{url} does not accept this server ({status}: {code}): compare GIRCSE_OIDC_CLIENT_ID, its secret and the "
+            "scopes with the client's registration at the provider"
         )
     if code == _NO_REASON or status >= httpx.codes.INTERNAL_SERVER_ERROR:
-        raise ProviderUnavailableError(f"{url} answers {status}: {code}")
+        raise ProviderUnavailableError(f"{url} responds {status}: {code}")
     raise UntrustedSignInError(f"{url} refuses the code ({status}: {code})")

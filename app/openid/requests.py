@@ -1,4 +1,4 @@
-"""Asks an OpenID provider over HTTP: bounded in time and size, following nothing."""
+"""HTTP requests to an OpenID provider, with limits for time and size, and without redirects."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import httpx
 
 from app.errors import ProviderUnavailableError
 
-TIMEOUT_S = 10.0  # a person waits meanwhile
+TIMEOUT_S = 10.0  # short, since a person waits
 MAX_BYTES = 512 * 1024
 _HEADERS = {"accept": "application/json", "accept-encoding": "identity"}
 
 
 class ProviderClient:
-    """TLS by the system's certificates, to which SSL_CERT_FILE adds one's own; no proxy of the environment."""
+    """Uses the system's certificates plus SSL_CERT_FILE, and ignores proxies of the environment."""
 
     def __init__(self) -> None:
         self._timeout_s = TIMEOUT_S
@@ -26,20 +26,20 @@ class ProviderClient:
         )
 
     def get(self, url: str) -> dict[str, Any]:
-        """Raises ProviderUnavailableError."""
-        status, answer = self._ask("GET", url)
+        """Returns the JSON object of a 200 response. Raises ProviderUnavailableError."""
+        status, response = self._send("GET", url)
         if status != httpx.codes.OK:
-            raise ProviderUnavailableError(f"{url} answers {status}")
-        return answer
+            raise ProviderUnavailableError(f"{url} responds {status}")
+        return response
 
     def post(self, url: str, form: dict[str, str], *, auth: httpx.Auth | None) -> tuple[int, dict[str, Any]]:
-        """The status and what is said. Raises ProviderUnavailableError."""
-        return self._ask("POST", url, data=form, auth=auth)
+        """Returns the status and the JSON object of the response. Raises ProviderUnavailableError."""
+        return self._send("POST", url, data=form, auth=auth)
 
     def close(self) -> None:
         self._client.close()
 
-    def _ask(self, method: str, url: str, **options: Any) -> tuple[int, dict[str, Any]]:
+    def _send(self, method: str, url: str, **options: Any) -> tuple[int, dict[str, Any]]:
         until = time.monotonic() + self._timeout_s
         body = bytearray()
         try:
@@ -47,19 +47,19 @@ class ProviderClient:
                 for part in answer.iter_raw():
                     body += part
                     if len(body) > MAX_BYTES:
-                        raise ProviderUnavailableError(f"{url} answers more than {MAX_BYTES:,} bytes")
+                        raise ProviderUnavailableError(f"{url} sends more than {MAX_BYTES:,} bytes")
                     if time.monotonic() > until:
-                        raise ProviderUnavailableError(f"{url} was not done within {self._timeout_s:g} s")
+                        raise ProviderUnavailableError(f"{url} did not finish within {self._timeout_s:g} s")
         except httpx.HTTPError as error:
-            raise ProviderUnavailableError(f"{url} does not answer: {error or type(error).__name__}") from error
+            raise ProviderUnavailableError(f"{url} does not respond: {error or type(error).__name__}") from error
         return answer.status_code, _object_of(url, answer.status_code, bytes(body))
 
 
 def _object_of(url: str, status: int, body: bytes) -> dict[str, Any]:
     try:
-        said = json.loads(body)
+        content = json.loads(body)
     except (ValueError, RecursionError):
-        said = None
-    if not isinstance(said, dict):
-        raise ProviderUnavailableError(f"{url} answers {status} without a JSON object")
-    return said
+        content = None
+    if not isinstance(content, dict):
+        raise ProviderUnavailableError(f"{url} responds {status} without a JSON object")
+    return content

@@ -1,1 +1,1 @@
-"""What every process needs beside its work: logs, metrics, traces, readiness, locks."""
+"""Services for every process: logs, metrics, traces, readiness checks, locks."""

@@ -1,6 +1,6 @@
-"""The log on stderr: lines for people or JSON for programs, each with the request that it belongs to.
+"""The log on stderr: text lines or JSON, each with the id of the request that caused it.
 
-Whatever a message quotes, it stays within its line: control characters are shown as escapes.
+A message always stays on one line: control characters are escaped.
 """
 
 from __future__ import annotations
@@ -17,36 +17,38 @@ from typing import Literal, TextIO
 LogFormat = Literal["text", "json"]
 
 OWN_LOGGERS = ("app", "embedder", "ingest", "ui")
-# They log every oddity of a document; what matters is in our own report on it.
+# Libraries that log every oddity of a document. Our report on the document has all that matters.
 CHATTY_LIBRARIES = ("pypdfium2",)
 REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 _request_id: ContextVar[str] = ContextVar("request_id", default="")
-# C0 and C1 controls, and the two separators that some viewers take for the end of a line.
+# C0 and C1 controls, and two Unicode separators at which some viewers break lines.
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _OWN_FIELDS = "gircse_fields"
 
 
 def begin_request(wanted: str | None) -> str:
-    """The id of the request that this context answers from now on: the one it came with, where that is harmless."""
+    """Sets and returns the request id of this context: `wanted`, the client's, if it is well-formed, else a new one."""
     request_id = wanted if wanted and REQUEST_ID.fullmatch(wanted) else uuid.uuid4().hex
     _request_id.set(request_id)
     return request_id
 
 
 def current_request_id() -> str:
-    """Empty outside of requests."""
+    """The request id of this context; "" outside of requests."""
     return _request_id.get()
 
 
 def fields(**values: str | int | float) -> dict[str, dict[str, str | int | float]]:
-    """As `extra` of a log call: members of their own in JSON, `name=value` in a line."""
+    """Makes the `extra` of a log call. The values become members of the JSON object, or `name=value` in a text line."""
     return {_OWN_FIELDS: values}
 
 
 def set_up_logging(log_format: LogFormat, level: str, *, stream: TextIO | None = None) -> None:
-    """Libraries log from WARNING on, or from DEBUG on when that is the level. Where the caller has set up the
-    log of this process up, as a test runner, it stays as it is."""
+    """Sets up the process's log, unless the root logger already has handlers, as in a test runner.
+
+    `level` applies to our own loggers. Libraries log from WARNING on, or from DEBUG on if that is the level.
+    """
     is_debug = level == "DEBUG"
     for name in CHATTY_LIBRARIES:
         logging.getLogger(name).setLevel(logging.DEBUG if is_debug else logging.ERROR)
@@ -62,7 +64,7 @@ def set_up_logging(log_format: LogFormat, level: str, *, stream: TextIO | None =
 
 
 class LineFormatter(logging.Formatter):
-    """`moment LEVEL logger [request]: message`; what belongs to it, as a traceback, stands indented below."""
+    """`time LEVEL logger [request]: message`, followed by an indented traceback, if there is one."""
 
     def format(self, record: logging.LogRecord) -> str:
         moment = _moment(record).astimezone().strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
@@ -70,7 +72,7 @@ class LineFormatter(logging.Formatter):
         more = "".join(f" {name}={value}" for name, value in _fields_of(record).items())
         line = _in_one_line(f"{moment} {record.levelname} {record.name}{request}: {record.getMessage()}{more}")
         below = _traceback_of(self, record)
-        return "\n".join([line, *(f"    {_in_one_line(each)}" for each in below.splitlines())])
+        return "\n".join([line, *(f"    {_in_one_line(text)}" for text in below.splitlines())])
 
 
 class JsonFormatter(logging.Formatter):
@@ -106,4 +108,4 @@ def _traceback_of(formatter: logging.Formatter, record: logging.LogRecord) -> st
 
 
 def _in_one_line(text: str) -> str:
-    return _CONTROLS.sub(lambda found: found.group().encode("unicode_escape").decode("ascii"), text)
+    return _CONTROLS.sub(lambda match: match.group().encode("unicode_escape").decode("ascii"), text)

@@ -1,4 +1,4 @@
-"""Remembers the values that were asked for last, up to a number of bytes. Safe to use from several threads."""
+"""An LRU cache of byte strings, limited by their total size. Thread-safe."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class BytesCache(Generic[Key]):
             return self._values[key]
 
     def keep(self, key: Key, value: bytes) -> None:
-        """Not what is larger than all that may be kept."""
+        """Caches `value`, unless it alone exceeds the limit."""
         with self._lock:
             self._byte_count += len(value) - len(self._values.pop(key, b""))
             self._values[key] = value

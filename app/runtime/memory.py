@@ -1,5 +1,5 @@
-"""Keeps a long-lived process small: glibc keeps what a large piece of work has used, in a heap for each of its threads,
-and oneDNN the code that it made for products of each size."""
+"""Limits the memory of a long-lived process: glibc keeps freed memory in one heap per thread, and oneDNN caches
+compiled code for each matrix size."""
 
 from __future__ import annotations
 
@@ -14,35 +14,36 @@ from pathlib import Path, PurePosixPath
 
 import psutil
 
-_M_ARENA_MAX = -8  # of malloc.h
+_M_ARENA_MAX = -8  # from malloc.h
 _HEAPS = 2
-# Read by oneDNN when it first computes. Of the ever other sizes of batches of documents it would keep a thousand;
-# those of queries come again. Figures: docs/benchmarks.md
+# oneDNN reads it at its first computation. Its default caches a thousand sizes; batches of documents nearly always have
+# new sizes, and the few sizes of queries fit into 128. Figures: docs/benchmarks.md
 _KEPT_SIZES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "128")
 
 
 def limit_memory() -> None:
-    """To be called before threads are started and anything is computed: by default there may be eight heaps for each
-    processor. What the environment says of oneDNN stands."""
+    """Limits glibc's heaps (by default up to eight per processor) and oneDNN's cache. Call it before any thread starts
+    and anything is computed. A value for oneDNN in the environment takes precedence."""
     os.environ.setdefault(*_KEPT_SIZES)
     if (library := _glibc()) is not None:
         library.mallopt(_M_ARENA_MAX, _HEAPS)
 
 
 def release_memory() -> None:
-    """Gives freed memory back to the system, which takes some milliseconds."""
+    """Returns freed memory to the system; takes some milliseconds."""
     gc.collect()
     if (library := _glibc()) is not None:
         library.malloc_trim(0)
 
 
 def allowed_bytes(root: Path = Path("/")) -> int:
-    """The memory that this process may take: all of the machine, or what its control groups leave it."""
+    """The memory limit of this process in bytes: the machine's memory, or the lowest limit of its control groups."""
     return min([psutil.virtual_memory().total, *_limits_of_groups(root)])
 
 
 def _limits_of_groups(root: Path) -> Iterator[int]:
-    """Of version 1 and 2, from the group of this process upwards. A container sees its own as the topmost."""
+    """Memory limits of control groups (version 1 and 2), from the process's group upwards. In a container, the
+    container's group is the topmost."""
     with suppress(OSError):
         for line in (root / "proc/self/cgroup").read_text("ascii", "replace").splitlines():
             _, controllers, group = line.split(":", 2)

@@ -1,5 +1,6 @@
-"""Prometheus metrics of one process, in a registry of its own. Labels are words of this program alone, so that no
-document, query or collection can make a new series.
+"""Prometheus metrics of one process, in a separate registry.
+
+Values of labels come from this code, never from documents, queries or collections: the number of series is bounded.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _LOOK_AGAIN_S = 10.0  # minimum interval between reads of the index size
 
 
 class Metrics:
-    """Implements the port `Observer`; counts requests; `render` is what /metrics answers."""
+    """Implements `Observer`, counts requests, and renders the response of /metrics."""
 
     def __init__(self, *, spans: Spans = NO_SPANS) -> None:
         self.spans = spans
@@ -49,21 +50,19 @@ class Metrics:
             "gircse_stage_faults", "Stages that ended in an error.", ("stage",), registry=self.registry
         )
         self._lookups = Counter(
-            "gircse_cache_lookups", "What was looked up in a cache.", ("cache", "result"), registry=self.registry
+            "gircse_cache_lookups", "Lookups in caches.", ("cache", "result"), registry=self.registry
         )
-        self._in_flight = Gauge(
-            "gircse_requests_in_flight", "Requests that are being answered.", registry=self.registry
-        )
+        self._in_flight = Gauge("gircse_requests_in_flight", "Requests in progress.", registry=self.registry)
 
         self._refused = Counter(
             "gircse_requests_refused",
-            "Requests answered 429 since too many were in flight.",
+            "Requests refused with 429 because too many were in flight.",
             ("lane",),
             registry=self.registry,
         )
         self._admitted = Gauge(
             "gircse_requests_admitted",
-            "Requests that wait for a place, or have one.",
+            "Requests that wait for a slot, or have one.",
             ("lane", "state"),
             registry=self.registry,
         )
@@ -95,19 +94,19 @@ class Metrics:
         self._refused.labels(request_class).inc()
 
     def request_class(self, name: str, *, waiting: Callable[[], int], in_flight: Callable[[], int]) -> None:
-        """Where the gauges of a request class read their values."""
+        """Registers the functions from which the gauges of a request class read their values."""
         self._refused.labels(name)
         self._admitted.labels(name, "waiting").set_function(waiting)
         self._admitted.labels(name, "in hand").set_function(in_flight)
 
     def render(self, application: Collector | None = None) -> bytes:
-        """With what `application` finds out now."""
+        """Renders all metrics; those of `application` are collected now."""
         text = generate_latest(self.registry)
         if application is None:
             return text
-        asked = CollectorRegistry(auto_describe=False)
-        asked.register(application)
-        return text + generate_latest(asked)
+        registry = CollectorRegistry(auto_describe=False)
+        registry.register(application)
+        return text + generate_latest(registry)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +117,7 @@ class _Size:
 
 
 class ApplicationCollector(Collector):
-    """Reads catalog and index at each scrape. An unavailable part is reported as such, beside the others."""
+    """Reads the catalog and the index at each scrape. Reports an unavailable part as down; the other's metrics stay."""
 
     def __init__(self, *, catalog: Ledger, index: VectorIndex, is_worker_running: Callable[[], bool]) -> None:
         self._catalog = catalog
@@ -128,16 +127,16 @@ class ApplicationCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         parts: Mapping[str, Callable[[], list[Metric]]] = {"catalog": self._of_catalog, "index": self._of_index}
-        is_up = GaugeMetricFamily("gircse_part_up", "Whether a part answers.", labels=["part"])
-        for name, ask in parts.items():
+        is_up = GaugeMetricFamily("gircse_part_up", "Whether a part responds.", labels=["part"])
+        for name, collect_part in parts.items():
             try:
-                yield from ask()
+                yield from collect_part()
             except (GircseError, OSError):
                 is_up.add_metric([name], 0)
             else:
                 is_up.add_metric([name], 1)
         yield is_up
-        yield _gauge("gircse_worker_up", "Whether a worker holds the home of this server.", self._is_worker_there())
+        yield _gauge("gircse_worker_up", "Whether a worker runs on the home of this server.", self._is_worker_there())
 
     def _of_catalog(self) -> list[Metric]:
         counts = self._catalog.job_counts()
@@ -154,9 +153,15 @@ class ApplicationCollector(Collector):
             ),
             _gauge("gircse_collections", "Collections.", len(collections)),
             _gauge(
-                "gircse_documents", "Documents of all collections.", sum(each.document_count for each in collections)
+                "gircse_documents",
+                "Documents of all collections.",
+                sum(collection.document_count for collection in collections),
             ),
-            _gauge("gircse_chunks", "Chunks of all collections.", sum(each.chunk_count for each in collections)),
+            _gauge(
+                "gircse_chunks",
+                "Chunks of all collections.",
+                sum(collection.chunk_count for collection in collections),
+            ),
         ]
 
     def _of_index(self) -> list[Metric]:
@@ -166,8 +171,8 @@ class ApplicationCollector(Collector):
             size = _Size(time.monotonic(), sum(self._index.condition(name).points for name in names), len(names))
             self._size = size
         return [
-            _gauge("gircse_index_points", "Points of all indexes, those being built included.", size.points),
-            _gauge("gircse_indexes", "Indexes, those being built included.", size.indexes),
+            _gauge("gircse_index_points", "Points of all indexes, including unfinished ones.", size.points),
+            _gauge("gircse_indexes", "Indexes, including unfinished ones.", size.indexes),
         ]
 
 

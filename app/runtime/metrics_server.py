@@ -1,4 +1,4 @@
-"""/metrics and /healthz of a process that serves nothing else, on loopback."""
+"""Serves /metrics and /healthz on loopback, for a process without another server."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ _TIMEOUT_S = 10
 
 @contextmanager
 def serving_metrics(port: int, metrics: Metrics, *, is_well: Callable[[], bool]) -> Iterator[int]:
-    """The port that was taken. /healthz answers 503 once `is_well` says no."""
+    """Serves within the block and yields the port, which is a free one for port 0. /healthz responds 503 while
+    `is_well` returns False."""
 
     class Handler(BaseHTTPRequestHandler):
         timeout = _TIMEOUT_S

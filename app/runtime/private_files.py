@@ -1,4 +1,4 @@
-"""Keeps what an installation writes from other users of the machine: folders 0700, files 0600, whatever the umask."""
+"""Makes an installation's files private: folders 0700, files 0600, whatever the umask."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pathlib import Path
 from app.errors import InputError
 
 PRIVATE_UMASK = 0o077
-# What gircse writes into its home, whose owner may keep other things there, too. Not the admin secret: where others
-# could read that, it is refused, since they may have.
+# Files that gircse writes into its home, where the owner may keep others, too. Without the admin secret: one that other
+# users could read is refused instead, since they may know it.
 _OWN = ("catalog.db*", "edge", "files", "gradio", "services", "worker.lock")
 
 _OTHER_HOME = "Or set GIRCSE_HOME to a folder of your own."
@@ -24,7 +24,7 @@ _umask_before = 0
 
 @contextmanager
 def private_files() -> Iterator[None]:
-    """What this process and its children make within the block is theirs alone. The umask is that of all threads."""
+    """Creates files of this process and its children as private within the block. The umask applies to all threads."""
     global _open_blocks, _umask_before
     with _lock:
         if _open_blocks == 0:
@@ -40,19 +40,20 @@ def private_files() -> Iterator[None]:
 
 
 def prepare_home(home: Path) -> None:
-    """Makes the home. What a former release let others read is closed, the folder too where nothing else is in it.
+    """Creates the home, and makes files private that an old release left readable; the home itself only if it has no
+    files of others.
 
-    Raises InputError for a home that this user cannot write.
+    Raises InputError if this user cannot write the home.
     """
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
     except FileExistsError as error:
-        raise InputError(f"{home} is no folder, or a link that leads nowhere. {_OTHER_HOME}") from error
+        raise InputError(f"{home} is not a folder, or is a broken link. {_OTHER_HOME}") from error
     except OSError as error:
-        raise InputError(f"{home} cannot be made ({error.strerror}). {_OTHER_HOME}") from error
+        raise InputError(f"{home} cannot be created ({error.strerror}). {_OTHER_HOME}") from error
     own = {path for pattern in _OWN for path in home.glob(pattern)}
-    for path in (home, *filter(Path.is_dir, own)):  # a catalog that is read-only is waited for
-        if not os.access(path, os.R_OK | os.W_OK | os.X_OK):  # on a disk that is read-only, too
+    for path in (home, *filter(Path.is_dir, own)):  # not the catalog: if it is read-only, gircse waits
+        if not os.access(path, os.R_OK | os.W_OK | os.X_OK):  # False also on a read-only disk
             raise InputError(f"{path} cannot be read and written by this user. Run gircse as its owner. {_OTHER_HOME}")
     if os.name != "posix":
         return
@@ -67,7 +68,7 @@ def is_closed(path: Path) -> bool:
 
 
 def _close(path: Path) -> None:
-    """Nothing happens to what is another user's, is shared on purpose (sticky), or is gone by now."""
+    """Makes a path private, unless it belongs to another user, is shared on purpose (sticky), a link, or gone."""
     try:
         found = path.lstat()
         is_ours = found.st_uid == os.geteuid() and not found.st_mode & stat.S_ISVTX and not stat.S_ISLNK(found.st_mode)

@@ -1,6 +1,6 @@
-"""Asks the parts of the application whether they work: in parallel, none for longer than the time-out.
+"""Checks in parallel whether the parts of the application work, with a timeout.
 
-A part that hangs answers neither yes nor no. Its check goes on in its own thread and is not waited for any longer.
+The check of a hanging part continues in its own thread; after the timeout nobody waits for it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, wait
 
 LIMIT_S = 1.5
-MOST_HANGING = 8  # checks of one part; beyond these none is begun until one of them has ended
+MOST_HANGING = 8  # hanging checks per part; no further one starts until one of them has ended
 
 _log = logging.getLogger(__name__)
 
@@ -26,16 +26,17 @@ class Readiness:
         self._limit_s = limit_s
 
     async def ask(self) -> dict[str, bool]:
-        """A part that hangs is not well."""
-        asked = {name: probe.begin() for name, probe in self._probes.items()}
-        waiting = [asyncio.wrap_future(future) for future in asked.values() if future is not None]
+        """Runs all checks. A part whose check hangs counts as not working."""
+        checks = {name: probe.begin() for name, probe in self._probes.items()}
+        waiting = [asyncio.wrap_future(future) for future in checks.values() if future is not None]
         if waiting:
             await asyncio.wait(waiting, timeout=self._limit_s)
-        return {name: future is not None and future.done() and future.result() for name, future in asked.items()}
+        return {name: future is not None and future.done() and future.result() for name, future in checks.items()}
 
 
 class WhileBusy:
-    """The check of a part that does one call at a time: well while it works, up to a limit."""
+    """The check of a part that handles one call at a time. A check that waits for another call counts as success for up
+    to `busy_s`."""
 
     def __init__(self, check: Check, *, patience_s: float = LIMIT_S / 2, busy_s: float = 60) -> None:
         self._probe = _Probe("work", check, stale_s=busy_s)
@@ -51,19 +52,19 @@ class WhileBusy:
 
 
 class _Probe:
-    """Calls while a check runs share its answer."""
+    """Runs a check in a thread. While one runs that is younger than `stale_s`, further calls share its result."""
 
     def __init__(self, name: str, check: Check, *, stale_s: float) -> None:
         self._name = name
         self._check = check
         self._stale_s = stale_s
         self._lock = threading.Lock()
-        self._running: list[tuple[float, Future[bool]]] = []  # the oldest first; when each began
+        self._running: list[tuple[float, Future[bool]]] = []  # start time and result, oldest first
 
     def begin(self) -> Future[bool] | None:
-        """None when too many checks hang already."""
+        """Returns the result of a running or new check; None if too many checks hang already."""
         with self._lock:
-            self._running = [each for each in self._running if not each[1].done()]
+            self._running = [running for running in self._running if not running[1].done()]
             if self._running and time.monotonic() - self._running[-1][0] < self._stale_s:
                 return self._running[-1][1]
             if len(self._running) >= MOST_HANGING:
@@ -75,7 +76,7 @@ class _Probe:
 
     @property
     def running_s(self) -> float:
-        """How long the oldest has been under way."""
+        """Age of the oldest running check; 0 if there is none."""
         with self._lock:
             began = [began for began, future in self._running if not future.done()]
         return time.monotonic() - began[0] if began else 0.0
@@ -83,7 +84,7 @@ class _Probe:
     def _ask(self, future: Future[bool]) -> None:
         try:
             is_well = self._check()
-        except Exception:  # noqa: BLE001 - the outermost handler of this thread: the caller must get an answer
+        except Exception:  # noqa: BLE001 - the outermost handler of this thread: the caller must get a result
             _log.exception("The check of %s failed", self._name)
             is_well = False
         future.set_result(is_well)

@@ -1,6 +1,6 @@
-"""Where the services of a home listen for its commands: sockets in a folder that only the owner may enter.
+"""Unix sockets at which the services of a home listen for commands, in a folder that only the owner may enter.
 
-So the kernel vouches for both sides: nobody else can connect, and nobody else can have put a socket there.
+So the kernel authenticates both sides: no other user can connect, or place a socket there.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 from app.edge.connection import replace_file
 
 FOLDER = "services"
-_MAX_PATH_BYTES = 100  # of a socket: 103 on macOS, 107 on Linux
+_MAX_PATH_BYTES = 100  # the limit for a socket's path is 103 on macOS and 107 on Linux
 _BACKLOG = 128
 
 log = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ServiceRecord:
-    """What a service says of itself in its home. `settings` are digests, by name."""
+    """A service's description of itself in its home. `settings`: digests of its settings, by name."""
 
     socket: str
     pid: int
@@ -39,7 +39,7 @@ class ServiceRecord:
 
 @dataclass(frozen=True, slots=True)
 class ServiceSocket:
-    """Listens already. Commands find it once `announce` was called."""
+    """A listening socket. Commands find it after `announce`. `place`: path of the record."""
 
     listener: socket.socket
     record: ServiceRecord
@@ -51,7 +51,8 @@ class ServiceSocket:
 
 @contextmanager
 def open_service_socket(home: Path, *, version: str, settings: Mapping[str, str]) -> Iterator[ServiceSocket | None]:
-    """None where the system or the file system of the home has no such sockets: commands then work by themselves."""
+    """Listens within the block. Yields None if the operating system or the file system has no Unix sockets; commands
+    then load the model themselves."""
     opened = _open(home, version, settings)
     try:
         yield opened
@@ -63,7 +64,7 @@ def open_service_socket(home: Path, *, version: str, settings: Mapping[str, str]
 
 
 def find_services(home: Path) -> list[ServiceRecord]:
-    """Those that say they run, the newest first; `connect` tells which of them do."""
+    """The recorded services, newest first. A record may be outdated; `connect` shows whether the service runs."""
     folder = home / FOLDER
     if not is_private(folder):
         return []
@@ -72,7 +73,7 @@ def find_services(home: Path) -> list[ServiceRecord]:
 
 
 def connect(record: ServiceRecord) -> socket.socket | None:
-    """None where the service has ended, however it did."""
+    """Connects to a service; None if it has ended."""
     if not is_private(Path(record.socket).parent):
         return None
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -85,7 +86,7 @@ def connect(record: ServiceRecord) -> socket.socket | None:
 
 
 def is_private(folder: Path) -> bool:
-    """Whether it is a folder of the user of this process that nobody else may enter or write."""
+    """Whether `folder` belongs to the user of this process, and no other user may enter or write it."""
     try:
         status = folder.lstat()
     except OSError:
@@ -99,7 +100,7 @@ def is_private(folder: Path) -> bool:
 
 
 def has_local_sockets() -> bool:
-    """Not on Windows."""
+    """False on Windows."""
     return hasattr(socket, "AF_UNIX") and hasattr(os, "geteuid")
 
 
@@ -121,14 +122,14 @@ def _open(home: Path, version: str, settings: Mapping[str, str]) -> ServiceSocke
         listener.listen(_BACKLOG)
     except OSError as error:
         listener.close()
-        log.warning("Commands cannot ask this service, and work by themselves: no socket in %s (%s)", home, error)
+        log.warning("Commands cannot use this service and load the model themselves: no socket in %s (%s)", home, error)
         return None
     record = ServiceRecord(str(path), os.getpid(), version, dict(settings))
     return ServiceSocket(listener, record, folder / f"{name}.json")
 
 
 def _remove_ended(home: Path) -> None:
-    """What services that were killed have left."""
+    """Removes records and sockets of killed services."""
     for place in (home / FOLDER).glob("*.json"):
         record = _read(place)
         connection = None if record is None else connect(record)
@@ -150,7 +151,7 @@ def _remove_socket(path: Path, home: Path) -> None:
 def _read(place: Path) -> ServiceRecord | None:
     try:
         return ServiceRecord(**json.loads(place.read_text("utf-8")))
-    except (OSError, ValueError, TypeError):  # it has just ended, or is of another release
+    except (OSError, ValueError, TypeError):  # the service has just ended, or is another release
         return None
 
 

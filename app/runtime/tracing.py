@@ -1,4 +1,4 @@
-"""Spans of a trace, as a port, and its silent form; app/wiring/tracing.py has the one of OpenTelemetry."""
+"""The port for trace spans, and an implementation that does nothing; app/wiring/tracing.py has OpenTelemetry's."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ class Span(Protocol):
 
 class Spans(Protocol):
     def span(self, name: str, *, headers: Mapping[str, str] | None = None) -> AbstractContextManager[Span]:
-        """`headers` of a request may name the trace that it belongs to."""
+        """Starts a span. headers: of a request; they may name the trace that the span belongs to."""
         ...
 
     def close(self) -> None:
-        """Sends what is left to send."""
+        """Sends all unsent spans."""
         ...
 
 

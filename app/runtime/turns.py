@@ -1,13 +1,16 @@
-"""How long a thread keeps Python's interpreter from the others."""
+"""Python's thread switch interval."""
 
 from __future__ import annotations
 
 import sys
 
-_TURN_S = 50e-6  # an operation of a model on a CPU takes some hundred microseconds
+_INTERVAL_S = 50e-6  # an operation of a model on a CPU takes some hundred microseconds
 
 
-def take_short_turns() -> None:
-    """For a process that computes beside other work: a model asks for the interpreter after each of its operations, and
-    would wait 5 ms each time that a thread reads a document."""
-    sys.setswitchinterval(_TURN_S)
+def set_switch_interval() -> None:
+    """Shortens the switch interval, for a process that runs a model beside other threads.
+
+    The model needs the GIL after each of its operations. With Python's default it would wait 5 ms each time that
+    another thread, which parses a document for instance, holds it.
+    """
+    sys.setswitchinterval(_INTERVAL_S)

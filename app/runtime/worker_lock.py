@@ -1,4 +1,4 @@
-"""Lets processes of one GIRCSE_HOME see whether a worker is among them. Jobs are safe without it: they are leased."""
+"""Shows the processes of a GIRCSE_HOME whether a worker runs. Jobs are safe without this lock: they have leases."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class WorkerLock:
         self._lock = FileLock(home / "worker.lock")
 
     def try_take(self, *, timeout_s: float = 0) -> bool:
-        """True when this process now holds the lock. The system frees it when the process ends."""
+        """Returns whether this process now holds the lock. The operating system frees it when the process ends."""
         try:
             self._lock.acquire(timeout=timeout_s)
         except Timeout:
@@ -25,7 +25,7 @@ class WorkerLock:
 
 
 def is_worker_running(home: Path) -> bool:
-    """Takes the lock for an instant; a worker that starts just then waits for it."""
+    """Tries to take the lock and releases it at once; a worker that starts just then waits for it."""
     worker_lock = WorkerLock(home)
     if worker_lock.try_take():
         worker_lock.release()

@@ -1,1 +1,1 @@
-"""Values that cross folder borders: frozen, plain, no framework objects."""
+"""Types shared by several folders: immutable values without framework objects."""

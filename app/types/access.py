@@ -1,4 +1,4 @@
-"""Who asks and what they may do; users, keys, sessions and the security log. Knows no database and no HTTP."""
+"""Principals, roles, users, keys, sessions and entries of the security log. Knows no database and no HTTP."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EVERYTHING = ("*",)
 
 
 class Role(IntEnum):
-    """Each may do all that the one before it may."""
+    """Roles in ascending order: each includes the rights of the lower ones."""
 
     READER = 1  # search, read documents, see jobs
     EDITOR = 2  # add and delete documents, judge, save lenses, make, change and delete collections
@@ -28,7 +28,7 @@ class Role(IntEnum):
 
 
 class RoleName(StrEnum):
-    """As people write a role."""
+    """Names of roles in requests, settings and commands."""
 
     READER = "reader"
     EDITOR = "editor"
@@ -40,14 +40,15 @@ class RoleName(StrEnum):
 
 
 class Scope(StrEnum):
-    """What a key may do only if it was made for it."""
+    """Rights that a key has only if it was created with them."""
 
-    ACCESS = "access"  # see to users and keys, as far as its user may
+    ACCESS = "access"  # manage users and keys, as far as the key's user may
 
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """`collections` are names in which `*` stands for any characters; those of a key narrow its user's further."""
+    """The authenticated caller. `collections` are name patterns with `*`; a key's patterns (`key_collections`) restrict
+    those of its user further."""
 
     name: str
     role: Role
@@ -57,28 +58,29 @@ class Principal:
     scopes: tuple[Scope, ...] = ()  # of the key
     session_id: str | None = None
     quotas: Quotas = AS_SET
-    is_operator: bool = False  # never a user, whatever a user is called
+    is_operator: bool = False  # never True for a user, whatever its name
 
     @property
     def sees_everything(self) -> bool:
         return "*" in self.collections and "*" in self.key_collections
 
     def has_scope(self, scope: Scope) -> bool:
-        """A session has all of them."""
+        """True for any scope in a session; for a key, if it has the scope."""
         return self.key_id is None or scope in self.scopes
 
     def covers(self, collection: str) -> bool:
-        """Of a pattern: whether all that it can match is covered. Its `*` is a character that only a `*` matches."""
+        """Whether the caller may see a collection, or for a pattern, all collections that it can match: the pattern's
+        `*` is treated as a character, which only a `*` matches."""
         return matches(collection, self.collections) and matches(collection, self.key_collections)
 
 
 def matches(collection: str, patterns: Sequence[str]) -> bool:
-    return any(fnmatchcase(collection, _literal(each)) for each in patterns)
+    return any(fnmatchcase(collection, _literal(pattern)) for pattern in patterns)
 
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """`password_hash` is Argon2's. None: this user has keys only; that of `admin` is the admin secret."""
+    """`password_hash` is by Argon2; None for a user with keys only. The password of `admin` is the admin secret."""
 
     name: str
     role: Role
@@ -91,8 +93,8 @@ class User:
 
 @dataclass(frozen=True, slots=True)
 class UserChange:
-    """What is None stays as it is at that moment. Only columns that are named are written, in one statement, so that of
-    two changes at the same time neither is lost."""
+    """A change of a user; None leaves a field unchanged. One SQL statement writes only the given columns, so that
+    concurrent changes of different fields do not overwrite each other."""
 
     role: Role | None = None
     collections: tuple[str, ...] | None = None
@@ -103,7 +105,7 @@ class UserChange:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """As whom an OpenID provider knows a person: `subject` is never given to another one there."""
+    """A person's identity at an OpenID provider, which never reuses a `subject`."""
 
     issuer: str
     subject: str
@@ -111,7 +113,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class ApiKey:
-    """Never does more than its user may at the moment. Only the hash of its secret is kept."""
+    """An API key. Its rights never exceed the current rights of its user. Only the hash of its secret is stored."""
 
     id: str
     user: str
@@ -130,8 +132,9 @@ class ApiKey:
 
 @dataclass(frozen=True, slots=True)
 class WebSession:
-    """`token_hash` is the SHA-256 of the cookie; `credential` that of what was logged in with, which may change. People
-    name it by `id`; `browser` is in words, and `used_at` up to a minute old."""
+    """A login session. `token_hash`: SHA-256 of the cookie. `credential`: SHA-256 of the password or other credential
+    used at login, which may have changed since. `id`: for people, not secret. `browser`: a readable description.
+    `used_at`: up to a minute old."""
 
     token_hash: str
     user: str
@@ -144,13 +147,13 @@ class WebSession:
     browser: str = ""
 
     def has_ended(self, now: datetime, idle: timedelta | None) -> bool:
-        """`idle`: so long it may lie unused."""
+        """Whether the session has expired. idle: how long it may be unused; None for no limit."""
         return self.expires_at <= now or (idle is not None and self.used_at + idle <= now)
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptCount:
-    """Failed attempts to come in, and those that are being checked, since `began_at`."""
+    """Number of failed login attempts since `began_at`, including attempts still being checked."""
 
     began_at: datetime
     failures: int
@@ -158,7 +161,7 @@ class AttemptCount:
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """Who did what, to what, from where."""
+    """An entry of the security log: who did what, to what, from where."""
 
     at: datetime
     actor: str
@@ -168,16 +171,16 @@ class AuditEntry:
 
 
 OPERATOR = Principal("operator", Role.ADMIN, is_operator=True)
-"""The user of the command line, and every client where access control is off. No user can have the name."""
+"""The user of the command line, and every client if access control is off. No user can have this name."""
 
 
 def is_of_operator(owner: str) -> bool:
-    """Of what is kept with the name of its owner."""
+    """Whether a stored owner's name is the operator's."""
     return owner == OPERATOR.name
 
 
 def may_see(users: Mapping[str, User], name: str, collection: str) -> bool:
-    """Whether this person, who is not here to be asked, may read the collection at this moment."""
+    """Whether this user, who need not be the caller, may currently read the collection."""
     user = users.get(name)
     if user is None:
         return is_of_operator(name)
@@ -188,13 +191,14 @@ _current: ContextVar[Principal | None] = ContextVar("gircse_principal", default=
 
 
 def current_principal() -> Principal | None:
-    """The principal on whose behalf this code runs. None: not authenticated, nothing may be shown."""
+    """The principal on whose behalf this code runs; None if not authenticated, which has no rights."""
     return _current.get()
 
 
 @contextmanager
 def acting_as(principal: Principal) -> Iterator[None]:
-    """Threads and tasks that the block starts inherit it; a queue's workers, started before, do not."""
+    """Sets the current principal within the block. Tasks started inside inherit it; threads only if they run in a copy
+    of the context."""
     token = _current.set(principal)
     try:
         yield
@@ -203,5 +207,5 @@ def acting_as(principal: Principal) -> Iterator[None]:
 
 
 def _literal(pattern: str) -> str:
-    """Only `*` is special: `?` and `[` stand for themselves."""
-    return "".join(f"[{each}]" if each in "?[" else each for each in pattern)
+    """Escapes `?` and `[` for fnmatch, so that only `*` is special."""
+    return "".join(f"[{character}]" if character in "?[" else character for character in pattern)

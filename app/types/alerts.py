@@ -1,4 +1,4 @@
-"""Where alerts can go, by mail or chat: targets that the operator wrote down, one a line, as `NAME = URL`."""
+"""Targets of alerts (mail, chat), from a file of the operator with one `NAME = URL` per line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LINE = re.compile(r"(?P<name>[\w .-]{1,60}?)(?:\s+for\s+(?P<users>[^=]+?))?\s*=
 
 @dataclass(frozen=True, slots=True)
 class AlertTarget:
-    """`url` as apprise reads it, which holds credentials. `users`: who may choose it; none: everybody."""
+    """`url`: in apprise's format, contains credentials. `users`: who may choose the target; empty: everybody."""
 
     url: str = field(repr=False)
     users: frozenset[str] = frozenset()
@@ -22,8 +22,10 @@ class AlertTarget:
 
 
 def read_alerts(text: str) -> dict[str, AlertTarget]:
-    """Lines `NAME = URL` or `NAME for USER, USER = URL`, and comments after `#`. Raises InputError, which names the
-    line and nothing of what stands in it."""
+    """Parses lines `NAME = URL` or `NAME for USER, USER = URL`; lines with `#` first are comments.
+
+    Raises InputError, which names the line's number only: its content may be secret.
+    """
     found: dict[str, AlertTarget] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip() or line.lstrip().startswith("#"):
@@ -31,6 +33,6 @@ def read_alerts(text: str) -> dict[str, AlertTarget]:
         parts = _LINE.fullmatch(line.strip())
         if parts is None:
             raise InputError(f"Line {number} of GIRCSE_ALERTS_FILE is not NAME = URL, or NAME for USER, USER = URL.")
-        users = frozenset(each.strip() for each in (parts["users"] or "").split(",") if each.strip())
+        users = frozenset(user.strip() for user in (parts["users"] or "").split(",") if user.strip())
         found[parts["name"].strip()] = AlertTarget(parts["url"], users)
     return found

@@ -1,4 +1,4 @@
-"""What is asked of an answer and what it says: frozen values that cross folder borders."""
+"""Requests for answers, and answers with their parts (immutable)."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from enum import StrEnum
 from app.types.search import HitChunk, HitDocument, Match
 
 DEFAULT_PASSAGES, MAX_PASSAGES = 8, 20
-MAX_TURNS = 8  # earlier questions of a conversation, each with its answer
+MAX_TURNS = 8  # earlier questions of a conversation, with their answers
 MAX_TURN_CHARACTERS = 8_000
 MAX_QUESTION_CHARACTERS = 2_000
 
 
 class AnswerKind(StrEnum):
-    """Who words the answer."""
+    """Who writes the answer."""
 
-    EXTRACT = "extract"  # the documents: their own sentences. Nothing leaves this server
-    GENERATE = "generate"  # the language model behind GIRCSE_ANSWER_URL, to which passages are sent
+    EXTRACT = "extract"  # quotes sentences of the documents. Nothing leaves this server
+    GENERATE = "generate"  # the language model at GIRCSE_ANSWER_URL, which gets the passages
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A question that was asked before, and its answer."""
+    """An earlier question and its answer."""
 
     question: str
     answer: str
@@ -34,16 +34,16 @@ class AnswerRequest:
     question: str
     collection: str
     kind: AnswerKind = AnswerKind.EXTRACT
-    passages: int = DEFAULT_PASSAGES  # so many of the first hits may be cited
+    passages: int = DEFAULT_PASSAGES  # number of hits that may be cited
     filters: Mapping[str, str] = field(default_factory=dict)
     turns: tuple[Turn, ...] = ()
-    dry_run: bool = False  # say what would be sent, and send nothing
-    among: frozenset[str] | None = None  # of ALL_COLLECTIONS only these
+    dry_run: bool = False  # only report what would be sent to the language model
+    among: frozenset[str] | None = None  # with ALL_COLLECTIONS: search only these
 
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """One that may be cited, by its number from 1."""
+    """A passage that may be cited. `number` counts from 1."""
 
     number: int
     document: HitDocument
@@ -53,19 +53,19 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class AnswerSentence:
-    """`text` without the citations; `start` and `end` within the cited chunk, where it is a sentence of that."""
+    """`text` has no citations. `start` and `end` are the bounds in the cited chunk, for an extracted sentence."""
 
     text: str
     citations: tuple[int, ...] = ()  # numbers of passages
-    is_supported: bool = True  # a cited passage says it, as far as that can be checked
-    removed: tuple[int, ...] = ()  # citations of passages that there are not
+    is_supported: bool = True  # a cited passage supports it, as far as that can be checked
+    removed: tuple[int, ...] = ()  # citations of passages that do not exist
     start: int | None = None
     end: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """Of what is sent to a language model."""
+    """A message to a language model."""
 
     role: str
     content: str
@@ -73,18 +73,18 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """`sentences` are empty where no passage answers."""
+    """`sentences` are empty if no passage answers the question."""
 
     question: str
-    searched: str  # the query that found the passages: with the question before, in a conversation
+    searched: str  # the query used; in a conversation it includes the previous question
     collection: str
     kind: AnswerKind
     passages: tuple[Passage, ...]
     sentences: tuple[AnswerSentence, ...] = ()
-    notes: tuple[str, ...] = ()  # what should be known of this answer, in plain words
-    sent: tuple[Message, ...] = ()  # what the language model was sent, or with `dry_run` would be
-    model: str | None = None  # that worded it
-    is_complete: bool = True  # False: it was cut off
+    notes: tuple[str, ...] = ()  # remarks for the user
+    sent: tuple[Message, ...] = ()  # messages sent to the language model, or with `dry_run` those that would be
+    model: str | None = None  # that wrote the answer
+    is_complete: bool = True  # False: the model's answer was cut off
     timings_ms: Mapping[str, float] = field(default_factory=dict)
 
     @property
@@ -94,13 +94,13 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class AnswerText:
-    """A piece of an answer as the model writes it: not checked yet. `pending`: all that is in no checked sentence."""
+    """A piece of text as the model writes it, not checked yet. `pending`: all text not yet in a checked sentence."""
 
     text: str
     pending: str = ""
 
 
-# What an answer consists of while it comes: itself without sentences, pieces of text, checked sentences, itself whole.
+# A streamed answer: first the Answer without sentences, then text pieces and checked sentences, last the whole Answer.
 AnswerPart = Answer | AnswerText | AnswerSentence
 
 NO_ANSWER = "No passage answers this."

@@ -1,4 +1,7 @@
-"""Credentials for sources: files of the operator, lines `key = value`, which say where they may be sent."""
+"""Credentials for sources, from files of the operator with lines `key = value`.
+
+Each file names the only address to which its credentials may be sent.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,8 @@ _KEYS = ("address", "users", "user", "password", "region", "key_file", "known_ho
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """`address`: they go to no other server, and below no other path. `users`: who may use them; none: everybody.
-
-    `key_file` and `known_hosts` are paths, for ssh; `region` is that of a bucket.
-    """
+    """`address`: the credentials are only sent to this server and path prefix. `users`: who may use them; empty:
+    everybody. `key_file`, `known_hosts`: paths, for ssh. `region`: of an S3 bucket."""
 
     address: str
     users: frozenset[str] = frozenset()
@@ -29,16 +30,16 @@ class Credentials:
         return not self.users or user in self.users
 
     def covers(self, address: str) -> bool:
-        """The same scheme, host and port, and a path below its own."""
-        own, asked = urlsplit(self.address), urlsplit(address)
-        if (own.scheme, own.hostname, own.port) != (asked.scheme, asked.hostname, asked.port):
+        """Whether they may be sent to `address`: same scheme, host and port, and a path at or below their own."""
+        own, target = urlsplit(self.address), urlsplit(address)
+        if (own.scheme, own.hostname, own.port) != (target.scheme, target.hostname, target.port):
             return False
         base = own.path.rstrip("/")
-        return asked.path == base or asked.path.startswith(base + "/")
+        return target.path == base or target.path.startswith(base + "/")
 
 
 def read_credentials(text: str, *, name: str) -> Credentials:
-    """Raises InputError, which names the line and nothing of what stands in it."""
+    """Parses a credentials file. Raises InputError, which names the line's number only: its content is secret."""
     values: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip() or line.lstrip().startswith("#"):
@@ -53,5 +54,5 @@ def read_credentials(text: str, *, name: str) -> Credentials:
         is_address = False
     if not is_address:
         raise InputError(f"The credentials {name!r} need a line `address = scheme://host`: where they may be sent.")
-    users = frozenset(each.strip() for each in values.pop("users", "").split(",") if each.strip())
+    users = frozenset(user.strip() for user in values.pop("users", "").split(",") if user.strip())
     return Credentials(**values, users=users)

@@ -1,4 +1,4 @@
-"""Values that cross folder borders: frozen, plain, no framework objects."""
+"""Collections, documents, jobs, chunks, points and lenses (immutable), and checks of texts and URIs."""
 
 from __future__ import annotations
 
@@ -31,38 +31,38 @@ class DocumentState(StrEnum):
 
 
 class IndexRole(StrEnum):
-    """What a physical index beside the active one is there for."""
+    """Purpose of a physical index that is not the active one."""
 
     BUILDING = "building"
-    PREVIOUS = "previous"  # kept for a roll-back
+    PREVIOUS = "previous"  # kept for a rollback
 
 
 class GarbageKind(StrEnum):
     INDEX = "index"
     FILE = "file"
-    LABELS = "labels"  # of the points of an index: `index/field`
+    LABELS = "labels"  # on the points of an index, named `index/field`
 
 
 class JobKind(StrEnum):
     INGEST = "ingest"
     DELETE = "delete"
-    LENS_INDEX = "lens-index"  # `document_id` is then that of a lens index
+    LENS_INDEX = "lens-index"  # `document_id` is then the id of a lens index
 
 
-READ_PROGRESS = 0.05  # of a whole ingestion is reading; embedding takes nearly all of it
+READ_PROGRESS = 0.05  # progress of an ingestion once the file is parsed; embedding takes nearly all of the time
 
 
 class ChunkKind(StrEnum):
-    """What a chunk holds, as far as its form tells."""
+    """Kind of a chunk's text, detected from its layout."""
 
     PROSE = "prose"
-    TABLE = "table"  # of numbers
-    REFERENCES = "references"  # a bibliography, or a part of it
+    TABLE = "table"  # mostly numbers
+    REFERENCES = "references"  # a bibliography, or a part of one
     NAVIGATION = "navigation"  # a menu or footer of a web page
 
 
 class Owned(NamedTuple, Generic[T]):
-    """Something of each of these points, in their order, and whose they are."""
+    """Something found for each of these points, with the points' document ids; all in the same order."""
 
     ids: Sequence[str]
     document_ids: Sequence[str]
@@ -70,7 +70,7 @@ class Owned(NamedTuple, Generic[T]):
 
 
 class JobPriority(StrEnum):
-    """In the order of claiming: of the jobs that are due, an interactive one comes before every bulk one."""
+    """Priority of a job: a due interactive job is claimed before every bulk job."""
 
     INTERACTIVE = "interactive"  # one document, added or deleted by a user
     BULK = "bulk"  # a folder, a sample: many documents at once
@@ -80,9 +80,9 @@ class JobState(StrEnum):
     QUEUED = "queued"
     RUNNING = "running"
     DONE = "done"
-    FAILED = "failed"  # will be tried again at `not_before`
+    FAILED = "failed"  # will be retried at `not_before`
     CANCELLED = "cancelled"
-    DEAD = "dead"  # tried as often as allowed, or cannot succeed
+    DEAD = "dead"  # out of attempts, or cannot succeed
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class TextWindow:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A span of a document as stored. `id` is also the point's id (a UUID), `text_hash` that of what is embedded."""
+    """A stored span of a document. `id` is also the point's id (a UUID); `text_hash` is that of the embedded text."""
 
     id: str
     document_id: str
@@ -110,19 +110,19 @@ class Chunk:
     start: int
     end: int
     page: int | None = None
-    context: str = ""  # where in the document it stands
+    context: str = ""  # title and headings above it
     kind: ChunkKind = ChunkKind.PROSE
     page_starts: tuple[int, ...] = ()  # characters of its text at which pages after `page` begin; not in the catalog
 
 
-# What a collection promises about its vectors; each of its physical indexes was made under one such contract.
+# Fields that decide a collection's vectors. Each physical index was built under one such contract.
 _OF_VECTORS = ("fingerprint", "dimension", "document_instruction", "document_steps")
 CONTRACT = (*_OF_VECTORS, "chunk_tokens", "chunk_overlap", "chunk_context", "chunk_structure", "vectors_per_chunk")
 
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """`active_index` is the physical collection in Qdrant that the public name points at."""
+    """A collection with its contract. `active_index` is the Qdrant collection that it currently uses."""
 
     name: str
     fingerprint: str
@@ -132,20 +132,21 @@ class Collection:
     chunk_tokens: int
     chunk_overlap: int
     active_index: str
-    is_paused: bool = False  # its jobs wait until it is resumed
+    is_paused: bool = False  # jobs wait until it is resumed
     chunk_context: bool = False  # whether chunks are embedded with title and headings
-    chunk_structure: bool = False  # whether chunks keep to sections, pages and rows
-    vectors_per_chunk: int = 1  # above 1 a multivector: one for every step, of which searches take the best
+    chunk_structure: bool = False  # whether chunks end at borders of sections, pages and rows
+    vectors_per_chunk: int = 1  # above 1: a multivector with one vector per step, of which a search uses the best
 
     @property
     def has_plain_vectors(self) -> bool:
-        """Whether its chunks have vectors of the base model, which follows no instruction."""
+        """Whether chunks are embedded by the base model, which ignores instructions."""
         return self.document_steps == 0
 
 
 @dataclass(frozen=True, slots=True)
 class CountedCollection(Collection):
-    """With what it holds. Counting reads a row per document: for lists and pages, not for every search and job."""
+    """A collection with its counts. Counting reads a row per document, so it is for lists and pages, not for searches
+    and jobs."""
 
     document_count: int = 0
     chunk_count: int = 0
@@ -158,7 +159,7 @@ class Document:
     uri: str
     title: str
     media_type: str
-    content_hash: str  # SHA-256 of the original bytes, its name in the blob store
+    content_hash: str  # SHA-256 of the original bytes, which are stored under this name
     byte_count: int
     metadata: Metadata
     state: DocumentState
@@ -166,22 +167,22 @@ class Document:
     chunk_count: int
     created_at: datetime
     updated_at: datetime
-    revision: int = 1  # grows whenever something else is handed in under its uri
+    revision: int = 1  # increases whenever other content is added under the same uri
 
     @property
     def name(self) -> str:
-        """As the file was called, whatever of it is encoded in the uri."""
+        """Name of the file, decoded from the uri."""
         return name_in(self.uri)
 
     @property
     def left_out(self) -> list[str]:
-        """What of it could not be read: counts, places and reasons. Empty where all was."""
+        """Lines about unreadable parts: counts, places and reasons. Empty if everything was read."""
         return left_out(self.metadata)
 
 
 @dataclass(frozen=True, slots=True)
 class NewDocument:
-    """A document to add or replace; `uri` is its identity inside the collection."""
+    """A document to add or replace. `uri` identifies it within the collection."""
 
     uri: str
     title: str
@@ -195,21 +196,21 @@ class NewDocument:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A document on its way in: a file still to be read (`path`), an open one, or what a URL or a row gave (`data`)."""
+    """A document to be added, by its content: a `path`, an open `file`, or `data` from a URL or a table row."""
 
-    name: str  # what a person calls it
-    uri: str  # its identity in its collection
+    name: str  # for people
+    uri: str  # identifies the document within its collection
     media_type: str
     path: Path | None = None
     data: bytes = b""
-    file: BinaryIO | None = None  # one that can seek, as an upload; it is left open
+    file: BinaryIO | None = None  # seekable, such as an upload; the receiver does not close it
     title: str = ""
     metadata: Metadata = field(default_factory=dict)
     allowance: Allowance | None = None
 
     @contextmanager
     def opened(self) -> Iterator[BinaryIO]:
-        """Its bytes, which may be far too many to hold at once."""
+        """Opens the content as a stream: it may be too large for memory."""
         if self.path is not None:
             with self.path.open("rb") as file:
                 yield file
@@ -219,7 +220,7 @@ class Source:
             yield BytesIO(self.data)
 
     def byte_count(self) -> int:
-        """As things stand: a file may change until it is stored. Raises OSError."""
+        """Current size; a file may still change until it is stored. Raises OSError."""
         if self.path is not None:
             return self.path.stat().st_size
         return len(self.data) if self.file is None else self.file.seek(0, SEEK_END)
@@ -227,7 +228,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class SourceFailure:
-    """Why something did not become a `Source`; `was_named` when a person asked for this very thing."""
+    """Why something did not become a `Source`. `was_named`: the user named it, instead of a folder that contains it."""
 
     name: str
     reason: str
@@ -236,7 +237,7 @@ class SourceFailure:
 
 @dataclass(frozen=True, slots=True)
 class DocumentKey:
-    """What tells a stored document from another one."""
+    """Identifies a stored document and its content."""
 
     id: str
     uri: str
@@ -263,14 +264,14 @@ class Job:
 
 
 class FacetValue(NamedTuple):
-    """A value of document metadata, spelled as a filter that finds it, and how many documents have it."""
+    """A metadata value, written as the filter that matches it, and the number of documents with it."""
 
     value: str
     documents: int
 
 
 class PageStart(NamedTuple):
-    """The first passage that begins on a page; `page` counts from 1, `start` in characters of the document's text."""
+    """Start of the first passage that begins on a page. `page` counts from 1, `start` in characters of the text."""
 
     page: int
     start: int
@@ -284,7 +285,7 @@ class StoredBytes:
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """What the store should hold of a document; `is_read`: its text, too."""
+    """What the blob store should contain for a document: its original, and if `is_read`, also its text."""
 
     document_id: str
     uri: str
@@ -295,7 +296,7 @@ class StoredFile:
 
 @dataclass(frozen=True, slots=True)
 class DocumentRecord:
-    """All that the catalog keeps of a document. `given_*` was handed in; by it a repetition is known."""
+    """A document's complete catalog row. `given_*` are the caller's values, by which a repeated request is detected."""
 
     document: Document
     given_title: str
@@ -304,7 +305,7 @@ class DocumentRecord:
 
 @dataclass(frozen=True, slots=True)
 class GarbageItem:
-    """Something outside of the catalog that it needs no more from `due_at` on: an index, or a stored file."""
+    """An index, a stored file or labels that are no longer needed from `due_at` on."""
 
     kind: GarbageKind
     name: str
@@ -313,7 +314,7 @@ class GarbageItem:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Where it is a multivector, `vector` is that of the last step, which stands for it wherever one must do."""
+    """A point of the index. For a multivector, `vector` is the last step's, used wherever a single vector is needed."""
 
     id: str
     vector: Sequence[float]
@@ -322,7 +323,7 @@ class Point:
 
     @classmethod
     def of_steps(cls, id: str, steps: Sequence[Sequence[float]], payload: Mapping[str, object]) -> Self:
-        """Of the vectors of all steps, which may be one."""
+        """Makes a point of the vectors of one or more steps, in order."""
         *earlier, last = steps
         return cls(id, last, payload, earlier)
 
@@ -333,7 +334,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class PointDamage:
-    """What is wrong with points that were looked at. `ids` are those it is wrong with; none: with the index itself."""
+    """Damage found by a check. `ids`: the damaged points; empty if the index as a whole is damaged."""
 
     reason: str
     ids: tuple[str, ...] = ()
@@ -348,35 +349,35 @@ class ScoredPoint:
 
 @dataclass(frozen=True, slots=True)
 class IndexStatus:
-    """How the engine stores an index, and what it does about it."""
+    """Storage state of an index in the engine."""
 
     points: int
-    indexed_vectors: int  # dense ones in a graph, and all sparse ones
+    indexed_vectors: int  # dense vectors in a graph, and all sparse vectors
     segments: int
-    activity: str | None = None  # while it is being optimised
-    awaits_optimizing: bool = False  # until it is asked to (again), as after a crash
-    fault: str | None = None  # why it could not be optimised
+    activity: str | None = None  # current step of an optimisation
+    awaits_optimizing: bool = False  # the engine waits for a request to optimise, for instance after a crash
+    fault: str | None = None  # why an optimisation failed
 
 
 @dataclass(frozen=True, slots=True)
 class Lens:
-    """A saved way of looking: instructions under a name that a person gave."""
+    """A named instruction, with optional values by which it groups texts."""
 
     name: str
     query_instruction: str
-    document_instruction: str | None = None  # for documents embedded for it; None: as the collection has
+    document_instruction: str | None = None  # for documents embedded for this lens; None: the collection's
     note: str = ""
-    values: tuple[str, ...] = ()  # that it tells apart, as `parse_values` reads them
+    values: tuple[str, ...] = ()  # in the syntax of `parse_values`
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """How well a document answers a query under an instruction, as judged by one person."""
+    """One person's grade of how well a document answers a query under an instruction."""
 
     document_id: str
     query: str
     instruction: str
-    grade: int  # 0: not at all, to 3: this is it
+    grade: int  # 0 (not relevant) to 3 (perfect)
     judged_by: str
     judged_at: datetime
 
@@ -386,9 +387,10 @@ def utc_now() -> datetime:
 
 
 def require_text(text: str, *, name: str) -> str:
-    """`text` itself. Raises InputError on NUL and on lone surrogates, which neither SQL nor UTF-8 can hold."""
+    """Returns `text` unchanged. Raises InputError for NUL, which SQL cannot store, and for lone surrogates, which UTF-8
+    cannot encode."""
     if "\x00" in text:
-        raise InputError(f"The {name} holds a NUL character at position {text.index(chr(0))}; remove it.")
+        raise InputError(f"The {name} contains a NUL character at position {text.index(chr(0))}; remove it.")
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -400,7 +402,7 @@ def require_text(text: str, *, name: str) -> str:
 
 
 def require_short_uri(uri: str) -> str:
-    """`uri` itself. Raises InputError."""
+    """Returns `uri` unchanged. Raises InputError if it is longer than MAX_URI_BYTES."""
     if len(uri.encode("utf-8", "backslashreplace")) > MAX_URI_BYTES:
         raise InputError(f"The URI {uri[:80]!r}… is longer than {MAX_URI_BYTES} bytes: shorten it.")
     return uri

@@ -1,4 +1,4 @@
-"""What a search is measured by and what comes of it: judged queries, variants, estimates. Frozen, plain values."""
+"""Judged queries, evaluation plans and their results (immutable)."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from app.errors import InputError
 from app.types.search import DEFAULT_MODE, SearchMode
 from embedder.refinement_steps import QUERY_STEPS
 
-IMPORT_PREFIX = "import:"  # of `judged_by`, which keeps what was imported apart from what people said
+IMPORT_PREFIX = "import:"  # of `judged_by`: distinguishes imports from users
 
 
 class Measure(StrEnum):
-    """Of the documents found for a query, each at the place of its best chunk; 100 chunks are looked at."""
+    """Measures of a ranking of documents, each at the rank of its best chunk, from the first 100 chunks."""
 
     NDCG_10 = "ndcg_10"
     RECALL_10 = "recall_10"
     RECALL_100 = "recall_100"
     MRR_10 = "mrr_10"
-    JUDGED_10 = "judged_10"  # share of the first ten that is judged: how reliable the other measures are
+    JUDGED_10 = "judged_10"  # share of judged documents in the first ten: how reliable the other measures are
 
     @property
     def label(self) -> str:
@@ -39,10 +39,10 @@ _LABELS = {
 
 
 class InstructionPolicy(StrEnum):
-    """Through which instruction the judged queries are seen."""
+    """Which instruction an evaluation uses for the judged queries."""
 
-    JUDGED = "judged"  # the one that each was judged through
-    DEFAULT = "default"  # the model's own
+    JUDGED = "judged"  # the instruction under which each query was judged
+    DEFAULT = "default"  # the model's default
     NONE = "none"
     LENS = "lens"
 
@@ -56,7 +56,7 @@ class EvaluationState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class JudgementSource:
-    """What one person, or one import, has said about a collection."""
+    """Counts of the judgements by one person or import in a collection."""
 
     judged_by: str
     query_count: int
@@ -69,7 +69,8 @@ class JudgementSource:
 
 @dataclass(frozen=True, slots=True)
 class JudgedQuery:
-    """`grades`: document id → 0 (not at all) to 3, the mean of those who judged it, rounded up at the half."""
+    """A query with its judged documents. `grades`: document id → 0 (not relevant) to 3, the mean over all judges,
+    halves rounded up."""
 
     query: str
     instruction: str
@@ -82,7 +83,7 @@ class JudgedQuery:
 
 @dataclass(frozen=True, slots=True)
 class JudgementFile:
-    """`file` is read from where it stands; gzip is unpacked."""
+    """A file of judgements, read from the current position of `file`. It may be compressed by gzip."""
 
     name: str
     file: BinaryIO
@@ -90,7 +91,7 @@ class JudgementFile:
 
 @dataclass(frozen=True, slots=True)
 class NamedJudgement:
-    """As a file has it: `document` is the name that the file gives the document, whatever that is."""
+    """A judgement in a file. `document` is whatever the file uses to name the document: an id or a URI."""
 
     query: str
     instruction: str
@@ -100,7 +101,7 @@ class NamedJudgement:
 
 @dataclass(frozen=True, slots=True)
 class NamedJudgements:
-    """Of one or more files. `unknown_queries`: ids that are judged, but whose text no file told."""
+    """The judgements of one or more files. `unknown_queries`: ids of judged queries whose text is in no file."""
 
     judgements: tuple[NamedJudgement, ...]
     unknown_queries: tuple[str, ...] = ()
@@ -108,31 +109,31 @@ class NamedJudgements:
 
 @dataclass(frozen=True, slots=True)
 class ImportReport:
-    """What became of an import. Names are cut off after the first few, counts are not."""
+    """Result of an import. Counts are complete; lists of names have only the first few."""
 
     judged_by: str
     query_count: int
     judgement_count: int
     document_count: int
-    unmatched_count: int = 0  # documents that the collection does not hold
+    unmatched_count: int = 0  # documents missing from the collection
     unmatched: tuple[str, ...] = ()
-    ambiguous_count: int = 0  # names that fit several documents
+    ambiguous_count: int = 0  # names that match several documents
     ambiguous: tuple[str, ...] = ()
     unknown_query_count: int = 0
     unknown_queries: tuple[str, ...] = ()
-    scaled_from: float | None = None  # the highest grade of the files, when it was above 3
+    scaled_from: float | None = None  # the highest grade in the files, if above 3
 
 
 @dataclass(frozen=True, slots=True)
 class InstructionChoice:
-    """`lens`: the name of one, for that policy alone."""
+    """A policy; `lens` is the lens's name for the policy LENS, else empty."""
 
     policy: InstructionPolicy = InstructionPolicy.JUDGED
     lens: str = ""
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """`judged`, `default`, `none` or `lens:NAME`, as `str` gives it. Raises InputError."""
+        """Parses `judged`, `default`, `none` or `lens:NAME`; inverse of `str`. Raises InputError."""
         policy, _, lens = text.partition(":")
         if policy not in InstructionPolicy.__members__.values() or (policy == InstructionPolicy.LENS) != bool(lens):
             raise InputError(f"The instruction is one of judged, default, none and lens:NAME, not {text[:80]!r}.")
@@ -144,7 +145,7 @@ class InstructionChoice:
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One set of settings. In sparse mode neither steps nor instruction make a difference: both are None."""
+    """One combination of settings. In sparse mode steps and instruction have no effect and are None."""
 
     collection: str
     mode: SearchMode = DEFAULT_MODE
@@ -154,10 +155,10 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationPlan:
-    """Every mode with every K through every instruction in every collection.
+    """What to evaluate: all combinations of collections, modes, steps and instructions.
 
-    The queries are those judged in `judged_in`; a document of another collection is the same when its uri, or else
-    its content, is.
+    Uses the queries judged in `judged_in`. A document of another collection is the same if its uri is equal, or else
+    its content.
     """
 
     judged_in: str
@@ -166,13 +167,13 @@ class EvaluationPlan:
     steps: tuple[int, ...] = (QUERY_STEPS,)
     instructions: tuple[InstructionChoice, ...] = (InstructionChoice(),)
     judged_by: tuple[str, ...] = ()  # empty: all judgements
-    max_queries: int | None = None  # a sample of so many, the same each time
+    max_queries: int | None = None  # size of a random sample, the same each time; None: all
     seed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A mean over queries with its 95 % interval."""
+    """A mean over queries with its 95 % confidence interval."""
 
     value: float
     low: float
@@ -188,12 +189,12 @@ class VariantScores:
     variant: Variant
     label: str
     estimates: Mapping[Measure, Estimate]
-    median_ms: float  # of one search, embedding included unless another variant had just made the same vector
+    median_ms: float  # per search, with embedding, unless another variant had just cached the same vector
 
 
 @dataclass(frozen=True, slots=True)
 class InstructionScores:
-    """The same for the queries that were judged through one instruction, in the order of the variants."""
+    """Scores over the queries judged under one instruction, in the order of the variants."""
 
     instruction: str
     query_count: int
@@ -202,7 +203,7 @@ class InstructionScores:
 
 @dataclass(frozen=True, slots=True)
 class QueryScores:
-    """`values[measure][v]`: of the v-th variant."""
+    """Scores of one query. `values[measure][v]` belongs to the v-th variant."""
 
     query: str
     instruction: str
@@ -212,7 +213,7 @@ class QueryScores:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A variant minus the baseline, over the same queries; how many queries it answers better, alike or worse."""
+    """A variant minus the baseline over the same queries, with the numbers of better, equal and worse queries."""
 
     label: str
     measure: Measure
@@ -227,15 +228,15 @@ class EvaluationReport:
     scores: tuple[VariantScores, ...]
     by_instruction: tuple[InstructionScores, ...]
     queries: tuple[QueryScores, ...]
-    unanswered: Mapping[str, str] = field(default_factory=dict)  # query → why it could not be searched for
-    # Collection → how many of the documents judged relevant it does not hold.
+    unanswered: Mapping[str, str] = field(default_factory=dict)  # query → why its search was refused
+    # Collection → number of documents judged relevant that are missing there.
     missing_documents: Mapping[str, int] = field(default_factory=dict)
-    without_relevant: int = 0  # judged queries left out, since no document was found relevant
+    without_relevant: int = 0  # judged queries left out because no document was judged relevant
 
 
 @dataclass(frozen=True, slots=True)
 class EvaluationRun:
-    """How far an evaluation is. A cancelled one reports on the queries that it had finished."""
+    """State of an evaluation. The report of a cancelled one covers the finished queries."""
 
     id: str
     plan: EvaluationPlan

@@ -1,4 +1,4 @@
-"""What a document is called where nobody gave it a title: the name of its file, as its uri tells it."""
+"""The shown title of a document; without a given one, the name of its file from its URI."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _HOST = re.compile(r"https?://[^/]+/*", re.IGNORECASE)
 
 
 def shown_title(title: str, uri: str) -> str:
-    """Its title; where it has none, or only its uri, the name of its file without the suffix."""
+    """Returns the title, unless it is empty or equals the URI; else the file's name without suffix."""
     if title and title != uri:
         return title
     name = name_in(uri)

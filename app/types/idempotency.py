@@ -1,4 +1,4 @@
-"""Answers that were given to a request with a key."""
+"""Stored responses to requests with an idempotency key."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class IdempotencyRecord:
-    """What stands under an idempotency key; `digest` is of what was asked. Without a status it is being answered."""
+    """The record of an idempotency key. `digest` is of the request. `status` is None while the request is processed."""
 
     digest: str
     status: int | None

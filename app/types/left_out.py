@@ -1,4 +1,4 @@
-"""What was left out of a document, in words: readers count it in the metadata, as `skipped_lines` or `unread_pages`."""
+"""Describes the unread parts of a document. Parsers count them in the metadata, as `skipped_lines`, `unread_pages` …"""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ SKIPPED, SKIPPED_PARTS, UNREAD_PAGES = "skipped", "skipped_", "unread_pages"
 
 
 def left_out(metadata: Mapping[str, str | int | float | bool]) -> list[str]:
-    """A line for each kind of parts with their count, the places and reasons that are known, and pages. Empty where
-    all was read."""
+    """Returns one line per kind of skipped part with its count, then known places and reasons, then unread pages. Empty
+    if everything was read."""
     lines = [
         _part_notes(count, key.removeprefix(SKIPPED_PARTS))
         for key, count in metadata.items()

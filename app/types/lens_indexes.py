@@ -1,4 +1,4 @@
-"""Lens indexes: the value of every chunk of a collection under one lens, kept with the points."""
+"""Lens indexes: the value of every chunk of a collection under a lens, stored with the points."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from typing import NamedTuple
 
 from app.types.documents import Collection, Job, JobState
 
-# Of how values are read: change it with embedder/text/relevance.py, embedder/text/mentions.py and
-# app/search/value_distributions.py. Indexes of an earlier one are not used any more, and workers make them anew.
+# Version of the classification: increase it with changes of embedder/text/relevance.py, embedder/text/mentions.py and
+# app/search/value_distributions.py. Lens indexes of an earlier version become unused, and workers rebuild them.
 LABELS_VERSION = 2
 LABEL_PREFIX = "lens_"
 _OF_VECTORS = ("fingerprint", "document_instruction", "document_steps")
-UNLABELLED_PAGE = 250  # points: what others ask of the embedded engine waits for a page
+UNLABELLED_PAGE = 250  # points per page; small, since other requests to the embedded engine wait for it
 
 
 class Label(NamedTuple):
-    """What points of one value have: `{"value": value, …}` under the key `field` of their payload."""
+    """Selects points by their label, which is `{"value": value, …}` under the payload key `field`."""
 
     field: str
     value: int
 
 
 class ValueRow(NamedTuple):
-    """A chunk in the table of a collection by value. `value` is OTHER where none fits."""
+    """A chunk in the table of a collection by value. `value` is OTHER if none fits."""
 
     value: str
     probability: float  # of the most probable value
@@ -40,11 +40,10 @@ class ValueRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LensIndex:
-    """As the catalog knows it. `values` are the lens's own, as `parse_values` reads them.
+    """A lens index in the catalog. `values` are the lens's, in the syntax of `parse_values`.
 
-    `edition` grows with each change of the values, `revision` with each reason to look whether all chunks have
-    labels. `built_index` and `built_field` name where it was built last: the physical index, and the key in the
-    payload of its points; both are empty before that.
+    `edition` increases with each change of the values, `revision` whenever chunks may lack labels. `built_index` and
+    `built_field` are the physical index and the payload key of the last build; both are empty before the first.
     """
 
     id: str
@@ -58,11 +57,12 @@ class LensIndex:
     built_field: str = ""
     built_at: datetime | None = None
     chunks: int = 0
-    seconds: float = 0.0  # that building it took
+    seconds: float = 0.0  # duration of the build
     job: Job | None = None  # the last one
 
     def field_in(self, collection: Collection) -> str:
-        """Where labels stand under this contract; no two editions ever share one, so none can be taken for another."""
+        """Payload key of the labels under the collection's contract. Each edition has its own key, so that labels of
+        different editions cannot be confused."""
         facts = (LABELS_VERSION, self.id, self.edition, *(getattr(collection, name) for name in _OF_VECTORS))
         return f"{LABEL_PREFIX}{hashlib.sha256(repr(facts).encode()).hexdigest()[:16]}"
 
@@ -90,7 +90,7 @@ _OF_JOBS = {
 
 @dataclass(frozen=True, slots=True)
 class LensIndexStatus:
-    """As people see it. `bytes` are about what the labels take in the vector index."""
+    """A lens index as shown to users. `bytes`: approximate size of the labels in the vector index."""
 
     collection: str
     lens: str
@@ -107,7 +107,7 @@ class LensIndexStatus:
 
 
 def state_of(found: LensIndex, *, is_current: bool) -> LensIndexState:
-    """`is_current`: what was built last is of the present lens and the present index."""
+    """Derives the state. is_current: the last build is for the current lens and the current index."""
     job = found.job
     is_open = job is not None and job.state in (JobState.QUEUED, JobState.RUNNING, JobState.FAILED)
     if is_current and not is_open:

@@ -1,4 +1,4 @@
-"""Values that are proposed for an instruction, and where they come from."""
+"""Proposed values for an instruction, with their sources."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ MAX_INSTRUCTION_CHARACTERS = 2_000
 
 
 class ProposalSource(StrEnum):
-    """In the order in which they are shown; lenses and the bank are one source."""
+    """Sources of proposals in display order; lenses and the bank are ranked together."""
 
-    LENS = "lens"  # saved ones, and those that come with the product
-    BANK = "bank"  # aspects that come with the product
+    LENS = "lens"  # saved and built-in lenses
+    BANK = "bank"  # built-in aspects
     METADATA = "metadata"  # of the collection's documents
-    TEXTS = "texts"  # the model's soft tokens on texts of the collection
+    TEXTS = "texts"  # the model's soft tokens for texts of the collection
 
 
 @dataclass(frozen=True, slots=True)
 class ValueProposal:
-    """`name` is that of the lens, the aspect or the metadata key; empty for TEXTS.
+    """Proposed values. `name`: of the lens, aspect or metadata key; empty for TEXTS.
 
-    `fitting` of the `texts` of the collection that were looked at fit one of the values. `similarity` is the cosine of
-    the instruction and the wordings nearest to it; None for TEXTS.
+    `fitting`: how many of the `texts` sampled texts fit one of the values. `similarity`: cosine of the instruction with
+    the nearest wordings; None for TEXTS.
     """
 
     values: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""How much a user may store and ask, and how much that is already. Knows no database and no HTTP."""
+"""Quotas of users for storage and requests, and their use. Knows no database and no HTTP."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ UNLIMITED = -1
 
 @dataclass(frozen=True, slots=True)
 class Quotas:
-    """Of one user. None: as the settings have it; UNLIMITED: whatever they say."""
+    """Quotas of one user. None: the default of the settings; UNLIMITED: no limit, whatever the settings say."""
 
     bytes: int | None = None
     documents: int | None = None
-    requests: int | None = None  # a minute
+    requests: int | None = None  # per minute
 
 
 AS_SET = Quotas()
@@ -24,7 +24,7 @@ AS_SET = Quotas()
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """On whose account documents are stored, and how much that user may hold with them. None: any number."""
+    """The user to whom stored documents are charged, with this user's limits in total. None: no limit."""
 
     user: str
     max_bytes: int | None = None
@@ -34,7 +34,7 @@ class Allowance:
 
 @dataclass(frozen=True, slots=True)
 class StoredAmount:
-    """What the documents are that a user brought; `largest` has so many bytes."""
+    """Totals of the documents that a user added. `largest`: bytes of the largest one."""
 
     bytes: int
     documents: int
@@ -43,7 +43,7 @@ class StoredAmount:
 
 @dataclass(frozen=True, slots=True)
 class QuotaUse:
-    """`limit` None: there is none."""
+    """Use of one quota. `limit`: None if there is none."""
 
     quota: QuotaName
     used: int
@@ -51,7 +51,7 @@ class QuotaUse:
 
 
 def in_bytes(count: int) -> str:
-    """As people write it: 12.5 MB."""
+    """Formats a size for people, for instance 12.5 MB."""
     for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
         if count >= size:
             return f"{count / size:,.1f} {unit}"

@@ -1,4 +1,4 @@
-"""Searches that a person keeps, and those that were asked lately. Each belongs to one person."""
+"""Saved searches and search history. Each entry belongs to one person."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from typing import Any
 
 from app.types.search import SearchRequest
 
-MAX_SAVED_SEARCHES = 500  # of one person
+MAX_SAVED_SEARCHES = 500  # per person
 MAX_REQUEST_CHARACTERS = 200_000  # as JSON
 MAX_SEARCH_NAME_CHARACTERS = 80
 
 SearchQuestion = Mapping[str, Any]
-"""A request as `POST /api/v1/search` takes it; what is at its default may be left out."""
+"""A request in the format of `POST /api/v1/search`; fields with their default value may be left out."""
 
 
 @dataclass(frozen=True, slots=True)
 class SavedSearch:
     id: str
     owner: str
-    name: str  # one of the owner's has it
+    name: str  # unique per owner
     request: SearchQuestion
     created_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
 class PastSearch:
-    """Of one query, instruction and collection the latest."""
+    """The latest search of one query, instruction and collection."""
 
     id: str
     owner: str
@@ -37,15 +37,16 @@ class PastSearch:
 
 
 def question_of(request: SearchRequest) -> SearchQuestion:
-    """The request as the API takes it, without what is at its default, and without what authorization adds to it."""
+    """Converts a request to the API's format, without fields that have their default value or that authorization set
+    (`among`)."""
     usual = SearchRequest(query="", collection="")
-    given = {each.name: getattr(request, each.name) for each in fields(request) if each.name != "among"}
+    given = {field.name: getattr(request, field.name) for field in fields(request) if field.name != "among"}
     question = {name: _plain(value) for name, value in given.items() if value != getattr(usual, name)}
     return {"query": request.query, "collection": request.collection, **question}
 
 
 def _plain(value: object) -> object:
-    """As JSON has it; a value of a lens as it is written."""
+    """Converts a field to JSON types; a lens value becomes its text."""
     if isinstance(value, tuple):
-        return [str(each) for each in value]
+        return [str(item) for item in value]
     return dict(value) if isinstance(value, Mapping) else value

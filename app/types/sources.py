@@ -1,4 +1,4 @@
-"""Sources that come again: what is fetched on a schedule into a collection, and how that went."""
+"""Synced sources: content fetched into a collection on a schedule, and the results of each sync."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from enum import StrEnum
 
 from app.types.documents import Source
 
-MAX_SOURCES = 200  # of a collection
-MAX_ITEMS = 5_000  # of a source, each of which is asked for by itself
-MAX_LISTED_ITEMS = 50_000  # of one whose list says what has changed
+MAX_SOURCES = 200  # per collection
+MAX_ITEMS = 5_000  # per source, if each item takes a request to see whether it changed
+MAX_LISTED_ITEMS = 50_000  # per source, if its listing says which items changed
 MAX_PATTERNS, MAX_PATTERN_CHARACTERS = 50, 300
 SHORTEST_INTERVAL, LONGEST_INTERVAL = timedelta(minutes=5), timedelta(days=31)
 
@@ -19,7 +19,7 @@ SHORTEST_INTERVAL, LONGEST_INTERVAL = timedelta(minutes=5), timedelta(days=31)
 class SourceKind(StrEnum):
     PAGE = "page"
     FEED = "feed"  # RSS or Atom: the pages that its entries link to
-    SITEMAP = "sitemap"  # or an index of such
+    SITEMAP = "sitemap"  # or a sitemap index
     GIT = "git"  # files of a repository
     IMAP = "imap"  # messages of folders of a mailbox
     S3 = "s3"  # objects of a bucket
@@ -27,8 +27,8 @@ class SourceKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """`patterns`, in the syntax of .gitignore, choose among files, objects and mail folders; none: all, and of mail the
-    inbox. `branch`: of a repository, or a tag; empty: its own. `credentials` names a file of the operator."""
+    """`patterns`: select files, objects or mail folders, in .gitignore syntax; empty: all, or for mail the inbox.
+    `branch`: branch or tag of a repository; empty: its default branch. `credentials`: name of an operator's file."""
 
     patterns: tuple[str, ...] = ()
     branch: str = ""
@@ -37,7 +37,7 @@ class SourceOptions:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """By what a server tells whether something has changed since."""
+    """ETag and modification time, by which a server tells whether an item has changed."""
 
     etag: str = ""
     modified: str = ""
@@ -45,7 +45,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """What a server gave, which is to be read as `media_type`; empty where nothing here reads that."""
+    """A fetched item. The `media_type` of its source is empty if no parser supports it."""
 
     source: Source
     mark: Mark
@@ -53,14 +53,14 @@ class Fetched:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Addresses of the items, with the mark that each has now; without one only fetching tells whether it changed.
+    """Addresses of the items with their current marks. Without a mark, only fetching shows whether an item changed.
 
-    `is_whole`: what is not among them is there no more, as in a sitemap; a feed only names what is new.
+    `is_whole`: items that are not listed no longer exist, as in a sitemap. A feed lists only new items.
     """
 
     items: Mapping[str, Mark | None]
     is_whole: bool
-    note: str | None = None  # what it leaves out that a person may miss
+    note: str | None = None  # for users: what the listing leaves out
 
     @classmethod
     def unmarked(cls, addresses: Iterable[str], *, is_whole: bool) -> Listing:
@@ -74,7 +74,7 @@ class RecurringSource:
     kind: SourceKind
     address: str
     every: timedelta
-    removes: bool  # documents of what vanished
+    removes: bool  # whether documents of vanished items are deleted
     owner: str
     next_at: datetime
     options: SourceOptions = SourceOptions()
@@ -82,7 +82,7 @@ class RecurringSource:
     last_at: datetime | None = None
     error: str | None = None
     items: int = 0
-    changed: int = 0  # in the last round, as the next two
+    changed: int = 0  # in the last round, like the next two
     removed: int = 0
     failed: int = 0
     fencing_token: int = field(default=0, repr=False)
@@ -90,7 +90,7 @@ class RecurringSource:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """How one round went. `error`: why nothing could be listed, or why the first item failed."""
+    """Result of one sync. `error`: why the listing failed, or why the first item failed."""
 
     changed: int = 0
     removed: int = 0
@@ -99,4 +99,4 @@ class Round:
 
 
 Marks = Mapping[str, Mark]
-"""Of the items that are documents, by address."""
+"""Marks by address, of the items that are documents."""

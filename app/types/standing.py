@@ -1,4 +1,4 @@
-"""Standing searches: saved searches that are asked of every new chunk, what they found, and how that is delivered."""
+"""Standing searches (alerts): saved searches matched against every new chunk, their matches, and their delivery."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from enum import StrEnum
 from app.types.search import Match
 from app.types.searches import SearchQuestion
 
-MAX_KEPT_MATCHES = 5_000  # of one search; the oldest go
-MAX_DELIVERED_MATCHES = 100  # in one delivery
+MAX_KEPT_MATCHES = 5_000  # per search; the oldest are deleted
+MAX_DELIVERED_MATCHES = 100  # per delivery
 MAX_WEBHOOK_CHARACTERS = 2_000
 
 
 class Strength(StrEnum):
-    """How well a passage has to answer: `match` of a hit, or better."""
+    """The least grade (`match`) at which a passage is reported."""
 
     FAIR = "fair"
     STRONG = "strong"
@@ -26,7 +26,7 @@ class Strength(StrEnum):
 
 
 class Channel(StrEnum):
-    """By what a person is told; the list and the feed are there always."""
+    """Optional channels of notification; the list and the feed always exist."""
 
     WEBHOOK = "webhook"
     ALERT = "alert"
@@ -34,7 +34,7 @@ class Channel(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """What a person says of it. `alert` names one of the operator's targets (GIRCSE_ALERTS_FILE)."""
+    """A user's settings of a standing search. `alert`: name of one of the operator's targets (GIRCSE_ALERTS_FILE)."""
 
     strength: Strength = Strength.FAIR
     webhook: str | None = None
@@ -43,7 +43,8 @@ class Watch:
 
 @dataclass(frozen=True, slots=True)
 class StandingSearch:
-    """`id` is that of the saved search. `webhook_secret` signs what is sent there, `feed_token` opens the feed."""
+    """`id`: of the saved search. `webhook_secret`: signs messages to the webhook. `feed_token`: grants access to the
+    feed."""
 
     id: str
     owner: str
@@ -54,15 +55,16 @@ class StandingSearch:
     since: datetime
     feed_token: str = field(repr=False)
     webhook_secret: str = field(repr=False)
-    error: str | None = None  # why it cannot be asked
+    error: str | None = None  # why it cannot run
     unseen: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedSearch:
-    """As ingestion asks it. `space` says what `vector` was made under; with another one it is made anew.
+    """A standing search in the form that ingestion uses. `space` identifies the vector space of `vector`; if the
+    collection's differs, the vector is computed again.
 
-    `median` and `deviation` are the scale of `match` when the index had `points` points.
+    `median` and `deviation` are the scale of `match`, measured when the index had `points` points.
     """
 
     id: str
@@ -82,13 +84,13 @@ class StandingMatch:
     search_id: str
     chunk_id: str
     document_id: str
-    score: float  # cosine; the share of the query's words in mode sparse
+    score: float  # cosine; in mode sparse the share of the query's words
     match: Match
 
 
 @dataclass(frozen=True, slots=True)
 class KeptMatch:
-    """One that was told, with when."""
+    """A stored match with its time."""
 
     search_id: str
     chunk_id: str
@@ -101,7 +103,7 @@ class KeptMatch:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What a completion tells the searches that stand over its collection, which were those of `version`."""
+    """New matches for the collection's standing searches, as of `version`."""
 
     version: int
     matches: Sequence[StandingMatch] = ()
@@ -109,7 +111,7 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """A passage that a standing search found, as its owner reads it."""
+    """A match as shown to the search's owner, with its passage."""
 
     chunk_id: str
     document_id: str
@@ -127,8 +129,7 @@ class News:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """One message by one channel. It keeps its id and its matches however often it is tried, so that a receiver that
-    got it twice can tell."""
+    """One message by one channel. Retries keep the id and the matches, so that a receiver can detect duplicates."""
 
     id: str
     search_id: str
@@ -140,6 +141,6 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class Channels:
-    """The last delivery of each channel that did not arrive, and why."""
+    """For each channel whose last delivery failed, the reason."""
 
     failures: Mapping[Channel, str] = field(default_factory=dict)

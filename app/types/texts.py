@@ -1,4 +1,4 @@
-"""A text on its way from its file to chunks: what readers tell of it, and the spans that it is split into."""
+"""Texts between parsing and chunking: the output of parsers, and the spans of a split text."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 from app.types.documents import ChunkKind, Metadata
 
-# As levels of a mark, besides those of headings: one row of a table, or one record; a menu or footer of a web page.
+# Levels of a mark besides those of headings: a table row or record; a menu or footer of a web page.
 ROW, NAVIGATION = 0, 7
 
 
 class Mark(NamedTuple):
-    """Characters [start, end) of a text are a heading of this level (1 to 6, the outermost 1), a row or a menu."""
+    """Marks characters [start, end) of a text as a heading (level 1 to 6, 1 the outermost), a row or a menu."""
 
     start: int
     end: int
@@ -25,7 +25,7 @@ class Mark(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """A value within a row: its name and what stands between are characters [start, value), itself [value, end).
+    """A value within a row: characters [start, value) are the column's name and separator, [value, end) the value.
     Pieces of a long value have the same column."""
 
     start: int
@@ -34,12 +34,12 @@ class Cell(NamedTuple):
     column: int
 
 
-POSITIONS = 10_000  # so many steps from one edge of a page to the other
+POSITIONS = 10_000  # coordinate units per width and per height of a page
 
 
 class Word(NamedTuple):
-    """Characters [start, end) of a text stand there on their page, which counts from 1; places in steps of a
-    `POSITIONS`th of its width and height. `confidence`: of text recognition, in percent."""
+    """Position of characters [start, end) of a text on a page, which counts from 1. Coordinates are in
+    1/`POSITIONS` of the page's width and height. `confidence`: of text recognition, in percent."""
 
     start: int
     end: int
@@ -53,7 +53,7 @@ class Word(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How a text, or a stretch of it, is laid out, in the order of the text."""
+    """Layout of a text or a part of it; all sequences are in the order of the text."""
 
     page_starts: Sequence[int] = ()
     marks: Sequence[Mark] = ()
@@ -63,8 +63,8 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A piece of a document's text: characters [start, end) of the extracted text; `page` counts from 1, `headings`
-    are those above it, from the outermost."""
+    """A piece of a document: characters [start, end) of the extracted text. `page` counts from 1; `headings` are those
+    above it, the outermost first."""
 
     text: str
     start: int
@@ -72,14 +72,14 @@ class Span:
     page: int | None = None
     headings: tuple[str, ...] = ()
     kind: ChunkKind = ChunkKind.PROSE
-    has_tokens: bool = True  # False: the model knows none of its characters, so it cannot be embedded
+    has_tokens: bool = True  # False: the model knows none of its characters and cannot embed it
     page_starts: tuple[int, ...] = ()  # characters of this text at which further pages begin
 
 
 @dataclass(frozen=True, slots=True)
 class ExtractedText:
-    """What a reader found. `page_starts[i]` is the character at which page i+1 begins; empty without pages. `marks` do
-    not overlap, and come in the order of the text, as `cells` and `words` do."""
+    """Output of a parser. `page_starts[i]` is the character at which page i+1 begins; empty without pages. `marks` do
+    not overlap. `marks`, `cells` and `words` are in the order of the text."""
 
     text: str
     title: str
@@ -93,8 +93,8 @@ class ExtractedText:
 
 @dataclass(frozen=True, slots=True)
 class TextPart:
-    """A stretch of a document's text, with the characters of the whole text at which pages begin in it, and the marks
-    that begin in it, which may go on in the next part; so may cells and words."""
+    """A part of a document's text, with the pages, marks, cells and words that begin in it. Positions refer to the
+    whole text; a mark, cell or word may continue in the next part."""
 
     text: str
     page_starts: Sequence[int] = ()
@@ -105,9 +105,9 @@ class TextPart:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What a reader tells of a document besides its text."""
+    """A parser's output besides the text."""
 
     title: str
     media_type: str
     metadata: Metadata = field(default_factory=dict)
-    is_titled: bool = True  # otherwise the title is only the name of its file
+    is_titled: bool = True  # False: the title is only the file's name

@@ -1,4 +1,4 @@
-"""What goes on in a serving process besides jobs: web pages being fetched, a collection being indexed anew."""
+"""Maintenance in a server process besides jobs: fetches of web pages, and reindexing of collections."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from enum import StrEnum
 
 from app.types.documents import Job
 
-MAX_URLS = 200  # of a collection, waiting or failed
+MAX_URLS = 200  # per collection, waiting or failed
 
 
 @dataclass(frozen=True, slots=True)
 class JobReport:
-    """A job, and what became of its document: its uri, or "" when it is gone, its chunks, and what was left out."""
+    """A job and its document: the uri ("" if the document is gone), the number of chunks, and notes on unread parts."""
 
     job: Job
     uri: str
@@ -29,7 +29,8 @@ class FetchState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """An address on its way into a collection. Once it is fetched it is a document, and its job tells the rest."""
+    """An address to be fetched into a collection. A fetched one becomes a document; from then on its job has the
+    state."""
 
     url: str
     state: FetchState
@@ -38,7 +39,7 @@ class Fetch:
 
 @dataclass(frozen=True, slots=True)
 class ContractChange:
-    """What a new index is to be made with. None leaves a field as it is; the model is always the one in use."""
+    """Changes of the contract for a new index. None leaves a field unchanged; the model is always the one in use."""
 
     document_instruction: str | None = None
     document_steps: int | None = None
@@ -54,20 +55,20 @@ class ContractChange:
 class ReindexState(StrEnum):
     NONE = "none"
     RUNNING = "running"
-    HALF_BUILT = "half built"  # its process ended or failed, or it is another one's: starting again goes on
+    HALF_BUILT = "half built"  # its process ended or failed, or another process runs it; a new start continues it
     DONE = "done"
-    FAILED = "failed"  # what was built stays, too
+    FAILED = "failed"  # a new start continues it, too
 
 
 @dataclass(frozen=True, slots=True)
 class ReindexStatus:
-    """`done` of `total` documents are in the index that is being built, which `contract` says more of."""
+    """State of a reindex. `done` of `total` documents are in the new index, whose contract is `contract`."""
 
     collection: str
     state: ReindexState
     done: int = 0
     total: int = 0
     error: str | None = None
-    unreadable: int = 0  # documents that the new index lacks, since they could not be read
+    unreadable: int = 0  # documents missing from the new index because they could not be read
     contract: Mapping[str, str | int] = field(default_factory=dict)
     can_roll_back: bool = False

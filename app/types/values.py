@@ -1,4 +1,4 @@
-"""Lens values: the named values that a lens tells apart, and what a text or a query was found to be among them."""
+"""Values of lenses, and the classification of texts and queries by them."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-OTHER = "other"  # what fits none of the values
+OTHER = "other"  # for texts that fit none of the values
 MIN_VALUES, MAX_VALUES = 2, 200  # of a lens
 
 
 @dataclass(frozen=True, slots=True)
 class LensValue:
-    """One value, as `pleased`, with other phrases that mean the same."""
+    """One value, for instance `pleased`, with synonyms."""
 
     name: str
     synonyms: tuple[str, ...] = ()
@@ -26,13 +26,13 @@ class LensValue:
 
 
 def value_names(values: Sequence[LensValue]) -> list[str]:
-    """By number, OTHER after the last one."""
-    return [*(each.name for each in values), OTHER]
+    """Names in the order of the values' numbers, then OTHER."""
+    return [*(value.name for value in values), OTHER]
 
 
 @dataclass(frozen=True, slots=True)
 class ValueReading:
-    """The value of a text: `name` is OTHER where none fits. `probability` is that of the most probable value."""
+    """The value of a text. `name` is OTHER if none fits; `probability` is that of the most probable value even then."""
 
     name: str
     probability: float
@@ -40,15 +40,15 @@ class ValueReading:
 
 
 class ValueScope(StrEnum):
-    """Which passages were looked at."""
+    """Which passages were counted."""
 
-    CANDIDATES = "candidates"  # those that the search found first
-    COLLECTION = "collection"  # all that the filters leave, by a lens index
+    CANDIDATES = "candidates"  # the search's first candidates
+    COLLECTION = "collection"  # all passages that match the filters, by a lens index
 
 
 @dataclass(frozen=True, slots=True)
 class ValueCount:
-    """How many of the passages looked at have a value, and how probable it is for the query."""
+    """Number of counted passages with a value, and the value's probability for the query."""
 
     name: str
     count: int
@@ -57,7 +57,7 @@ class ValueCount:
 
 @dataclass(frozen=True, slots=True)
 class ValueSummary:
-    """`query` is the query's own value; `counts` are over `passages`, the values in their given order, OTHER last."""
+    """`query`: the query's own value. `counts`: over `passages` passages, in the order of the values, OTHER last."""
 
     query: str
     counts: tuple[ValueCount, ...]
@@ -66,6 +66,6 @@ class ValueSummary:
 
 
 def flatten_phrases(values: Sequence[LensValue]) -> tuple[list[str], list[int]]:
-    """The phrases of all values, and the number of the value that each belongs to, ascending."""
-    pairs = [(phrase, at) for at, value in enumerate(values) for phrase in value.phrases]
-    return [phrase for phrase, _ in pairs], [at for _, at in pairs]
+    """Returns the phrases of all values, and for each phrase the number of its value, ascending."""
+    pairs = [(phrase, number) for number, value in enumerate(values) for phrase in value.phrases]
+    return [phrase for phrase, _ in pairs], [number for _, number in pairs]

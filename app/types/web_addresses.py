@@ -1,4 +1,4 @@
-"""Addresses of the web: which of them are of this machine, and to which secrets may be sent."""
+"""Checks of web addresses: whether a host is this machine, and whether secrets may be sent to a URL."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ def is_loopback_address(host: str) -> bool:
 
 
 def is_confidential(url: str) -> bool:
-    """Whether nobody on the way reads what is sent there: https, or http within this machine."""
+    """Whether secrets can be sent to the URL without being read on the way: https, or http to this machine."""
     try:
         parts = urlsplit(url)
-        host, _ = parts.hostname, parts.port  # which refuses what is no port
+        host, _ = parts.hostname, parts.port  # raises ValueError for an invalid port
     except ValueError:
         return False
     if not host or parts.username is not None or not url.isprintable() or " " in url:

@@ -1,4 +1,4 @@
-"""Weights of the legs of a hybrid search that were tuned for a collection, and what came of it: frozen values."""
+"""Tuned weights of a hybrid search's legs for a collection, with their validation (immutable)."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from datetime import datetime
 
 from app.types.search import Leg
 
-MAX_TUNINGS = 20  # of a collection, that are kept
-LEAST_ERRORS = 2.0  # standard errors that a gain must exceed; chance exceeds one in 15 % of cases
+MAX_TUNINGS = 20  # stored per collection
+LEAST_ERRORS = 2.0  # standard errors that a gain must exceed; chance alone exceeds one in 15 % of cases
 
 
 @dataclass(frozen=True, slots=True)
 class CrossValidation:
-    """nDCG@10 of queries that each fold's weights were not chosen on, by the weights in use and by the chosen ones."""
+    """Mean nDCG@10 over held-out queries, with the default weights and with the weights chosen on the other folds."""
 
     queries: int
     judgements: int
@@ -34,7 +34,7 @@ class CrossValidation:
 
 @dataclass(frozen=True, slots=True)
 class WeightTuning:
-    """`is_applied`: searches of the collection use these weights, until it is undone or tuned again."""
+    """One tuning. `is_applied`: searches of the collection use these weights, until they are undone or tuned again."""
 
     id: str
     collection: str
@@ -48,7 +48,7 @@ class WeightTuning:
 
 @dataclass(frozen=True, slots=True)
 class CollectionWeights:
-    """What the searches of a collection fuse with, and how it came to that: tunings, the newest first."""
+    """The fusion weights of a collection's searches, the defaults, and all stored tunings, newest first."""
 
     collection: str
     weights: Mapping[Leg, float]

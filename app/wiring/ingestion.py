@@ -19,7 +19,7 @@ from app.collections.standing import StandingCompletion
 from app.errors import GircseError, UnavailableError
 from app.ports.parts import Embedder
 from app.runtime.memory import release_memory
-from app.runtime.turns import take_short_turns
+from app.runtime.turns import set_switch_interval
 from app.services import Services
 from app.settings import Settings
 from app.wiring.embedding import LocalEmbedder
@@ -92,7 +92,7 @@ def run_worker(services: Services, stop: threading.Event) -> None:
             return
         if isinstance(services.embedder, LocalEmbedder) and services.embedder.is_on_cpu:
             slots.patience_s = CPU_PATIENCE_S
-            take_short_turns()
+            set_switch_interval()
         _catch_up(services)
         owner = f"{socket.gethostname()}-{os.getpid()}-{threading.get_ident()}"
         lease = timedelta(seconds=services.settings.lease_s)

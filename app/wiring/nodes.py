@@ -13,7 +13,7 @@ from tokenizers import Tokenizer
 
 from app.collections.blobs import FolderBlobStore
 from app.ports.parts import SharedEmbedder, VectorIndex
-from app.runtime.turns import take_short_turns
+from app.runtime.turns import set_switch_interval
 from app.settings import Settings
 from app.types.documents import Collection, Job, Point
 from app.wiring.index import open_index
@@ -34,7 +34,7 @@ class SettingsParts:
 
     def prepare_cpu(self, threads: int) -> None:
         os.environ["OMP_NUM_THREADS"] = str(threads)  # before torch is imported
-        take_short_turns()
+        set_switch_interval()
 
     def embedder(self) -> SharedEmbedder:
         return _embedder(self.settings, self.device)

@@ -247,10 +247,10 @@ def test_the_provider_of_sign_ins_is_asked(finding: Callable[..., Finding]) -> N
         assert "https://search.example.org/login/openid/callback" in found.detail
         other = f"{provider.issuer}/"
         assert_ill(
-            finding("sign-in", oidc_issuer=other, **given), detail=f"is of the issuer {provider.issuer!r}", advice=""
+            finding("sign-in", oidc_issuer=other, **given), detail=f"has the issuer {provider.issuer!r}", advice=""
         )
         issuer = provider.issuer
-    assert_ill(finding("sign-in", oidc_issuer=issuer, **given), detail="does not answer", advice="GIRCSE_OIDC_ISSUER")
+    assert_ill(finding("sign-in", oidc_issuer=issuer, **given), detail="does not respond", advice="GIRCSE_OIDC_ISSUER")
 
 
 @pytest.mark.parametrize("change", ["dimension = 7", "document_steps = 4000", "vectors_per_chunk = 3"])

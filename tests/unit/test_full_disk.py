@@ -29,7 +29,7 @@ from app.vectors.errors import translated
 from app.wiring.catalog import open_catalog
 from ingest.spooled_files import SpooledText
 
-FULL = r"^The disk of .*{} is full\. Free some space on it"
+FULL = r"^The disk of .*{} is full\. Free some space"
 SIZES = {"little": 10, "much": 3_000_000}  # the first is written when the file is closed
 
 

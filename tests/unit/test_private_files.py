@@ -136,5 +136,5 @@ def test_a_home_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
     with pytest.raises(InputError, match="leads nowhere"):
         prepare_home(tmp_path / "link")
-    with pytest.raises(InputError, match=r"cannot be made.*GIRCSE_HOME"):
+    with pytest.raises(InputError, match=r"cannot be created.*GIRCSE_HOME"):
         prepare_home(tmp_path / "file" / "home")
