@@ -77,14 +77,7 @@ def create_app(
         docs_url=None,  # FastAPI's own pages load scripts from other servers
         redoc_url=None,
     )
-    api.add_middleware(BodyGuard, limits=BodyLimits(max_body_bytes))
-    api.add_middleware(QuotaGuard, quotas=services.quotas)
-    api.add_middleware(AccessControl, logins=logins)
-    api.add_middleware(CrossSiteGuard)
-    api.add_middleware(Admission, settings=services.settings, metrics=services.metrics)
-    api.add_middleware(SafeHeaders)
-    api.add_middleware(FramingGuard)
-    api.add_middleware(RequestTelemetry, metrics=services.metrics)  # outermost, to count what the others reject
+    _add_middleware(api, services, logins=logins, max_body_bytes=max_body_bytes)
     add_problem_handlers(api)
     _add_search_and_documents(api, services, read_url)
     api.include_router(fetch_routes(services.catalog, services.fetching))
@@ -113,6 +106,17 @@ def create_app(
     api.include_router(docs_routes(lambda: api.openapi()))
     describe(api)
     return api
+
+
+def _add_middleware(api: FastAPI, services: AuthorizedServices, *, logins: Logins | None, max_body_bytes: int) -> None:
+    api.add_middleware(BodyGuard, limits=BodyLimits(max_body_bytes))
+    api.add_middleware(QuotaGuard, quotas=services.quotas)
+    api.add_middleware(AccessControl, logins=logins)
+    api.add_middleware(CrossSiteGuard)
+    api.add_middleware(Admission, settings=services.settings, metrics=services.metrics)
+    api.add_middleware(SafeHeaders)
+    api.add_middleware(FramingGuard)
+    api.add_middleware(RequestTelemetry, metrics=services.metrics)  # outermost, to count what the others reject
 
 
 def _add_search_and_documents(api: FastAPI, services: AuthorizedServices, read_url: ReadUrl | None) -> None:

@@ -17,7 +17,7 @@ from ui.language import later
 
 PACKAGES = ("gircse-search", "torch", "transformers", "qdrant-client", "gradio")
 
-# By model: means over all corpora from docs/evaluation/faithfulness.md, which `research.benchmarks.faithfulness` generates.
+# By model: means over all corpora from docs/evaluation/faithfulness.md (`research.benchmarks.faithfulness`).
 FAITHFULNESS = {
     "gircse-small": later(
         "An explanation is faithful when the score falls once that which it names is taken away. Measured with this "

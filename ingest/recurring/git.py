@@ -112,7 +112,7 @@ class _Repository:
         return Fetched(Source(name=path, uri=address, media_type="", data=data), Mark(blob))
 
     def _fetch_missing(self, blob: str) -> None:
-        """Fetches the blob and the next missing ones, 200 per command: one command per blob would take a second each."""
+        """Fetches the blob and the next missing ones, 200 per command: a command per blob would take a second each."""
         if blob not in self._missing:
             return
         start = self._missing.index(blob)

@@ -119,7 +119,9 @@ def test_it_is_tried_again_by_the_same_id(
     assert deliverer().run_once()
     assert not deliverer().run_once()  # it waits
     catalog = toy_services.services.catalog
-    assert catalog.delivery_failures([search.id])[search.id] == {Channel.WEBHOOK: "The webhook answered with status 503."}
+    assert catalog.delivery_failures([search.id])[search.id] == {
+        Channel.WEBHOOK: "The webhook answered with status 503."
+    }
     for hours in (4, 8):
         soon(toy_services, monkeypatch, hours=hours)
         assert deliverer().run_once()

@@ -73,7 +73,11 @@ def add(services: Any, client: TestClient, name: str, data: bytes) -> dict[str, 
         ),
         ("b.zip", zip_of({"a.jsonl": b'{"a": 1}\nbad\n'}), ["Could not be read: 1 parts.", "a.jsonl: ", "Line 2: "]),
         ("a.ipynb", json.dumps({"cells": [LONG]}).encode(), ["Could not be read: 1 results.", "Cell 1: "]),
-        ("a.txt", f"{PROSE}\n\n{UNKNOWN}\n\n{PROSE}".encode(), ["Could not be read: ", "the model has no tokens for them"]),
+        (
+            "a.txt",
+            f"{PROSE}\n\n{UNKNOWN}\n\n{PROSE}".encode(),
+            ["Could not be read: ", "the model has no tokens for them"],
+        ),
     ],
 )
 def test_a_ready_document_says_what_is_missing(

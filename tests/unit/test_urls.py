@@ -225,7 +225,11 @@ def test_body_is_refused_once_it_is_too_large(site: Site) -> None:
     site.answer("/brotli", b"x", Content_Encoding="br")
     site.answer("/just", b"x" * 200_000)
     limited = reader(Names(docs_example=["127.0.0.1"]), limits=FetchLimits(max_bytes=200_000))
-    for path, reason in (("endless", "larger than 0.2 MB"), ("packed", "larger than 0.2 MB"), ("brotli", "encoding .br.")):
+    for path, reason in (
+        ("endless", "larger than 0.2 MB"),
+        ("packed", "larger than 0.2 MB"),
+        ("brotli", "encoding .br."),
+    ):
         with pytest.raises(DocumentError, match=reason):
             limited.read(f"http://docs.example:{site.port}/{path}")
     assert sum(sent) < 20_000_000
