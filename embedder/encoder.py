@@ -285,6 +285,7 @@ class Encoder:
             default_query_steps=contract.default_query_steps,
             default_document_instruction=contract.default_document_instruction,
             default_document_steps=contract.default_document_steps,
+            language=contract.language,
             similarity=contract.similarity,
         )
 

@@ -29,6 +29,7 @@ class ModelInfo:
     default_document_steps: int
     min_steps: int = 1  # 0 where the base model has a vector of its own, without instruction and refinement
     card: str | None = None
+    language: str | None = None  # the only one that the model reads, by its English name; None: several, or unknown
     similarity: str = "cosine"  # `max_sim`: a document has a vector for every step, of which the most alike counts
 
     def vectors_per_document(self, steps: int) -> int:

@@ -17,7 +17,8 @@ from babel.messages.catalog import Catalog
 from babel.messages.pofile import write_po
 
 from app.search.lenses import STARTERS
-from app.search.query_language import LANGUAGES, READS
+from app.search.query_language import ENGLISH as READ_LANGUAGE
+from app.search.query_language import LANGUAGES
 from ui.language import ENGLISH, FOLDER, MARKED, languages, read_catalog
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -76,7 +77,7 @@ Text = str | tuple[str, ...]
 def find_texts(folder: Path) -> Iterator[tuple[Text, str]]:
     """Every text that a person can read on the pages in `folder`, and the file in which it stands."""
     yield from find_messages(folder.parent)
-    yield from ((name, "app/search/query_language.py") for name in (*LANGUAGES, *READS.values()))
+    yield from ((name, "app/search/query_language.py") for name in (*LANGUAGES, READ_LANGUAGE))
     yield from ((text, "app/search/lenses.py") for lens in STARTERS for text in (lens.name, lens.note))
     for path in (folder.parent / name for name in MARKED_ELSEWHERE):
         if path.exists():

@@ -44,20 +44,13 @@ _FUNCTION_WORDS = {name: frozenset(words.split()) - STOP_WORDS for name, words i
 LANGUAGES = (*(name for name, _ in _SCRIPTS), *_WORDS)
 _LEAST_WORDS, _LEAST_SHARE = 2, 0.15  # function words of a language that identify it: number, share of all words
 
-
-READS = {
-    "gircse-mini": "English",
-    "gircse-small": "English",
-    "gircse-base": "English",
-    "gircse-270m": "English",
-}  # model → the only language of its training
+ENGLISH = "English"
 
 
-def unread_language(query: str, model: str) -> UnreadLanguage | None:
-    """The query's language and the model's, if the model cannot read the query; None if it can or may."""
-    read = READS.get(model)
-    language = other_language(query) if read == "English" else None
-    return UnreadLanguage(language, read) if language and read else None
+def unread_language(query: str, read: str | None) -> UnreadLanguage | None:
+    """The language of a query that is clearly not in `read`, the only language of the model; None: any."""
+    language = other_language(query) if read == ENGLISH else None
+    return UnreadLanguage(language, ENGLISH) if language else None
 
 
 def other_language(text: str) -> str | None:

@@ -126,7 +126,8 @@ class SearchService:
             ranked = self._rerank(candidates, request, timings_ms)
             kept = self._exclusions.demote(ranked.candidates, request, collection)
             query = reading.result()
-        unread = None if request.mode is SearchMode.SPARSE else unread_language(query_text, self._embedder.info.name)
+        read = None if request.mode is SearchMode.SPARSE else self._embedder.info.language
+        unread = unread_language(query_text, read)
         hits = hits_of(select(kept, request, lambda pool: self._vectors_of(pool, collection)), resolved.names)
         result = SearchResult(
             query=query_text,

@@ -59,6 +59,7 @@ class Contract:
     plain_pooling: str | None = None  # of the base alone, where it is an embedder: the vector after 0 steps
     context_encoder: str | None = None  # gives the contextual token of a template that has one; named as `base` is
     context_files: Mapping[str, str] = field(default_factory=dict)
+    language: str | None = None  # the only one that the model reads, by its English name; None: several, or unknown
     similarity: str = "cosine"
     subtracted_instruction: float = 0.0  # how much of an instruction's own vector is taken from those of texts under it
     projection_files: Mapping[str, str] = field(default_factory=dict)  # by which instructions project vectors of texts
@@ -139,9 +140,9 @@ class Contract:
     def fingerprint(self) -> str:
         """Digest of what changes a vector; 32 hexadecimal digits.
 
-        Default steps and instructions, golden texts, paths and the run-time dtype are left out: they do not change
-        what a given text, instruction and step count are mapped to. Nor does it hold `plain_pooling`: vectors after 0
-        steps came later than the fingerprints of stored collections, and depend on the base alone.
+        Default steps and instructions, the language, golden texts, paths and the run-time dtype are left out: they do
+        not change what a given text, instruction and step count are mapped to. Nor does it hold `plain_pooling`:
+        vectors after 0 steps came later than the fingerprints of stored collections, and depend on the base alone.
         """
         canonical_form = {
             "base": dict(self.base_files),

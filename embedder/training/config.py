@@ -60,6 +60,7 @@ class TrainConfig:
     base: str
     optimiser_steps: int  # length of the learning-rate schedule
     mixture: Mixture
+    language: str | None = None  # the only one of the training data, by its English name
     attention: str = "causal"
     pooling: str = "mean"
     template: str = "official"

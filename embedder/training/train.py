@@ -304,6 +304,7 @@ class Trainer:
             default_query_steps=config.query_steps,
             default_document_steps=config.document_steps,
             plain_pooling="prompt_mean" if config.plain_documents else None,
+            language=config.language,
             similarity=config.similarity,
             context_encoder=config.context_encoder,
             context_files={} if self._context is None else hash_weights(self._context, _WEIGHTS),

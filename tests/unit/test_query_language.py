@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from importlib.resources import files
+from pathlib import Path
 
 import pytest
 
-from app.search.query_language import READS, other_language, unread_language
+from app.search.query_language import other_language, unread_language
+from embedder.model.contract import read_contract
 from embedder.model_info import SHIPPED_MODELS
 
+MODELS = Path(__file__).parents[2] / "embedder/models"
 GERMAN = """Wie reagieren die Preise, wenn die Nachfrage sinkt?
 Warum wurde mein Konto gesperrt?
 Ich habe meine neue Karte noch nicht erhalten
@@ -112,10 +115,11 @@ def test_short_and_mixed_queries_count_as_english(text: str) -> None:
 
 def test_only_a_model_of_one_language_leaves_queries_unread() -> None:
     query = "Wie reagieren die Preise, wenn die Nachfrage sinkt?"
-    assert "reads English, and this looks like German." in str(unread_language(query, "gircse-mini"))
-    assert unread_language(query, "another") is None
-    assert unread_language("How do prices react when demand falls?", "gircse-mini") is None
+    assert "reads English, and this looks like German." in str(unread_language(query, "English"))
+    assert unread_language(query, None) is None
+    assert unread_language("How do prices react when demand falls?", "English") is None
 
 
-def test_it_is_known_what_every_shipped_model_reads():
-    assert set(READS) == set(SHIPPED_MODELS.values())
+@pytest.mark.parametrize("name", SHIPPED_MODELS.values())
+def test_the_contract_of_a_shipped_model_says_which_language_it_reads(name):
+    assert read_contract(MODELS / name).language == "English"
