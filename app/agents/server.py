@@ -138,7 +138,7 @@ def mcp_server(
 Acting = Callable[[Context], Any]
 
 _NOT_FOR_AGENTS = ("token_bias", "like", "unlike", "value")
-# The service refuses what is out of its bounds in words that a model acts on.
+# Without bounds here, the service itself refuses a value, with a message that a model can act on.
 _OWN_TYPES: dict[str, Any] = {
     "limit": Annotated[int, Field(ge=1, le=MAX_HITS)],
     "steps": int | None,

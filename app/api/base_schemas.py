@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from dataclasses import fields
+from typing import Any, TypeVar, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from app.types.options import Option
+from app.types.options import Option, json_type
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -21,11 +22,28 @@ class Answer(BaseModel):
 
 
 def with_options(options: Mapping[str, Option]) -> Callable[[type[Model]], type[Model]]:
-    """Gives a model these options as fields, before its own."""
+    """Adds these options to a model as fields."""
 
     def give(model: type[Model]) -> type[Model]:
-        fields: dict[str, Any] = {name: (each.annotation, _default_of(each)) for name, each in options.items()}
-        return create_model(model.__name__, __base__=model, __module__=model.__module__, **fields)
+        added: dict[str, Any] = {name: (each.annotation, _default_of(each)) for name, each in options.items()}
+        return create_model(model.__name__, __base__=model, __module__=model.__module__, **added)
+
+    return give
+
+
+_ANSWERS: dict[Any, type[BaseModel]] = {}
+
+
+def showing(shown: type) -> Callable[[type[Model]], type[Model]]:
+    """Adds the fields of a dataclass to an answer, except those without repr. Nested dataclasses have their answers."""
+
+    def give(model: type[Model]) -> type[Model]:
+        hints = get_type_hints(shown, include_extras=True)
+        names = [each.name for each in fields(shown) if each.repr and each.name not in model.model_fields]
+        found: dict[str, Any] = {name: (json_type(hints[name], _ANSWERS), ...) for name in names}
+        answer = create_model(model.__name__, __base__=model, __module__=model.__module__, **found)
+        _ANSWERS[shown] = answer
+        return answer
 
     return give
 
@@ -33,5 +51,5 @@ def with_options(options: Mapping[str, Option]) -> Callable[[type[Model]], type[
 def _default_of(option: Option) -> Any:
     if option.is_required:
         return ...
-    # A schema shows no default of what is empty.
+    # With a factory, the schema shows no default for an empty list or dict.
     return option.default if option.default not in ([], {}) else Field(default_factory=type(option.default))

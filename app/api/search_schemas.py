@@ -7,15 +7,26 @@ from typing import Annotated, Any, Protocol
 
 from pydantic import BeforeValidator, Field
 
-from app.api.base_schemas import Answer, Posted, with_options
+from app.api.base_schemas import Answer, Posted, showing, with_options
 from app.search.judgements import MAX_NAME_CHARACTERS
 from app.types.defaults import DEFAULT_COLLECTION
-from app.types.documents import ChunkKind, MetadataValue
 from app.types.lens_indexes import LensIndexState
 from app.types.proposals import MAX_INSTRUCTION_CHARACTERS, ProposalSource
-from app.types.search import SEARCH_OPTIONS, Bias, ExclusionEffect, Leg, Match, SearchMode
+from app.types.search import (
+    SEARCH_OPTIONS,
+    Bias,
+    Exclusion,
+    Highlight,
+    Hit,
+    HitChunk,
+    HitDocument,
+    LegRank,
+    NearDuplicate,
+    SearchResult,
+)
 from app.types.searches import MAX_SEARCH_NAME_CHARACTERS
-from app.types.values import ValueScope
+from app.types.values import ValueCount, ValueReading, ValueSummary
+from embedder.refinement_steps import RefinementStep
 
 
 class _Array(Protocol):
@@ -37,7 +48,7 @@ class RefineQuestion(Posted):
 
 @with_options(SEARCH_OPTIONS)
 class SearchQuestion(Posted):
-    """A request as it is written, and what only HTTP has."""
+    """The options of a search, and one that only HTTP has."""
 
     explain: bool = Field(default=True, description="Find the best sentence of every hit; costs time.")
 
@@ -65,6 +76,7 @@ class TokenAnswer(Answer):
     probability: float
 
 
+@showing(RefinementStep)
 class RefinementStepAnswer(Answer):
     step: int
     tokens: list[TokenAnswer]
@@ -81,109 +93,59 @@ class RefinementAnswer(Answer):
     vector: Annotated[list[float], BeforeValidator(_numbers_of)]
 
 
+@showing(HitDocument)
 class HitDocumentAnswer(Answer):
-    id: str
-    title: str
-    uri: str
-    metadata: dict[str, MetadataValue]
-    collection: str
+    pass
 
 
+@showing(HitChunk)
 class HitChunkAnswer(Answer):
-    id: str
-    text: str
-    start: int
-    end: int
-    page: int | None = Field(description="Of the sentence `why`; of the passage's beginning where none is known.")
-    context: str = Field(description="The title and the headings above it, as they were embedded with it.")
-    kind: ChunkKind = Field(description="table: of numbers. references: a bibliography. navigation: a menu.")
-    is_damaged: bool = Field(description="Its stored text is not what was embedded; `notes` say what mends it.")
+    pass
 
 
+@showing(Highlight)
 class HighlightAnswer(Answer):
-    start: int
-    end: int
-    score: float
+    pass
 
 
+@showing(LegRank)
 class LegRankAnswer(Answer):
-    leg: Leg = Field(description="dense: under the instruction. plain: by the base model. sparse: by the words.")
-    rank: int
-    score: float = Field(description="A cosine, or the BM25 of the leg sparse.")
+    pass
 
 
+@showing(ValueReading)
 class ValueAnswer(Answer):
-    name: str = Field(description="`other` where none fits.")
-    probability: float = Field(description="Of the most probable value.")
-    similarity: float = Field(description="Cosine of the passage's distribution over the values and the query's.")
+    pass
 
 
+@showing(ValueCount)
 class ValueCountAnswer(Answer):
-    name: str
-    count: int
-    probability: float | None = Field(description="For the query; null for `other`.")
+    pass
 
 
+@showing(ValueSummary)
 class ValueSummaryAnswer(Answer):
-    query: str = Field(description="The query's own value.")
-    counts: list[ValueCountAnswer] = Field(description="In the order of the request, `other` last.")
-    passages: int = Field(description="How many passages were counted.")
-    scope: ValueScope = Field(
-        description="candidates: counted are those that the search found first. collection: all that the filters "
-        "leave, by a lens index."
-    )
+    pass
 
 
+@showing(NearDuplicate)
 class NearDuplicateAnswer(Answer):
-    document: HitDocumentAnswer
-    chunk: HitChunkAnswer
+    pass
 
 
+@showing(Hit)
 class HitAnswer(Answer):
-    rank: int
-    score: float = Field(description="Cosine; BM25 in mode sparse; 0 to 1 in mode hybrid.")
-    document: HitDocumentAnswer
-    chunk: HitChunkAnswer
-    why: HighlightAnswer | None
-    legs: list[LegRankAnswer] = Field(description="Where each leg of a hybrid search that found it had it.")
-    value: ValueAnswer | None = Field(description="What the passage is among the values, where the request has some.")
-    rerank_score: float | None = Field(description="Of the second look alone, where there was one.")
-    moved_from: int | None = Field(description="The rank before the second look.")
-    match: Match | None = Field(
-        description="How well it answers, on one scale for all modes and collections: a weak match is no nearer than "
-        "what off-topic queries find. Null without `explain`, under an instruction, and in mode sparse where the "
-        "model is away."
-    )
-    excluded: str | None = Field(description="The excluded phrase that it is most about, for which it ranks lower.")
-    duplicates: list[NearDuplicateAnswer] = Field(description="Near-identical passages, which would rank below it.")
+    pass
 
 
+@showing(Exclusion)
 class ExclusionAnswer(Answer):
-    phrase: str
-    effect: ExclusionEffect = Field(
-        description="rank: passages about it rank lower. value: it is a value, of which no passage is shown. offered: "
-        "nothing, since “without X” may mean it or not; give it as `exclude` where it does."
-    )
-    is_detected: bool = Field(description="Whether the query said so, and not `exclude`.")
-    value: str | None = Field(description="The value that it is.")
-    passages: int = Field(description="How many of the candidates were left out, or rank lower.")
+    pass
 
 
+@showing(SearchResult)
 class SearchAnswer(Answer):
-    query: str
-    instruction: str
-    steps: int
-    collection: str
-    hits: list[HitAnswer]
-    refinement: list[RefinementStepAnswer]
-    timings_ms: dict[str, float]
-    mode: SearchMode
-    values: ValueSummaryAnswer | None = Field(description="Counts by value, where the request has some.")
-    notes: list[str] = Field(description="What was asked for and could not be done, and why.")
-    match: Match | None = Field(description="Of the hit that answers best; where it is weak, nothing here may answer.")
-    exclusions: list[ExclusionAnswer] = Field(description="What the hits should not be about, and what became of it.")
-    searched: str = Field(description="What was searched for: the query, without what it negates.")
-    read_text: str = Field(description="What of that was read, where the instruction left sentences out.")
+    pass
 
 
 class GroupTokenAnswer(Answer):

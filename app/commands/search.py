@@ -54,13 +54,13 @@ Form = Annotated[
 ]
 
 
-# Options that are written in another way here than in JSON.
+# Options whose form on the command line differs from JSON.
 _OWN: dict[str, dict[str, Any]] = {
     "filters": {"filters": (Filters, [])},
     "token_bias": {"boost": (Boost, []), "suppress": (Suppress, [])},
     "values": {"values": (Values, None)},
 }
-_FIRST = ("query", "instruction", "lens", "collection", "steps", "mode")  # the rest comes as the request has it
+_FIRST = ("query", "instruction", "lens", "collection", "steps", "mode")  # the others keep the order of the request
 
 
 def _parameters() -> Iterator[inspect.Parameter]:
@@ -73,7 +73,7 @@ def _annotation(option: Option) -> Any:
     told = option.shown.command or option.description
     if option.is_required:
         return Annotated[option.type, typer.Argument(help=told)]
-    kind = list[str] if get_origin(option.type) is list else option.type  # each of a list is checked with the others
+    kind = list[str] if get_origin(option.type) is list else option.type  # elements are checked with the request
     return Annotated[kind, typer.Option(*option.shown.flags, metavar=option.shown.metavar, help=told)]
 
 

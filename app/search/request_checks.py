@@ -15,6 +15,7 @@ from app.types.search import (
     MAX_FILTERS,
     MAX_LIMIT,
     MAX_RERANK,
+    REQUEST_OPTIONS,
     SearchMode,
     SearchRequest,
 )
@@ -22,6 +23,13 @@ from app.types.values import value_names
 from embedder.refinement_steps import MAX_BIAS, MAX_BIASED_WORDS
 
 MAX_QUERY_CHARACTERS = 100_000
+
+# Options that are refused in words of their own, below or by the model; the others by the bounds of their fields.
+_IN_OWN_WORDS = (
+    *("query", "steps", "limit", "filters", "token_bias", "like", "unlike", "rerank", "per_document", "exclude"),
+    "diversity",
+)
+_BY_BOUNDS = [each for each in REQUEST_OPTIONS.values() if each.field.metadata and each.name not in _IN_OWN_WORDS]
 
 
 def check_request(request: SearchRequest) -> None:
@@ -40,6 +48,8 @@ def check_request(request: SearchRequest) -> None:
             raise FilterError("A filter has no key; write it as KEY=VALUE.")
         require_text(key, name="filter key")
         require_text(value, name=f"value of the filter {key!r}")
+    for option in _BY_BOUNDS:
+        option.read(getattr(request, option.name))
 
 
 def check_value(request: SearchRequest) -> None:

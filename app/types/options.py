@@ -1,5 +1,5 @@
-"""Options of a request. Each is written once, as a field of a frozen dataclass that carries pydantic's `Field` (type,
-default, bounds, help text); every interface reads it from there. Knows no interface."""
+"""Options of a request. Each is written once, as a dataclass field with pydantic's `Field`: type, default, bounds and
+help text. Every interface reads them here; this module knows none of them."""
 
 from __future__ import annotations
 
@@ -7,18 +7,22 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, fields
 from enum import Enum
-from functools import cached_property
-from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
+from functools import cached_property, reduce
+from operator import or_
+from types import MappingProxyType, UnionType
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
+
+from app.errors import InputError
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """How interfaces word or spell an option where they differ from its `Field` and its name."""
+    """How single interfaces word or spell an option, where they differ from its `Field` and its name."""
 
     command: str | None = None  # its help on the command line
     flags: tuple[str, ...] = ()  # its names there
@@ -30,7 +34,7 @@ class Shown:
 @dataclass(frozen=True)
 class Option:
     name: str
-    type: Any  # as JSON has it: lists and dicts, with the bounds of what is in them
+    type: Any  # JSON's: lists and dicts, with the bounds of their elements
     field: FieldInfo
     shown: Shown
     declared: Field[Any]
@@ -55,24 +59,27 @@ class Option:
 
     @cached_property
     def default(self) -> Any:
-        """As JSON has it. MISSING where the option is required."""
+        """JSON's: lists in place of tuples. MISSING if the option is required."""
         if self.declared.default_factory is not MISSING:
             return _as_json(self.declared.default_factory())
         return self.declared.default
 
     def read(self, value: object) -> Any:
-        """The value of the dataclass for one that may be written as text. Raises pydantic's ValidationError."""
-        return self.frozen(TypeAdapter(self.annotation).validate_python(value))
+        """Validates a value, which may be text, and converts it. Raises InputError."""
+        try:
+            return self.frozen(TypeAdapter(self.annotation).validate_python(value))
+        except ValidationError as error:
+            raise InputError(f"{self.name}: {error.errors()[0]['msg']}.") from None
 
     def frozen(self, value: Any) -> Any:
-        """The value of the dataclass for one that JSON, or the command line, has."""
+        """Converts a valid value of JSON or of the command line to the dataclass's type."""
         if isinstance(value, list):
             return tuple(value)
         return type(self.default)(value) if isinstance(self.default, Enum) else value
 
 
 def options_of(model: type) -> dict[str, Option]:
-    """The fields of a dataclass that carry a `Field`, by name; all others are no options."""
+    """The fields of a dataclass that carry a `Field`, by name. Other fields are not options."""
     hints = get_type_hints(model, include_extras=True)
     found = {}
     for each in fields(model):
@@ -80,12 +87,12 @@ def options_of(model: type) -> dict[str, Option]:
         field = next((part for part in metadata if isinstance(part, FieldInfo)), None)
         if field is not None:
             shown = next((part for part in metadata if isinstance(part, Shown)), Shown())
-            found[each.name] = Option(each.name, _json_type(kind), field, shown, each)
+            found[each.name] = Option(each.name, json_type(kind), field, shown, each)
     return found
 
 
 def taking(parameters: Iterable[inspect.Parameter]) -> Callable[[Function], Function]:
-    """Gives a function these parameters in place of its `**options`, for frameworks that read signatures."""
+    """Replaces `**options` in a function's signature by these parameters, for frameworks that read signatures."""
 
     def give(function: Function) -> Function:
         own = inspect.signature(function, eval_str=True)
@@ -106,14 +113,20 @@ def parameter(name: str, annotation: Any, default: Any = MISSING) -> inspect.Par
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=shown)
 
 
-def _json_type(kind: Any) -> Any:
-    """Lists and dicts for tuples and mappings: a caller is told of the wrong types in the words of JSON."""
+def json_type(kind: Any, replaced: Mapping[Any, Any] = MappingProxyType({})) -> Any:
+    """Puts lists and dicts in place of tuples and mappings, so that error messages name JSON's types. `replaced` maps
+    further types to others, at any depth."""
     parts = get_args(kind)
-    if get_origin(kind) is tuple:
-        return list[parts[0]]  # type: ignore[valid-type]
-    if get_origin(kind) is Mapping:
-        return dict[parts[0], parts[1]]  # type: ignore[valid-type]
-    return kind
+    origin = get_origin(kind)
+    if origin is Annotated:
+        return Annotated[(json_type(parts[0], replaced), *parts[1:])]
+    if origin in (Union, UnionType):
+        return reduce(or_, (json_type(each, replaced) for each in parts))
+    if origin is tuple:
+        return list[json_type(parts[0], replaced)]  # type: ignore[misc]
+    if origin is Mapping:
+        return dict[parts[0], json_type(parts[1], replaced)]  # type: ignore[misc, valid-type]
+    return replaced.get(kind, kind)
 
 
 def _as_json(value: Any) -> Any:

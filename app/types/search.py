@@ -68,9 +68,9 @@ Phrase = Annotated[str, Field(min_length=1, max_length=MAX_EXCLUSION_CHARACTERS)
 
 @dataclass(frozen=True, slots=True)
 class SearchRequest:
-    """Every field with a `Field` is an option of all interfaces: REST, agents, the command line, saved searches, the
-    address of the search page. They read it here, and validate; a request that is made in the code is not validated
-    twice, so this is a plain dataclass: five times as fast to make."""
+    """Fields with a `Field` are options of every interface: REST, agents, the command line, saved searches, the search
+    page and its address. The interfaces validate them. Code makes requests without validating them again, so this is a
+    plain dataclass, which is five times as fast to make as a pydantic model."""
 
     query: Annotated[
         str,
@@ -252,7 +252,7 @@ class SearchRequest:
 
 @dataclass(frozen=True, slots=True)
 class WrittenLens:
-    """What only a request has that is written down: its lens gives the instruction and the values of the request."""
+    """Options that only a written request has. They are resolved to the request's instruction and values."""
 
     lens: Annotated[
         str | None,
@@ -277,14 +277,14 @@ class WrittenLens:
     ] = None
 
 
-_REQUEST_OPTIONS = options_of(SearchRequest)
+REQUEST_OPTIONS = options_of(SearchRequest)
 _WRITTEN_OPTIONS = options_of(WrittenLens)
 SEARCH_OPTIONS: Mapping[str, Option] = {
-    each.name: (_REQUEST_OPTIONS | _WRITTEN_OPTIONS)[each.name]
+    each.name: (REQUEST_OPTIONS | _WRITTEN_OPTIONS)[each.name]
     for each in (*fields(SearchRequest), *fields(WrittenLens))
-    if each.name in _REQUEST_OPTIONS or each.name in _WRITTEN_OPTIONS
+    if each.name in REQUEST_OPTIONS or each.name in _WRITTEN_OPTIONS
 }
-"""What a request may say wherever it is written down, by name."""
+"""All options of a written request, by name."""
 
 
 def read_request(
@@ -294,9 +294,9 @@ def read_request(
     values: tuple[LensValue, ...],
     among: frozenset[str] | None = None,
 ) -> SearchRequest:
-    """`written` has options by name, as JSON has them; `instruction` and `values` are what its lens was resolved to.
-    Any other name is left out."""
-    given = {name: _REQUEST_OPTIONS[name].frozen(value) for name, value in written.items() if name in _REQUEST_OPTIONS}
+    """Makes a request of options by name, with JSON's values. `instruction` and `values` are resolved already. Other
+    names are ignored."""
+    given = {name: REQUEST_OPTIONS[name].frozen(value) for name, value in written.items() if name in REQUEST_OPTIONS}
     return SearchRequest(**(given | {"instruction": instruction, "values": values, "among": among}))
 
 
@@ -315,11 +315,20 @@ class HitChunk:
     text: str
     start: int
     end: int
-    page: int | None  # of the sentence by which it was found; of its beginning where none is known
-    context: str = ""  # title and headings, as they were embedded with it
-    kind: ChunkKind = ChunkKind.PROSE
-    page_starts: tuple[tuple[int, int], ...] = ()  # (character of the text, page that begins there), if on several
-    is_damaged: bool = False  # its text is not the one that was embedded
+    page: Annotated[
+        int | None, Field(description="Of the sentence `why`; of the passage's beginning where none is known.")
+    ]
+    context: Annotated[
+        str, Field(description="The title and the headings above it, as they were embedded with it.")
+    ] = ""
+    kind: Annotated[
+        ChunkKind, Field(description="table: of numbers. references: a bibliography. navigation: a menu.")
+    ] = ChunkKind.PROSE
+    # (character of the text, page that begins there), if on several
+    page_starts: tuple[tuple[int, int], ...] = field(default=(), repr=False)
+    is_damaged: Annotated[
+        bool, Field(description="Its stored text is not what was embedded; `notes` say what mends it.")
+    ] = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,20 +344,26 @@ class Highlight:
 class LegRank:
     """Where one leg of a hybrid search found a chunk: rank from 1, and the leg's own score (cosine, or BM25)."""
 
-    leg: Leg
+    leg: Annotated[
+        Leg, Field(description="dense: under the instruction. plain: by the base model. sparse: by the words.")
+    ]
     rank: int
-    score: float
+    score: Annotated[float, Field(description="A cosine, or the BM25 of the leg sparse.")]
 
 
 @dataclass(frozen=True, slots=True)
 class Exclusion:
-    """`is_detected`: by what the query says. `passages` of the candidates were left out, or rank lower."""
-
     phrase: str
-    effect: ExclusionEffect
-    is_detected: bool = False
-    value: str | None = None  # of the lens
-    passages: int = 0
+    effect: Annotated[
+        ExclusionEffect,
+        Field(
+            description="rank: passages about it rank lower. value: it is a value, of which no passage is shown. "
+            "offered: nothing, since “without X” may mean it or not; give it as `exclude` where it does."
+        ),
+    ]
+    is_detected: Annotated[bool, Field(description="Whether the query said so, and not `exclude`.")] = False
+    value: Annotated[str | None, Field(description="The value that it is.")] = None
+    passages: Annotated[int, Field(description="How many of the candidates were left out, or rank lower.")] = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,17 +377,32 @@ class NearDuplicate:
 @dataclass(frozen=True, slots=True)
 class Hit:
     rank: int  # from 1
-    score: float  # cosine; BM25 in sparse mode; 0 to 1, fused, in hybrid mode
+    score: Annotated[float, Field(description="Cosine; BM25 in mode sparse; 0 to 1 in mode hybrid.")]
     document: HitDocument
     chunk: HitChunk
     why: Highlight | None = None
-    legs: tuple[LegRank, ...] = ()  # those that found it, in hybrid mode
-    value: ValueReading | None = None  # where the request names values
-    rerank_score: float | None = None  # of the re-ranker alone, where it looked at the passage
-    moved_from: int | None = None  # its rank before that, from 1
-    match: Match | None = None  # None under an instruction, and by words alone where the model is away
-    excluded: str | None = None  # the excluded phrase that it is most about, for which it ranks lower
-    duplicates: tuple[NearDuplicate, ...] = ()
+    legs: Annotated[
+        tuple[LegRank, ...], Field(description="Where each leg of a hybrid search that found it had it.")
+    ] = ()
+    value: Annotated[
+        ValueReading | None, Field(description="What the passage is among the values, where the request has some.")
+    ] = None
+    rerank_score: Annotated[float | None, Field(description="Of the second look alone, where there was one.")] = None
+    moved_from: Annotated[int | None, Field(description="The rank before the second look.")] = None
+    match: Annotated[
+        Match | None,
+        Field(
+            description="How well it answers, on one scale for all modes and collections: a weak match is no nearer "
+            "than what off-topic queries find. Null without `explain`, under an instruction, and in mode "
+            "sparse where the model is away."
+        ),
+    ] = None
+    excluded: Annotated[
+        str | None, Field(description="The excluded phrase that it is most about, for which it ranks lower.")
+    ] = None
+    duplicates: Annotated[
+        tuple[NearDuplicate, ...], Field(description="Near-identical passages, which would rank below it.")
+    ] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -390,6 +420,8 @@ class UnreadLanguage:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
+    """REST and `gircse search --json` show all fields except those without repr, here and in nested dataclasses."""
+
     query: str
     instruction: str
     steps: int
@@ -398,13 +430,19 @@ class SearchResult:
     refinement: tuple[RefinementStep, ...]
     timings_ms: Mapping[str, float]
     mode: SearchMode = DEFAULT_MODE
-    values: ValueSummary | None = None  # where the request names values
-    notes: tuple[str, ...] = ()  # what was asked for and could not be done, and why
-    match: Match | None = None  # of the hit that answers best
-    exclusions: tuple[Exclusion, ...] = ()
-    searched: str = ""  # the query without what it negates, which is what was searched for
-    read_text: str = ""  # what of that was read, where the instruction left sentences out
-    # What `explain` goes on with; no interface shows them.
+    values: Annotated[ValueSummary | None, Field(description="Counts by value, where the request has some.")] = None
+    notes: Annotated[tuple[str, ...], Field(description="What was asked for and could not be done, and why.")] = ()
+    match: Annotated[
+        Match | None, Field(description="Of the hit that answers best; where it is weak, nothing here may answer.")
+    ] = None
+    exclusions: Annotated[
+        tuple[Exclusion, ...], Field(description="What the hits should not be about, and what became of it.")
+    ] = ()
+    searched: Annotated[str, Field(description="What was searched for: the query, without what it negates.")] = ""
+    read_text: Annotated[str, Field(description="What of that was read, where the instruction left sentences out.")] = (
+        ""
+    )
+    # For `explain` only; no interface shows them.
     vector: Sequence[float] = field(default=(), repr=False)
     document_instruction: str = field(default="", repr=False)
     has_plain_vectors: bool = field(default=False, repr=False)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
 
 OTHER = "other"  # for texts that fit none of the values
 MIN_VALUES, MAX_VALUES = 2, 200  # of a lens
@@ -34,9 +37,11 @@ def value_names(values: Sequence[LensValue]) -> list[str]:
 class ValueReading:
     """The value of a text. `name` is OTHER if none fits; `probability` is that of the most probable value even then."""
 
-    name: str
-    probability: float
-    similarity: float  # cosine of the text's distribution over the values and the query's
+    name: Annotated[str, Field(description="`other` where none fits.")]
+    probability: Annotated[float, Field(description="Of the most probable value.")]
+    similarity: Annotated[
+        float, Field(description="Cosine of the passage's distribution over the values and the query's.")
+    ]
 
 
 class ValueScope(StrEnum):
@@ -52,17 +57,23 @@ class ValueCount:
 
     name: str
     count: int
-    probability: float | None  # None for OTHER
+    probability: Annotated[float | None, Field(description="For the query; null for `other`.")]
 
 
 @dataclass(frozen=True, slots=True)
 class ValueSummary:
     """`query`: the query's own value. `counts`: over `passages` passages, in the order of the values, OTHER last."""
 
-    query: str
-    counts: tuple[ValueCount, ...]
-    passages: int
-    scope: ValueScope = ValueScope.CANDIDATES
+    query: Annotated[str, Field(description="The query's own value.")]
+    counts: Annotated[tuple[ValueCount, ...], Field(description="In the order of the request, `other` last.")]
+    passages: Annotated[int, Field(description="How many passages were counted.")]
+    scope: Annotated[
+        ValueScope,
+        Field(
+            description="candidates: counted are those that the search found first. collection: all that the filters "
+            "leave, by a lens index."
+        ),
+    ] = ValueScope.CANDIDATES
 
 
 def flatten_phrases(values: Sequence[LensValue]) -> tuple[list[str], list[int]]:
