@@ -19,6 +19,7 @@ from ui.lens_handlers import LensHandlers, chosen_value, read_values
 from ui.lens_names import shown_lens
 from ui.render.comparison import render_comparison, render_look, render_reading, render_summary
 from ui.render.text import clean, render_error
+from ui.search_fields import SIDE, SIDE_PARAMETERS, SIDES
 from ui.search_handlers import MAX_INSTRUCTION_CHARS, MAX_QUERY_CHARS, read_mode
 
 SHOWN = 10  # passages on each side
@@ -28,7 +29,6 @@ LEFT, RIGHT = "A", "B"
 CompareView = tuple[str | None, str | None, str | None, str | None, str | None, str | None]
 """HTML, and None for what stays as it is: the summary, both ways of looking, both lists with the moves between them,
 and both readings."""
-FIELDS = 13
 NOTHING: CompareView = ("", "", "", "", "", "")
 AS_IT_IS: CompareView = (None,) * 6
 
@@ -60,11 +60,14 @@ class CompareHandlers(LensHandlers):
     default_steps: int
     max_steps: int
 
-    def compare(self, *values: object) -> Iterator[CompareView]:
-        """The query, then six values for each side. Left first, then right, then the sentences that matter."""
-        if len(values) != FIELDS:
+    def compare(self, values: Mapping[str, object]) -> Iterator[CompareView]:
+        """`values` are those of the page's fields by name. Left first, then right, then the sentences that matter."""
+        if not values.keys() >= SIDE_PARAMETERS.keys():
             raise InputError(_("The page did not send all that is needed. Load it again."))
-        query, left, right = values[0], SideFields(*values[1:7]), SideFields(*values[7:])
+        sides = (SideFields(**{name: values[name + number] for name in SIDE}) for number in SIDES)
+        yield from self._compare(values["query"], *sides)
+
+    def _compare(self, query: object, left: SideFields, right: SideFields) -> Iterator[CompareView]:
         looks = [self._look(LEFT, query, left), self._look(RIGHT, query, right)]
         answers: list[Answer | GircseError | None] = [None, None]
         for place, look in enumerate(looks):
@@ -73,10 +76,11 @@ class CompareHandlers(LensHandlers):
         answers = [self._highlight(answer) for answer in answers]
         yield _view(looks, answers)
 
-    def compare_again(self, *values: object) -> Iterator[CompareView]:
+    def compare_again(self, values: Mapping[str, object]) -> Iterator[CompareView]:
         """After another choice: the same comparison, and no complaint while nothing has been asked yet."""
-        if isinstance(values[0], str) and values[0].strip():
-            yield from self.compare(*values)
+        query = values["query"]
+        if isinstance(query, str) and query.strip():
+            yield from self.compare(values)
         else:
             yield AS_IT_IS
 
@@ -88,7 +92,7 @@ class CompareHandlers(LensHandlers):
         elif not asked.query:
             yield AS_IT_IS
         else:
-            yield from self.compare(asked.query, *asked.left, *asked.right)
+            yield from self._compare(asked.query, asked.left, asked.right)
 
     def read_address(self, params: Mapping[str, str]) -> Address:
         """Raises GircseError when the catalog cannot say which collections there are."""

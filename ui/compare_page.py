@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,15 +17,14 @@ from ui.count_slider import count_slider
 from ui.handler_inputs import as_handler, event_data
 from ui.language import _
 from ui.lens_names import OWN_WORDS
+from ui.named_fields import NamedFields
 from ui.render.comparison import render_welcome
+from ui.search_fields import SIDE, SIDE_PARAMETERS, SIDES, for_script
 from ui.search_page import ACT_SCRIPT, MODES
 from ui.streams import skipping_none
 
 # Passages, and the lines that join them, light up together.
 PAIR_SCRIPT = "gircse.lightPairs(element)"
-REMEMBER_SCRIPT = "(...values) => gircse.rememberComparison(values)"
-# Query, then lens and six values of A, then those of B.
-SWAP_SCRIPT = "(q, ...sides) => [q, ...sides.slice(7), ...sides.slice(0, 7)]"
 
 _QUIET: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
 
@@ -39,10 +39,6 @@ class _Side:
     collection: gr.Dropdown
     choices: gr.Textbox
 
-    @property
-    def request(self) -> list[gr.components.Component]:
-        return [self.instruction, self.steps, self.mode, self.collection, self.choices, self.values]
-
 
 @dataclass(frozen=True, slots=True)
 class _Fields:
@@ -53,12 +49,18 @@ class _Fields:
     right: _Side
 
     @property
-    def request(self) -> list[gr.components.Component]:
-        return [self.query, *self.left.request, *self.right.request]
+    def request(self) -> NamedFields:
+        return self._named(SIDE)
 
     @property
-    def all(self) -> list[gr.components.Component]:
-        return [self.query, self.left.lens, *self.left.request, self.right.lens, *self.right.request]
+    def all(self) -> NamedFields:
+        return self._named(("lens", *SIDE))
+
+    def _named(self, names: Sequence[str]) -> NamedFields:
+        sides = zip(SIDES, (self.left, self.right), strict=True)
+        return NamedFields(
+            {"query": self.query, **{name + number: getattr(side, name) for number, side in sides for name in names}}
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,12 +164,14 @@ def _build_settings(name: str, parts: PageParts) -> tuple[Any, ...]:
 
 
 def _connect(site: gr.Blocks, handlers: CompareHandlers, fields: _Fields, views: _Views) -> None:
-    remember = {"fn": None, "inputs": fields.request, "js": REMEMBER_SCRIPT}
+    asked, every = fields.request, fields.all
+    remember_script = asked.script("gircse.rememberFields", for_script(SIDE_PARAMETERS))
+    remember = {"fn": None, "inputs": asked.inputs, "js": remember_script}
 
     def comparing(handler: Any) -> dict[str, Any]:
         return {
-            "fn": skipping_none(handler, outputs=len(NOTHING)),
-            "inputs": fields.request,
+            "fn": skipping_none(asked.reading(handler), outputs=len(NOTHING)),
+            "inputs": asked.inputs,
             "outputs": views.all,
             "api_visibility": "private",
             "show_progress": "minimal",
@@ -193,7 +197,8 @@ def _connect(site: gr.Blocks, handlers: CompareHandlers, fields: _Fields, views:
         for event in (side.steps.release, side.mode.input, side.collection.input)
     ]
     gr.on(settings, **comparing(handlers.compare_again)).then(**remember)
-    fields.swap.click(fn=None, js=SWAP_SCRIPT, inputs=fields.all, outputs=fields.all).then(
+    swap_script = every.script("gircse.swapSides")
+    fields.swap.click(fn=None, js=swap_script, inputs=every.inputs, outputs=every.inputs).then(
         **comparing(handlers.compare_again)
     ).then(**remember)
     for side in (fields.left, fields.right):
@@ -204,16 +209,18 @@ def _connect(site: gr.Blocks, handlers: CompareHandlers, fields: _Fields, views:
 
 
 def _connect_opening(site: gr.Blocks, handlers: CompareHandlers, fields: _Fields, views: _Views) -> None:
+    every = fields.all
+
     def restore(request: gr.Request) -> tuple[Any, ...]:
         try:
-            return _restore(handlers, _parameters(request))
+            return every.updates(_restore(handlers, _parameters(request)))
         except GircseError:  # the other handler of this event says what is wrong
-            return tuple(gr.skip() for _ in fields.all)
+            return tuple(gr.skip() for _ in every.inputs)
 
     def follow(request: gr.Request) -> Any:
         yield from skipping_none(handlers.compare_address, outputs=len(NOTHING))(_parameters(request))
 
-    site.load(restore, outputs=fields.all, **_QUIET).then(
+    site.load(restore, outputs=every.inputs, **_QUIET).then(
         follow,
         outputs=views.all,
         api_visibility="private",
@@ -262,21 +269,16 @@ def _parameters(request: gr.Request) -> dict[str, str]:
     return {**dict(request.query_params), "collection": asked_collection(request) or ""}
 
 
-def _restore(handlers: CompareHandlers, params: dict[str, str]) -> tuple[Any, ...]:
+def _restore(handlers: CompareHandlers, params: dict[str, str]) -> dict[str, Any]:
     """The values of all fields as the address has them; what cannot be used stays at its default."""
     asked = handlers.read_address(params)
     lenses, collections = handlers.lens_choices(), [each.name for each in handlers.catalog.collections()]
-    sides = [
-        (
-            gr.Dropdown(choices=lenses, value=handlers.lens_of(side.instruction)),
-            side.instruction,
-            side.steps,
-            side.mode,
-            gr.Dropdown(choices=collections, value=None if side.collection is None else str(side.collection)),
-            side.choices,
-            side.values,
-        )
-        for side in (asked.left, asked.right)
-    ]
-    # The user may have typed a query already.
-    return asked.query or gr.skip(), *sides[0], *sides[1]
+    values: dict[str, Any] = {"query": asked.query or gr.skip()}  # the user may have typed one already
+    for number, side in zip(SIDES, (asked.left, asked.right), strict=True):
+        chosen = None if side.collection is None else str(side.collection)
+        own = side._asdict() | {
+            "lens": gr.Dropdown(choices=lenses, value=handlers.lens_of(side.instruction)),
+            "collection": gr.Dropdown(choices=collections, value=chosen),
+        }
+        values |= {name + number: value for name, value in own.items()}
+    return values

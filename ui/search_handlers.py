@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
+from typing import Any
 
 from app.errors import EmptyQueryError, GircseError, InputError
 from app.ports.searches import OwnSearches
@@ -29,15 +30,12 @@ from ui.render.lens_values import render_lens_index
 from ui.render.text import name_of, render_note
 from ui.render.tokens import render_reading
 from ui.render.welcome import LensView, render_first_sight, render_welcome
+from ui.search_fields import DUPLICATES, EVERY_LESS, FURTHER_OPTIONS, MAX_RESULTS, TABLES
 
 MAX_QUERY_CHARS = 10_000
 MAX_INSTRUCTION_CHARS = 2_000
-MAX_RESULTS = 50
-DEFAULT_RESULTS = 10
 HITS_OF_EXAMPLE = 3
 MOST_OF_DOCUMENT = 3  # passages; all of them where it is searched alone
-DUPLICATES, TABLES = "duplicates", "tables"
-EVERY_LESS = (DUPLICATES, TABLES)
 
 SearchView = tuple[str | None, str | None, str | None]
 """HTML of the passages, of the words that the query was read as, and of what the search can be narrowed down by; None
@@ -54,32 +52,21 @@ class SearchHandlers(LensHandlers):
     first_example: Sequence[ShownExample] = ()
     worked_examples: dict[tuple[str, int], list[LensView]] = field(default_factory=dict)  # the last one
 
-    def request(
-        self,
-        query: object,
-        instruction: object,
-        steps: object,
-        mode: object,
-        collection: object,
-        limit: object,
-        choices: object,
-        values: object = "",
-        less: object = EVERY_LESS,
-        diversity: object = 0,
-        second_look: object = True,
-    ) -> SearchRequest:
-        text = read_text(query, name="query", max_chars=MAX_QUERY_CHARS)
+    def request(self, values: Mapping[str, object]) -> SearchRequest:
+        """The request that the page's fields hold; `values` are theirs by name."""
+        text = read_text(values["query"], name="query", max_chars=MAX_QUERY_CHARS)
         if not text:
             raise EmptyQueryError(_("The query is empty. Write a few words or a sentence, then press Enter."))
-        chosen = read_choices(choices)
-        named = read_values(values)
+        chosen = read_choices(values["choices"])
+        named = read_values(values.get("values", ""))
+        less = read_less(values.get("less", EVERY_LESS))
         return SearchRequest(
             query=text,
-            collection=self._read_collection(collection),
-            instruction=read_text(instruction, name="instruction", max_chars=MAX_INSTRUCTION_CHARS),
-            steps=read_whole_number(steps, name="number of steps", minimum=1, maximum=self.max_steps),
-            limit=read_whole_number(limit, name="number of results", minimum=1, maximum=MAX_RESULTS),
-            mode=read_mode(mode),
+            collection=self._read_collection(values["collection"]),
+            instruction=read_text(values["instruction"], name="instruction", max_chars=MAX_INSTRUCTION_CHARS),
+            steps=read_whole_number(values["steps"], name="number of steps", minimum=1, maximum=self.max_steps),
+            limit=read_whole_number(values["limit"], name="number of results", minimum=1, maximum=MAX_RESULTS),
+            mode=read_mode(values["mode"]),
             token_bias=chosen.bias,
             filters=chosen.filters,
             like=tuple(chosen.like),
@@ -89,19 +76,20 @@ class SearchHandlers(LensHandlers):
             exclude=chosen.exclude,
             detect_negation=not chosen.is_as_written(text),
             per_document=None if DOCUMENT_FILTER in chosen.filters else MOST_OF_DOCUMENT,
-            prefer_prose=TABLES in read_less(less),
-            fold_duplicates=DUPLICATES in read_less(less),
-            diversity=read_share(diversity),
-            rerank=None if read_switch(second_look) else 0,
+            prefer_prose=TABLES in less,
+            fold_duplicates=DUPLICATES in less,
+            diversity=read_share(values.get("diversity", 0)),
+            **read_further_options(values),
+            rerank=None if read_switch(values.get("second_look", True)) else 0,
         )
 
-    def search(self, *values: object) -> Iterator[SearchView]:
+    def search(self, values: Mapping[str, object]) -> Iterator[SearchView]:
         """The first ranks at a few steps, then all steps with what has moved, then why each passage was found.
 
         What could be narrowed down comes last: counting takes seconds in a collection of 100,000 documents.
         """
-        request = self.request(*values)
-        chosen = read_choices(values[6])
+        request = self.request(values)
+        chosen = read_choices(values["choices"])
         written = join_values([str(each) for each in request.values])
         asked = json.dumps(question_of(request), ensure_ascii=False)
         first: SearchResult | None = None
@@ -127,12 +115,13 @@ class SearchHandlers(LensHandlers):
         own = render_lens_index(indexes, [str(each) for each in request.values])
         return own + render_facets(facets, request.filters)
 
-    def search_again(self, *values: object) -> Iterator[SearchView]:
+    def search_again(self, values: Mapping[str, object]) -> Iterator[SearchView]:
         """After another choice: the same search, and no complaint while nothing has been asked yet."""
-        if isinstance(values[0], str) and values[0].strip():
-            yield from self.search(*values)
+        query = values["query"]
+        if isinstance(query, str) and query.strip():
+            yield from self.search(values)
         else:
-            yield from ((welcome, "", "") for welcome in self.welcome(values[4]))
+            yield from ((welcome, "", "") for welcome in self.welcome(values["collection"]))
 
     def welcome(self, collection: object) -> Iterator[str]:
         """Before the first query. Examples belong to the collection that they were written for: two that share a query
@@ -215,6 +204,12 @@ class SearchHandlers(LensHandlers):
             else _("Noted: “{name}” does not answer this query. Measure with it under Evaluate.")
         )
         return render_note(said.format(name=name_of(document)))
+
+
+def read_further_options(values: Mapping[str, object]) -> dict[str, Any]:
+    """The values of plain fields; empty ones are left out. Raises InputError."""
+    given = {name: values.get(name) for name in FURTHER_OPTIONS}
+    return {name: FURTHER_OPTIONS[name].read(value) for name, value in given.items() if value not in (None, "")}
 
 
 def read_less(value: object) -> list[str]:

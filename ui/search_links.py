@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlencode
 
 from app.errors import GircseError
 from app.ports.catalog import LensesAndJudgements
 from app.search.lenses import look_through
 from app.search.value_syntax import join_values
-from app.types.search import DEFAULT_MODE, MAX_EXCLUSION_CHARACTERS
-from ui.choices import NO_INSTRUCTION, Choices
-from ui.contract import SEARCH
-from ui.search_handlers import DEFAULT_RESULTS, DUPLICATES, MAX_RESULTS, TABLES
+from app.types.search import MAX_EXCLUSION_CHARACTERS
+from ui.choices import Choices
+from ui.search_fields import DEFAULT_RESULTS, DUPLICATES, FURTHER_OPTIONS, MAX_RESULTS, TABLES, address_of
 
 _PASSAGE = "a passage"  # that a search resembles: its title is not kept
 
@@ -37,19 +35,20 @@ def search_address(catalog: LensesAndJudgements, asked: Mapping[str, Any]) -> st
         exclude=tuple(asked.get("exclude", [])),
         kept=() if asked.get("detect_negation", True) else (asked["query"].strip()[:MAX_EXCLUSION_CHARACTERS],),
     )
-    limit, mode = min(asked.get("limit", DEFAULT_RESULTS), MAX_RESULTS), asked.get("mode", DEFAULT_MODE)
-    parameters = {
-        "q": asked["query"],
-        "i": None if instruction is None else instruction or NO_INSTRUCTION,
-        "v": join_values(values) if values else None,
-        "k": asked.get("steps"),
-        "m": None if mode == DEFAULT_MODE else mode,
-        "c": asked["collection"],
-        "n": None if limit == DEFAULT_RESULTS else limit,
-        "x": chosen.to_text(),
-        "l": None if len(less) == 2 else " ".join(less) or "-",
-        "d": f"{asked['diversity']:.1g}" if asked.get("diversity") else None,
-        "r": "0" if asked.get("rerank") == 0 else None,
-    }
-    given = {name: value for name, value in parameters.items() if value not in (None, "")}
-    return f"{SEARCH.path}?{urlencode(given)}"
+    further = {name: asked.get(name) for name in FURTHER_OPTIONS}
+    return address_of(
+        {
+            "query": asked["query"],
+            "instruction": instruction,
+            "values": join_values(values) if values else None,
+            "steps": asked.get("steps"),
+            "mode": asked.get("mode"),
+            "collection": asked["collection"],
+            "limit": min(asked.get("limit", DEFAULT_RESULTS), MAX_RESULTS),
+            "choices": chosen.to_text(),
+            "less": less,
+            "diversity": f"{asked['diversity']:.1g}" if asked.get("diversity") else None,
+            "second_look": asked.get("rerank") != 0,
+            **further,
+        }
+    )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import gradio as gr
 
+from app.types.options import Option
 from app.types.search import DEFAULT_MODE
 from ui.answer_panel import build_answer_panel, connect_answer_panel
 from ui.choice_fields import choice_field, choose_collection
@@ -18,10 +20,21 @@ from ui.document_view import build_document_view
 from ui.handler_inputs import as_handler, event_data, share_or_zero, whole_number_or
 from ui.language import _, html, later
 from ui.lens_names import OWN_WORDS
+from ui.named_fields import NamedFields
 from ui.proposal_handlers import ProposalHandlers
 from ui.render.welcome import render_lens_note, render_skeleton, render_welcome
 from ui.saved_page import build_saving
-from ui.search_handlers import DEFAULT_RESULTS, DUPLICATES, EVERY_LESS, MAX_RESULTS, TABLES, SearchHandlers
+from ui.search_fields import (
+    DEFAULT_RESULTS,
+    DUPLICATES,
+    EVERY_LESS,
+    FURTHER_OPTIONS,
+    MAX_RESULTS,
+    PARAMETERS,
+    TABLES,
+    for_script,
+)
+from ui.search_handlers import SearchHandlers
 from ui.streams import skipping_none
 
 FIRST_LENS = 0  # none: without an instruction the ranking is the base model's, the best where only an answer is wanted
@@ -30,14 +43,12 @@ MODES = ((later("Meaning"), "dense"), (later("Words"), "sparse"), (later("Both")
 
 # Hits and words are drawn again at every search, so one listener serves all of their buttons.
 ACT_SCRIPT = "gircse.listen(element, trigger, ['choose', 'judge', 'open', 'example', 'answer'])"
-WAIT_SCRIPT = "(...values) => { gircse.showSkeleton(values[0]); return values; }"
 PROPOSE_SCRIPT = """gircse.listen(element, trigger, ['use']);
 gircse.afterTyping('#instruction', element, () => trigger('typed', {}))"""
 SETTINGS_BUTTON = (
     '<button type="button" data-toggle="search-settings" aria-expanded="false" aria-controls="search-settings">'
     "[[Settings]]</button>"
 )
-REMEMBER_SCRIPT = f"(...values) => gircse.rememberSearch(values, {DEFAULT_RESULTS})"
 
 _QUIET: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
 
@@ -61,11 +72,13 @@ class _Fields:
     lens_name: gr.Textbox
     save_lens: gr.Button
     choices: gr.Textbox
+    further: Mapping[str, gr.Checkbox | gr.Textbox]
 
     @property
-    def request(self) -> list[gr.components.Component]:
-        asked = [self.query, self.instruction, self.steps, self.mode, self.collection, self.limit]
-        return [*asked, self.choices, self.values, self.less, self.diversity, self.second_look]
+    def request(self) -> NamedFields:
+        """The fields that make up a search; `PARAMETERS` names their parameters in the address."""
+        own = {name: getattr(self, name) for name in PARAMETERS if name not in self.further}
+        return NamedFields({**own, **self.further})
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +117,7 @@ def build_search_page(site: gr.Blocks, parts: PageParts) -> None:
     build_document_view(parts, collection=fields.collection, sources=[passages, answer], elem_id="document-view")
     asked = [fields.query, fields.collection, fields.choices]
     connect_answer_panel(answer, parts, passages=passages, asked=asked)
-    build_saving(parts, asked=fields.request, read_request=handlers.request)
+    build_saving(parts, asked=fields.request.inputs, read_request=fields.request.reading(handlers.request))
     views = _Views(message, passages, reading, facets)
     _connect(site, handlers, fields, views, parts)
 
@@ -143,7 +156,7 @@ def _build_fields(handlers: SearchHandlers, parts: PageParts) -> _Fields:
         note = gr.HTML(render_lens_note(handlers.note_of(names[FIRST_LENS])), elem_id="lens-note", js_on_load=None)
     proposals = gr.HTML("", elem_id="proposals", js_on_load=PROPOSE_SCRIPT)
     values, *settings = _build_settings(handlers.values_of(names[FIRST_LENS]) or "", parts)
-    steps, mode, limit, less, diversity, second_look, lens_name, save_lens, choices = settings
+    steps, mode, limit, less, diversity, second_look, further, lens_name, save_lens, choices = settings
     return _Fields(
         query=query,
         submit=submit,
@@ -162,6 +175,7 @@ def _build_fields(handlers: SearchHandlers, parts: PageParts) -> _Fields:
         lens_name=lens_name,
         save_lens=save_lens,
         choices=choices,
+        further=further,
     )
 
 
@@ -215,13 +229,27 @@ def _build_settings(lens_values: str, parts: PageParts) -> tuple[Any, ...]:
                 min_width=220,
                 elem_id="second-look",
             )
+        further = _build_further_options()
         with gr.Row(elem_classes="ask-row"):
             lens_name = gr.Textbox(
                 label=_("Save as a lens"), placeholder=_("A name for it"), max_lines=1, elem_id="lens-name"
             )
             save = gr.Button(_("Save lens"), scale=0, min_width=112, elem_id="save-lens")
     choices = gr.Textbox("", visible=False, elem_id="choices")
-    return values, steps, mode, limit, less, diversity, second_look, lens_name, save, choices
+    return values, steps, mode, limit, less, diversity, second_look, further, lens_name, save, choices
+
+
+def _build_further_options() -> dict[str, gr.Checkbox | gr.Textbox]:
+    """Draws a plain field for each option without a field of its own."""
+    found: dict[str, gr.Checkbox | gr.Textbox] = {}
+    for name, option in FURTHER_OPTIONS.items():
+        shown: dict[str, Any] = {
+            "label": _(name.replace("_", " ").capitalize()),
+            "info": _(option.description),
+            "elem_id": f"option-{name}",
+        }
+        found[name] = gr.Checkbox(value=option.default, **shown) if option.type is bool else gr.Textbox(**shown)
+    return found
 
 
 def _connect(
@@ -231,14 +259,16 @@ def _connect(
     views: _Views,
     parts: PageParts,
 ) -> None:
-    remember = {"fn": None, "inputs": fields.request, "js": REMEMBER_SCRIPT}
+    asked = fields.request
+    remember_script = asked.script("gircse.rememberFields", for_script(PARAMETERS))
+    remember = {"fn": None, "inputs": asked.inputs, "js": remember_script}
 
     def searching(handler: Any) -> dict[str, Any]:
         return {
-            "fn": skipping_none(handler, outputs=3),
-            "inputs": fields.request,
+            "fn": skipping_none(asked.reading(handler), outputs=3),
+            "inputs": asked.inputs,
             "outputs": views.searched,
-            "js": WAIT_SCRIPT,
+            "js": asked.script("gircse.showSkeleton", passes_on=True),
             "api_visibility": "private",
             "show_progress": "hidden",
             "concurrency_limit": 4,
@@ -257,6 +287,7 @@ def _connect(
             fields.less.input,
             fields.diversity.release,
             fields.second_look.input,
+            *(each.input if isinstance(each, gr.Checkbox) else each.submit for each in fields.further.values()),
         ],
         **searching(handlers.search_again),
     ).then(**remember)
@@ -267,12 +298,12 @@ def _connect(
 
     remember_collection(fields.collection)
 
-    def restore(request: gr.Request) -> tuple[Any, ...]:
-        return _restore(handlers, parts, request)
+    restored = NamedFields({**asked.components, "lens": fields.lens, "note": fields.note, "message": views.message})
 
-    site.load(restore, outputs=[*fields.request, fields.lens, fields.note, views.message], **_QUIET).then(
-        **searching(handlers.search_again)
-    )
+    def restore(request: gr.Request) -> tuple[Any, ...]:
+        return restored.updates(_restore(handlers, parts, request))
+
+    site.load(restore, outputs=restored.inputs, **_QUIET).then(**searching(handlers.search_again))
 
 
 def _connect_lenses(
@@ -369,29 +400,38 @@ def _connect_proposals(
     filled.success(**propose)
 
 
-def _restore(handlers: SearchHandlers, parts: PageParts, request: gr.Request) -> tuple[Any, ...]:
-    """The search that the page's address holds; what cannot be used stays at its default."""
-    asked = dict(request.query_params)
-    instruction = str(asked.get("i", ""))
+def _restore(handlers: SearchHandlers, parts: PageParts, request: gr.Request) -> dict[str, Any]:
+    """The values of fields that the address holds; unusable ones stay at their defaults."""
+    given = dict(request.query_params)
+    asked = {name: given[parameter.name] for name, parameter in PARAMETERS.items() if parameter.name in given}
+    instruction = str(asked.get("instruction", ""))
     instruction = "" if instruction == NO_INSTRUCTION else instruction
-    lenses = handlers.lens_names()
-    lens = handlers.lens_of(instruction) if "i" in asked else lenses[FIRST_LENS]
-    values = asked["v"] if "v" in asked else "" if "i" in asked else handlers.values_of(lens)
-    return (
-        asked["q"] if "q" in asked else gr.skip(),  # the user may have typed one already
-        instruction if "i" in asked else handlers.instruction_of(lens),
-        whole_number_or(asked.get("k"), parts.default_steps, parts.max_steps),
-        asked["m"] if asked.get("m") in [mode for _, mode in MODES] else DEFAULT_MODE.value,
-        choose_collection(parts.catalog, asked_collection(request), offers_all=True),
-        whole_number_or(asked.get("n"), DEFAULT_RESULTS, MAX_RESULTS),
-        asked.get("x", ""),
-        values,
-        [each for each in EVERY_LESS if "l" not in asked or each in asked["l"].split()],
-        share_or_zero(asked.get("d")),
-        asked.get("r") != "0",
-        gr.Dropdown(
+    is_asked = "instruction" in asked
+    lens = handlers.lens_of(instruction) if is_asked else handlers.lens_names()[FIRST_LENS]
+    values = asked["values"] if "values" in asked else "" if is_asked else handlers.values_of(lens)
+    return {
+        "query": asked.get("query", gr.skip()),  # the user may have typed one already
+        "instruction": instruction if is_asked else handlers.instruction_of(lens),
+        "steps": whole_number_or(asked.get("steps"), parts.default_steps, parts.max_steps),
+        "mode": asked["mode"] if asked.get("mode") in [mode for _, mode in MODES] else DEFAULT_MODE.value,
+        "collection": choose_collection(parts.catalog, asked_collection(request), offers_all=True),
+        "limit": whole_number_or(asked.get("limit"), DEFAULT_RESULTS, MAX_RESULTS),
+        "choices": asked.get("choices", ""),
+        "values": values,
+        "less": [each for each in EVERY_LESS if "less" not in asked or each in asked["less"].split()],
+        "diversity": share_or_zero(asked.get("diversity")),
+        "second_look": asked.get("second_look") != "0",
+        **{name: _restored(option, asked.get(name)) for name, option in FURTHER_OPTIONS.items()},
+        "lens": gr.Dropdown(
             choices=handlers.lens_choices(), value=OWN_WORDS if values and values != handlers.values_of(lens) else lens
         ),
-        render_lens_note(handlers.note_of(lens)),
-        missing_collection(parts.catalog, request),
-    )
+        "note": render_lens_note(handlers.note_of(lens)),
+        "message": missing_collection(parts.catalog, request),
+    }
+
+
+def _restored(option: Option, text: str | None) -> object:
+    """The value of the option's plain field for its text in the address."""
+    if option.type is bool:
+        return option.default if text is None else text == "1"
+    return text or ""

@@ -21,11 +21,18 @@ from app.types.search import SearchRequest
 from ui.compare_handlers import AS_IT_IS, NOTHING, CompareHandlers, SideFields
 from ui.handler_inputs import as_stream_handler
 from ui.lens_names import NO_LENS, OWN_WORDS
+from ui.search_fields import SIDES
 from ui.search_handlers import MAX_INSTRUCTION_CHARS
 
 FERRY, KETTLE, BOTH = "the ferry is late", "the kettle is broken", "the ferry sells a kettle"
 A = ("", 2, "hybrid", "library", "", "")
 B = ("kettle kettle kettle", 3, "hybrid", "library", "", "")
+
+
+def fields(*values: object) -> dict[str, object]:
+    """By the names that the page gives them; the last ones may be missing."""
+    names = ["query", *(name + side for side in SIDES for name in SideFields._fields)]
+    return dict(zip(names, values, strict=False))
 
 
 class FallibleIndex(InMemoryVectorIndex):
@@ -73,7 +80,7 @@ def scores_of(html: str) -> list[str]:
 
 def test_both_sides_are_what_the_search_service_answers(handlers: CompareHandlers, application: Any) -> None:
     bias = json.dumps({"bias": {"ferry": 5}})
-    *_, last = handlers.compare("ferry kettle", *A, *B[:4], bias, "")
+    *_, last = handlers.compare(fields("ferry kettle", *A, *B[:4], bias, ""))
     left = application.services.search.search(SearchRequest("ferry kettle", "library", "", 2))
     right = application.services.search.search(
         SearchRequest("ferry kettle", "library", B[0], 3, token_bias={"ferry": 5.0})
@@ -90,7 +97,7 @@ def test_both_sides_are_what_the_search_service_answers(handlers: CompareHandler
 
 def test_values_of_one_side_count_and_mark_its_passages_alone(handlers: CompareHandlers, application: Any) -> None:
     chosen = json.dumps({"value": "kettle"})
-    *_, last = handlers.compare("ferry kettle", *A[:4], chosen, "", *B[:4], chosen, "ferry, kettle")
+    *_, last = handlers.compare(fields("ferry kettle", *A[:4], chosen, "", *B[:4], chosen, "ferry, kettle"))
     values = parse_values(["ferry", "kettle"])
     found = application.services.search.search(
         SearchRequest("ferry kettle", "library", B[0], 3, values=values, value="kettle")
@@ -103,7 +110,7 @@ def test_values_of_one_side_count_and_mark_its_passages_alone(handlers: CompareH
 
 
 def test_left_comes_first_then_right_then_the_sentences(handlers: CompareHandlers) -> None:
-    first, second, last = handlers.compare("ferry", *A, *B)
+    first, second, last = handlers.compare(fields("ferry", *A, *B))
     assert "Looking in two ways" in first[0]
     assert "Searching" in first[3]
     assert "<svg" not in first[3]
@@ -135,7 +142,7 @@ def test_left_comes_first_then_right_then_the_sentences(handlers: CompareHandler
 def test_bad_input_is_refused_before_any_search(
     handlers: CompareHandlers, values: tuple[object, ...], message: str
 ) -> None:
-    (view,) = as_stream_handler(handlers.compare, outputs=len(NOTHING))(*values)
+    (view,) = as_stream_handler(handlers.compare, outputs=len(NOTHING))(fields(*values))
     assert 'role="alert"' in view[0]
     assert message in view[0]
     assert view[1:] == NOTHING[1:]
@@ -143,7 +150,7 @@ def test_bad_input_is_refused_before_any_search(
 
 def test_a_side_that_fails_leaves_the_other_one_standing(handlers: CompareHandlers, index: FallibleIndex) -> None:
     index.away = "other"
-    *_, last = handlers.compare("ferry", *A, "", 2, "hybrid", "other", "", "")
+    *_, last = handlers.compare(fields("ferry", *A, "", 2, "hybrid", "other", "", ""))
     text = Seen(last[3]).text
     assert "B could not be answered" in text
     assert "The vector index is away. Start it again." in text
@@ -154,13 +161,13 @@ def test_a_side_that_fails_leaves_the_other_one_standing(handlers: CompareHandle
 
 
 def test_the_same_text_in_two_collections_is_recognised(handlers: CompareHandlers) -> None:
-    *_, last = handlers.compare("ferry", *A, "", 2, "hybrid", "other", "", "")
+    *_, last = handlers.compare(fields("ferry", *A, "", 2, "hybrid", "other", "", ""))
     assert "In two collections it is the same passage" in last[0]
 
 
 def test_nothing_is_said_about_a_choice_before_any_query(handlers: CompareHandlers) -> None:
-    assert list(handlers.compare_again("  ", *A, *B)) == [AS_IT_IS]
-    assert len(list(handlers.compare_again("ferry", *A, *B))) == 3
+    assert list(handlers.compare_again(fields("  ", *A, *B))) == [AS_IT_IS]
+    assert len(list(handlers.compare_again(fields("ferry", *A, *B)))) == 3
 
 
 def test_an_address_gives_the_left_no_lens_and_the_right_the_first(handlers: CompareHandlers) -> None:
@@ -239,7 +246,7 @@ def lasting_application(toy_services_class: Any, tmp_path_factory: pytest.TempPa
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.one_of(JUNK, *GOOD), min_size=0, max_size=14))
 def test_no_junk_reaches_the_unforeseen(lasting_application: Any, values: list[object]) -> None:
-    for view in as_stream_handler(handlers_of(lasting_application).compare, outputs=len(NOTHING))(*values):
+    for view in as_stream_handler(handlers_of(lasting_application).compare, outputs=len(NOTHING))(fields(*values)):
         assert "incident" not in str(view[0])
         "".join(map(str, view)).encode()
 

@@ -136,6 +136,12 @@ def handlers_over(search: NoHits, stored: OneDocumentCatalog | None = None) -> S
     )
 
 
+def fields(*values: object) -> dict[str, object]:
+    """By the names that the page gives them; those at the end may be left out."""
+    names = ("query", "instruction", "steps", "mode", "collection", "limit", "choices", "values", "less", "diversity")
+    return dict(zip((*names, "second_look"), values, strict=False))
+
+
 @pytest.fixture
 def search() -> NoHits:
     return NoHits()
@@ -152,7 +158,7 @@ def catalog() -> OneDocumentCatalog:
 
 
 def test_a_search_passes_on_what_was_chosen(handlers: SearchHandlers, search: NoHits) -> None:
-    list(handlers.search("  card  ", " Same topic. ", 17.0, "hybrid", "library", 3, ""))
+    list(handlers.search(fields("  card  ", " Same topic. ", 17.0, "hybrid", "library", 3, "")))
     assert search.requests == [
         SearchRequest("card", "library", "Same topic.", FIRST_STEPS, 3, rerank=0, per_document=3),
         SearchRequest(
@@ -163,17 +169,17 @@ def test_a_search_passes_on_what_was_chosen(handlers: SearchHandlers, search: No
 
 def test_a_search_is_recorded_once_it_is_complete(search: NoHits, catalog: OneDocumentCatalog) -> None:
     handlers = handlers_over(search, catalog)
-    stages = handlers.search("card", "Same topic.", 17, "dense", "library", 10, "")
+    stages = handlers.search(fields("card", "Same topic.", 17, "dense", "library", 10, ""))
     next(stages)
     assert catalog.recorded == []
     list(stages)
-    list(handlers.search_again("", "", 5, "hybrid", "library", 3, ""))
+    list(handlers.search_again(fields("", "", 5, "hybrid", "library", 3, "")))
     question = {"query": "card", "collection": "library", "instruction": "Same topic.", "steps": 17, "mode": "dense"}
     assert catalog.recorded == [("somebody", {**question, "per_document": 3}, 5)]
 
 
 def test_an_emptied_instruction_means_none_rather_than_the_default(handlers: SearchHandlers, search: NoHits) -> None:
-    list(handlers.search("card", "", 5, "hybrid", "library", 3, ""))
+    list(handlers.search(fields("card", "", 5, "hybrid", "library", 3, "")))
     assert search.requests[0].instruction == ""
 
 
@@ -205,7 +211,7 @@ def test_an_emptied_instruction_means_none_rather_than_the_default(handlers: Sea
 def test_bad_input_is_refused_before_any_search(
     handlers: SearchHandlers, search: NoHits, values: tuple[object, ...], message: str
 ) -> None:
-    (answer,) = as_stream_handler(handlers.search, outputs=3)(*values)
+    (answer,) = as_stream_handler(handlers.search, outputs=3)(fields(*values))
     assert 'role="alert"' in answer[0]
     assert message in answer[0]
     assert answer[1:] == ("", "")
@@ -219,7 +225,7 @@ JUNK = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text()
 @given(st.tuples(JUNK, JUNK, JUNK, JUNK, JUNK, JUNK, JUNK))
 def test_no_junk_reaches_the_unforeseen(values: tuple[object, ...]) -> None:
     junked = handlers_over(NoHits())
-    assert all("incident" not in view[0] for view in as_stream_handler(junked.search, outputs=3)(*values))
+    assert all("incident" not in view[0] for view in as_stream_handler(junked.search, outputs=3)(fields(*values)))
 
 
 @settings(deadline=None)
@@ -239,18 +245,18 @@ def test_readers_give_what_they_promise_or_refuse(value: object) -> None:
 
 
 def test_changing_a_setting_before_any_query_is_no_error(handlers: SearchHandlers, search: NoHits) -> None:
-    ((welcome, *others),) = handlers.search_again("  ", "", 4, "hybrid", "library", 3, "")
+    ((welcome, *others),) = handlers.search_again(fields("  ", "", 4, "hybrid", "library", 3, ""))
     assert ("you say what" in str(welcome), others) == (True, ["", ""])
-    (first, last) = handlers.search_again("card", "", 4, "hybrid", "library", 3, "")
+    (first, last) = handlers.search_again(fields("card", "", 4, "hybrid", "library", 3, ""))
     assert first[2] is None  # counting comes last
     assert "Narrow down" in str(last[2])
     assert len(search.requests) == 1
 
 
 def test_many_steps_begin_with_a_first_look_and_words_alone_need_none(handlers: SearchHandlers, search: NoHits) -> None:
-    assert len(list(handlers.search("card", "", 20, "hybrid", "library", 3, ""))) == 3
+    assert len(list(handlers.search(fields("card", "", 20, "hybrid", "library", 3, "")))) == 3
     assert [request.steps for request in search.requests] == [FIRST_STEPS, 20]
-    assert len(list(handlers.search("card", "", 20, "sparse", "library", 3, ""))) == 2
+    assert len(list(handlers.search(fields("card", "", 20, "sparse", "library", 3, "")))) == 2
 
 
 def test_clicked_choices_are_part_of_the_search(handlers: SearchHandlers, search: NoHits) -> None:
@@ -264,7 +270,7 @@ def test_clicked_choices_are_part_of_the_search(handlers: SearchHandlers, search
         {"action": "exclude", "subject": "New York"},
     ):
         chosen = read_choices(handlers.choose(chosen.to_text(), click))
-    list(handlers.search("card", "", 4, "hybrid", "library", 3, chosen.to_text()))
+    list(handlers.search(fields("card", "", 4, "hybrid", "library", 3, chosen.to_text())))
     assert search.requests == [
         SearchRequest(
             "card",
@@ -285,8 +291,8 @@ def test_clicked_choices_are_part_of_the_search(handlers: SearchHandlers, search
 
 def test_settings_of_the_hits_are_part_of_the_search(handlers: SearchHandlers, search: NoHits) -> None:
     asked = ("card", "", 4, "hybrid", "library", 3)
-    list(handlers.search(*asked, "", "", ["tables"], 0.3))
-    list(handlers.search(*asked, Choices(filters={"document_id": "d1"}).to_text(), "", [], 0))
+    list(handlers.search(fields(*asked, "", "", ["tables"], 0.3)))
+    list(handlers.search(fields(*asked, Choices(filters={"document_id": "d1"}).to_text(), "", [], 0)))
     first, within = search.requests
     assert (first.prefer_prose, first.fold_duplicates, first.diversity, first.per_document) == (True, False, 0.3, 3)
     assert (within.prefer_prose, within.fold_duplicates, within.per_document) == (False, False, None)
@@ -294,9 +300,9 @@ def test_settings_of_the_hits_are_part_of_the_search(handlers: SearchHandlers, s
 
 def test_the_second_look_is_off_by_a_click(handlers: SearchHandlers) -> None:
     asked = ("card", "Its mood.", 4, "hybrid", "library", 3, "", "", [], 0)
-    assert [handlers.request(*asked, each).rerank for each in (True, False)] == [None, 0]
+    assert [handlers.request(fields(*asked, each)).rerank for each in (True, False)] == [None, 0]
     with pytest.raises(InputError, match="on or off"):
-        handlers.request(*asked, "yes")
+        handlers.request(fields(*asked, "yes"))
 
 
 @pytest.mark.parametrize(
@@ -305,7 +311,7 @@ def test_the_second_look_is_off_by_a_click(handlers: SearchHandlers) -> None:
 )
 def test_settings_that_no_field_has_are_refused(handlers: SearchHandlers, less: object, diversity: object) -> None:
     with pytest.raises(InputError, match=r"shown less of|variety"):
-        list(handlers.search("card", "", 4, "hybrid", "library", 3, "", "", less, diversity))
+        list(handlers.search(fields("card", "", 4, "hybrid", "library", 3, "", "", less, diversity)))
 
 
 def test_a_choice_can_be_taken_back_one_by_one_or_all_together() -> None:
@@ -320,7 +326,7 @@ def test_words_that_a_query_negates_are_searched_for_again_after_a_click(
 ) -> None:
     kept = handlers.choose("", {"action": "kept", "subject": "New York"})
     for query, is_detecting in (("jazz, not about New York", False), ("jazz, not about Paris", True)):
-        list(handlers.search(query, "", 4, "hybrid", "library", 3, kept))
+        list(handlers.search(fields(query, "", 4, "hybrid", "library", 3, kept)))
         assert search.requests[-1].detect_negation is is_detecting
     assert read_choices(kept).after("drop-kept", "New York").is_empty
     assert Choices().after("exclude", "a").after("exclude", "b").after("drop-exclude", "a").exclude == ("b",)
@@ -486,8 +492,8 @@ def test_a_language_that_the_model_does_not_read_is_told_in_that_of_the_page() -
 
 def test_what_to_try_where_nothing_fits(search: NoHits) -> None:
     chosen = Choices(filters={"kind": "note"}).to_text()
-    ((shown, *_), _) = handlers_over(search).search("card", "Find the same.", 4, "sparse", "library", 3, chosen)
+    ((shown, *_), _) = handlers_over(search).search(fields("card", "Find the same.", 4, "sparse", "library", 3, chosen))
     for tried in ("fewer filters", "Say it in the words", "No lens", "Choose another collection"):
         assert tried in str(shown)
-    ((plain, *_), _) = handlers_over(search).search("card", "", 4, "hybrid", "library", 3, "")
+    ((plain, *_), _) = handlers_over(search).search(fields("card", "", 4, "hybrid", "library", 3, ""))
     assert "fewer filters" not in str(plain)

@@ -46,7 +46,7 @@ window.gircse = (() => {
   function hideUntilComplete() {
     root.classList.add("is-opening");
     document.head.insertAdjacentHTML("beforeend", STATES);
-    if (location.pathname === "/") showSkeleton(asked);
+    if (location.pathname === "/") showSkeleton({ query: asked });
     const isFilled = () => !FILLED || document.querySelector(FILLED)?.offsetHeight;
     const isComplete = () => document.querySelector(".site-footer") && isFilled() && (!asked?.trim() || (document.querySelector("#query textarea")?.value ?? asked));
     const show = () => {
@@ -65,7 +65,7 @@ window.gircse = (() => {
   }
 
   /* Until the first answer to a search is there, or it is known that none will come. */
-  function showSkeleton(query) { if (query?.trim()) { root.classList.add("is-searching"); root.classList.remove("is-answering"); } }
+  function showSkeleton({ query }) { if (query?.trim()) { root.classList.add("is-searching"); root.classList.remove("is-answering"); } }
   /* An answer belongs to the search above which it was asked for: the next one hides it. */
   const showAnswer = () => root.classList.add("is-answering");
   const hideSkeleton = () => root.classList.remove("is-searching");
@@ -172,11 +172,24 @@ window.gircse = (() => {
     if (passage) passage.scrollIntoView({ block: "center" });
   }
 
-  /* The values of a search's fields, in their order; what is at its default stays out of the address. */
-  function rememberSearch([q, i, k, m, c, n, x, v, less, d, again], results) {
+  /* Gradio passes the values of fields by position; from here on they have names. */
+  const named = (names, values) => Object.fromEntries(names.map((name, at) => [name, values[at]]));
+
+  /* The same as `text_of` of ui/search_fields.py. */
+  function textOf(value) {
+    if (Array.isArray(value)) return [...value].sort().join(" ");
+    return typeof value === "boolean" ? String(Number(value)) : String(value ?? "");
+  }
+
+  /* Puts the fields of a search into the address. For each field, `parameters` has the name there, the `usual` text,
+     which is left out, and the text of an empty field. */
+  function rememberFields(values, parameters) {
     hideSkeleton();
-    if (!q || !q.trim()) return;
-    remember({ q, i: i === "" ? "-" : i, v, k, m: m === "hybrid" ? "" : m, c, n: n === results ? "" : n, x, l: less.length === 2 ? "" : less.join(" ") || "-", d: d || "", r: again ? "" : "0" });
+    if (!values.query?.trim()) return;
+    remember(Object.fromEntries(Object.entries(parameters).map(([name, { name: parameter, usual, empty }]) => {
+      const text = values[name] == null ? "" : textOf(values[name]) || empty;
+      return [parameter, text === usual ? "" : text];
+    })));
   }
 
   /* Buttons in HTML that is drawn again and again: data-event names one of the events, the other data- attributes go
@@ -222,11 +235,10 @@ window.gircse = (() => {
     document.addEventListener("input", onInput);
   }
 
-  /* Query, then instruction, steps, mode, collection, choices and values of A, then those of B. */
-  function rememberComparison([q, ...sides]) {
-    if (!q || !q.trim()) return;
-    const side = ([i, k, m, c, x, v], n) => ({ ["i" + n]: i || "-", ["v" + n]: v, ["k" + n]: k, ["m" + n]: m === "hybrid" ? "" : m, ["c" + n]: c, ["x" + n]: x });
-    remember({ q, ...side(sides.slice(0, 6), 1), ...side(sides.slice(6), 2) });
+  /* Names of fields end in 1 on the left side, in 2 on the right one. */
+  function swapSides(values) {
+    const other = (name) => name.replace(/[12]$/, (side) => (side === "1" ? "2" : "1"));
+    return Object.keys(values).map((name) => values[other(name)]);
   }
 
   /* What is under the pointer, or has the focus, lights up with all else that has the same data-pair. */
@@ -372,5 +384,5 @@ window.gircse = (() => {
   }
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);
   else start();
-  return { text, showSkeleton, remember, rememberSearch, rememberComparison, lightPairs, listen, listenForms, showAnswer, afterTyping, keepFocus, openDialog };
+  return { text, showSkeleton, remember, named, rememberFields, swapSides, lightPairs, listen, listenForms, showAnswer, afterTyping, keepFocus, openDialog };
 })();
