@@ -18,6 +18,9 @@ from embedder.errors import ServerError
 _MAX_TOLD = 500
 _BUSY = (429, 503)
 _LEAST_PAUSE_S = 0.1
+_ASKED = ("collection", "instruction", "lens", "steps", "filters", "mode", "explain")
+# Left out where they are not given: servers of earlier releases know no such fields.
+_FURTHER = ("rerank", "per_document", "exclude", "detect_negation", "prefer_prose", "fold_duplicates", "diversity")
 
 
 class GircseRetriever(BaseRetriever):
@@ -63,6 +66,9 @@ class GircseRetriever(BaseRetriever):
     """Near-identical passages are left out behind the best of them. None: as the service does."""
     diversity: float | None = Field(default=None, ge=0, le=1)
     """Maximal marginal relevance: 0 by relevance alone, to 1 for passages unlike each other."""
+    options: dict[str, Any] = Field(default_factory=dict)
+    """Further options of `POST /api/v1/search` by their names there, as `like` or `token_bias`; the server checks
+    them."""
     explain: bool = False
     """Also find the sentence by which each passage was found, as `why` of its metadata; costs time."""
     timeout_s: float = Field(default=60, gt=0)
@@ -103,20 +109,10 @@ class GircseRetriever(BaseRetriever):
         return {"base_url": self.url, "headers": shown, "timeout": self.timeout_s}
 
     def _question(self, query: str, k: int | None) -> dict[str, Any]:
-        # Servers of earlier releases know no such fields.
-        names = ("rerank", "per_document", "detect_negation", "prefer_prose", "fold_duplicates", "diversity")
-        later = {name: getattr(self, name) for name in names} | {"exclude": self.exclude or None}
-        return {
-            "query": query,
-            "collection": self.collection,
-            "instruction": self.instruction,
-            "lens": self.lens,
-            "steps": self.steps,
-            "limit": self.k if k is None else k,
-            "filters": self.filters,
-            "mode": self.mode,
-            "explain": self.explain,
-        } | {name: value for name, value in later.items() if value is not None}
+        asked = {name: getattr(self, name) for name in _ASKED} | {"limit": self.k if k is None else k}
+        further = {name: getattr(self, name) for name in _FURTHER}
+        given = {name: value for name, value in further.items() if value is not None and value != []}
+        return {"query": query} | asked | given | self.options
 
 
 def _pause_s(answer: httpx.Response, until: float) -> float | None:
