@@ -1,4 +1,4 @@
-"""What searches, refinements and highlights look like over HTTP."""
+"""Request and response models of searches and refinements."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def _numbers_of(vector: _Array) -> list[float]:
 
 class RefineQuestion(Posted):
     text: str = Field(examples=["I still haven't received my new card"])
-    instruction: str | None = Field(default=None, description="Left out: the model's own. Empty: none.")
+    instruction: str | None = Field(default=None, description="Omitted: the model's default. Empty: no instruction.")
     steps: int | None = Field(
-        default=None, ge=0, description="Refinement steps. Left out: the model's own. 0: the base model's vector."
+        default=None, ge=0, description="Refinement steps. Omitted: the model's default. 0: the base model's vector."
     )
     token_bias: dict[str, Bias] = Field(default_factory=dict, description="Word → number added to its logits.")
 
@@ -50,7 +50,7 @@ class RefineQuestion(Posted):
 class SearchQuestion(Posted):
     """The options of a search, and one that only HTTP has."""
 
-    explain: bool = Field(default=True, description="Find the best sentence of every hit; costs time.")
+    explain: bool = Field(default=True, description="Find the best sentence of every hit. Takes time.")
 
 
 class NewSavedSearch(Posted):
@@ -61,13 +61,13 @@ class NewSavedSearch(Posted):
 class SavedSearchAnswer(Answer):
     id: str
     name: str
-    request: dict[str, Any] = Field(description="As `POST /api/v1/search` takes it.")
+    request: dict[str, Any] = Field(description="A body of `POST /api/v1/search`.")
     created_at: datetime
 
 
 class PastSearchAnswer(Answer):
     id: str
-    request: dict[str, Any] = Field(description="As `POST /api/v1/search` takes it.")
+    request: dict[str, Any] = Field(description="A body of `POST /api/v1/search`.")
     asked_at: datetime
 
 
@@ -88,7 +88,7 @@ class RefinementAnswer(Answer):
     steps: int = Field(validation_alias="step_count")
     refinement: list[RefinementStepAnswer] = Field(validation_alias="steps")
     read_text: str = Field(
-        default="", description="What of the text was read, where the instruction left sentences out."
+        default="", description="The part of the text that was encoded, if the instruction left sentences out."
     )
     vector: Annotated[list[float], BeforeValidator(_numbers_of)]
 
@@ -176,12 +176,12 @@ class ProposalQuestion(Posted):
 
 
 class ProposalAnswer(Answer):
-    values: list[str] = Field(description="As a search or a lens takes them: `name` or `name = synonym, synonym`.")
+    values: list[str] = Field(description="In the format of a search: `name` or `name = synonym, synonym`.")
     source: ProposalSource = Field(
         description="lens: saved ones and those of the product. bank: aspects that come with it. metadata: of the "
         "collection's documents. texts: the model's soft tokens on texts of the collection."
     )
-    name: str = Field(description="Of the lens, the aspect or the metadata key; empty for texts.")
+    name: str = Field(description="Name of the lens or aspect, or the metadata key; empty for texts.")
     similarity: float | None = Field(
         description="Cosine of the instruction and the wordings nearest to it; null for texts."
     )
@@ -194,7 +194,7 @@ class ProposalsAnswer(Answer):
 
 
 class NewLensIndex(Posted):
-    lens: str = Field(max_length=MAX_NAME_CHARACTERS, description="One with values.", examples=["Same place"])
+    lens: str = Field(max_length=MAX_NAME_CHARACTERS, description="A lens with values.", examples=["Same place"])
 
 
 class LensIndexAnswer(Answer):
@@ -206,9 +206,9 @@ class LensIndexAnswer(Answer):
         "cancelled; queue it again."
     )
     progress: float
-    chunks: int = Field(description="That had a label when it was built.")
-    bytes: int = Field(description="About what their labels take in the vector index.")
-    seconds: float = Field(description="That building took.")
+    chunks: int = Field(description="Chunks that had a label when it was built.")
+    bytes: int = Field(description="Approximate size of the labels in the vector index.")
+    seconds: float = Field(description="Duration of the build.")
     created_at: datetime
     built_at: datetime | None
     error: str | None

@@ -84,35 +84,34 @@ class SearchRequest:
     collection: Annotated[
         str,
         Field(
-            description="Where to look. `*`: in all collections of the model in use that the caller may see.",
+            description="Collection to search. `*`: all collections of the current model that the caller may see.",
             examples=["sample"],
         ),
         Shown(
-            command="Where to look; '*': in all of them.",
+            command="Collection to search; '*': all of them.",
             flags=("--collection", "-c"),
-            agents="Where; list_collections names them. *: in all of them.",
+            agents="Collection to search; list_collections names them. *: all of them.",
             parameter="c",
         ),
     ] = DEFAULT_COLLECTION
     instruction: Annotated[
         str | None,  # None: the model's default; "": no instruction
         Field(
-            description="How to look at the query. Left out: the model's own. Empty: none.",
+            description="What counts as similar. Omitted: the model's default. Empty: no instruction.",
             examples=["Identify the feeling that the message expresses"],
         ),
         Shown(
-            command="How to look at the text. Left out: the model's own; '': none.",
+            command="What counts as similar. Default: the model's own; '': none.",
             flags=("--instruction", "-i"),
-            agents="What counts as similar. Left out: the model's own. Empty: none.",
             parameter="i",
         ),
     ] = None
     steps: Annotated[
         int | None,  # None: the model's default
-        Field(ge=0, description="Refinement steps. Left out: the model's own. 0: the base model's vector."),
+        Field(ge=0, description="Refinement steps. Omitted: the model's default. 0: the base model's vector."),
         Shown(
-            command="Refinement steps. Left out: the model's own.",
-            agents="Refinement steps. Left out: the model's own.",
+            command="Refinement steps. Default: the model's own.",
+            agents="Refinement steps. Omitted: the model's default.",
             parameter="k",
         ),
     ] = None
@@ -123,24 +122,25 @@ class SearchRequest:
     ] = 10
     filters: Annotated[
         Mapping[str, str],
-        Field(description="Document metadata that must be equal."),
+        Field(description="Metadata that documents must have, by key."),
         Shown(
             command="Only documents with this metadata. Repeatable.",
             flags=("--filter",),
             metavar="KEY=VALUE",
-            agents="Metadata that must be equal.",
         ),
     ] = field(default_factory=dict)
     token_bias: Annotated[
         Mapping[str, Bias],
         Field(
-            description="Word → how much more passages are to be about it (below 0: less); from 5 on, either way, in "
-            "full."
+            description=(
+                "Word → weight. Above 0, passages about the word rank higher; below 0, lower. The "
+                "effect is full from 5, or from -5."
+            )
         ),
     ] = field(default_factory=dict)
     mode: Annotated[
         SearchMode,
-        Field(description="By vectors and words (hybrid), by one vector (dense), or by words."),
+        Field(description="hybrid: by vectors and words. dense: by one vector. sparse: by words."),
         Shown(
             command="By the vector of the query (dense), by its words (sparse), or by both.",
             agents="By meaning, by words (sparse), or both.",
@@ -154,78 +154,83 @@ class SearchRequest:
     ] = field(default_factory=tuple)
     unlike: Annotated[
         tuple[str, ...],
-        Field(max_length=MAX_FEEDBACK, description="Ids of chunks that they should not."),
+        Field(max_length=MAX_FEEDBACK, description="Ids of chunks that the hits should not resemble."),
         Shown(command="Less like this chunk. Repeatable.", metavar="CHUNK"),
     ] = field(default_factory=tuple)
     values: tuple[LensValue, ...] = ()  # that the instruction tells apart: `WrittenLens.values`
     value: Annotated[
         str | None,
-        Field(description="Only passages of this value, or of `other`."),
-        Shown(command="Only passages of this one of the values, or of 'other'."),
+        Field(description="Only passages with this value. `other`: those that fit no value."),
+        Shown(command="Only passages with this value; 'other': those that fit no value."),
     ] = None
     rerank: Annotated[
         int | None,
         Field(
             ge=0,
             le=MAX_RERANK,
-            description="Look at so many of the first candidates again, under the instruction on their side too. 0: "
-            "none. Left out: GIRCSE_RERANK_CANDIDATES of a hybrid search with an instruction.",
+            description=(
+                "Re-rank this many of the first candidates under the instruction. 0: none. Omitted: "
+                "GIRCSE_RERANK_CANDIDATES for a hybrid search with an instruction."
+            ),
             examples=[50],
         ),
         Shown(
-            command="Look at the first N candidates again, under the instruction. 0: none. Left out: 20.",
+            command="Re-rank the first N candidates under the instruction. 0: none. Default: 20.",
             metavar="N",
-            agents="Look at so many candidates again, under the instruction. 0: none.",
+            agents="Re-rank this many candidates under the instruction. 0: none.",
             parameter="r",
         ),
     ] = None
     per_document: Annotated[
         int | None,
-        Field(ge=1, description="At most so many passages of one document. Left out: any number.", examples=[1]),
+        Field(ge=1, description="Maximum number of passages per document. Omitted: any number.", examples=[1]),
         Shown(
-            command="At most N passages of one document. Left out: any number.",
+            command="At most N passages per document. Default: any number.",
             metavar="N",
-            agents="At most so many passages of a document.",
         ),
     ] = None
     exclude: Annotated[
         tuple[Phrase, ...],
         Field(
             max_length=MAX_EXCLUSIONS,
-            description="Phrases that the hits should not be about: passages about one rank lower; where it is one of "
-            "the values, passages of that are left out.",
+            description=(
+                "Phrases that hits should not be about. Passages about one rank lower; if it is one "
+                "of the values, its passages are left out."
+            ),
             examples=[["New York"]],
         ),
         Shown(
             command="Passages about PHRASE rank lower. Repeatable.",
             metavar="PHRASE",
-            agents="Phrases that passages should not be about.",
+            agents="Phrases that hits should not be about.",
         ),
     ] = field(default_factory=tuple)
     detect_negation: Annotated[
         bool,
         Field(
-            description="Read “jazz, not about New York” as jazz, with New York among `exclude`, which `exclusions` of "
-            "the answer tell. False: the query is taken as it is written."
+            description=(
+                "Read “jazz, not about New York” as jazz, and add New York to `exclude`; `exclusions` "
+                "of the answer shows it. False: take the query literally."
+            )
         ),
         Shown(
-            command="Read “jazz, not about New York” as jazz, excluding New York.",
-            agents="Read “jazz, not about New York” as jazz, with New York excluded.",
+            command="Read “jazz, not about New York” as jazz, and exclude New York.",
+            agents="Read “jazz, not about New York” as jazz, and exclude New York.",
         ),
     ] = True
     prefer_prose: Annotated[
         bool,
         Field(
-            description="Tables of numbers and references count less (`chunk.kind`), unless the query asks for such."
+            description="Rank tables of numbers and references (`chunk.kind`) lower, unless the query asks for them."
         ),
         Shown(
-            command="Tables of numbers and references count less, unless the query asks for such.",
-            agents="Tables and references count less.",
+            command="Rank tables of numbers and references lower, unless the query asks for them.",
+            agents="Rank tables of numbers and references lower.",
         ),
     ] = True
     fold_duplicates: Annotated[
         bool,
-        Field(description="Near-identical passages go with the best of them, as its `duplicates`."),
+        Field(description="Fold near-identical passages into the best of them, as its `duplicates`."),
         Shown(
             command="Show near-identical passages with the best of them.",
             agents="Leave out near-identical passages.",
@@ -237,13 +242,15 @@ class SearchRequest:
             ge=0,
             le=1,
             allow_inf_nan=False,
-            description="Maximal marginal relevance: 0 ranks by relevance alone, 1 by being unlike what ranks above.",
+            description=(
+                "Maximal marginal relevance. 0: rank by relevance alone. 1: rank by difference from the hits above."
+            ),
             examples=[0.3],
         ),
         Shown(
-            command="0: by relevance alone, to 1: unlike what ranks above.",
+            command="0: rank by relevance alone; 1: by difference from the hits above.",
             metavar="0..1",
-            agents="0: by relevance alone; 1: unlike each other.",
+            agents="0: rank by relevance alone; 1: by difference from the hits above.",
             parameter="d",
         ),
     ] = 0
@@ -256,22 +263,26 @@ class WrittenLens:
 
     lens: Annotated[
         str | None,
-        Field(description="A saved lens, in place of an instruction."),
-        Shown(agents="A saved instruction in its place; see list_lenses."),
+        Field(description="Name of a saved lens, in place of an instruction."),
+        Shown(agents="Name of a saved lens, in place of an instruction; see list_lenses."),
     ] = None
     values: Annotated[
         list[str] | None,
         Field(
             max_length=MAX_VALUES,
-            description="Values that the instruction tells apart, each as `name` or as `name = synonym, synonym`: hits "
-            "are ranked by being alike among them, too, and counted by value. Left out: those of the lens. Empty: "
-            "none.",
+            description=(
+                "Values that the instruction distinguishes, each as `name` or `name = synonym, "
+                "synonym`. They influence the ranking, and hits are counted by value. Omitted: those "
+                "of the lens. Empty: none."
+            ),
             examples=[["Africa", "Asia", "Europe"]],
         ),
         Shown(
-            command="Values that the instruction tells apart: 'a, b, c' or 'a = synonym, synonym; b; c'. '': none.",
-            agents="Values that the instruction tells apart, as ['Africa', 'Asia']: hits are ranked and counted by "
-            "them. Left out: those of the lens.",
+            command="Values that the instruction distinguishes: 'a, b, c' or 'a = synonym, synonym; b; c'. '': none.",
+            agents=(
+                "Values that the instruction distinguishes, as ['Africa', 'Asia']; hits are ranked "
+                "and counted by them. Omitted: those of the lens."
+            ),
             parameter="v",
         ),
     ] = None
@@ -316,18 +327,16 @@ class HitChunk:
     start: int
     end: int
     page: Annotated[
-        int | None, Field(description="Of the sentence `why`; of the passage's beginning where none is known.")
+        int | None, Field(description="Page of the sentence `why`; if that is unknown, of the start of the passage.")
     ]
-    context: Annotated[
-        str, Field(description="The title and the headings above it, as they were embedded with it.")
-    ] = ""
+    context: Annotated[str, Field(description="Title and headings above the passage, as embedded with it.")] = ""
     kind: Annotated[
-        ChunkKind, Field(description="table: of numbers. references: a bibliography. navigation: a menu.")
+        ChunkKind, Field(description="table: mostly numbers. references: a bibliography. navigation: a menu.")
     ] = ChunkKind.PROSE
     # (character of the text, page that begins there), if on several
     page_starts: tuple[tuple[int, int], ...] = field(default=(), repr=False)
     is_damaged: Annotated[
-        bool, Field(description="Its stored text is not what was embedded; `notes` say what mends it.")
+        bool, Field(description="The stored text differs from the embedded one; `notes` say how to repair it.")
     ] = False
 
 
@@ -345,10 +354,11 @@ class LegRank:
     """Where one leg of a hybrid search found a chunk: rank from 1, and the leg's own score (cosine, or BM25)."""
 
     leg: Annotated[
-        Leg, Field(description="dense: under the instruction. plain: by the base model. sparse: by the words.")
+        Leg,
+        Field(description="dense: by the vector under the instruction. plain: by the base model's. sparse: by words."),
     ]
     rank: int
-    score: Annotated[float, Field(description="A cosine, or the BM25 of the leg sparse.")]
+    score: Annotated[float, Field(description="Cosine; BM25 for the leg sparse.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,13 +367,16 @@ class Exclusion:
     effect: Annotated[
         ExclusionEffect,
         Field(
-            description="rank: passages about it rank lower. value: it is a value, of which no passage is shown. "
-            "offered: nothing, since “without X” may mean it or not; give it as `exclude` where it does."
+            description=(
+                "rank: passages about it rank lower. value: it is one of the values, and its passages "
+                "are left out. offered: none, because “without X” is ambiguous; pass X as `exclude` "
+                "to apply it."
+            )
         ),
     ]
-    is_detected: Annotated[bool, Field(description="Whether the query said so, and not `exclude`.")] = False
-    value: Annotated[str | None, Field(description="The value that it is.")] = None
-    passages: Annotated[int, Field(description="How many of the candidates were left out, or rank lower.")] = 0
+    is_detected: Annotated[bool, Field(description="True: found in the query. False: from `exclude`.")] = False
+    value: Annotated[str | None, Field(description="The value that it names.")] = None
+    passages: Annotated[int, Field(description="Number of candidates that were left out or rank lower.")] = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,28 +390,28 @@ class NearDuplicate:
 @dataclass(frozen=True, slots=True)
 class Hit:
     rank: int  # from 1
-    score: Annotated[float, Field(description="Cosine; BM25 in mode sparse; 0 to 1 in mode hybrid.")]
+    score: Annotated[float, Field(description="Cosine; BM25 in mode sparse; a fused score from 0 to 1 in mode hybrid.")]
     document: HitDocument
     chunk: HitChunk
     why: Highlight | None = None
     legs: Annotated[
-        tuple[LegRank, ...], Field(description="Where each leg of a hybrid search that found it had it.")
+        tuple[LegRank, ...], Field(description="Rank and score in each leg of a hybrid search that found it.")
     ] = ()
-    value: Annotated[
-        ValueReading | None, Field(description="What the passage is among the values, where the request has some.")
-    ] = None
-    rerank_score: Annotated[float | None, Field(description="Of the second look alone, where there was one.")] = None
-    moved_from: Annotated[int | None, Field(description="The rank before the second look.")] = None
+    value: Annotated[ValueReading | None, Field(description="The passage's value, if the request has values.")] = None
+    rerank_score: Annotated[float | None, Field(description="The re-ranker's score, if it scored the passage.")] = None
+    moved_from: Annotated[int | None, Field(description="The rank before re-ranking.")] = None
     match: Annotated[
         Match | None,
         Field(
-            description="How well it answers, on one scale for all modes and collections: a weak match is no nearer "
-            "than what off-topic queries find. Null without `explain`, under an instruction, and in mode "
-            "sparse where the model is away."
+            description=(
+                "How well it answers, on one scale for all modes and collections. weak: no nearer "
+                "than what off-topic queries find. Null without `explain`, with an instruction, and "
+                "in mode sparse if the model is unavailable."
+            )
         ),
     ] = None
     excluded: Annotated[
-        str | None, Field(description="The excluded phrase that it is most about, for which it ranks lower.")
+        str | None, Field(description="The excluded phrase that the passage is most about; it ranks lower for it.")
     ] = None
     duplicates: Annotated[
         tuple[NearDuplicate, ...], Field(description="Near-identical passages, which would rank below it.")
@@ -430,18 +443,22 @@ class SearchResult:
     refinement: tuple[RefinementStep, ...]
     timings_ms: Mapping[str, float]
     mode: SearchMode = DEFAULT_MODE
-    values: Annotated[ValueSummary | None, Field(description="Counts by value, where the request has some.")] = None
-    notes: Annotated[tuple[str, ...], Field(description="What was asked for and could not be done, and why.")] = ()
+    values: Annotated[ValueSummary | None, Field(description="Counts by value, if the request has values.")] = None
+    notes: Annotated[
+        tuple[str, ...], Field(description="Parts of the request that could not be fulfilled, with the reason.")
+    ] = ()
     match: Annotated[
-        Match | None, Field(description="Of the hit that answers best; where it is weak, nothing here may answer.")
+        Match | None, Field(description="Match of the best hit. weak: possibly no hit answers the query.")
     ] = None
     exclusions: Annotated[
-        tuple[Exclusion, ...], Field(description="What the hits should not be about, and what became of it.")
+        tuple[Exclusion, ...], Field(description="What hits should not be about, with the effect.")
     ] = ()
-    searched: Annotated[str, Field(description="What was searched for: the query, without what it negates.")] = ""
-    read_text: Annotated[str, Field(description="What of that was read, where the instruction left sentences out.")] = (
-        ""
-    )
+    searched: Annotated[
+        str, Field(description="The text that was searched for: the query without what it negates.")
+    ] = ""
+    read_text: Annotated[
+        str, Field(description="The part of it that was encoded, if the instruction left sentences out.")
+    ] = ""
     # For `explain` only; no interface shows them.
     vector: Sequence[float] = field(default=(), repr=False)
     document_instruction: str = field(default="", repr=False)

@@ -37,10 +37,10 @@ def value_names(values: Sequence[LensValue]) -> list[str]:
 class ValueReading:
     """The value of a text. `name` is OTHER if none fits; `probability` is that of the most probable value even then."""
 
-    name: Annotated[str, Field(description="`other` where none fits.")]
-    probability: Annotated[float, Field(description="Of the most probable value.")]
+    name: Annotated[str, Field(description="`other` if no value fits.")]
+    probability: Annotated[float, Field(description="Probability of the most probable value.")]
     similarity: Annotated[
-        float, Field(description="Cosine of the passage's distribution over the values and the query's.")
+        float, Field(description="Cosine between the value distributions of the passage and the query.")
     ]
 
 
@@ -57,7 +57,7 @@ class ValueCount:
 
     name: str
     count: int
-    probability: Annotated[float | None, Field(description="For the query; null for `other`.")]
+    probability: Annotated[float | None, Field(description="Probability for the query; null for `other`.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +65,15 @@ class ValueSummary:
     """`query`: the query's own value. `counts`: over `passages` passages, in the order of the values, OTHER last."""
 
     query: Annotated[str, Field(description="The query's own value.")]
-    counts: Annotated[tuple[ValueCount, ...], Field(description="In the order of the request, `other` last.")]
-    passages: Annotated[int, Field(description="How many passages were counted.")]
+    counts: Annotated[tuple[ValueCount, ...], Field(description="In the order of the request; `other` last.")]
+    passages: Annotated[int, Field(description="Number of counted passages.")]
     scope: Annotated[
         ValueScope,
         Field(
-            description="candidates: counted are those that the search found first. collection: all that the filters "
-            "leave, by a lens index."
+            description=(
+                "candidates: counts the search's first candidates. collection: counts all passages "
+                "that match the filters, by a lens index."
+            )
         ),
     ] = ValueScope.CANDIDATES
 
