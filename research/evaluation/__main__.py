@@ -82,6 +82,7 @@ _TRAINED_STEPS_HELP = "of trained models that generate, a row for each (default:
 
 def parse(arguments: list[str]) -> argparse.Namespace:
     parser = build_parser()
+    parser.prog = "python -m research.evaluation"
     parser.description = (
         "`gircse eval` with systems of the field beside a model: --systems, --trained, --two-stage or --projection; "
         "without any of them it measures the model alone. `seeds` compares the runs of a training matrix, `privacy` "
