@@ -98,10 +98,10 @@ FUNCTIONS = {
 
 # Folder → what it must never import, by first dotted parts.
 FORBIDDEN = {
-    "app": {"embedder", "ingest", "ui", "gradio", "torch", "transformers", "peft"},
-    "embedder": {"app", "ingest", "ui"} | SQL | QDRANT,
-    "ingest": {"embedder", "ui", "gradio", "torch", "transformers"} | SQL | QDRANT,
-    "ui": {"embedder", "ingest", "torch", "transformers"} | SQL | QDRANT,
+    "app": {"embedder", "ingest", "ui", "research", "gradio", "torch", "transformers", "peft"},
+    "embedder": {"app", "ingest", "ui", "research"} | SQL | QDRANT,
+    "ingest": {"embedder", "ui", "research", "gradio", "torch", "transformers"} | SQL | QDRANT,
+    "ui": {"embedder", "ingest", "research", "torch", "transformers"} | SQL | QDRANT,
 }
 # Of the embedder, all may import these, which know no torch: frozen dataclasses, so that a refinement is one value
 # everywhere, how texts of the caller's own are read as values, so that they are read alike everywhere, and where their
