@@ -63,10 +63,9 @@ def create_app(
     embeddings: APIRouter | None = None,
     max_body_bytes: int = MAX_BODY_BYTES,
 ) -> FastAPI:
-    """Build the FastAPI application with all routes and middleware.
+    """Build the FastAPI application. Anything that the caller mounts into it must use authorized services.
 
-    `read_url` fetches the page of a posted `url`; without it such requests are errors. Without `logins` access control
-    is off. `embeddings` are the OpenAI-compatible routes. Anything that the caller mounts must use authorized services.
+    Without `read_url` posting a `url` is an error; without `logins` access control is off. `embeddings`: OpenAI routes.
     """
     api = FastAPI(
         title="gircse-search",

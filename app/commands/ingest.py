@@ -36,6 +36,15 @@ Excludes = Annotated[
     list[str],
     typer.Option("--exclude", metavar="PATTERN", help="In folders, skip matching files and folders. Repeatable."),
 ]
+TextField = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Field with the text. Default: text. Implies --rows.")
+]
+IdField = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Field that identifies a row. Default: id. Implies --rows.")
+]
+TitleField = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Field with the title. Default: title. Implies --rows.")
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,15 +113,9 @@ def ingest(
         Path | None, typer.Option("--urls", metavar="FILE", help="A file with one URL per line; # begins a comment.")
     ] = None,
     rows: Annotated[bool, typer.Option("--rows", help="Each row of a JSONL or CSV file is a document.")] = False,
-    text_field: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Field with the text. Default: text. Implies --rows.")
-    ] = None,
-    id_field: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Field that identifies a row. Default: id. Implies --rows.")
-    ] = None,
-    title_field: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Field with the title. Default: title. Implies --rows.")
-    ] = None,
+    text_field: TextField = None,
+    id_field: IdField = None,
+    title_field: TitleField = None,
     prune: Annotated[
         bool, typer.Option("--prune", help="Delete documents of these folders whose file no longer exists.")
     ] = False,
