@@ -128,7 +128,7 @@ def test_a_key_in_an_address_is_refused_and_not_logged(application: Application,
         for name in ("api_key", "access_token", "x"):
             answer = client.get("/api/v1/me", params={name: key})
             assert answer.status_code == 400
-            assert "Revoke it" in answer.json()["detail"]
+            assert "Revoke that key" in answer.json()["detail"]
     assert key not in application.log.read_text()
     assert key[16:] not in application.log.read_text()
 

@@ -147,7 +147,8 @@ def test_what_cannot_be_is_told_at_once_and_blocks_nothing(application: Any, rei
 
 
 @pytest.mark.parametrize(
-    ("error", "told"), [(UnavailableError("The disk is away."), "disk is away"), (RuntimeError("hunter2"), "log says")]
+    ("error", "told"),
+    [(UnavailableError("The disk is away."), "disk is away"), (RuntimeError("hunter2"), "server's log")],
 )
 def test_a_failure_says_why_and_the_next_start_goes_on(
     application: Any, reindexing: Reindexing, error: Exception, told: str

@@ -51,7 +51,7 @@ def test_a_window_of_a_text_is_cut_by_characters(
 
 
 def test_a_window_of_no_text_is_reported(blobs: FolderBlobStore) -> None:
-    with pytest.raises(NotFoundError, match="add the document again"):
+    with pytest.raises(NotFoundError, match="Add the document again"):
         blobs.text_window(blobs.put(b"bytes"), 0, 10)
 
 
@@ -78,7 +78,7 @@ def test_what_was_never_stored_is_reported(blobs: FolderBlobStore) -> None:
     content_hash = blobs.put(b"bytes without text")
     with pytest.raises(NotFoundError, match=content_hash):
         blobs.get_text(content_hash)
-    with pytest.raises(NotFoundError, match="add the document again"):
+    with pytest.raises(NotFoundError, match="Add the document again"):
         blobs.get("0" * 64)
 
 

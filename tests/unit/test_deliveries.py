@@ -170,7 +170,7 @@ def test_who_may_not_read_any_more_is_told_nothing(
     catalog.change_user("anna", UserChange(is_disabled=True))
     assert deliverer().run_once()
     assert receiver.got == []
-    assert "may not read" in catalog.delivery_failures([search.id])[search.id][Channel.WEBHOOK]
+    assert "may no longer read" in catalog.delivery_failures([search.id])[search.id][Channel.WEBHOOK]
 
 
 def test_an_alert_goes_out_by_apprise_and_its_address_nowhere_else(

@@ -62,8 +62,8 @@ def passages(count: int = 3) -> list[Passage]:
 
 
 FAULTS: dict[str, tuple[Any, str]] = {
-    "no JSON": (b"<html>", "no JSON"),
-    "nested too deeply": (b"[" * 50_000, "no JSON"),
+    "no JSON": (b"<html>", "is not JSON"),
+    "nested too deeply": (b"[" * 50_000, "is not JSON"),
     "no list": ({"results": {}}, "no list of results"),
     "a number": (7, "no list of results"),
     "rows that are no objects": ({"results": [1, 2, 3]}, "not an object"),

@@ -449,7 +449,11 @@ def test_a_long_round_goes_on_with_the_next_one(
             catalog.hurry_recurring_source(source.id)
             assert schedule.run_once()
             found = catalog.recurring_source(source.id)
-            assert (found.items, found.changed, "wait for the next round" in str(found.error)) == (count, 1, True)
+            assert (found.items, found.changed, "wait for the next scheduled sync" in str(found.error)) == (
+                count,
+                1,
+                True,
+            )
 
 
 def test_credentials_that_are_not_there_start_no_child(reader: Callable[..., SyncingReader]) -> None:
