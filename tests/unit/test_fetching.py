@@ -141,7 +141,7 @@ def test_what_is_no_address_is_refused_with_all_the_others(fetching: Fetching, w
 def test_too_many_are_refused(fetching: Fetching, web: Web) -> None:
     web.unblocked.clear()
     fetching.add("library", [f"https://example.org/{number}" for number in range(MAX_URLS)])
-    with pytest.raises(InputError, match="At most 200 addresses"):
+    with pytest.raises(InputError, match="At most 200 URLs"):
         fetching.add("library", [PAGE])
     assert len(fetching.fetches("library")) == MAX_URLS
 

@@ -212,7 +212,7 @@ def test_source_that_cannot_be_kept_is_an_error(toy_services, tmp_path: Path) ->
     toy_services.services.library.ensure_collection("library")
     intake = Intake(toy_services.services.library, "library")
     for changes, reason in (
-        ({"metadata": {"page": 1}}, "'page' is taken"),
+        ({"metadata": {"page": 1}}, "'page' is reserved"),
         ({"path": tmp_path / "gone.txt"}, "No such file"),
         ({"title": "a\x00b"}, "NUL"),
     ):

@@ -78,7 +78,7 @@ FAULTS: dict[str, tuple[Any, str]] = {
     "one index twice": ({"results": [{"index": 1, "relevance_score": 0.5}] * 3}, "two scores for passage 1"),
     "too few": (rows(0.5, 0.1), "scores for 2 of 3"),
     "none": (rows(), "scores for 0 of 3"),
-    "far too much": (b" " * 300_000, "more than"),
+    "far too much": (b" " * 300_000, "exceeds"),
 }
 
 

@@ -569,7 +569,7 @@ def test_the_command_line_connects_users(tmp_path: Path, monkeypatch: pytest.Mon
     assert "provider" in run("list").stdout
     for name, error in (("bert", UnknownUserError), ("admin", ConflictError)):
         assert isinstance(run("connect", name, "4711", *issuer).exception, error)
-    assert "with 1 identities" in run("disconnect", "anna").stdout
+    assert "Removed 1 identities of anna" in run("disconnect", "anna").stdout
     with open_catalog() as catalog:
         assert catalog.identities() == []
         noted = [(each.action, each.actor) for each in catalog.audit_entries(limit=2)]
