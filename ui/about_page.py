@@ -38,7 +38,7 @@ def build_about_page(site: gr.Blocks, parts: PageParts) -> None:
             _draw(render_card(about), "card")
         with gr.Column(scale=3, min_width=280):
             health = _draw(render_health(dict.fromkeys(parts.checks)), "health")
-            again = gr.Button(_("Ask again"), size="sm", elem_id="ask-again", elem_classes="about-button")
+            again = gr.Button(_("Check again"), size="sm", elem_id="ask-again", elem_classes="about-button")
             _draw(render_model(about), "model")
             _draw(render_collections_heading(), "collections-heading")
             collections = _draw("", "collections")

@@ -19,8 +19,8 @@ _PAGE = (
     "<h1>{name}, {role}</h1>{sessions}{quotas}</main></body></html>"
 )
 _SESSIONS = (
-    "<h2>[[Where you are logged in]]</h2><table><thead><tr><th>[[With]]</th><th>[[From]]</th><th>[[Since (UTC)]]</th>"
-    "<th>[[Last used]]</th><th></th></tr></thead><tbody>{rows}</tbody></table>{others}"
+    "<h2>[[Where you are logged in]]</h2><table><thead><tr><th>[[Browser]]</th><th>[[IP address]]</th><th>[[Since "
+    "(UTC)]]</th><th>[[Last used]]</th><th></th></tr></thead><tbody>{rows}</tbody></table>{others}"
 )
 _ROW = Markup("<tr><td>{browser}</td><td>{address}</td><td>{since}</td><td>{used}</td><td>{end}</td></tr>")
 _END = (
@@ -29,20 +29,20 @@ _END = (
 )
 _OTHERS = (
     '<form method="post" action="/account/sessions/end-others">'
-    '<button type="submit">[[Log out everywhere but here]]</button></form>'
+    '<button type="submit">[[Log out all other sessions]]</button></form>'
 )
 _QUOTAS = (
-    "<h2>[[How much you use]]</h2><table><thead><tr><th></th><th>[[Used]]</th><th>[[You may]]</th></tr></thead>"
+    "<h2>[[Your usage]]</h2><table><thead><tr><th></th><th>[[Used]]</th><th>[[Limit]]</th></tr></thead>"
     "<tbody>{}</tbody></table>"
 )
 _QUOTA = Markup("<tr><td>{}</td><td>{}</td><td>{}</td></tr>")
 _NAMES = {
     "bytes": later("Stored"),
     "documents": later("Documents"),
-    "requests": later("Requests in this minute"),
+    "requests": later("Requests this minute"),
 }
 _UNKNOWN = "an unknown browser"  # as the core has it
-_NONE = "<p>[[A key asks, which has no sessions.]]</p>"
+_NONE = "<p>[[You use an API key. Keys have no sessions.]]</p>"
 
 
 def account_drawer() -> Callable[[Principal, Sequence[WebSession], Sequence[QuotaUse]], str]:
@@ -68,10 +68,10 @@ def _sessions(sessions: Sequence[WebSession], current: str | None) -> Markup:
     rows = join(
         _ROW.format(
             browser=clean(_browser(each.browser)),
-            address=clean(each.address or _("not known")),
+            address=clean(each.address or _("unknown")),
             since=moment(each.created_at),
             used=moment(each.used_at),
-            end=html("[[here]]")
+            end=html("[[this session]]")
             if each.id == current
             else html(_END).format(clean(each.id), clean(_browser(each.browser))),
         )
@@ -84,11 +84,13 @@ def _browser(told: str) -> str:
     browser, is_both, system = told.partition(" on ")
     if is_both:
         return _("{browser} on {system}").format(browser=browser, system=system)
-    return browser if browser and browser != _UNKNOWN else _("not known")
+    return browser if browser and browser != _UNKNOWN else _("unknown")
 
 
 def _quota(use: QuotaUse) -> Markup:
     def amount(count: int) -> str:
         return shown_size(count) if use.quota == "bytes" else number(count)
 
-    return _QUOTA.format(_(_NAMES[use.quota]), amount(use.used), _("any") if use.limit is None else amount(use.limit))
+    return _QUOTA.format(
+        _(_NAMES[use.quota]), amount(use.used), _("no limit") if use.limit is None else amount(use.limit)
+    )

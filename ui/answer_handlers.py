@@ -75,14 +75,14 @@ def _read_kind(value: object) -> AnswerKind:
     try:
         return AnswerKind(str(value))
     except ValueError:
-        raise InputError(_("The page sent what this server cannot read. Load it again.")) from None
+        raise InputError(_("Invalid request. Reload the page.")) from None
 
 
 def _read_turns(value: object) -> tuple[Turn, ...]:
     """As the page was given them; the latest ones, where there are too many."""
     if value is None or value == "":
         return ()
-    refusal = InputError(_("The page sent what this server cannot read. Load it again."))
+    refusal = InputError(_("Invalid request. Reload the page."))
     if not isinstance(value, str) or len(value) > _MOST_JSON:
         raise refusal
     try:

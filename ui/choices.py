@@ -83,7 +83,7 @@ class Choices:
             return replace(self, **less)
         if action == "drop-all":
             return Choices()
-        raise InputError(_("That choice does not exist. Load the page again."))
+        raise InputError(_("Unknown option. Reload the page."))
 
     def _checked(self) -> Choices:
         for name, chosen, most in (
@@ -96,7 +96,7 @@ class Choices:
         ):
             if len(chosen) > most:
                 raise InputError(
-                    _("At most {most} {name} can be chosen; take one away first.").format(most=most, name=_(name))
+                    _("You can choose at most {most} {name}. Remove one first.").format(most=most, name=_(name))
                 )
         return self
 
@@ -106,13 +106,13 @@ def read_choices(text: object) -> Choices:
     if text is None or text == "":
         return Choices()
     if not isinstance(text, str) or len(text) > MAX_TEXT_CHARS:
-        raise InputError(_("The choices of this address cannot be read. Start from the empty search page."))
+        raise InputError(_("The filters in this address are invalid. Start with an empty search."))
     try:
         given = json.loads(text)
     except (ValueError, RecursionError):
         given = None
     if not isinstance(given, dict) or not given.keys() <= {each.name for each in fields(Choices)}:
-        raise InputError(_("The choices of this address cannot be read. Start from the empty search page."))
+        raise InputError(_("The filters in this address are invalid. Start with an empty search."))
     return Choices(
         bias={_text(word, "word", 1000): _number(bias) for word, bias in _items(given, "bias")},
         filters={_text(key, "filter", 1000): _text(value, "filter", 1000) for key, value in _items(given, "filters")},
@@ -127,34 +127,34 @@ def read_choices(text: object) -> Choices:
 def _items(given: dict[str, Any], name: str) -> list[tuple[object, object]]:
     chosen = given.get(name, {})
     if not isinstance(chosen, dict):
-        raise InputError(_("The choices of this address cannot be read. Start from the empty search page."))
+        raise InputError(_("The filters in this address are invalid. Start with an empty search."))
     return list(chosen.items())
 
 
 def _phrases(given: dict[str, Any], name: str) -> tuple[str, ...]:
     chosen = given.get(name, [])
     if not isinstance(chosen, list):
-        raise InputError(_("The choices of this address cannot be read. Start from the empty search page."))
+        raise InputError(_("The filters in this address are invalid. Start with an empty search."))
     return tuple(dict.fromkeys(_phrase(each) for each in chosen))
 
 
 def _phrase(value: object) -> str:
     phrase = _text(value, "phrase", MAX_EXCLUSION_CHARACTERS).strip()
     if not phrase:
-        raise InputError(_("That phrase is empty. Load the page again."))
+        raise InputError(_("The phrase is empty. Reload the page."))
     return phrase
 
 
 def _text(value: object, name: str, most: int) -> str:
     if not isinstance(value, str) or len(value) > most:
-        raise InputError(_("That {name} cannot be used. Load the page again.").format(name=_(name)))
+        raise InputError(_("Invalid {name}. Reload the page.").format(name=_(name)))
     return value
 
 
 def _number(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not -MAX_BIAS <= value <= MAX_BIAS:
         raise InputError(
-            _("A word can be boosted or suppressed by a number from {value:g} to {max_bias:g}.").format(
+            _("The weight of a word must be between {value:g} and {max_bias:g}.").format(
                 value=-MAX_BIAS, max_bias=MAX_BIAS
             )
         )

@@ -33,7 +33,7 @@ def missing_collection(catalog: Catalog, request: gr.Request) -> str:
         return ""
     if not named or not names or named in (*names, ALL_COLLECTIONS):
         return ""
-    said = _("There is no collection “{name}” any more, or you may not see it. What is shown here is of “{other}”.")
+    said = _("The collection “{name}” does not exist, or you have no access. This page shows “{other}” instead.")
     return render_error(said.format(name=named[:80], other=names[0]), title=_("Another collection"))
 
 

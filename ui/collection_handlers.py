@@ -32,20 +32,20 @@ class CollectionHandlers:
         """What was done, and the name. Settings are instruction, steps, tokens and overlap; empty: as usual."""
         wanted = read_text(name, name="name", max_chars=MAX_NAME_CHARS)
         if not wanted:
-            raise InputError(_("Write a name for the collection first, as letters or papers-2024."))
+            raise InputError(_("Enter a name for the collection first, such as letters or papers-2024."))
         given = self._read_settings(settings).given()
         made = self.collections.create_collection(wanted, **given)  # type: ignore[arg-type]
-        said = _("The collection “{name}” is there. Add documents to it above.").format(name=made.name)
+        said = _("The collection “{name}” was created. Add documents above.").format(name=made.name)
         return render_note(said, until_upload=True), made.name
 
     def delete(self, collection: object, typed: object) -> str:
         name = self._collection(collection).name
         if read_text(typed, name="name", max_chars=MAX_NAME_CHARS) != name:
             raise InputError(
-                _("To delete the collection with all of its documents, type its name, {name}.").format(name=name)
+                _("To delete the collection and all its documents, type its name: {name}.").format(name=name)
             )
         self.collections.delete_collection(name)
-        return render_note(_("The collection “{name}” is deleted.").format(name=name))
+        return render_note(_("The collection “{name}” was deleted.").format(name=name))
 
     def settings_of(self, collection: object) -> tuple[str, str, str, str]:
         """For the fields in which they can be changed."""
@@ -61,7 +61,7 @@ class CollectionHandlers:
         changed = {name: value for name, value in wanted.given().items() if value != getattr(present, name)}
         self.reindexing.start(present.name, ContractChange(**changed))  # type: ignore[arg-type]
         return render_note(
-            _("“{name}” is indexed anew. Searches use the former index until that is done.").format(name=present.name)
+            _("Reindexing “{name}”. Searches use the previous index until it is finished.").format(name=present.name)
         )
 
     def manage(self, collection: object, data: Mapping[str, object]) -> str:
@@ -69,22 +69,20 @@ class CollectionHandlers:
         name, action = self._collection(collection).name, data.get("action")
         if action == "pause":
             self.catalog.pause(name)
-            return render_note(_("The reading of “{name}” is paused.").format(name=name))
+            return render_note(_("Indexing of “{name}” is paused.").format(name=name))
         if action == "resume":
             self.catalog.resume(name)
-            return render_note(_("The reading of “{name}” goes on.").format(name=name))
+            return render_note(_("Indexing of “{name}” continues.").format(name=name))
         if action in ("go-on", "start-over"):
             change = self._half_built(name) if action == "start-over" else ContractChange()
             self.reindexing.start(name, change, restart=action == "start-over")
             return render_note(
-                _("“{name}” is indexed anew. Searches use the former index until that is done.").format(name=name)
+                _("Reindexing “{name}”. Searches use the previous index until it is finished.").format(name=name)
             )
         if action == "roll-back":
             index = self.reindexing.roll_back(name).active_index
-            return render_note(
-                _("“{name}” is searched in its former index again, {index}.").format(name=name, index=index)
-            )
-        raise InputError(_("That button does not exist. Load the page again."))
+            return render_note(_("“{name}” uses its previous index again ({index}).").format(name=name, index=index))
+        raise InputError(_("Unknown button. Reload the page."))
 
     def _half_built(self, name: str) -> ContractChange:
         """To begin again what was begun, from nothing."""
@@ -94,7 +92,7 @@ class CollectionHandlers:
 
     def _read_settings(self, settings: tuple[object, ...]) -> ContractChange:
         if len(settings) != SETTINGS:
-            raise InputError(_("The settings are not complete. Load the page again."))
+            raise InputError(_("The settings are incomplete. Reload the page."))
         instruction, steps, tokens, overlap = settings
         return ContractChange(
             document_instruction=read_text(instruction, name="instruction", max_chars=MAX_INSTRUCTION_CHARS),

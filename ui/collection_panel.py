@@ -15,10 +15,7 @@ from ui.handler_inputs import as_handler, event_data
 from ui.language import _, html
 
 FACTS_SCRIPT = "gircse.listen(element, trigger, ['manage']); gircse.keepFocus(element)"
-_BESIDE = (
-    "<p class='hint'>[[The new index is built beside the present one, which answers until the switch. You can leave "
-    "this page meanwhile.]]</p>"
-)
+_BESIDE = "<p class='hint'>[[Searches use the current index until the new one is ready. You can leave this page.]]</p>"
 _QUIET: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
 
 
@@ -48,7 +45,7 @@ def build_collection_panel(parts: PageParts) -> CollectionPanel:
     with gr.Accordion(_("Collection settings"), open=False, elem_id="collection-settings"):
         facts = gr.HTML("", elem_id="settings-facts", js_on_load=FACTS_SCRIPT)
         change = _build_contract("change", parts)
-        reindex = gr.Button(_("Index anew with these"), elem_id="reindex", size="md")
+        reindex = gr.Button(_("Reindex with these settings"), elem_id="reindex", size="md")
         gr.HTML(html(_BESIDE), js_on_load=None)
         with gr.Row(elem_classes="ask-row"):
             typed = gr.Textbox(
@@ -60,7 +57,7 @@ def build_collection_panel(parts: PageParts) -> CollectionPanel:
     with gr.Accordion(_("New collection"), open=False, elem_id="new-collection"):
         name = gr.Textbox(label=_("Name"), placeholder="papers-2024", max_lines=1, elem_id="new-name")
         given = _build_contract("new", parts)
-        create = gr.Button(_("Make the collection"), elem_id="create", size="md")
+        create = gr.Button(_("Create collection"), elem_id="create", size="md")
     return CollectionPanel(handlers, facts, change, reindex, typed, delete, name, given, create)
 
 
@@ -68,8 +65,8 @@ def _build_contract(elem_id: str, parts: PageParts) -> list[Any]:
     """Fields for the handlers' settings: instruction, steps, tokens and overlap. An empty number: as usual."""
     with gr.Row(elem_classes="ask-row"):
         instruction = gr.Textbox(
-            label=_("Read documents as"),
-            info=_("An instruction for embedding them; empty for none, which serves every question."),
+            label=_("Document instruction"),
+            info=_("Used when documents are embedded. Leave it empty to suit all questions."),
             max_lines=3,
             scale=4,
             min_width=280,
@@ -77,8 +74,8 @@ def _build_contract(elem_id: str, parts: PageParts) -> list[Any]:
         )
     with gr.Row(elem_classes="ask-row"):
         steps = _number(_("Steps"), parts.min_steps, parts.max_steps, f"{elem_id}-steps")
-        tokens = _number(_("Tokens of a passage"), LEAST_CHUNK_TOKENS, MOST_CHUNK_TOKENS, f"{elem_id}-tokens")
-        overlap = _number(_("Tokens shared with the next"), 0, MOST_CHUNK_TOKENS // 2, f"{elem_id}-overlap")
+        tokens = _number(_("Tokens per passage"), LEAST_CHUNK_TOKENS, MOST_CHUNK_TOKENS, f"{elem_id}-tokens")
+        overlap = _number(_("Overlap in tokens"), 0, MOST_CHUNK_TOKENS // 2, f"{elem_id}-overlap")
     return [instruction, steps, tokens, overlap]
 
 
@@ -86,7 +83,7 @@ def _number(label: str, least: int, most: int, elem_id: str) -> gr.Textbox:
     """As text: Gradio's number shows an empty one as 0, and answers to bounds with an error of its own."""
     return gr.Textbox(
         label=label,
-        placeholder=_("As usual ({least} to {most})").format(least=least, most=most),
+        placeholder=_("Default ({least} to {most})").format(least=least, most=most),
         max_lines=1,
         min_width=150,
         elem_id=elem_id,

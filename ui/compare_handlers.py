@@ -63,7 +63,7 @@ class CompareHandlers(LensHandlers):
     def compare(self, values: Mapping[str, object]) -> Iterator[CompareView]:
         """`values` are those of the page's fields by name. Left first, then right, then the sentences that matter."""
         if not values.keys() >= SIDE_PARAMETERS.keys():
-            raise InputError(_("The page did not send all that is needed. Load it again."))
+            raise InputError(_("The request is incomplete. Reload the page."))
         sides = (SideFields(**{name: values[name + number] for name in SIDE}) for number in SIDES)
         yield from self._compare(values["query"], *sides)
 
@@ -88,7 +88,7 @@ class CompareHandlers(LensHandlers):
         """What the address asks for. A link that cannot be followed is said to be so, and not half followed."""
         asked = self.read_address(params)
         if asked.errors:
-            yield (render_error(" ".join(asked.errors), title=_("This address cannot be followed")), *NOTHING[1:])
+            yield (render_error(" ".join(asked.errors), title=_("This link has errors")), *NOTHING[1:])
         elif not asked.query:
             yield AS_IT_IS
         else:
@@ -114,7 +114,7 @@ class CompareHandlers(LensHandlers):
     def _look(self, name: str, query: object, side: SideFields) -> Look:
         text = read_text(query, name="query", max_chars=MAX_QUERY_CHARS)
         if not text:
-            raise EmptyQueryError(_("The query is empty. Write a few words or a sentence, then press Enter."))
+            raise EmptyQueryError(_("Enter a query first: a few words or a sentence."))
         chosen = read_choices(side.choices)
         values = read_values(side.values, side=name)
         request = SearchRequest(
@@ -137,7 +137,7 @@ class CompareHandlers(LensHandlers):
 
     def _collection(self, name: str, collection: object) -> str:
         if not collection and not self.catalog.collections():
-            raise InputError(_("There is no collection yet. Add documents under Documents, then compare."))
+            raise InputError(_("There are no collections yet. Add documents on the Documents page first."))
         return self.catalog.collection(read_choice(collection, name="collection", side=name)).name
 
     def _find(self, request: SearchRequest) -> Answer | GircseError:
@@ -169,36 +169,36 @@ class CompareHandlers(LensHandlers):
         errors = []
         if steps is not None and not _is_step(steps, self.max_steps):
             errors.append(
-                _("Its number of steps for {side} is “{value}”; 1 to {most} can be made.").format(
+                _("{side}: the number of steps must be from 1 to {most}, not “{value}”.").format(
                     side=name, value=steps[:20], most=self.max_steps
                 )
             )
             steps = None
         if mode is not None and mode not in set(SearchMode):
             errors.append(
-                _("Its mode for {side} is “{value}”; there are {modes}.").format(
+                _("{side}: the mode must be one of {modes}, not “{value}”.").format(
                     side=name, value=mode[:20], modes=", ".join(SearchMode)
                 )
             )
             mode = None
         if collection is not None and collection not in collections:
-            said = _("The collection “{name}” for {side} does not exist.").format(name=collection[:80], side=name)
+            said = _("{side}: the collection “{name}” does not exist.").format(name=collection[:80], side=name)
             there = (
-                _("There are: {names}.").format(names=", ".join(collections))
+                _("Collections: {names}.").format(names=", ".join(collections))
                 if collections
-                else _("There are none yet.")
+                else _("There are no collections yet.")
             )
             errors.append(f"{said} {there}")
             collection = None
         try:
             read_choices(choices)
         except InputError:
-            errors.append(_("What was chosen for {side} cannot be read.").format(side=name))
+            errors.append(_("{side}: the filters in this link are invalid.").format(side=name))
             choices = None
         try:
             read_values(values)
         except InputError as error:
-            errors.append(_("The values of {side} cannot be read: {error}").format(side=name, error=error))
+            errors.append(_("{side}: the values are invalid: {error}").format(side=name, error=error))
             values = None
         return SideFields(
             default.instruction if instruction is None else "" if instruction == NO_INSTRUCTION else instruction,

@@ -103,7 +103,7 @@ def _build_html(elem_id: str, script: str) -> gr.HTML:
 def _build_fields(handlers: CompareHandlers, parts: PageParts) -> _Fields:
     with gr.Row(elem_classes="ask-row"):
         query = gr.Textbox(
-            label=_("Compare the readings of"),
+            label=_("Show query words for"),
             placeholder=_("A question, a sentence, a whole message …"),
             lines=1,
             max_lines=5,
@@ -117,7 +117,7 @@ def _build_fields(handlers: CompareHandlers, parts: PageParts) -> _Fields:
         left_words = _build_words(LEFT, lenses)
         swap = gr.Button(_("Swap"), scale=0, min_width=76, elem_id="swap")
         right_words = _build_words(RIGHT, lenses)
-    settings = gr.Accordion(_("Steps, mode and collection of each side"), open=False, elem_id="settings")
+    settings = gr.Accordion(_("Steps, mode and collection per side"), open=False, elem_id="settings")
     with settings, gr.Row(elem_classes="ask-row sides"):
         left = _Side(*left_words, *_build_settings(LEFT, parts))
         right = _Side(*right_words, *_build_settings(RIGHT, parts))
@@ -131,14 +131,14 @@ def _build_words(name: str, lenses: list[tuple[str, str]]) -> tuple[gr.Dropdown,
         )
         instruction = gr.Textbox(
             label=f"{_('Instruction')} {name}",
-            placeholder=_("No instruction: similar in general"),
+            placeholder=_("No instruction: general similarity"),
             lines=1,
             max_lines=4,
             elem_id=f"instruction-{name.lower()}",
         )
         values = gr.Textbox(
             label=f"{_('Values')} {name}",
-            placeholder=_("What it tells apart: Africa, Asia, Europe …"),
+            placeholder=_("Values to distinguish: Africa, Asia, Europe …"),
             lines=1,
             max_lines=4,
             elem_id=f"values-{name.lower()}",

@@ -77,12 +77,12 @@ def read_document(catalog: Catalog, collection: object, document_id: object) -> 
     try:
         document = catalog.document(read_choice(document_id, name="document"))
     except UnknownDocumentError:
-        raise UnknownDocumentError(_("This document was deleted. Load the page again.")) from None
+        raise UnknownDocumentError(_("This document was deleted. Reload the page.")) from None
     is_deleted = document.state is DocumentState.DELETING
     # Authorization was checked for this collection alone, or, without one, by the catalog for the document's.
     if is_deleted or name not in (None, document.collection):
         raise UnknownDocumentError(
-            _("The collection {name!r} has no such document. Load the page again.").format(name=asked)
+            _("The collection {name!r} does not contain this document. Reload the page.").format(name=asked)
         )
     return document
 
@@ -114,7 +114,7 @@ def _read_sentence(data: Mapping[str, object]) -> tuple[int, int]:
         return 0, 0
     found = _RANGE.fullmatch(value) if isinstance(value, str) else None
     if found is None:
-        raise InputError(_("The sentence of the passage must be two whole numbers. Load the page again."))
+        raise InputError(_("The position of the sentence must be two whole numbers. Reload the page."))
     return int(found[1]), int(found[2])
 
 
@@ -124,5 +124,5 @@ def _read_place(data: Mapping[str, object], name: str) -> int | None:
     if value is None or value == "":
         return None
     if not isinstance(value, str) or not _WHOLE.fullmatch(value):
-        raise InputError(_("The {name} of the passage must be a whole number. Load the page again.").format(name=name))
+        raise InputError(_("The {name} of the passage must be a whole number. Reload the page.").format(name=name))
     return int(value)

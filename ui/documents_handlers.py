@@ -101,9 +101,9 @@ class DocumentHandlers:
         if action == "retry-all":
             count = self.catalog.retry_dead(self._collection(collection).name)
             return render_note(
-                ngettext("{count} document is read again.", "{count} documents are read again.", count).format(
-                    count=number(count)
-                )
+                ngettext(
+                    "{count} document is being reindexed.", "{count} documents are being reindexed.", count
+                ).format(count=number(count))
             )
         if action in ("retry", "cancel"):
             return self._act_on_document(collection, str(action), data)
@@ -111,7 +111,7 @@ class DocumentHandlers:
             return self._act_on_documents(data.get("collection") or collection, str(action), data)
         if action in ("retry-url", "forget-url"):
             return self._act_on_fetch(collection, str(action), data)
-        raise InputError(_("That button does not exist. Load the page again."))
+        raise InputError(_("Unknown button. Reload the page."))
 
     def add_urls(self, collection: object, text: object) -> str:
         """Has the pages fetched whose addresses stand in the lines of a text."""
@@ -119,28 +119,28 @@ class DocumentHandlers:
         lines = read_text(text, name="list of addresses", max_chars=MAX_URLS_AT_ONCE * MAX_URL_CHARS).splitlines()
         urls = [line.strip() for line in lines if line.strip()]
         if not urls:
-            raise InputError(_("Write at least one address, each in a line of its own."))
+            raise InputError(_("Enter at least one address, one per line."))
         if len(urls) > MAX_URLS_AT_ONCE:
             raise InputError(
                 _(
-                    "At most {max_urls_at_once} addresses at once, not {count}. `gircse ingest --urls` takes more."
+                    "Enter at most {max_urls_at_once} addresses, not {count}. Use `gircse ingest --urls` for more."
                 ).format(max_urls_at_once=MAX_URLS_AT_ONCE, count=len(urls))
             )
         self.fetching.add(name, urls)
         said = ngettext("{count} page is being fetched.", "{count} pages are being fetched.", len(urls))
-        return render_note(f"{said.format(count=len(urls))} {_('You can leave this page: it goes on.')}")
+        return render_note(f"{said.format(count=len(urls))} {_('You can leave this page; the work continues.')}")
 
     def _act_on_document(self, collection: object, action: str, data: Mapping[str, object]) -> str:
         document = read_document(self.catalog, collection, data.get("document"))
         title = name_of(document)
         job = self.catalog.latest_jobs([document.id]).get(document.id)
         if job is None:
-            raise ConflictError(_("Nothing is going on with “{title}”. Load the page again.").format(title=title))
+            raise ConflictError(_("“{title}” has no active job. Reload the page.").format(title=title))
         if action == "retry":
             self.catalog.retry(job.id)
-            return render_note(_("“{title}” is read again.").format(title=title))
+            return render_note(_("“{title}” is being reindexed.").format(title=title))
         self.catalog.cancel(job.id)
-        return render_note(_("The reading of “{title}” is cancelled.").format(title=title))
+        return render_note(_("Indexing of “{title}” was cancelled.").format(title=title))
 
     def _act_on_documents(self, collection: object, action: str, data: Mapping[str, object]) -> str:
         """What can be undone: deletions for UNDO_S, moves by moving back."""
@@ -149,8 +149,8 @@ class DocumentHandlers:
             restored = [self.documents.restore_document(self._deleted(name, each).id) for each in ids]
             return render_note(
                 ngettext(
-                    "{count} document is kept; if it was deleted already, it is read again.",
-                    "{count} documents are kept; what was deleted already is read again.",
+                    "{count} document was restored. If needed, it is indexed again.",
+                    "{count} documents were restored. If needed, they are indexed again.",
                     len(restored),
                 ).format(count=number(len(restored)))
             )
@@ -159,14 +159,14 @@ class DocumentHandlers:
         if action == "delete":
             for each in documents:
                 self.documents.delete_document(each.id, delay=timedelta(seconds=UNDO_S))
-            said = ngettext("“{title}” is deleted.", "{count} documents are deleted.", count)
-            undo = _("For {seconds} seconds this can be undone.").format(seconds=UNDO_S)
+            said = ngettext("“{title}” was deleted.", "{count} documents were deleted.", count)
+            undo = _("You can undo this for {seconds} seconds.").format(seconds=UNDO_S)
             message = f"{said.format(title=what, count=number(count))} {undo}"
             return render_undo(message, ids, action="restore", collection=name)
         to = self._collection(data.get("to")).name
         moved = [document.id for document, _ in self.documents.move_documents(ids, to)]
         said = ngettext(
-            "“{title}” is moved into collection “{to}”.", "{count} documents are moved into collection “{to}”.", count
+            "“{title}” was moved to collection “{to}”.", "{count} documents were moved to collection “{to}”.", count
         )
         message = said.format(title=what, count=number(count), to=to)
         return render_undo(message, moved, action="move", collection=to, to=name)
@@ -176,7 +176,7 @@ class DocumentHandlers:
         document = self.catalog.document(document_id)
         if document.collection != collection:  # authorization was checked for this collection alone
             raise UnknownDocumentError(
-                _("The collection {collection!r} has no such document. Load the page again.").format(
+                _("The collection {collection!r} does not contain this document. Reload the page.").format(
                     collection=collection
                 )
             )
@@ -187,7 +187,7 @@ class DocumentHandlers:
         url = read_text(data.get("url"), name="address", max_chars=MAX_URL_CHARS)
         if action == "retry-url":
             self.fetching.retry(name, url)
-            return render_note(_("{url} is fetched again.").format(url=url))
+            return render_note(_("{url} is being fetched again.").format(url=url))
         self.fetching.forget(name, url)
         return ""
 
@@ -208,7 +208,7 @@ def read_ids(value: object) -> list[str]:
         raise InputError(_("Select documents first."))
     if len(ids) > MAX_DOCUMENTS_AT_ONCE:
         raise InputError(
-            _("At most {max_documents_at_once} documents can be selected at once, not {count}.").format(
+            _("Select at most {max_documents_at_once} documents, not {count}.").format(
                 max_documents_at_once=number(MAX_DOCUMENTS_AT_ONCE), count=number(len(ids))
             )
         )
@@ -222,7 +222,7 @@ def read_state(value: object) -> DocumentState | None:
         return DocumentState(str(value)[:20])
     except ValueError:
         raise InputError(
-            _("There is no state {value!r}. Choose one of the list.").format(value=str(value)[:40])
+            _("Unknown state {value!r}. Choose one from the list.").format(value=str(value)[:40])
         ) from None
 
 
@@ -230,5 +230,5 @@ def read_offset(value: object) -> int:
     """From a field of the page, where it is text."""
     text = str(value or 0)
     if not text.isascii() or not text.isdecimal() or len(text) > 9 or int(text) > _MAX_OFFSET:
-        raise InputError(_("That page of the list does not exist. Load the page again."))
+        raise InputError(_("The list has no such page. Reload the page."))
     return int(text)

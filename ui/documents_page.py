@@ -24,7 +24,7 @@ from ui.theme import ASSETS
 STATES = (
     (later("All"), ""),
     (later("Ready"), "ready"),
-    (later("Waiting or being read"), "queued"),
+    (later("Waiting or processing"), "queued"),
     (later("Failed"), "failed"),
     (later("Being deleted"), "deleting"),
 )
@@ -86,7 +86,7 @@ def build_documents_page(site: gr.Blocks, parts: PageParts) -> None:
             collection = choice_field(
                 [],
                 label=_("Collection"),
-                info=_("Choose one, or write the name of a new one."),
+                info=_("Choose one, or enter a new name."),
                 allow_custom_value=True,
                 elem_id="documents-collection",
             )
@@ -98,7 +98,7 @@ def build_documents_page(site: gr.Blocks, parts: PageParts) -> None:
                     lines=3,
                     elem_id="urls",
                 )
-                fetch = gr.Button(_("Fetch them"), size="md", elem_id="fetch-urls")
+                fetch = gr.Button(_("Fetch"), size="md", elem_id="fetch-urls")
             sources = build_source_panel(parts)
             panel = build_collection_panel(parts)
         with gr.Column(scale=3, min_width=280):
@@ -137,7 +137,7 @@ def _build_filter(collection: gr.Dropdown) -> _Asked:
     with gr.Row(elem_classes="ask-row documents-filter"):
         text = gr.Textbox(
             label=_("Filter"),
-            placeholder=_("A part of a title or an address"),
+            placeholder=_("Part of a title or address"),
             max_lines=1,
             scale=4,
             elem_id="list-text",

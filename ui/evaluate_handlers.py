@@ -33,7 +33,7 @@ STEPS = (1, 2, 3, 5, 10, 15, 20, 40)
 POLICIES = {
     later("As judged"): InstructionChoice(),
     later("No instruction"): InstructionChoice(InstructionPolicy.NONE),
-    later("The model's own"): InstructionChoice(InstructionPolicy.DEFAULT),
+    later("Model default"): InstructionChoice(InstructionPolicy.DEFAULT),
 }
 LENS = "Lens: "
 
@@ -78,14 +78,12 @@ class EvaluateHandlers:
     def tune(self, collection: object) -> str:
         tuning = self.tuning.tune(read_choice(collection, name="collection"))
         if tuning.is_applied:
-            return render_note(_("These weights find more, and are in use from now on. Undo takes them back."))
-        return render_note(
-            _("Other weights do not find more on queries that they were not chosen on: nothing has changed.")
-        )
+            return render_note(_("Better weights were found and are now in use. Undo restores the defaults."))
+        return render_note(_("No better weights were found in cross-validation. Nothing has changed."))
 
     def undo_tuning(self, collection: object) -> str:
         self.tuning.undo(read_choice(collection, name="collection"))
-        return render_note(_("The default weights are in use again."))
+        return render_note(_("The default weights were restored."))
 
     def instruction_choices(self) -> list[tuple[str, str]]:
         """As a person reads them, and as they are sent."""
@@ -181,9 +179,7 @@ def _read_list(value: object, name: str) -> list[str]:
         raise InputError(_("Choose the {name} from the list.").format(name=_(name)))
     if len(value) > MAX_CHOSEN:
         raise InputError(
-            _("At most {most} {name} can be chosen, not {count}.").format(
-                most=MAX_CHOSEN, name=_(name), count=len(value)
-            )
+            _("Choose at most {most} {name}, not {count}.").format(most=MAX_CHOSEN, name=_(name), count=len(value))
         )
     return list(dict.fromkeys(value))
 
@@ -192,13 +188,13 @@ def _read_instruction(name: str) -> InstructionChoice:
     if name in POLICIES:
         return POLICIES[name]
     if not name.startswith(LENS):
-        raise InputError(_("That instruction does not exist. Choose one of the list."))
+        raise InputError(_("Unknown instruction. Choose one from the list."))
     return InstructionChoice(InstructionPolicy.LENS, name.removeprefix(LENS))
 
 
 def _read_sample(value: object) -> int | None:
     if not isinstance(value, str) or value not in SAMPLES:
-        raise InputError(_("Ask all queries, or a sample of the sizes in the list."))
+        raise InputError(_("Unknown sample size. Choose one from the list."))
     return SAMPLES[value]
 
 
@@ -206,4 +202,4 @@ def _read_measure(value: object) -> Measure:
     try:
         return Measure(str(value))
     except ValueError:
-        raise InputError(_("That measure does not exist. Choose one of the list.")) from None
+        raise InputError(_("Unknown measure. Choose one from the list.")) from None

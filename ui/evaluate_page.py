@@ -85,7 +85,7 @@ class _Results:
 def build_evaluate_page(site: gr.Blocks, parts: PageParts) -> None:
     """Draws the page in the current Blocks."""
     if parts.judged is None or parts.evaluations is None or parts.tuning is None:
-        gr.HTML(render_note(_("Nothing can be measured here.")), js_on_load=None)
+        gr.HTML(render_note(_("Evaluation is not available here.")), js_on_load=None)
         return
     handlers = EvaluateHandlers(
         judged=parts.judged,
@@ -96,8 +96,8 @@ def build_evaluate_page(site: gr.Blocks, parts: PageParts) -> None:
     )
     gr.HTML(
         html(
-            '<div class="page-head"><h1>[[How good are the answers?]]</h1><p>[[Ask the queries that somebody has '
-            "judged, in several ways, and see which way finds the right documents.]]</p></div>"
+            '<div class="page-head"><h1>[[How good are the results?]]</h1><p>[[Run judged queries with several '
+            "settings and see which setting finds the right documents.]]</p></div>"
         ),
         js_on_load=None,
     )
@@ -114,27 +114,27 @@ def _build_judged() -> _Judged:
             collection = choice_field([], label=_("Judged queries of the collection"), elem_id="evaluate-collection")
         sources = gr.HTML("", elem_id="evaluate-sources", js_on_load=FORGET_SCRIPT)
         with (
-            gr.Accordion(_("Bring in judgements from files"), open=False, elem_id="evaluate-import"),
+            gr.Accordion(_("Import judgements from files"), open=False, elem_id="evaluate-import"),
             gr.Row(elem_classes="import-row"),
         ):
             gr.HTML(html(_IMPORT_FILES), elem_id="evaluate-files", js_on_load=None)
             with gr.Column(min_width=260):
-                name = gr.Textbox(label=_("Name of the import"), placeholder=_("That of the file"), max_lines=1)
+                name = gr.Textbox(label=_("Name of the import"), placeholder=_("Name of the file"), max_lines=1)
                 instruction = gr.Textbox(
-                    label=_("Instruction for these queries"), placeholder=_("Those of the file"), max_lines=3
+                    label=_("Instruction for these queries"), placeholder=_("Instructions in the file"), max_lines=3
                 )
-                bring_in = gr.Button(_("Bring in"), elem_id="evaluate-bring-in")
-        with gr.Accordion(_("Weights of the legs"), open=False, elem_id="evaluate-tuning"):
+                bring_in = gr.Button(_("Import"), elem_id="evaluate-bring-in")
+        with gr.Accordion(_("Weights of meaning and words"), open=False, elem_id="evaluate-tuning"):
             weights = gr.HTML("", elem_id="evaluate-weights", js_on_load=TUNE_SCRIPT)
         message = gr.HTML("", elem_id="evaluate-message", js_on_load=None)
     return _Judged(collection, sources, name, instruction, bring_in, message, weights)
 
 
 _IMPORT_FILES = (
-    '<label>[[Files of judgements]] <input type="file" multiple></label><p class="hint">'
-    "[[Qrels as BEIR or TREC have them together with their queries (queries.jsonl and test.tsv), or one "
-    "table (CSV, TSV, JSON Lines) with the columns]] <b>query</b>, <b>document</b>, <b>grade</b> [[(0 to 3). A "
-    "document goes by its address, the last part of it, or its metadata id.]]</p>"
+    '<label>[[Judgement files]] <input type="file" multiple></label><p class="hint">[[BEIR or TREC qrels with their '
+    "queries (queries.jsonl and test.tsv), or one table (CSV, TSV, JSON Lines) with the columns]] <b>query</b>, "
+    "<b>document</b>, <b>grade</b> [[(0 to 3). Name a document by its address, the last part of its address, or its "
+    "metadata id.]]</p>"
 )
 
 
@@ -153,8 +153,8 @@ def _build_plan(handlers: EvaluateHandlers, parts: PageParts) -> _Plan:
             )  # fmt: skip
         with gr.Row(elem_classes="ask-row"):
             instructions = choice_field(
-                handlers.instruction_choices(), value=[next(iter(POLICIES))], multiselect=True, label=_("Seen through"),
-                min_width=260, elem_id="evaluate-instructions",
+                handlers.instruction_choices(), value=[next(iter(POLICIES))], multiselect=True,
+                label=_("Instructions to compare"), min_width=260, elem_id="evaluate-instructions",
             )  # fmt: skip
             start = gr.Button(  # until the page has its collection and its last measurement
                 _("Measure"), variant="primary", scale=0, min_width=132, elem_id="evaluate-start", interactive=False
@@ -165,15 +165,16 @@ def _build_plan(handlers: EvaluateHandlers, parts: PageParts) -> _Plan:
         ):
             compared_with = choice_field(
                 [], value=[], multiselect=True, label=_("Compare with other collections"),
-                info=_("The same documents, taken in another way."), min_width=240, elem_id="evaluate-compare",
+                info=_("The same documents, indexed with other settings."), min_width=240, elem_id="evaluate-compare",
             )  # fmt: skip
             judged_by = choice_field(
-                [], value=[], multiselect=True, label=_("Judged by"), info=_("Nothing chosen: everybody."),
+                [], value=[], multiselect=True, label=_("Judged by"), info=_("Empty: everybody."),
                 min_width=200, elem_id="evaluate-judges",
             )  # fmt: skip
             max_queries = choice_field(
-                sample_choices(), value=ALL_QUERIES, label=_("Ask"), info=_("A sample is the same each time."),
-                min_width=180, filterable=False, elem_id="evaluate-sample",
+                sample_choices(), value=ALL_QUERIES, label=_("Queries to run"),
+                info=_("The sample is the same every time."), min_width=180, filterable=False,
+                elem_id="evaluate-sample",
             )  # fmt: skip
         message = gr.HTML("", elem_id="evaluate-plan-message", js_on_load=None)
     return _Plan(modes, step_field, instructions, compared_with, judged_by, max_queries, start, message)

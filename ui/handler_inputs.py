@@ -71,7 +71,7 @@ def read_text(value: object, *, name: str, max_chars: int, side: str = "") -> st
         )
     if len(value) > max_chars:
         raise InputError(
-            _("The {name} is {count} characters long; at most {max_chars} are allowed. Please shorten it.").format(
+            _("The {name} has {count} characters; the limit is {max_chars}. Shorten it.").format(
                 name=_called(name, side), count=number(len(value)), max_chars=number(max_chars)
             )
         )
@@ -94,7 +94,7 @@ def read_choice(value: object, *, name: str, side: str = "") -> str:
     if not isinstance(value, str) or not value:
         raise InputError(_("Choose a {name} first.").format(name=_called(name, side)))
     if len(value) > 200:
-        raise InputError(_("That {name} does not exist.").format(name=_called(name, side)))
+        raise InputError(_("This {name} does not exist.").format(name=_called(name, side)))
     return value
 
 
@@ -115,9 +115,9 @@ def describe_error(error: Exception) -> str:
     incident = uuid.uuid4().hex[:8]
     logger.error("page handler failed, incident %s", incident, exc_info=error)
     return render_error(
-        _(
-            "Something went wrong on our side. If it happens again, look for incident {incident} in the server's log."
-        ).format(incident=incident),
+        _("Internal error. If it happens again, search the server log for incident {incident}.").format(
+            incident=incident
+        ),
         title=_("That did not work"),
     )
 

@@ -17,7 +17,7 @@ from ui.gradio_guard import QueueSessions
 from ui.language import _, later, speaking
 from ui.page_language import language_of
 
-_REFUSAL = later("The page sent what this server cannot read. Load it again.")
+_REFUSAL = later("Invalid request. Reload the page.")
 
 
 def check_inputs(site: gr.Blocks, *, sessions: QueueSessions) -> None:

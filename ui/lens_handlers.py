@@ -45,7 +45,7 @@ class LensHandlers:
     def note_of(self, name: object) -> str:
         """What a lens is for, in a line."""
         if name in (NO_LENS, OWN_WORDS):
-            return _("A lens is an instruction with a name: it says what “similar” should mean.")
+            return _("A lens is a named instruction. It says what “similar” means.")
         return shown_lens(find_lens(self.catalog, read_choice(name, name="lens")).note)
 
     def values_of(self, name: object) -> str | None:

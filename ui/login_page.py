@@ -21,7 +21,7 @@ _PAGE = (
     'spellcheck="false" required autofocus maxlength="100">'
     '<label for="password">[[Password]]</label><input id="password" name="password" type="password" '
     'autocomplete="current-password" required maxlength="1000"><button type="submit">[[Log in]]</button></form>'
-    '<p class="hint">[[The first time: {admin}, with the secret in the file that the server named when it started.]]'
+    '<p class="hint">[[First login: {admin}. The password is in the file that the server names at startup.]]'
     "</p></main></body></html>"
 )
 # A link: a form would be sent on to the provider, which the page's policy for forms does not let happen.

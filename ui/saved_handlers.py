@@ -49,7 +49,7 @@ class SavedHandlers:
         if isinstance(action, str) and action in _STANDING:
             return self._act_on_standing(action, data)
         if action not in ("delete", "save", "forget"):
-            raise InputError(_("That button does not exist. Load the page again."))
+            raise InputError(_("Unknown button. Reload the page."))
         search_id = read_choice(data.get("subject"), name="search")
         if action == "delete":
             self.searches.delete(search_id)
@@ -59,7 +59,7 @@ class SavedHandlers:
             return ""
         past = next((each for each in self.searches.history() if each.id == search_id), None)
         if past is None:
-            raise InputError(_("That search is not in your history any more. Load the page again."))
+            raise InputError(_("This search is no longer in your history. Reload the page."))
         return self._save("", past.request)
 
     def _act_on_standing(self, action: str, data: Mapping[str, object]) -> str:
@@ -69,12 +69,12 @@ class SavedHandlers:
             return ""
         if action == "unwatch":
             self.standing.unwatch(search_id)
-            return render_note(_("It keeps watch no more."))
+            return render_note(_("The alert was removed."))
         if action == "renew-feed":
             self.standing.renew_feed(search_id)
             return render_note(_("The feed has a new address."))
         self.standing.watch(search_id, Watch() if action == "watch" else _read_watch(data))
-        return render_note(_("It keeps watch: what is new and answers it is listed with it."))
+        return render_note(_("Alert saved. New matching passages will appear under the search."))
 
     def _shown_standing(self) -> list[ShownStanding]:
         found = self.standing.standing()
@@ -108,7 +108,7 @@ class SavedHandlers:
 
     def _save(self, name: str, question: SearchQuestion) -> str:
         saved = self.searches.save(name or self._free_name(question), question)
-        return render_note(_("Saved as “{name}”. You find it under Saved.").format(name=saved.name))
+        return render_note(_("Saved as “{name}”. See the Saved page.").format(name=saved.name))
 
     def _free_name(self, question: SearchQuestion) -> str:
         """Its query; with a number where another search has that name."""
@@ -137,7 +137,7 @@ _STANDING = ("watch", "rewatch", "unwatch", "seen", "renew-feed")
 def _read_watch(data: Mapping[str, object]) -> Watch:
     strength = read_choice(data.get("strength"), name="choice")
     if strength not in {*Strength}:
-        raise InputError(_("That {name} does not exist.").format(name=_("choice")))
+        raise InputError(_("This {name} does not exist.").format(name=_("choice")))
     webhook = read_text(data.get("webhook"), name="address", max_chars=MAX_WEBHOOK_CHARACTERS)
     alert = read_text(data.get("alert"), name="choice", max_chars=80)
     return Watch(Strength(strength), webhook or None, alert or None)

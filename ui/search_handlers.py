@@ -56,7 +56,7 @@ class SearchHandlers(LensHandlers):
         """The request that the page's fields hold; `values` are theirs by name."""
         text = read_text(values["query"], name="query", max_chars=MAX_QUERY_CHARS)
         if not text:
-            raise EmptyQueryError(_("The query is empty. Write a few words or a sentence, then press Enter."))
+            raise EmptyQueryError(_("Enter a query first: a few words or a sentence."))
         chosen = read_choices(values["choices"])
         named = read_values(values.get("values", ""))
         less = read_less(values.get("less", EVERY_LESS))
@@ -173,11 +173,11 @@ class SearchHandlers(LensHandlers):
         """The name under which it was kept."""
         words = read_text(instruction, name="instruction", max_chars=MAX_INSTRUCTION_CHARS)
         if not words:
-            raise InputError(_("Write an instruction first: a lens is an instruction under a name."))
+            raise InputError(_("Enter an instruction first. A lens is an instruction with a name."))
         named = [str(each) for each in read_values(values)]
         lens = new_lens(read_text(name, name="name of the lens", max_chars=MAX_NAME_CHARACTERS), words, values=named)
         if lens.name in (NO_LENS, OWN_WORDS):
-            raise InputError(_("“{name}” is no name for a lens here; choose another.").format(name=lens.name))
+            raise InputError(_("“{name}” is reserved. Choose another name.").format(name=lens.name))
         self.catalog.save_lens(lens)
         return lens.name
 
@@ -194,14 +194,12 @@ class SearchHandlers(LensHandlers):
         )
         if is_taken_back:
             self.catalog.delete_judgement(judgement)
-            return render_note(
-                _("Taken back: nothing is said of “{value}” any more.").format(value=document.title or document.uri)
-            )
+            return render_note(_("Your rating of “{value}” was removed.").format(value=document.title or document.uri))
         self.catalog.save_judgement(judgement)
         said = (
-            _("Noted: “{name}” answers this query. Measure with it under Evaluate.")
+            _("Saved: “{name}” answers this query. Use your ratings under Evaluate.")
             if judgement.grade
-            else _("Noted: “{name}” does not answer this query. Measure with it under Evaluate.")
+            else _("Saved: “{name}” does not answer this query. Use your ratings under Evaluate.")
         )
         return render_note(said.format(name=name_of(document)))
 
@@ -215,7 +213,7 @@ def read_further_options(values: Mapping[str, object]) -> dict[str, Any]:
 def read_less(value: object) -> list[str]:
     """What is shown less of. Raises InputError."""
     if not isinstance(value, (list, tuple)) or not all(each in EVERY_LESS for each in value):
-        raise InputError(_("What is to be shown less of does not exist. Load the page again."))
+        raise InputError(_("Unknown option. Reload the page."))
     return list(value)
 
 
@@ -228,7 +226,7 @@ def read_share(value: object) -> float:
 
 def read_switch(value: object) -> bool:
     if not isinstance(value, bool):
-        raise InputError(_("A switch is on or off. Load the page again."))
+        raise InputError(_("Invalid value. Reload the page."))
     return value
 
 
@@ -237,7 +235,7 @@ def read_mode(value: object) -> SearchMode:
         return SearchMode(str(value))
     except ValueError:
         raise InputError(
-            _("Search by {value}, not {value2!r}.").format(value=", ".join(SearchMode), value2=str(value)[:40])
+            _("Choose {value} as the mode, not {value2!r}.").format(value=", ".join(SearchMode), value2=str(value)[:40])
         ) from None
 
 

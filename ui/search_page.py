@@ -185,7 +185,7 @@ def _build_settings(lens_values: str, parts: PageParts) -> tuple[Any, ...]:
         values = gr.Textbox(
             lens_values,
             label=_("Values"),
-            info=_("Optional: name what should be told apart. Passages are ranked, counted and filtered by it."),
+            info=_("Optional: the values to distinguish. Passages are ranked, counted and filtered by them."),
             placeholder=_("Africa, Asia, Europe …   or   pleased = happy, delighted; angry; neutral"),
             lines=1,
             max_lines=6,
@@ -217,15 +217,15 @@ def _build_settings(lens_values: str, parts: PageParts) -> tuple[Any, ...]:
                 value=0,
                 step=0.1,
                 label=_("Variety"),
-                info=_("Above 0, passages that are unlike each other come first."),
+                info=_("Above 0, the first passages differ more from each other."),
                 min_width=220,
                 buttons=[],
                 elem_id="diversity",
             )
             second_look = gr.Checkbox(
                 value=True,
-                label=_("Second look"),
-                info=_("Under an instruction, the first passages are compared with the query once more. Slower."),
+                label=_("Re-ranking"),
+                info=_("With an instruction, compares the first passages with the query again. Slower."),
                 min_width=220,
                 elem_id="second-look",
             )

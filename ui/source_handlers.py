@@ -48,16 +48,16 @@ class SourceHandlers:
             return self._add(collection, data)
         if action == "run-source":
             found = self.sources.hurry(read_choice(data.get("subject"), name="choice"))
-            return render_note(_("{name} is fetched as soon as a worker is free.").format(name=found.address))
+            return render_note(_("{name} will be fetched as soon as a worker is free.").format(name=found.address))
         if action == "delete-source":
             self.sources.delete(read_choice(data.get("subject"), name="choice"))
-            return render_note(_("It comes no more; its documents stay."))
-        raise InputError(_("That button does not exist. Load the page again."))
+            return render_note(_("The source was removed. Its documents are kept."))
+        raise InputError(_("Unknown button. Reload the page."))
 
     def _add(self, collection: object, data: Mapping[str, object]) -> str:
         kind = read_choice(data.get("kind"), name="choice")
         if kind not in {*SourceKind}:
-            raise InputError(_("That {name} does not exist.").format(name=_("choice")))
+            raise InputError(_("This {name} does not exist.").format(name=_("choice")))
         most = MAX_PATTERNS * MAX_PATTERN_CHARACTERS
         lines = read_text(data.get("patterns"), name="list of paths", max_chars=most).splitlines()
         found = self.sources.add(
@@ -72,7 +72,7 @@ class SourceHandlers:
                 read_text(data.get("credentials"), name="name", max_chars=100),
             ),
         )
-        return render_note(_("{name} is fetched as soon as a worker is free.").format(name=found.address))
+        return render_note(_("{name} will be fetched as soon as a worker is free.").format(name=found.address))
 
     def _credentials(self) -> list[str]:
         try:
@@ -84,5 +84,5 @@ class SourceHandlers:
 def _read_minutes(value: object) -> timedelta:
     text = str(value or "")[:20]
     if not text.isascii() or not text.isdecimal():
-        raise InputError(_("Write after how many minutes it comes again, as a whole number."))
+        raise InputError(_("Enter the sync interval in whole minutes."))
     return timedelta(minutes=int(text))

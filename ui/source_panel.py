@@ -26,7 +26,7 @@ class SourcePanel:
 
 
 def build_source_panel(parts: PageParts) -> SourcePanel:
-    with gr.Accordion(_("Sources that come again"), open=False, elem_id="sources-panel"):
+    with gr.Accordion(_("Scheduled sources"), open=False, elem_id="sources-panel"):
         listing = gr.HTML("", elem_id="sources-list", js_on_load=LIST_SCRIPT)
         form = gr.HTML(render_source_form(), elem_id="source-form", js_on_load=FORM_SCRIPT)
     return SourcePanel(SourceHandlers(sources=parts.sources), form, listing)

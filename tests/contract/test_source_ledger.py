@@ -1,4 +1,4 @@
-"""Sources that come again in the catalog, on SQLite and on a real PostgreSQL: schedule, leases, marks."""
+"""Scheduled sources in the catalog, on SQLite and on a real PostgreSQL: schedule, leases, marks."""
 
 from __future__ import annotations
 

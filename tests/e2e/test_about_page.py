@@ -81,7 +81,7 @@ def test_the_page_tells_what_runs_here_and_that_it_works(
     opened = open_page("/about", size=size)
     page = opened.page
     expect(page.get_by_role("heading", level=1)).to_have_text("About gircse-search")
-    expect(page.locator("#health")).to_contain_text("Every part works.")
+    expect(page.locator("#health")).to_contain_text("All parts work.")
     expect(page.locator(".part.is-works b")).to_contain_text(["catalog", "index", "embedder"])
     expect(page.locator("#model")).to_contain_text("gircse-small")
     expect(page.locator("#model")).to_contain_text("384")
@@ -106,8 +106,8 @@ def test_a_part_that_fails_is_named_with_what_to_do_and_recovers(
     expect(health).not_to_contain_text("hunter2")
     assert opened.overflows() == []
     faults.index_is_away = False
-    opened.page.get_by_role("button", name="Ask again").click()
-    expect(health).to_contain_text("Every part works.")
+    opened.page.get_by_role("button", name="Check again").click()
+    expect(health).to_contain_text("All parts work.")
 
 
 @ON_DESKTOP
@@ -124,5 +124,5 @@ def test_collections_that_cannot_be_counted_take_nothing_else_away(
 @ON_PHONE
 def test_a_model_without_a_card_says_so(failing_page: Callable[..., OpenPage], size: ViewportSize) -> None:
     opened = failing_page(size)
-    expect(opened.page.locator("#card")).to_contain_text("brings no card of its own")
+    expect(opened.page.locator("#card")).to_contain_text("has no card")
     assert opened.overflows() == []

@@ -45,12 +45,12 @@ def test_a_query_and_a_lens_show_both_ways_of_looking(open_page: Open, axe: Axe,
     expect(page.locator(".welcome")).to_be_visible()
     expect(page.get_by_label("Instruction B")).not_to_have_value("")  # the page has filled its fields
     expect(page.get_by_label("Instruction A")).to_have_value("")
-    page.get_by_label("Compare the readings of").fill(QUERY)
+    page.get_by_label("Show query words for").fill(QUERY)
     choose(page, "Lens B", "Same feeling")
     wait_for_both(opened)
     expect(page.get_by_label("Instruction B")).to_have_value(FEELING)
 
-    expect(page.locator(".verdict")).to_contain_text("overlap@")
+    expect(page.locator(".verdict")).to_contain_text("overlap of the first")
     expect(page.locator(".look h2")).to_have_text(["A No lens", "B Same feeling"])
     expect(page.locator(".side-reading .group").first).to_be_visible()
     expect(page.locator(".list.is-b .move")).to_have_count(page.locator(".list.is-b li").count())
@@ -188,7 +188,7 @@ def test_an_address_with_an_unknown_collection_is_not_half_followed(open_page: O
     expect(alert).to_contain_text("The collection “<b>gone</b>” for B does not exist")
     expect(alert).to_contain_text(LETTERS)
     expect(opened.page.locator(".list")).to_have_count(0)
-    expect(opened.page.get_by_label("Compare the readings of")).to_have_value(QUERY)
+    expect(opened.page.get_by_label("Show query words for")).to_have_value(QUERY)
     assert opened.overflows() == []
 
 
@@ -197,7 +197,7 @@ def test_an_instruction_that_is_too_long_is_named_by_its_side(open_page: Open, s
     opened = open_page(address(q=QUERY), size=size)
     wait_for_both(opened)
     opened.page.get_by_label("Instruction B").fill("long " * 500)
-    opened.page.get_by_label("Compare the readings of").press("Enter")
+    opened.page.get_by_label("Show query words for").press("Enter")
     expect(opened.page.get_by_role("alert")).to_contain_text("instruction B is 2,500 characters long")
     expect(opened.page.locator(".list")).to_have_count(0)
 
@@ -207,7 +207,7 @@ def test_an_instruction_that_is_too_long_is_named_by_its_side(open_page: Open, s
 def test_a_collection_without_passages_leaves_the_other_side_standing(open_page: Open, size: ViewportSize) -> None:
     opened = open_page(address(q=QUERY, c2=EMPTY, k1=1, k2=1), size=size)
     expect(opened.page.locator(".list.is-a mark").first).to_be_visible()
-    expect(opened.page.locator(".list.is-b")).to_contain_text("gave no passages")
+    expect(opened.page.locator(".list.is-b")).to_contain_text("has no matching passages")
     expect(opened.page.locator(".verdict")).to_contain_text("0 of")
 
 
@@ -221,5 +221,5 @@ def test_a_collection_that_was_deleted_meanwhile_is_said_so(
     opened = open_page(address(q=QUERY, c2=name, k1=1, k2=1), size=size)
     expect(opened.page.locator(".list.is-a mark").first).to_be_visible()
     page_application.server.ask(f"/api/v1/collections/{name}", method="DELETE")
-    opened.page.get_by_label("Compare the readings of").press("Enter")
+    opened.page.get_by_label("Show query words for").press("Enter")
     expect(opened.page.get_by_role("alert")).to_contain_text(f"No collection named '{name}'")

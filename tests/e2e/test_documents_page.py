@@ -134,7 +134,9 @@ def test_a_folder_is_sent_read_opened_filtered_and_deleted(
     page = shown.page
     expect(page.locator("#documents-list")).to_contain_text("No documents yet")
     page.locator("#uploader input[name=folder]").set_input_files(papers)
-    expect(page.locator(".upload-said")).to_contain_text(f"3 files into collection “{name}”. You can leave this page")
+    expect(page.locator(".upload-said")).to_contain_text(
+        f"3 files sent to collection “{name}”. You can leave this page"
+    )
     expect(shown.state("harbour")).to_have_text("ready")
     expect(shown.row("harbour")).to_contain_text("papers/towns/harbour.md · ")
     expect(shown.state("broken.pdf")).to_have_text("failed")
@@ -155,7 +157,7 @@ def test_a_folder_is_sent_read_opened_filtered_and_deleted(
     page.get_by_label("Filter").press("Enter")
     expect(page.locator("table.documents tbody tr")).to_have_count(1)
     shown.press("Delete", of="ferry")
-    shown.expect_message("“ferry” is deleted")
+    shown.expect_message("“ferry” was deleted")
     expect(shown.state("ferry")).to_have_text("being deleted")
     assert [each.title for each in service.catalog.find_documents(name, state=DocumentState.READY)] == ["harbour"]
     shown.press("Undo", of="ferry")
@@ -172,7 +174,7 @@ def test_a_failure_says_why_and_can_be_tried_again(
     shown.send(papers / "notes.txt")
     expect(shown.row("notes.txt").locator(".document-error")).to_contain_text("This document is empty")
     shown.press("Retry", of="notes.txt")
-    shown.expect_message("“notes” is read again")
+    shown.expect_message("“notes” is being reindexed")
     (document,) = service.catalog.find_documents(name)
     for _ in range(300):  # the page may still show how it ended before
         if service.catalog.latest_jobs([document.id])[document.id].state is JobState.DEAD:
@@ -180,7 +182,7 @@ def test_a_failure_says_why_and_can_be_tried_again(
         shown.page.wait_for_timeout(100)
     expect(shown.state("notes.txt")).to_have_text("failed")
     shown.page.get_by_role("button", name="Retry all failed").click()
-    shown.expect_message("1 document is read again")
+    shown.expect_message("1 document is being reindexed")
     for _ in range(100):
         if service.catalog.latest_jobs([document.id])[document.id].attempts == 1:
             break
@@ -215,11 +217,11 @@ def test_web_pages_are_fetched_and_those_that_are_not_there_say_so(
     page = shown.page
     page.get_by_role("button", name="Add web pages").click()
     page.get_by_label("Addresses").fill("file:///etc/passwd")
-    page.get_by_role("button", name="Fetch them").click()
+    page.get_by_role("button", name="Fetch", exact=True).click()
     shown.expect_message("is not a URL of a web page")
 
     page.get_by_label("Addresses").fill(f"{web}/page.html\n\n{web}/absent.html\n")
-    page.get_by_role("button", name="Fetch them").click()
+    page.get_by_role("button", name="Fetch", exact=True).click()
     shown.expect_message("2 pages are being fetched")
     expect(shown.state("On tides")).to_have_text("ready")
     failed = page.locator(".fetches li", has_text="absent.html")
@@ -237,29 +239,29 @@ def test_a_collection_is_made_and_deleted_only_by_its_own_name(
     page, name = shown.page, f"letters-{width}"
     page.get_by_role("button", name="New collection").click()
     page.locator("#new-name").get_by_label("Name").fill("No Name!")
-    page.get_by_role("button", name="Make the collection").click()
+    page.get_by_role("button", name="Create collection", exact=True).click()
     shown.expect_message("cannot name a collection")
     page.locator("#new-name").get_by_label("Name").fill(name)
     page.locator("#new-tokens input, #new-tokens textarea").fill("100")
     page.locator("#new-overlap input, #new-overlap textarea").fill("90")
-    page.get_by_role("button", name="Make the collection").click()
+    page.get_by_role("button", name="Create collection", exact=True).click()
     shown.expect_message("half of chunk_tokens")
     page.locator("#new-overlap input, #new-overlap textarea").fill("10")
-    page.get_by_role("button", name="Make the collection").click()
-    shown.expect_message(f"“{name}” is there")
+    page.get_by_role("button", name="Create collection", exact=True).click()
+    shown.expect_message(f"“{name}” was created")
     assert (service.catalog.collection(name).chunk_tokens, service.catalog.collection(name).chunk_overlap) == (100, 10)
     expect(page.locator("#documents-collection input")).to_have_value(name)
     shown.send(papers / "ferry.txt")  # which the message asked for
-    expect(page.locator(".upload-said")).to_contain_text(f"1 file into collection “{name}”")
+    expect(page.locator(".upload-said")).to_contain_text(f"1 file sent to collection “{name}”")
     expect(page.locator("#documents-message .notice")).to_be_hidden()
 
     shown.open_settings()
     page.get_by_label("To delete this collection").fill("another")
     page.get_by_role("button", name="Delete collection").click()
-    shown.expect_message(f"type its name, {name}")
+    shown.expect_message(f"type its name: {name}")
     page.get_by_label("To delete this collection").fill(name)
     page.get_by_role("button", name="Delete collection").click()
-    shown.expect_message(f"“{name}” is deleted")
+    shown.expect_message(f"“{name}” was deleted")
     assert name not in [each.name for each in service.catalog.collections()]
 
 
@@ -297,14 +299,14 @@ def test_a_collection_is_indexed_anew_while_the_page_is_closed_and_taken_back(
     shown.open_settings()
     tokens = shown.page.locator("#change-tokens input, #change-tokens textarea")
     expect(tokens).to_have_value("200")
-    shown.page.get_by_role("button", name="Index anew").click()
+    shown.page.get_by_role("button", name="Reindex with these settings").click()
     shown.expect_message("already has these settings")
 
     unblocked = service.application.embedder.unblocked
     tokens.fill("40")
     shown.page.locator("#change-overlap input, #change-overlap textarea").fill("5")
-    shown.page.get_by_role("button", name="Index anew").click()
-    shown.expect_message("is indexed anew")
+    shown.page.get_by_role("button", name="Reindex with these settings").click()
+    shown.expect_message("Reindexing “")
     unblocked.clear()
     try:
         shown.page.goto("about:blank")
@@ -312,13 +314,13 @@ def test_a_collection_is_indexed_anew_while_the_page_is_closed_and_taken_back(
         unblocked.set()
     again = shown_factory(name)
     again.open_settings()
-    expect(again.page.locator("#settings-facts")).to_contain_text("Indexed anew: 3 documents")
+    expect(again.page.locator("#settings-facts")).to_contain_text("Reindexed: 3 documents")
     expect(again.page.locator("#settings-facts")).to_contain_text("40 tokens, 5 shared")
-    again.page.get_by_role("button", name="Back to the former index").click()
+    again.page.get_by_role("button", name="Restore previous index").click()
     again.expect_message(f"{name}--1")
     expect(again.page.locator("#settings-facts")).to_contain_text("200 tokens, 30 shared")
-    again.page.get_by_role("button", name="Pause reading").click()
-    expect(again.page.get_by_role("button", name="Go on reading")).to_be_visible()
+    again.page.get_by_role("button", name="Pause indexing").click()
+    expect(again.page.get_by_role("button", name="Resume indexing")).to_be_visible()
     assert service.catalog.collection(name).is_paused
 
 
@@ -373,7 +375,7 @@ def test_files_go_into_a_collection_by_its_name_are_moved_and_taken_back_while_t
     other = service.make_collection()
     shown = shown_factory(other)
     page, name = shown.page, f"new-shelf-{next(_numbers)}"
-    expect(page.locator(".uploader-target")).to_have_text(f"into the collection “{other}”")
+    expect(page.locator(".uploader-target")).to_have_text(f"to the collection “{other}”")
     field = page.locator("#documents-collection input")
     field.fill("helf")  # a part of names that are there
     field.press("Enter")
@@ -381,13 +383,13 @@ def test_files_go_into_a_collection_by_its_name_are_moved_and_taken_back_while_t
     field.fill(other)
     field.press("ArrowDown")
     field.press("Enter")
-    expect(page.locator(".uploader-target")).to_have_text(f"into the collection “{other}”")
+    expect(page.locator(".uploader-target")).to_have_text(f"to the collection “{other}”")
     field.fill(name.replace("-", " ").title())
     field.press("Enter")
     expect(page.get_by_role("button", name=f"Create collection {name}")).to_be_visible()
-    expect(page.locator(".uploader-target")).to_have_text(f"into the new collection “{name}”")
+    expect(page.locator(".uploader-target")).to_have_text(f"to the new collection “{name}”")
     page.get_by_role("button", name=f"Create collection {name}").click()
-    expect(page.locator(".uploader-target")).to_have_text(f"into the collection “{name}”")
+    expect(page.locator(".uploader-target")).to_have_text(f"to the collection “{name}”")
     expect(field).to_have_value(name)
     expect(page.locator("#documents-message .notice")).to_have_count(0)
     expect(page.locator("#collection-offer").get_by_role("button")).to_have_count(0)
@@ -396,14 +398,14 @@ def test_files_go_into_a_collection_by_its_name_are_moved_and_taken_back_while_t
     try:
         (papers / "quay.txt").write_text("The quay is long.")
         shown.send(papers / "quay.txt", papers / "towns" / "harbour.md")
-        expect(page.locator(".upload-said")).to_contain_text(f"2 files into collection “{name}”.")
+        expect(page.locator(".upload-said")).to_contain_text(f"2 files sent to collection “{name}”.")
         expect(page.locator(".state", has_text="embedding").first).to_be_visible()
         page.locator(".upload-undo select").select_option(other)
         page.locator(".upload-undo").get_by_role("button", name="Move").click()
-        expect(page.locator(".upload-said")).to_have_text(f"2 files moved into collection “{other}”.")
+        expect(page.locator(".upload-said")).to_have_text(f"2 files moved to collection “{other}”.")
         assert service.catalog.count_documents(other)[DocumentState.QUEUED] == 2
         page.locator(".upload-undo").get_by_role("button", name="Undo").click()
-        expect(page.locator(".upload-said")).to_contain_text("Taken back")
+        expect(page.locator(".upload-said")).to_contain_text("Upload undone")
     finally:
         unblocked.set()
     expect(page.locator("table.documents tbody tr")).to_have_count(0)
@@ -433,16 +435,16 @@ def test_selected_documents_are_moved_and_deleted_and_it_is_undone(
     expect(bar).to_contain_text("2 documents selected")
     bar.locator("select").select_option(other)
     bar.get_by_role("button", name="Move").click()
-    shown.expect_message(f"2 documents are moved into collection “{other}”")
+    shown.expect_message(f"2 documents were moved to collection “{other}”")
     expect(page.locator(".overview")).to_contain_text("1 ready")
     assert {each.uri for each in service.catalog.documents(other)} == {"town-0", "town-2"}
     message.get_by_role("button", name="Undo").click()
-    shown.expect_message(f"into collection “{name}”")
+    shown.expect_message(f"to collection “{name}”")
     expect(page.locator(".overview")).to_contain_text("3 ready")
     expect(bar).to_be_hidden()
     page.get_by_label("Select all on this page").check()
     bar.get_by_role("button", name="Delete").click()
-    shown.expect_message("3 documents are deleted")
+    shown.expect_message("3 documents were deleted")
     expect(page.locator(".overview")).to_contain_text("3 being deleted")
     message.get_by_role("button", name="Undo").click()
     expect(page.locator(".overview")).to_contain_text("3 ready")
@@ -517,7 +519,7 @@ def test_the_first_files_of_all_make_a_collection(
         page.set_default_timeout(PATIENCE_MS)
         page.goto(f"{url}/documents")
         expect(page.locator("#documents-list")).to_contain_text("Nothing here yet")
-        expect(page.locator(".uploader-target")).to_have_text("into the new collection “library”")
+        expect(page.locator(".uploader-target")).to_have_text("to the new collection “library”")
         page.locator("#uploader input[name=files]").set_input_files(papers / "ferry.txt")
         expect(page.locator("#documents-collection input")).to_have_value("library")
         expect(page.locator("table.documents tbody tr", has_text="ferry").locator(".state")).to_have_text("ready")
@@ -532,10 +534,10 @@ def test_files_that_the_server_refuses_are_named_with_the_reason(
     service.application.services.library.delete_collection(name)
     shown.send(papers / "ferry.txt")
     expect(shown.page.locator(".upload-errors")).to_contain_text(f"ferry.txt: No collection named '{name}'")
-    expect(shown.page.locator(".upload-said")).to_contain_text("1 not taken")
+    expect(shown.page.locator(".upload-said")).to_contain_text("1 failed")
     service.client.post("/api/v1/collections", json={"name": name}).raise_for_status()
-    shown.page.get_by_role("button", name="Send them again").click()
-    expect(shown.page.locator(".upload-said")).to_contain_text(f"1 file into collection “{name}”")
+    shown.page.get_by_role("button", name="Retry upload").click()
+    expect(shown.page.locator(".upload-said")).to_contain_text(f"1 file sent to collection “{name}”")
     expect(shown.page.locator(".upload-errors li")).to_have_count(0)
 
 
@@ -548,7 +550,7 @@ def test_a_source_comes_again_from_the_page(
     repository.put("notes/heron.md", "A grey heron.")
     shown = shown_factory(service.make_collection(), width=width)
     page = shown.page
-    page.get_by_role("button", name="Sources that come again").click()
+    page.get_by_role("button", name="Scheduled sources").click()
     form = page.locator("#source-form")
     form.get_by_label("Kind").select_option("git")
     form.get_by_label("Address").fill("file://elsewhere/handbook.git")
@@ -556,7 +558,7 @@ def test_a_source_comes_again_from_the_page(
     expect(page.get_by_role("alert")).to_contain_text("names no repository")
     form.get_by_label("Address").fill(repository.bare.as_uri())
     form.get_by_label("Only these paths").fill("docs/")
-    form.get_by_label("What vanished").select_option("yes")
+    form.get_by_label("Documents missing at the source").select_option("yes")
     form.get_by_role("button", name="Add source").click()
     listed = page.locator(".sources li")
     expect(listed).to_contain_text("1 document ")
@@ -567,7 +569,7 @@ def test_a_source_comes_again_from_the_page(
     repository.delete("docs/tide.md")
     repository.put("docs/oven.md", "The oven is hot.")
     listed.get_by_role("button", name="Run").click()
-    shown.expect_message("is fetched as soon as a worker is free")
+    shown.expect_message("will be fetched as soon as a worker is free")
     expect(shown.row("oven")).to_be_visible()
     expect(shown.row("tide")).to_have_count(0)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

@@ -155,7 +155,7 @@ def test_measure_and_read_the_results(opened: OpenPage, axe: Callable[[OpenPage]
     for mode in ("Meaning (dense)", "Words (sparse)"):
         modes.get_by_label(mode).check()
     modes.get_by_label("Both (hybrid)").uncheck()
-    page.get_by_label("Seen through").click()
+    page.get_by_label("Instructions to compare").click()
     page.get_by_role("option", name="No instruction").click()
     page.keyboard.press("Escape")
     page.get_by_role("button", name="Measure", exact=True).click()
@@ -218,22 +218,22 @@ def test_judgements_are_brought_in_and_removed(opened: OpenPage, tmp_path: Path)
     queries.write_text("\n".join(json.dumps({"_id": number, "text": text}) for number, text in texts.items()))
     qrels.write_text("query-id\tcorpus-id\tscore\n1\tapple-jam\t2\n2\tplum-jam\t1\n2\tnowhere\t1\n")
     choose_collection(page, "bare")
-    expect(page.locator(".empty")).to_contain_text("Nothing is judged in this collection yet")
-    page.get_by_role("button", name="Bring in judgements from files").click()
+    expect(page.locator(".empty")).to_contain_text("This collection has no judgements yet")
+    page.get_by_role("button", name="Import judgements from files").click()
     page.locator("#evaluate-files input[type=file]").set_input_files([queries, qrels])
-    page.get_by_role("button", name="Bring in", exact=True).click()
-    expect(page.locator("#evaluate-message")).to_contain_text("Judgements kept: 2 (queries: 2, documents: 2).")
-    expect(page.locator("#evaluate-message")).to_contain_text("not in this collection, and left out. nowhere")
+    page.get_by_role("button", name="Import", exact=True).click()
+    expect(page.locator("#evaluate-message")).to_contain_text("Imported judgements: 2 (queries: 2, documents: 2).")
+    expect(page.locator("#evaluate-message")).to_contain_text("skipped, not in this collection: nowhere")
     expect(page.locator(".sources")).to_contain_text("fruit imported")
 
     page.get_by_role("button", name="Measure", exact=True).click()
     expect_report(page)
-    expect(page.locator(".caution")).to_contain_text("With fewer than 20 queries")
+    expect(page.locator(".caution")).to_contain_text("with fewer than 20 queries")
     expect(page.locator("table.queries")).to_contain_text(HOSTILE)
 
     opened.accept_next_dialog()
     page.get_by_role("button", name="Remove the import fruit").click()
-    expect(page.locator(".empty")).to_contain_text("Nothing is judged")
+    expect(page.locator(".empty")).to_contain_text("This collection has no judgements yet")
 
 
 @pytest.mark.long
@@ -248,7 +248,7 @@ def test_collections_are_compared(page: Page) -> None:
     page.get_by_role("button", name="Measure", exact=True).click()
     expect_report(page)
     expect(page.locator("table.differences tbody tr")).to_have_count(1)
-    expect(page.locator("table.differences")).to_contain_text("could be chance")
+    expect(page.locator("table.differences")).to_contain_text("not significant")
     expect(page.locator("#evaluate-report section").first.locator("tbody th")).to_have_text(["kitchen", "copy"])
 
 
@@ -256,9 +256,9 @@ def test_a_file_without_judgements_is_refused(opened: OpenPage, tmp_path: Path) 
     page = opened.page
     letter = tmp_path / "letter.txt"
     letter.write_text("Dear reader,\nthere is nothing to judge here.\n")
-    page.get_by_role("button", name="Bring in judgements from files").click()
+    page.get_by_role("button", name="Import judgements from files").click()
     page.locator("#evaluate-files input[type=file]").set_input_files(letter)
-    page.get_by_role("button", name="Bring in", exact=True).click()
+    page.get_by_role("button", name="Import", exact=True).click()
     expect(page.get_by_role("alert")).to_contain_text("letter.txt, line 1")
     [refused] = opened.complaints
     assert "status of 422" in refused
@@ -289,17 +289,17 @@ def test_a_measurement_in_the_address_is_shown_again(opened: OpenPage) -> None:
 def test_weights_are_tuned_by_the_judgements_shown_and_undone(opened: OpenPage) -> None:
     page = opened.page
     choose_collection(page, "bare")
-    page.get_by_role("button", name="Weights of the legs").click()
-    page.get_by_role("button", name="Tune by these judgements").click()
+    page.get_by_role("button", name="Weights of meaning and words").click()
+    page.get_by_role("button", name="Tune with these judgements").click()
     expect(page.locator("#evaluate-message")).to_contain_text("tuning needs at least 20 judgements of 5")
 
     choose_collection(page, "orchard")
     expect(page.locator("#evaluate-weights td").first).to_have_text(f"{WEIGHTS_AFTER_FEEDBACK[Leg.SPARSE]:g}")
-    page.get_by_role("button", name="Tune by these judgements").click()
-    expect(page.locator("#evaluate-message")).to_contain_text("are in use from now on")
+    page.get_by_role("button", name="Tune with these judgements").click()
+    expect(page.locator("#evaluate-message")).to_contain_text("are now in use")
     expect(page.locator(".tunings li").first).to_contain_text("in use nDCG@10")
     expect(page.locator(".tunings li").first).to_contain_text("8 queries, 32 judgements")
-    page.get_by_role("button", name="Undo: back to the defaults").click()
-    expect(page.locator("#evaluate-message")).to_contain_text("default weights are in use again")
+    page.get_by_role("button", name="Undo: restore defaults").click()
+    expect(page.locator("#evaluate-message")).to_contain_text("default weights were restored")
     expect(page.locator(".tunings li").first).to_contain_text("undone")
-    expect(page.get_by_role("button", name="Undo: back to the defaults")).to_have_count(0)
+    expect(page.get_by_role("button", name="Undo: restore defaults")).to_have_count(0)

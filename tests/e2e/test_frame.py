@@ -101,7 +101,7 @@ def test_an_answer_is_not_lost_when_it_is_asked_for_as_the_stream_ends(open_page
     opened = open_page("/evaluate")
     page, held = opened.page, list[Route]()
     expect(page.get_by_role("button", name="Measure", exact=True)).to_be_enabled()
-    page.get_by_role("button", name="Bring in judgements from files").click()
+    page.get_by_role("button", name="Import judgements from files").click()
     opened.wait_until_still()
     page.route("**/queue/data?*", lambda route: held.append(route), times=1)
     page.get_by_label("Judged queries of the collection").click()
@@ -111,7 +111,7 @@ def test_an_answer_is_not_lost_when_it_is_asked_for_as_the_stream_ends(open_page
         page.wait_for_timeout(20)
     ended = held[0].fetch()  # whole, with its end
     with page.expect_response("**/queue/join*"):
-        page.get_by_role("button", name="Bring in", exact=True).click()
+        page.get_by_role("button", name="Import", exact=True).click()
     held[0].fulfill(response=ended)
     expect(page.locator("#evaluate-message").get_by_role("alert")).to_be_visible()
 

@@ -67,7 +67,7 @@ def add_files(person: Person, files: list[Path]) -> None:
     expect(page.locator(".uploader-target")).to_contain_text(f"“{COLLECTION}”")
     person.clicks += 1  # files dropped
     page.locator("#uploader input[name=files]").set_input_files(files)
-    expect(page.locator(".upload-said")).to_contain_text(f"{len(files)} files into collection “{COLLECTION}”")
+    expect(page.locator(".upload-said")).to_contain_text(f"{len(files)} files sent to collection “{COLLECTION}”")
     expect(page.locator(".overview")).to_contain_text(f"{len(files)} ready", timeout=PATIENCE_MS)
     person.judge_look()
 
@@ -160,7 +160,7 @@ def test_a_newcomer_gets_answers_from_own_files(
             shared.judge_shifts()
 
         person.ask("recipe for apple pie")
-        expect(page.locator("#passages")).to_contain_text("Nothing here seems to answer this.")
+        expect(page.locator("#passages")).to_contain_text("No passage seems to answer this.")
 
         person.go_to("Documents")
         row = page.locator("table.documents tbody tr", has_text="cheese.html")

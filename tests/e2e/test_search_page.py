@@ -76,7 +76,7 @@ def test_a_query_finds_and_another_lens_reads_it_in_another_sense(
     page = complete(opened)
     assert shown(page) == answered(ask(page_application, instruction=""))
     expect(page.locator("#lens input")).to_have_value("No lens")
-    expect(page.locator(".summary")).to_contain_text("read without an instruction")
+    expect(page.locator(".summary")).to_contain_text("without an instruction")
 
     page.locator("#lens input").click()
     page.get_by_role("option", name="Same feeling").click()
@@ -127,12 +127,12 @@ def test_a_search_is_saved_found_in_the_history_and_asked_again(open_page: Open,
     page.get_by_role("button", name="Watch Ferries").click()
     standing = page.locator("#saved-searches .standing")
     standing.locator("summary").press("Enter")
-    page.get_by_label("Tell of").select_option("strong")
+    page.get_by_label("Notify about").select_option("strong")
     page.get_by_label("Webhook").fill("https://example.org/hook")
-    page.get_by_role("button", name="Save how Ferries keeps watch").press("Enter")
-    expect(page.locator("#saved-message")).to_contain_text("It keeps watch")
+    page.get_by_role("button", name="Save the alert settings of Ferries").press("Enter")
+    expect(page.locator("#saved-message")).to_contain_text("Alert saved")
     expect(standing.get_by_text("Signed with whsec_")).to_be_visible()  # it stays open
-    expect(page.get_by_label("Tell of")).to_have_value("strong")
+    expect(page.get_by_label("Notify about")).to_have_value("strong")
     axe(opened)
     assert opened.overflows() == []
     page.locator("#saved-searches").get_by_role("link", name="Ferries").click()
@@ -245,9 +245,7 @@ def test_what_an_instruction_does_not_ask_for_is_left_out_and_said(
     answer = ask(page_application, query=query, instruction=instruction)
     assert answer["read_text"] == part
     assert shown(page) == answered(answer)
-    expect(page.locator(".reading > .read-text")).to_have_text(
-        f"The instruction asks only for this part of the query: “{part}”"
-    )
+    expect(page.locator(".reading > .read-text")).to_have_text(f"The search uses only this part of the query: “{part}”")
     assert opened.overflows() == []
 
     opened = open_page(address(query, i="-"))
@@ -309,8 +307,8 @@ def test_a_query_that_the_model_does_not_read_is_told_by_the_api_and_the_page(
     assert note == "This model reads English, and this looks like Chinese. Ask in English, or find by words."
     assert ask(page_application, query=query, instruction="", mode="sparse")["notes"] == []
     page = complete(open_page(address(query, i="-")))
-    page.get_by_text("This model reads English, not Chinese.").click()
-    expect(page.get_by_text("This looks like Chinese. Ask in English")).to_be_visible()
+    page.get_by_text("This model supports English, not Chinese.").click()
+    expect(page.get_by_text("Your query looks like Chinese. Ask in English")).to_be_visible()
     expect(page.locator("#reading .token")).to_have_count(0)  # what it thought of says nothing
 
 
@@ -346,18 +344,18 @@ def test_a_thumb_is_a_judgement_and_a_saved_lens_a_lens(open_page: Open, page_ap
     opened = open_page(address(i=FEELING))
     page = complete(opened)
     page.locator(".hit").first.get_by_role("button", name="Answers the query", exact=True).click()
-    expect(page.locator("#message")).to_contain_text("Noted")
+    expect(page.locator("#message")).to_contain_text("Saved")
     expect(page.locator(".hit").first.locator('[aria-pressed="true"]')).to_have_count(1)
     judged = page_application.server.ask(f"/api/v1/judgements?collection={LETTERS}").body
     assert (QUERY, FEELING, 3) in [(each["query"], each["instruction"], each["grade"]) for each in judged]
     page.locator(".hit").first.get_by_role("button", name="Answers the query", exact=True).press("Enter")
-    expect(page.locator("#message")).to_contain_text("Taken back")
+    expect(page.locator("#message")).to_contain_text("was removed")
     expect(page.locator(".hit").first.locator('[aria-pressed="true"]')).to_have_count(0)
     assert len(page_application.server.ask(f"/api/v1/judgements?collection={LETTERS}").body) == len(judged) - 1
 
     page.get_by_label("Instruction").fill("Identify the vehicle.")
     page.get_by_role("button", name="Settings").click()
-    page.get_by_label("Second look").uncheck()
+    page.get_by_label("Re-ranking").uncheck()
     page.wait_for_function("location.search.includes('r=0')")
     page.get_by_label("Save as a lens").fill("same vehicle")
     page.get_by_role("button", name="Save lens").click()
@@ -427,7 +425,7 @@ def test_passages_of_one_document_stand_together_and_can_be_searched_alone(
 ) -> None:
     opened = open_page(address(PDF_PAGES[1], i="-", d="0.3", l="tables"), size=size)
     page = complete(opened)
-    page.get_by_text(f"{len(PDF_PAGES) - 1} more passages of this document").click()
+    page.get_by_text(f"{len(PDF_PAGES) - 1} more passages from this document").click()
     expect(page.locator(".more-hits .hit .open").first).to_be_visible()
     assert opened.overflows() == []
     axe(opened)
@@ -450,7 +448,7 @@ def test_passages_of_one_document_stand_together_and_can_be_searched_alone(
         pytest.param(
             address(x='{"like":{"00000000-0000-4000-8000-000000000000":"gone"}}'), "like", marks=pytest.mark.long
         ),
-        (address("quay", x='{"filters":{"year":"1802"}}'), "No passage has all of these filters"),
+        (address("quay", x='{"filters":{"year":"1802"}}'), "No passage matches all filters"),
     ],
     ids=["blank query", "long instruction", "broken choices", "unknown passage", "no such metadata"],
 )
@@ -506,7 +504,7 @@ def test_all_collections_are_searched_at_once_and_every_hit_opens_in_its_own(
     rows = csv.DictReader(download.value.path().read_text(encoding="utf-8-sig").splitlines())
     assert sorted(row["collection"] for row in rows) == sorted(places)
     page.locator(".hit").first.get_by_role("button", name="Does not answer the query", exact=True).click()
-    expect(page.locator("#message")).to_contain_text("Noted")
+    expect(page.locator("#message")).to_contain_text("Saved")
 
     # A page that looks at one collection falls back to one, and the choice stays.
     opened.follow(page.locator(".site-header nav").get_by_role("link", name="Documents"))

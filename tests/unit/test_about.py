@@ -67,20 +67,20 @@ def test_a_card_is_shown_and_its_absence_said() -> None:
     seen = Seen(render_card(ABOUT))
     assert "A model" in seen.text
     assert seen.of("em")
-    assert "brings no card" in Seen(render_card(AboutInfo("a-model", "1.2"))).text
+    assert "has no card" in Seen(render_card(AboutInfo("a-model", "1.2"))).text
     assert render_faithfulness(ABOUT) == ""
     measured = AboutInfo("m", "1", faithfulness="Measured: **0.5**")
     assert "Measured: 0.5" in Seen(render_faithfulness(measured)).text
 
 
 def test_health_waits_then_tells_each_part_and_what_an_error_means() -> None:
-    assert "Asking every part" in render_health({"catalog": None})
-    assert "Every part works." in render_health({"catalog": True, "index": True})
+    assert "Checking all parts" in render_health({"catalog": None})
+    assert "All parts work." in render_health({"catalog": True, "index": True})
     text = Seen(render_health({"catalog": True, "index": False, "else": False})).text
     assert "2 of 3 parts do not work." in text
-    assert "The vector index does not answer" in text
+    assert "The vector index does not respond" in text
     assert "gircse doctor" in text
-    assert "This part does not answer." in text
+    assert "This part does not respond." in text
 
 
 def test_every_check_is_asked_in_turn_and_no_error_of_one_hides_another(caplog: pytest.LogCaptureFixture) -> None:
@@ -92,7 +92,7 @@ def test_every_check_is_asked_in_turn_and_no_error_of_one_hides_another(caplog: 
     with caplog.at_level(logging.ERROR):
         views = [view for (view,) in handlers.health()]
     assert len(views) == 3
-    assert "asking" in views[0]
+    assert "checking" in views[0]
     assert "1 of 2 parts do not work." in views[-1]
     assert "hunter2" not in "".join(views)
     assert "hunter2" in caplog.text
@@ -231,7 +231,7 @@ def test_help_answers_what_people_ask() -> None:
 
 def test_a_application_without_checks_has_nothing_to_ask(toy_services_factory: Callable[..., Any]) -> None:
     handlers = AboutHandlers(catalog=toy_services_factory().services.catalog, checks={}, fingerprint="")
-    assert "nothing to ask" in list(handlers.health())[-1][0]
+    assert "nothing to check" in list(handlers.health())[-1][0]
 
 
 def test_what_is_said_of_explanations_is_what_was_measured() -> None:

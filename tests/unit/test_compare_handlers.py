@@ -111,7 +111,7 @@ def test_values_of_one_side_count_and_mark_its_passages_alone(handlers: CompareH
 
 def test_left_comes_first_then_right_then_the_sentences(handlers: CompareHandlers) -> None:
     first, second, last = handlers.compare(fields("ferry", *A, *B))
-    assert "Looking in two ways" in first[0]
+    assert "Running both searches" in first[0]
     assert "Searching" in first[3]
     assert "<svg" not in first[3]
     assert "passages" in second[0]
@@ -136,7 +136,7 @@ def test_left_comes_first_then_right_then_the_sentences(handlers: CompareHandler
         (("ferry", *A[:4], "{", "", *B), "cannot be read"),
         (("ferry", *A[:5], "alone", *B), "2 to 200 values, not 1"),
         (("ferry", *A, *B[:5], 7), "values B must be text"),
-        (("ferry", *A), "Load it again"),
+        (("ferry", *A), "Reload the page"),
     ],
 )
 def test_bad_input_is_refused_before_any_search(
@@ -152,7 +152,7 @@ def test_a_side_that_fails_leaves_the_other_one_standing(handlers: CompareHandle
     index.away = "other"
     *_, last = handlers.compare(fields("ferry", *A, "", 2, "hybrid", "other", "", ""))
     text = Seen(last[3]).text
-    assert "B could not be answered" in text
+    assert "Search B failed" in text
     assert "The vector index is away. Start it again." in text
     assert FERRY in text
     assert last[0] == ""
@@ -162,7 +162,7 @@ def test_a_side_that_fails_leaves_the_other_one_standing(handlers: CompareHandle
 
 def test_the_same_text_in_two_collections_is_recognised(handlers: CompareHandlers) -> None:
     *_, last = handlers.compare(fields("ferry", *A, "", 2, "hybrid", "other", "", ""))
-    assert "In two collections it is the same passage" in last[0]
+    assert "Passages from two collections count as the same" in last[0]
 
 
 def test_nothing_is_said_about_a_choice_before_any_query(handlers: CompareHandlers) -> None:
@@ -197,8 +197,8 @@ def test_the_right_side_follows_the_left_in_what_it_does_not_say(handlers: Compa
         ({"k1": "99"}, "number of steps for A is “99”; 1 to 20"),
         ({"k2": "²"}, "number of steps for B"),
         ({"m1": "psychic"}, "mode for A is “psychic”"),
-        ({"x2": "{"}, "What was chosen for B cannot be read"),
-        ({"v2": "alone"}, "The values of B cannot be read"),
+        ({"x2": "{"}, "B: the filters in this link are invalid"),
+        ({"v2": "alone"}, "B: the values are invalid"),
     ],
 )
 def test_an_address_that_cannot_be_followed_says_so_and_asks_nothing(

@@ -124,19 +124,19 @@ def test_top_words_are_those_of_substance_by_their_sum() -> None:
 def test_the_summary_says_what_is_shared_and_who_moved_most() -> None:
     outcomes = [answer("abcd"), answer("dabx")]
     text = Seen(render_summary(compare(*outcomes), looks(), outcomes)).text
-    assert "3 of 4 passages are found by both." in text
-    assert "overlap@4 0.75" in text
-    assert "Most risen: d, from rank 4 to 1." in text
-    assert "Most fallen: a, from rank 1 to 2." in text
+    assert "Both searches found 3 of 4 passages." in text
+    assert "overlap of the first 4: 0.75" in text
+    assert "Biggest rise: d, from rank 4 to 1." in text
+    assert "Biggest drop: a, from rank 1 to 2." in text
 
 
 @pytest.mark.parametrize(
     ("left", "right", "said"),
     [
-        ("ab", "ab", "Both find the same passages in the same order."),
-        ("ab", "ba", "Both find the same passages, in another order."),
-        ("ab", "", "0 of 2 passages are found by both."),
-        ("", "", "Neither of the two found a passage."),
+        ("ab", "ab", "Both lists have the same passages in the same order."),
+        ("ab", "ba", "Both lists have the same passages in a different order."),
+        ("ab", "", "Both searches found 0 of 2 passages."),
+        ("", "", "Neither search found a passage."),
     ],
 )
 def test_the_summary_knows_the_ends(left: str, right: str, said: str) -> None:
@@ -145,7 +145,7 @@ def test_the_summary_knows_the_ends(left: str, right: str, said: str) -> None:
 
 
 def test_the_summary_waits_and_keeps_quiet_when_a_side_failed() -> None:
-    assert "Looking in two ways" in render_summary(None, looks(), [answer("a"), None])
+    assert "Running both searches" in render_summary(None, looks(), [answer("a"), None])
     assert render_summary(None, looks(), [answer("a"), GircseError("away")]) == ""
 
 
@@ -175,8 +175,8 @@ def test_moves_are_said_in_signs_and_in_words_on_both_sides() -> None:
 def test_a_passage_that_the_other_side_has_nowhere_is_marked_so() -> None:
     left, right = answer("a", "abc"), answer("x", "xyz")
     text = Seen(str(render_comparison(compare(left, right), looks(), [left, right]))).text
-    assert "Not among the first 3 of B" in text
-    assert "Not among the first 3 of A" in text
+    assert "Not in the top 3 of B" in text
+    assert "Not in the top 3 of A" in text
 
 
 def test_every_passage_opens_a_whole_one_of_its_own() -> None:
@@ -190,7 +190,7 @@ def test_every_passage_opens_a_whole_one_of_its_own() -> None:
 
 def test_one_side_may_fail_or_wait_or_be_empty_while_the_other_is_shown() -> None:
     away = VectorIndexUnavailableError("The index is away.")
-    for outcome, said in ((away, "The index is away."), (None, "Searching"), (answer(""), "gave no passages")):
+    for outcome, said in ((away, "The index is away."), (None, "Searching"), (answer(""), "has no matching passages")):
         seen = Seen(str(render_comparison(None, looks(), [answer("ab"), outcome])))
         assert said in seen.text
         assert "The text of a." in seen.text
@@ -204,7 +204,7 @@ def test_a_look_shows_its_own_words_and_those_that_both_have() -> None:
     assert len(seen.of_class("is-shared")) == 1
     assert "2 steps · by meaning · library" in seen.text
     by_words = looks(mode=SearchMode.SPARSE)[0]
-    assert "by the words of the query alone" in Seen(str(render_look(by_words, answer("a"), (), ()))).text
+    assert "by the words of the query only" in Seen(str(render_look(by_words, answer("a"), (), ()))).text
 
 
 def test_a_look_opens_in_search_with_all_that_it_asks() -> None:
@@ -226,7 +226,7 @@ def test_readings_show_both_and_say_when_there_is_none() -> None:
     assert "“a <part>”" in told.text
     assert not seen.of_class("read-text")
     bare = SearchResult("q", "", 0, "library", (), (), {}, mode=SearchMode.SPARSE)
-    assert "the model did not read it" in Seen(str(render_reading(look, Answer(bare)))).text
+    assert "not the model" in Seen(str(render_reading(look, Answer(bare)))).text
     wordless = Seen(str(render_reading(look, Answer(replace(bare, mode=SearchMode.DENSE, read_text="a part")))))
     assert "added no words" in wordless.text
     assert "“a part”" in wordless.text

@@ -143,12 +143,12 @@ def test_a_document_is_deleted_cancelled_and_tried_again(
     catalog, document_id = application.services.catalog, submitted(b"Later.", "later.txt")
     assert "cancelled" in handlers.act("library", {"action": "cancel", "document": document_id})
     assert catalog.document(document_id).state is DocumentState.FAILED
-    assert "“later” is read again" in handlers.act("library", {"action": "retry", "document": document_id})
+    assert "“later” is being reindexed" in handlers.act("library", {"action": "retry", "document": document_id})
     application.work_off()
     assert catalog.document(document_id).state is DocumentState.READY
     with pytest.raises(ConflictError, match="is done"):
         handlers.act("library", {"action": "cancel", "document": document_id})
-    assert "“later” is deleted" in handlers.act("library", {"action": "delete", "documents": document_id})
+    assert "“later” was deleted" in handlers.act("library", {"action": "delete", "documents": document_id})
     with pytest.raises(NotFoundError):
         handlers.act("library", {"action": "delete", "documents": document_id})
 
@@ -163,7 +163,7 @@ def test_several_documents_are_deleted_and_it_is_undone(application: Any, handle
     application.add("The kettle is new.")
     ids = " ".join(each.id for each in catalog.documents("library"))
     said = handlers.act("library", {"action": "delete", "documents": ids})
-    assert "2 documents are deleted" in said
+    assert "2 documents were deleted" in said
     application.work_off()  # which waits for a minute
     assert catalog.count_documents("library")[DocumentState.DELETING] == 2
     listing = handlers.show("library").listing
@@ -182,7 +182,7 @@ def test_several_documents_are_moved_and_it_is_undone(
     waiting = submitted(b"Later.", "later.txt")
     ids = f"{first_id(application)} {waiting}"
     said = handlers.act("library", {"action": "move", "documents": ids, "to": "other"})
-    assert "2 documents are moved into collection “other”" in said
+    assert "2 documents were moved to collection “other”" in said
     application.work_off()
     assert [each.state for each in catalog.documents("other")] == [DocumentState.READY] * 3
     assert catalog.documents("library") == []
@@ -234,7 +234,7 @@ def test_all_that_failed_in_this_collection_are_tried_again(
     submitted(b"", "a.txt")
     submitted(b"", "b.txt")
     application.work_off()
-    assert "2 documents are read again" in handlers.act("library", {"action": "retry-all"})
+    assert "2 documents are being reindexed" in handlers.act("library", {"action": "retry-all"})
     assert application.services.catalog.count_documents("library")[DocumentState.QUEUED] == 2
     assert "0 documents" in handlers.act("other", {"action": "retry-all"})
 
@@ -293,7 +293,7 @@ def test_a_collection_is_made_shown_and_deleted_by_its_name(application: Any, ke
 @pytest.mark.parametrize(
     ("values", "told"),
     [
-        (("", "", "", "", ""), "Write a name"),
+        (("", "", "", "", ""), "Enter a name"),
         (("No!", "", "", "", ""), "cannot name"),
         (("a", "", "21", "", ""), "from 1 to 20"),
         (("a", "", "x", "", ""), "whole number"),
@@ -330,9 +330,9 @@ def test_reading_is_paused_and_goes_on(
 ) -> None:
     keeping.manage("library", {"action": "pause"})
     assert application.services.catalog.collection("library").is_paused
-    assert "Go on reading" in handlers.show("library").settings
+    assert "Resume indexing" in handlers.show("library").settings
     keeping.manage("library", {"action": "resume"})
-    assert "Pause reading" in handlers.show("library").settings
+    assert "Pause indexing" in handlers.show("library").settings
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

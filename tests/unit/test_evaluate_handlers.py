@@ -103,7 +103,7 @@ def test_a_plan_is_what_was_chosen(handlers: EvaluateHandlers) -> None:
         (0, None, "Choose a collection"),
         (0, "elsewhere", "No collection named"),
         (1, "dense", "from the list"),
-        (1, ["psychic"], "Search by"),
+        (1, ["psychic"], "as the mode"),
         (1, [], "one mode"),
         (2, ["0"], "from 1 to 20"),
         (2, ["21"], "from 1 to 20"),
@@ -116,8 +116,8 @@ def test_a_plan_is_what_was_chosen(handlers: EvaluateHandlers) -> None:
         (3, ["Lens: "], "name of a lens"),
         (4, ["nowhere"], "No collection named"),
         (5, ["nobody"], "has no judged query"),
-        (6, "A sample of 7", "sample of the sizes"),
-        (6, 20, "sample of the sizes"),
+        (6, "A sample of 7", "sample size"),
+        (6, 20, "sample size"),
     ],
 )
 def test_a_plan_that_cannot_be_is_refused(handlers: EvaluateHandlers, place: int, value: object, message: str) -> None:

@@ -61,7 +61,7 @@ def test_what_cannot_be_read_is_refused_in_words(
     client: TestClient, capfd: pytest.CaptureFixture[str], index: int, data: tuple[Any, ...]
 ) -> None:
     answer = ask(client, index, *data)
-    assert "Load it again" in answer
+    assert "Reload the page" in answer
     assert "Traceback" not in "".join(capfd.readouterr())
 
 

@@ -125,8 +125,8 @@ def test_headings_stand_above_a_passage_and_the_title_not_twice(context: str, to
 
 def test_a_passage_whose_stored_text_is_damaged_says_so() -> None:
     damaged, sound = (HitChunk("c1", "Text", 0, 4, None, is_damaged=each) for each in (True, False))
-    assert "its stored text is damaged" in shown(result(hit(chunk=damaged)))
-    assert "its stored text is damaged" not in shown(result(hit(chunk=sound)))
+    assert "stored text is damaged" in shown(result(hit(chunk=damaged)))
+    assert "stored text is damaged" not in shown(result(hit(chunk=sound)))
 
 
 def test_passages_of_one_document_stand_together() -> None:
@@ -136,11 +136,11 @@ def test_passages_of_one_document_stand_together() -> None:
     hits[1] = replace(hits[1], document=other)
     html = shown(result(*hits))
     assert re.findall(r"data-chunk=\"(c\d)\"", html) == ["c0", "c2", "c3", "c1"]
-    assert html.count("2 more passages of this document") == 1
+    assert html.count("2 more passages from this document") == 1
     assert html.count("More from this document") == 4
     alone = shown(result(*hits), Choices(filters={"document_id": "d1"}))
     assert re.findall(r"data-chunk=\"(c\d)\"", alone) == ["c0", "c1", "c2", "c3"]
-    assert "ore passages of this document" not in alone
+    assert "ore passages from this document" not in alone
     assert "More from this document" not in alone
     assert "<span>document</span> A title <button" in alone
 
@@ -392,7 +392,7 @@ def test_a_later_group_names_what_it_adds_and_what_stays() -> None:
 
 def test_words_that_decide_nothing_are_not_said_to() -> None:
     steps = [RefinementStep(1, (Token("river", 0.5),))]
-    said = "They decide nothing until"
+    said = "These words affect the ranking only"
     assert said not in render_refinement(group_refinement(steps), steps)
     assert said in render_refinement(group_refinement(steps), steps, is_ranking=False)
 
@@ -419,7 +419,7 @@ def test_no_refinement_draws_nothing() -> None:
         (DocumentState.QUEUED, [job(progress=0.01)], "reading"),
         (DocumentState.QUEUED, [job()], "embedding 40 %"),
         (DocumentState.QUEUED, [job(progress=1.7)], "embedding 100 %"),
-        (DocumentState.QUEUED, [job(state=JobState.FAILED)], "waits to try again"),
+        (DocumentState.QUEUED, [job(state=JobState.FAILED)], "waiting for retry"),
         (DocumentState.FAILED, [], "failed"),
         (DocumentState.FAILED, [job(state=JobState.CANCELLED)], "cancelled"),
         (DocumentState.DELETING, [], "being deleted"),
@@ -449,9 +449,9 @@ def test_the_overview_adds_up() -> None:
     ("state", "told", "buttons"),
     [
         (ReindexState.NONE, "", []),
-        (ReindexState.RUNNING, "Indexing anew: 3 of 9 documents", []),
+        (ReindexState.RUNNING, "Reindexing: 3 of 9 documents", []),
         (ReindexState.HALF_BUILT, "half built: 3 of 9", ["go-on", "start-over"]),
-        (ReindexState.DONE, "Indexed anew: 9 documents. 2 could not be read", []),
+        (ReindexState.DONE, "Reindexed: 9 documents. 2 failed", []),
         (ReindexState.FAILED, "failed at 3 of 9 documents: No room.", ["go-on", "start-over"]),
     ],
 )
@@ -525,9 +525,9 @@ def test_what_further_steps_changed_is_shown_beside_each_passage() -> None:
     html = shown(result(first, second, replace(third, rank=3)), before=before)
     moves = re.findall(r'class="move ([\w-]+)" title="([^"]+)"', html)
     assert moves == [
-        ("is-new", "Not among the first ranks after the first look"),
-        ("is-up", "Rose by 2 while the query was refined"),
+        ("is-new", "Not in the first results"),
+        ("is-up", "Rose by 2 during refinement"),
     ]
     fell = shown(result(replace(second, rank=3)), before=result(second, steps=1))
-    assert "Fell by 1 while the query was refined" in fell
+    assert "Fell by 1 during refinement" in fell
     assert 'class="move' not in shown(result(first, second))

@@ -109,7 +109,10 @@ def id_of(html: str, action: str) -> str:
 
 
 def test_a_past_search_is_saved_opened_and_deleted(handlers: SavedHandlers) -> None:
-    assert [("None yet" in each, "Nothing yet" in each) for each in handlers.show()] == [(True, False), (False, True)]
+    assert [("No saved searches yet" in each, "No searches yet" in each) for each in handlers.show()] == [
+        (True, False),
+        (False, True),
+    ]
     handlers.searches.record(RICH)
     saved, history = handlers.show()
     assert "in library · Where is it? · kind: note · not about New York · by meaning" in history
@@ -123,7 +126,7 @@ def test_a_past_search_is_saved_opened_and_deleted(handlers: SavedHandlers) -> N
     handlers.searches.record(RICH)
     assert "empty" in handlers.act({"action": "clear"})
     assert handlers.searches.history() == []
-    with pytest.raises(InputError, match="not in your history"):
+    with pytest.raises(InputError, match="no longer in your history"):
         handlers.act({"action": "save", "subject": "gone"})
 
 
@@ -140,7 +143,7 @@ def test_what_a_page_shows_is_saved_under_its_name_or_its_query(handlers: SavedH
 
 def test_a_history_that_is_switched_off_says_so(toy_services: Any) -> None:
     off = handlers_over(toy_services, history_limit=0)
-    assert "No history is kept" in off.show()[1]
+    assert "The history is turned off" in off.show()[1]
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -160,7 +163,7 @@ def test_a_saved_search_keeps_watch_and_shows_what_is_new(toy_services: Any, han
     toy_services.services.library.ensure_collection("library")
     handlers.save("cats", lambda: SearchRequest("cat", "library"))
     search = id_of(handlers.show()[0], "watch")
-    assert "keeps watch" in handlers.act({"action": "watch", "subject": search})
+    assert "Alert saved" in handlers.act({"action": "watch", "subject": search})
     assert "nothing new" in handlers.show()[0]
     toy_services.add("cat <b>sleeps</b>")
     saved, _ = handlers.show()

@@ -34,7 +34,7 @@ def test_a_source_is_added_shown_run_and_deleted(toy_services: Any, handlers: So
     catalog = toy_services.services.catalog
     assert handlers.show("") == handlers.show("gone") == SourcesView()
     shown = handlers.show("library")
-    assert "Nothing comes again yet" in shown.listing
+    assert "No scheduled sources yet" in shown.listing
     assert not shown.is_awaited
     said = handlers.act("library", {**FORM, "patterns": " docs/ \n\n*.md", "branch": "main"})
     assert "&lt;x&gt;" in said
@@ -42,13 +42,13 @@ def test_a_source_is_added_shown_run_and_deleted(toy_services: Any, handlers: So
     assert (source.options.patterns, source.options.branch, source.removes) == (("docs/", "*.md"), "main", True)
     assert source.every == timedelta(hours=1)
     shown = handlers.show("library")
-    for text in ("every hour", "docs/, *.md", "main", "not fetched yet", "what vanished is deleted"):
+    for text in ("every hour", "docs/, *.md", "main", "not fetched yet", "deletes missing documents"):
         assert text in shown.listing
     assert "<x>" not in shown.listing
     assert shown.is_awaited  # until a worker takes it up
     held = catalog.claim_recurring_source(lease=timedelta(minutes=1))
     shown = handlers.show("library")
-    assert "is being fetched now" in shown.listing
+    assert "fetching now" in shown.listing
     assert shown.is_awaited
     catalog.end_round(held, Round(1, 2, 3, "There is no such branch or tag."))
     shown = handlers.show("library")

@@ -301,7 +301,7 @@ def test_settings_of_the_hits_are_part_of_the_search(handlers: SearchHandlers, s
 def test_the_second_look_is_off_by_a_click(handlers: SearchHandlers) -> None:
     asked = ("card", "Its mood.", 4, "hybrid", "library", 3, "", "", [], 0)
     assert [handlers.request(fields(*asked, each)).rerank for each in (True, False)] == [None, 0]
-    with pytest.raises(InputError, match="on or off"):
+    with pytest.raises(InputError, match="Invalid value"):
         handlers.request(fields(*asked, "yes"))
 
 
@@ -381,7 +381,7 @@ def test_a_thumb_is_kept_for_a_document_of_this_collection_alone(handlers: Searc
     assert "answers this query" in said
     (kept,) = handlers.catalog.judged  # type: ignore[attr-defined]
     assert (kept.document_id, kept.query, kept.instruction, kept.grade) == ("d1", "card", "", 3)
-    assert "Taken back" in handlers.judge("card", "", "library", {"document": "d1", "grade": None})
+    assert "was removed" in handlers.judge("card", "", "library", {"document": "d1", "grade": None})
     assert handlers.catalog.judged == []  # type: ignore[attr-defined]
     for collection, data in (
         ("other", {"document": "d1", "grade": 3}),
@@ -483,7 +483,7 @@ def test_without_a_collection_the_first_sight_says_what_to_do_and_shows_an_examp
 def test_a_language_that_the_model_does_not_read_is_told_in_that_of_the_page() -> None:
     result = SearchResult("Warum?", "", 1, "library", (), (), {}, unread=UnreadLanguage("German", "English"))
     shown = render_results(result, Choices())
-    assert "<summary>This model reads English, not German.</summary>" in shown  # in one line; the advice unfolds
+    assert "<summary>This model supports English, not German.</summary>" in shown  # in one line; the advice unfolds
     assert "looks like German. Ask in English" in shown
     assert "looks like" not in render_results(replace(result, unread=None), Choices())
     with speaking("de"):
@@ -493,7 +493,7 @@ def test_a_language_that_the_model_does_not_read_is_told_in_that_of_the_page() -
 def test_what_to_try_where_nothing_fits(search: NoHits) -> None:
     chosen = Choices(filters={"kind": "note"}).to_text()
     ((shown, *_), _) = handlers_over(search).search(fields("card", "Find the same.", 4, "sparse", "library", 3, chosen))
-    for tried in ("fewer filters", "Say it in the words", "No lens", "Choose another collection"):
+    for tried in ("fewer filters", "Use words that the document", "No lens", "Choose another collection"):
         assert tried in str(shown)
     ((plain, *_), _) = handlers_over(search).search(fields("card", "", 4, "hybrid", "library", 3, ""))
     assert "fewer filters" not in str(plain)

@@ -25,14 +25,14 @@ async (collection, name, instruction) => {
     const said = await answer.json();
     if (!answer.ok) return [notice([said.detail || answer.statusText], true), name];
     chooser.value = '';
-    const lines = [gircse.text('Judgements kept: {judgements} (queries: {queries}, documents: {documents}).', {
+    const lines = [gircse.text('Imported judgements: {judgements} (queries: {queries}, documents: {documents}).', {
       judgements: shown(said.judgement_count), queries: shown(said.query_count), documents: shown(said.document_count),
     })];
     const add = (count, names, what) => { if (count) lines.push(`${shown(count)}: ${what} ${names.join(', ')}${count > names.length ? ', …' : ''}`); };
-    add(said.unmatched_count, said.unmatched, gircse.text('not in this collection, and left out.'));
-    add(said.ambiguous_count, said.ambiguous, gircse.text('the name of several documents, and left out.'));
-    add(said.unknown_query_count, said.unknown_queries, gircse.text('a judged query whose text no file told.'));
-    if (said.scaled_from !== null) lines.push(gircse.text('Grades went up to {most}; they were scaled to 3.', { most: said.scaled_from }));
+    add(said.unmatched_count, said.unmatched, gircse.text('skipped, not in this collection:'));
+    add(said.ambiguous_count, said.ambiguous, gircse.text('skipped, the name matches several documents:'));
+    add(said.unknown_query_count, said.unknown_queries, gircse.text('skipped, the files contain no text for the query:'));
+    if (said.scaled_from !== null) lines.push(gircse.text('The highest grade was {most}; all grades were scaled to 0–3.', { most: said.scaled_from }));
     return [notice(lines, false), ''];
-  } catch (error) { return [notice([gircse.text('The files could not be sent: {error}', { error: error.message })], true), name]; }
+  } catch (error) { return [notice([gircse.text('Upload failed: {error}', { error: error.message })], true), name]; }
 }

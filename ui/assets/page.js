@@ -121,7 +121,7 @@ window.gircse = (() => {
   async function exportResults(button) {
     const { format } = button.dataset, body = button.closest("[data-request]").dataset.request;
     const found = await fetch("/api/v1/search", { method: "POST", body, headers: { "content-type": "application/json", accept: EXPORTS[format] } });
-    if (!found.ok) { say(button, text("Did not work")); return; }
+    if (!found.ok) { say(button, text("Failed")); return; }
     const link = Object.assign(document.createElement("a"), { href: URL.createObjectURL(await found.blob()), download: `search.${format}` });
     link.click();
     URL.revokeObjectURL(link.href);
@@ -131,7 +131,7 @@ window.gircse = (() => {
   function onClick(event) {
     if (event.target.closest("[data-open-keys]")) openKeys();
     const copier = event.target.closest("[data-copy]");
-    if (copier) copy(copier.dataset.isAddress ? new URL(copier.dataset.copy, location.href).href : copier.dataset.copy).then(() => say(copier, text("Copied")), () => say(copier, text("Did not work")));
+    if (copier) copy(copier.dataset.isAddress ? new URL(copier.dataset.copy, location.href).href : copier.dataset.copy).then(() => say(copier, text("Copied")), () => say(copier, text("Failed")));
     const exporter = event.target.closest("[data-format]");
     if (exporter) exportResults(exporter);
     if (event.target.closest("[data-theme-switch]")) switchTheme();

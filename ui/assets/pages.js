@@ -91,7 +91,7 @@
       placeShown.textContent = text("Page {page} of {pages}", { page: found.page, pages: found.pages });
       drawSheet(view, found);
     } catch (error) {
-      view.replaceChildren(make("p", { className: "notice", textContent: error.message || text("The page cannot be shown.") }));
+      view.replaceChildren(make("p", { className: "notice", textContent: error.message || text("This page cannot be displayed.") }));
       showText(dialog, true);
     } finally {
       view.removeAttribute("aria-busy");

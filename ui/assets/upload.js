@@ -18,7 +18,7 @@ const files = (count) => (count === 1 ? gircse.text('1 file') : gircse.text('{co
 
 function drawTarget() {
   const { name, isNew } = target();
-  const text = !name ? '' : isNew ? gircse.text('into the new collection “{name}”', { name }) : gircse.text('into the collection “{name}”', { name });
+  const text = !name ? '' : isNew ? gircse.text('to the new collection “{name}”', { name }) : gircse.text('to the collection “{name}”', { name });
   if (call.textContent !== text) call.textContent = text;
   if (name !== kept && !isNew) gircse.keepCollection(kept = name); /* not what is typed and does not exist */
 }
@@ -66,7 +66,7 @@ async function ensureCollection() {
   await waitForOffered();
   await waitForField();
   const { name, isNew } = target();
-  if (!name) throw new Error(gircse.text('Choose a collection first, or write the name of a new one.'));
+  if (!name) throw new Error(gircse.text('First choose a collection or enter the name of a new one.'));
   if (isNew) await post('collections', { name }).catch((error) => { if (error.status !== 409) throw error; });
   return name;
 }
@@ -94,7 +94,7 @@ function work() {
   while (running < AT_A_TIME && waiting.length) {
     const item = waiting.shift();
     running += 1;
-    send(item).catch((error) => failed.push({ item, why: error.message || gircse.text('it could not be sent') }))
+    send(item).catch((error) => failed.push({ item, why: error.message || gircse.text('upload failed') }))
       .finally(() => { running -= 1; sent += 1; draw(); work(); });
   }
 }
@@ -105,10 +105,10 @@ function draw() {
   bar.max = Math.max(total, 1);
   bar.value = sent;
   const good = sent - failed.length;
-  const more = [[unchanged, gircse.text('unchanged')], [replaced, gircse.text('in place of earlier versions')], [failed.length, gircse.text('not taken')]];
+  const more = [[unchanged, gircse.text('unchanged')], [replaced, gircse.text('replaced earlier versions')], [failed.length, gircse.text('failed')]];
   said.textContent = isDone
-    ? gircse.text('{files} into collection “{name}”{more}. You can leave this page: reading goes on.', { files: files(good), name: into, more: more.filter(([count]) => count).map(([count, what]) => `, ${count} ${what}`).join('') })
-    : gircse.text('Sending {number} of {total} into collection “{name}”. Stay on this page until all are sent.', { number: sent + 1, total, name: into });
+    ? gircse.text('{files} sent to collection “{name}”{more}. You can leave this page; indexing continues.', { files: files(good), name: into, more: more.filter(([count]) => count).map(([count, what]) => `, ${count} ${what}`).join('') })
+    : gircse.text('Uploading {number} of {total} to collection “{name}”. Stay on this page until the upload is complete.', { number: sent + 1, total, name: into });
   offerUndo(isDone && added.length > 0);
   if (isDone) removeEventListener('beforeunload', warn);
   errors.replaceChildren(...failed.slice(0, MOST_SHOWN).map(({ item, why }) => line(`${item.path}: ${why}`)));
@@ -117,7 +117,7 @@ function draw() {
     const again = document.createElement('button');
     again.type = 'button';
     again.className = 'plain-button';
-    again.textContent = gircse.text('Send them again');
+    again.textContent = gircse.text('Retry upload');
     again.onclick = () => { const items = failed.map((each) => each.item); failed = []; begin(items); };
     errors.append(again);
   }
@@ -142,7 +142,7 @@ async function takeBack(to) {
       if (to) moved.push(...await post('documents/move', { document_ids: some, collection: to }));
       else await post('documents/delete', { document_ids: some });
       ids.splice(0, some.length);
-      if (!ids.length) said.textContent = to ? gircse.text('{files} moved into collection “{name}”.', { files: files(moved.length), name: to }) : gircse.text('Taken back: the files of this upload are deleted.');
+      if (!ids.length) said.textContent = to ? gircse.text('{files} moved to collection “{name}”.', { files: files(moved.length), name: to }) : gircse.text('Upload undone. Its files were deleted.');
     }
     if (to) { into = to; added = moved.map((each) => each.document.id); offerUndo(true); }
   } catch (error) {
@@ -173,9 +173,9 @@ function begin(items) {
 
 async function take(files) {
   const wanted = files.filter(({ path }) => !path.split('/').some((part) => part.startsWith('.')));
-  if (!wanted.length) { said.textContent = files.length ? gircse.text('Only hidden files were there: nothing is sent.') : gircse.text('There was no file in it.'); return; }
+  if (!wanted.length) { said.textContent = files.length ? gircse.text('Only hidden files were found. Nothing was uploaded.') : gircse.text('No files were found.'); return; }
   if (wanted.length > MOST_FILES) {
-    said.textContent = gircse.text('{count} files are too many to send at once ({most}). `gircse ingest FOLDER` takes any number.', { count: wanted.length, most: MOST_FILES });
+    said.textContent = gircse.text('{count} files are too many for one upload (limit: {most}). Use `gircse ingest FOLDER` for any number of files.', { count: wanted.length, most: MOST_FILES });
     return;
   }
   try {

@@ -14,37 +14,35 @@ from ui.render.markdown import render_markdown
 from ui.render.text import join, shorten
 
 FINGERPRINT_CHARS = 12
-NO_CARD = later(
-    "The model brings no card of its own: see where you have it from for what it was made and measured with."
-)
+NO_CARD = later("This model has no card. See its source for training data and evaluation.")
 
 _HELP = """<section class="help"><h2>[[Help]]</h2>
 <dl><dt>[[What does the instruction do?]]</dt>
-<dd>[[It says what “similar” should mean. The same words can be read for their topic, their feeling or their place; \
-the model turns query and instruction together into one point, and the passages nearest to it are your hits. \
-Documents need not be taken in again for another instruction. Lenses are instructions under a name.]]</dd>
+<dd>[[It says what “similar” should mean: for example topic, feeling or place. The model turns query and instruction \
+into one vector. Your hits are the passages nearest to it. You can change the instruction without reindexing \
+documents. A lens is an instruction with a name.]]</dd>
 <dt>[[What is a step?]]</dt>
-<dd>[[Before it searches, the model writes down a blend of words, reads it together with your query, and writes the \
-next one. Each of these is a step. The curve shows how far the query still moves; where it lies on the ground, further \
-steps change nothing. Fewer steps are faster.]]</dd>
+<dd>[[Before it searches, the model refines your query in steps. In each step it adds a blend of words and reads the \
+query again. The curve shows how much the query still changes. Once the curve is flat, more steps change nothing. \
+Fewer steps are faster.]]</dd>
 <dt>[[What are the words?]]</dt>
-<dd>[[The most probable ones of each blend: a gist of how your query was read. Larger is more probable, pale words \
-carry little meaning. Choose a word to say that it matters more, or not at all, and the search runs again. They are no \
-proof of why a passage was found.]]</dd>
+<dd>[[They show how the model read your query: the most probable words of each step. Larger words are more probable; \
+pale words carry little meaning. Pick a word to make it count more or less; the search then runs again. The words do \
+not prove why a passage was found.]]</dd>
 <dt>[[What is the score?]]</dt>
-<dd>[[By meaning: the cosine similarity of query and passage, at most 1. By words: BM25, which has no upper end. Both: \
-the two of them fused, from 0 to 1. Compare scores within one list only.]]</dd>
+<dd>[[By meaning: the cosine similarity of query and passage, at most 1. By words: BM25, with no upper limit. Both: \
+a combination of the two, from 0 to 1. Only compare scores within one list.]]</dd>
 <dt>[[What leaves this machine?]]</dt>
-<dd>[[Nothing, as it is installed: the model runs here, and the pages load nothing from elsewhere. The operator can \
-give it a database or a Qdrant server on another machine; texts and vectors are there then.]]</dd></dl>
+<dd>[[By default, nothing: the model runs here, and the pages load nothing from other servers. If the operator sets \
+up a database or Qdrant server elsewhere, texts and vectors are stored there.]]</dd></dl>
 <h3>[[Keys]]</h3><table class="facts keys"><tbody>{}</tbody></table></section>"""
 
 # Shown for a part that does not answer; the reason is for the operator alone (`gircse doctor`).
 _ADVICE = {
-    "catalog": later("The database does not answer, so nothing can be searched or taken in."),
-    "index": later("The vector index does not answer, so nothing can be searched. Documents wait until it does."),
-    "embedder": later("The model does not answer, so nothing can be searched. It may be out of memory."),
-    "worker": later("No worker is at work: what was handed in waits until one is."),
+    "catalog": later("The database does not respond. Search and indexing are unavailable."),
+    "index": later("The vector index does not respond. Search is unavailable; new documents wait."),
+    "embedder": later("The model does not respond. Search is unavailable. It may be out of memory."),
+    "worker": later("No worker is running. New documents wait until one starts."),
 }
 _PARTS = {
     "catalog": later("catalog"),
@@ -57,9 +55,9 @@ _PARTS = {
 
 def render_introduction() -> Markup:
     return html(
-        '<section class="introduction"><h1>[[About gircse-search]]</h1><p>{} [[Its embedder, after the paper GIRCSE, '
-        "generates words before it makes the meaning, and shows you these words, so that you can steer them. It runs "
-        "on your own machine, with your own documents.]]</p></section>"
+        '<section class="introduction"><h1>[[About gircse-search]]</h1><p>{} [[Its embedding model, based on the '
+        "GIRCSE paper, generates words before it computes a vector. You see these words and can steer them. "
+        "Everything runs on your own machine with your own documents.]]</p></section>"
     ).format(_(PURPOSE))
 
 
@@ -76,7 +74,7 @@ def render_faithfulness(about: AboutInfo) -> Markup:
     """Empty until something was measured."""
     if not about.faithfulness:
         return Markup("")
-    return html('<section class="markdown"><h2>[[How faithful the explanations are]]</h2>{}</section>').format(
+    return html('<section class="markdown"><h2>[[Accuracy of the explanations]]</h2>{}</section>').format(
         render_markdown(_(about.faithfulness))
     )
 
@@ -94,9 +92,9 @@ def render_health(answers: Mapping[str, bool | None]) -> Markup:
     """None of a part that was not asked yet, or has not answered."""
     rows = join(_render_part(name, is_well) for name, is_well in answers.items())
     if any(is_well is None for is_well in answers.values()):
-        said = _("Asking every part …")
+        said = _("Checking all parts …")
     elif all(answers.values()):
-        said = _("Every part works.") if answers else _("There is nothing to ask here.")
+        said = _("All parts work.") if answers else _("There is nothing to check here.")
     else:
         said = _("{count} of {total} parts do not work.").format(
             count=sum(not is_well for is_well in answers.values()), total=len(answers)
@@ -107,14 +105,14 @@ def render_health(answers: Mapping[str, bool | None]) -> Markup:
 
 
 def _render_part(name: str, is_well: bool | None) -> Markup:
-    kind, sign, word = ("waits", "…", _("asking")) if is_well is None else ("works", "✓", _("works"))
+    kind, sign, word = ("waits", "…", _("checking")) if is_well is None else ("works", "✓", _("works"))
     advice: str = ""
     if is_well is False:
         kind, sign, word = "fails", "✗", _("does not work")
         advice = html(
-            '<span class="advice">{} [[What is the reason, and what to do, the machine that runs it tells by]] '
+            '<span class="advice">{} [[To see the reason and the fix, run on the server:]] '
             "<code>gircse doctor</code>.</span>"
-        ).format(_(_ADVICE.get(name, later("This part does not answer."))))
+        ).format(_(_ADVICE.get(name, later("This part does not respond."))))
     return Markup(
         '<li class="part is-{}"><span class="sign" aria-hidden="true">{}</span><b>{}</b> <span>{}</span>{}</li>'
     ).format(kind, sign, _(_PARTS.get(name, shorten(name, 40))), word, advice)
@@ -128,12 +126,12 @@ def render_model(about: AboutInfo) -> Markup:
             (_("Fingerprint"), _render_fingerprint(model.fingerprint)),
             (_("Dimensions"), number(model.dimension)),
             (
-                _("Steps of a query"),
+                _("Steps per query"),
                 _("{count} by default, at most {most}").format(count=model.default_query_steps, most=model.max_steps),
             ),
-            (_("Steps of a document"), _("{count} by default").format(count=model.default_document_steps)),
-            (_("Instruction of a query"), _render_instruction(model.default_query_instruction)),
-            (_("Instruction of a document"), _render_instruction(model.default_document_instruction)),
+            (_("Steps per document"), _("{count} by default").format(count=model.default_document_steps)),
+            (_("Query instruction"), _render_instruction(model.default_query_instruction)),
+            (_("Document instruction"), _render_instruction(model.default_document_instruction)),
         ]
     return html('<section><h2>[[Model]]</h2><table class="facts"><tbody>{}</tbody></table></section>').format(
         _render_facts(facts)
@@ -198,6 +196,6 @@ def _render_mismatch(collection: CountedCollection, fingerprint: str) -> Markup:
     if not fingerprint or collection.fingerprint == fingerprint:
         return Markup("")
     return html(
-        '<span class="advice">[[Written by another model, so it cannot be searched:]] <code>gircse reindex '
+        '<span class="advice">[[Not searchable, because another model indexed it:]] <code>gircse reindex '
         "{}</code></span>"
     ).format(shorten(collection.name, 80))

@@ -15,9 +15,8 @@ from ui.render.text import join, shorten
 
 def render_weak(result: SearchResult, chosen: Choices) -> Markup:
     return html(
-        '<details class="notice"><summary>[[Nothing here seems to answer this.]]</summary><p>[[These '
-        "passages are the nearest, but no nearer than what questions about other things "
-        "find.]]</p>{}</details>"
+        '<details class="notice"><summary>[[No passage seems to answer this.]]</summary><p>[[These are the nearest '
+        "passages, but they are no closer than passages for unrelated questions.]]</p>{}</details>"
     ).format(_what_to_try(result, chosen))
 
 
@@ -41,8 +40,8 @@ def render_language(unread: UnreadLanguage | None) -> Markup:
     if not unread:
         return Markup("")
     return html(
-        '<details class="notice"><summary>[[This model reads {}, not {}.]]</summary><p>[[This looks like {}. Ask in '
-        "{}, or find by words (in the settings).]]</p></details>"
+        '<details class="notice"><summary>[[This model supports {}, not {}.]]</summary><p>[[Your query looks like '
+        "{}. Ask in {}, or choose “Words” under Settings.]]</p></details>"
     ).format(*map(_, (unread.read, unread.language, unread.language, unread.read)))
 
 
@@ -53,10 +52,10 @@ def _nothing_found(result: SearchResult, chosen: Choices) -> str:
             count=number(result.values.passages), value=named
         )
     if chosen.filters:
-        return _("No passage has all of these filters.")
+        return _("No passage matches all filters.")
     if result.mode is SearchMode.SPARSE:
-        return _("No passage holds these words.")
-    return _("The collection “{name}” gave no passages.").format(name=shorten(result.collection, 80))
+        return _("No passage contains these words.")
+    return _("The collection “{name}” has no matching passages.").format(name=shorten(result.collection, 80))
 
 
 def _what_to_try(result: SearchResult, chosen: Choices) -> Markup:
@@ -67,18 +66,16 @@ def _what_to_try(result: SearchResult, chosen: Choices) -> Markup:
             html(
                 '<button type="button" class="plain-button" data-event="choose" data-action="drop-all" '
                 'data-subject="">[[Clear all]]</button>: {}'
-            ).format(_("fewer filters find more") if chosen.filters else _("it moves the query away"))
+            ).format(_("fewer filters find more") if chosen.filters else _("it changes the query"))
         )
     if result.mode is SearchMode.SPARSE:
-        tries.append(html("[[Find by meaning, or by both, in the settings: other ways to say it are found, too]]"))
+        tries.append(html("[[Choose “Meaning” or “Both” under Settings to find other wordings]]"))
     elif result.mode is SearchMode.DENSE:
-        tries.append(
-            html("[[Find by words, or by both, in the settings: names and numbers are found by their letters]]")
-        )
+        tries.append(html("[[Choose “Words” or “Both” under Settings to find names and numbers]]"))
     else:
-        tries.append(html("[[Say it in the words that the document itself would use; one matter at a time]]"))
+        tries.append(html("[[Use words that the document would use, and ask about one thing at a time]]"))
     if result.instruction:
-        tries.append(html("[[Choose “No lens”: questions are answered best without one]]"))
+        tries.append(html("[[Choose “No lens”, which suits questions best]]"))
     tries.append(
         html('[[Choose another collection]] · <a href="{}">[[Add documents to “{}”]]</a>').format(
             DOCUMENTS.path, shorten(result.collection, 80)

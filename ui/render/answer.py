@@ -33,7 +33,7 @@ def render_answer(
     if unchecked:
         body += Markup('<span class="unchecked">{}</span>').format(shorten(unchecked, _LONGEST_SENTENCE))
     if not body:
-        body = html("[[No passage answers this.]]") if is_whole else html("[[Looking for an answer]] …")
+        body = html("[[No passage answers this.]]") if is_whole else html("[[Searching for an answer]] …")
     return html(
         '<section class="cited" aria-label="[[Answer]]"><h2>{title}</h2>{before}<p class="cited-text" dir="auto" '
         'role="status" aria-busy="{busy}">{body}</p>{notes}{sources}{sent}{more}</section>'
@@ -51,8 +51,8 @@ def render_answer(
 
 def _title(answer: Answer) -> str:
     if answer.kind is AnswerKind.EXTRACT:
-        return _("Answer, in the words of the documents")
-    return _("Answer, as {model} words it").format(model=shorten(answer.model or "", 60))
+        return _("Answer, quoted from the documents")
+    return _("Answer, written by {model}").format(model=shorten(answer.model or "", 60))
 
 
 def _render_turns(turns: Sequence[Turn]) -> Markup:
@@ -70,8 +70,8 @@ def _render_sentence(sentence: AnswerSentence, passages: dict[int, Passage]) -> 
     if sentence.is_supported:
         return Markup("<span>{}</span>{} ").format(text, cited)
     return html(
-        '<span class="unsupported">{}</span>{}<span class="doubt" title="[[What it cites does not seem to say '
-        'this.]]">[[no support found]]</span> '
+        '<span class="unsupported">{}</span>{}<span class="doubt" title="[[The cited passages do not seem to '
+        'support this.]]">[[no support found]]</span> '
     ).format(text, cited)
 
 
@@ -130,11 +130,11 @@ def _render_more(answer: Answer, turns: Sequence[Turn], model: str | None) -> Ma
     after = _turns_as_json([*turns, Turn(answer.question, said)])
     ask = html(
         '<button type="button" class="plain-button" data-event="ask" data-kind="generate" data-question="{question}" '
-        'data-turns="{turns}" title="[[Sends the question and these passages to it.]]">[[Ask {model}]]</button>'
+        'data-turns="{turns}" title="[[Sends the question and these passages to the model.]]">[[Ask {model}]]</button>'
     ).format(question=clean(answer.question), turns=before, model=shorten(model or "", 40))
     form = html(
         '<form data-kind="{kind}" data-turns="{turns}"><input name="question" type="text" maxlength="2000" '
-        'aria-label="[[Follow-up question]]" placeholder="[[Ask on …]]"><button type="submit" '
+        'aria-label="[[Follow-up question]]" placeholder="[[Ask a follow-up question …]]"><button type="submit" '
         'class="plain-button">[[Ask]]</button></form>'
     ).format(kind=answer.kind.value, turns=after)
     return Markup('<div class="cited-more">{}{}</div>').format(

@@ -74,10 +74,10 @@ def render_curve(series: Sequence[Series], *, title: str) -> Markup:
     place = _Place(steps[0], steps[-1], low, high)
     has_bands = len(series) <= MOST_BANDS
     return html(
-        '<figure class="curve-figure"><figcaption>{title}</figcaption>'
-        '<svg viewBox="0 0 {width} {height}" role="img" aria-label="{title}. [[The numbers are in the table of all '
-        'measures.]]">{grid}{ticks}<text class="axis-name" x="{middle}" y="{bottom}" text-anchor="middle">[[Steps of '
-        "refinement (K)]]</text>{lines}</svg>{legend}</figure>"
+        '<figure class="curve-figure"><figcaption>{title}</figcaption><svg viewBox="0 0 {width} {height}" '
+        'role="img" aria-label="{title}. [[See the table of all measures for the numbers.]]">{grid}{ticks}<text '
+        'class="axis-name" x="{middle}" y="{bottom}" text-anchor="middle">[[Steps of refinement '
+        "(K)]]</text>{lines}</svg>{legend}</figure>"
     ).format(
         title=title,
         width=_WIDTH,

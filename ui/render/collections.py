@@ -12,16 +12,16 @@ from ui.render.text import clean, shorten
 
 
 def render_settings(collection: Collection, reindex: ReindexStatus) -> str:
-    pause = ("resume", _("Go on reading")) if collection.is_paused else ("pause", _("Pause reading"))
+    pause = ("resume", _("Resume indexing")) if collection.is_paused else ("pause", _("Pause indexing"))
     return html(
-        '<dl class="facts"><div><dt>[[Documents read as]]</dt><dd '
+        '<dl class="facts"><div><dt>[[Document instruction]]</dt><dd '
         'dir="auto">{instruction}</dd></div><div><dt>[[Steps]]</dt><dd>{steps}</dd></div><div><dt>[[Passages]]</dt><dd>'
         "{tokens} "
-        "[[tokens, {overlap} shared]]</dd></div><div><dt>[[Model]]</dt><dd><code "
+        "[[tokens, overlap {overlap}]]</dd></div><div><dt>[[Model]]</dt><dd><code "
         'title="{fingerprint}">{short}</code></dd></div></dl><p '
         'class="settings-buttons">{pause}{back}</p>{reindex}'
     ).format(
-        instruction=shorten(collection.document_instruction, 300) or _("as they are, without an instruction"),
+        instruction=shorten(collection.document_instruction, 300) or _("none"),
         steps=collection.document_steps,
         tokens=collection.chunk_tokens,
         overlap=collection.chunk_overlap,
@@ -30,8 +30,8 @@ def render_settings(collection: Collection, reindex: ReindexStatus) -> str:
         pause=_button(*pause),
         back=_button(
             "roll-back",
-            _("Back to the former index"),
-            confirm=_("Search this collection in its former index again?"),
+            _("Restore previous index"),
+            confirm=_("Restore the previous index of this collection?"),
         )
         if reindex.can_roll_back
         else "",
@@ -45,17 +45,14 @@ def _render_reindex(status: ReindexStatus) -> Markup:
     count = _("{done} of {total} documents").format(done=number(status.done), total=number(status.total))
     if status.state is ReindexState.RUNNING:
         return html(
-            '<div class="notice" role="status"><p>[[Indexing anew: {count}. You can leave this '
-            'page.]]</p><progress max="{total}" value="{done}" aria-label="[[Indexing '
-            'anew]]">{count}</progress></div>'
+            '<div class="notice" role="status"><p>[[Reindexing: {count}. You can leave this page.]]</p><progress '
+            'max="{total}" value="{done}" aria-label="[[Reindexing]]">{count}</progress></div>'
         ).format(count=count, done=status.done, total=max(status.total, 1))
     if status.state is ReindexState.DONE:
         lacking = ""
         if status.unreadable:
-            lacking = " " + _("{count} could not be read and are not searchable.").format(
-                count=number(status.unreadable)
-            )
-        return html('<div class="notice" role="status"><p>[[Indexed anew: {} documents.]]{}</p></div>').format(
+            lacking = " " + _("{count} failed and are not searchable.").format(count=number(status.unreadable))
+        return html('<div class="notice" role="status"><p>[[Reindexed: {} documents.]]{}</p></div>').format(
             number(status.total), lacking
         )
     return Markup(
@@ -64,15 +61,15 @@ def _render_reindex(status: ReindexStatus) -> Markup:
     ).format(
         kind=" is-error" if status.error else "",
         role="alert" if status.error else "status",
-        said=_("Indexing anew failed at {count}: {error}").format(
+        said=_("Reindexing failed at {count}: {error}").format(
             count=count, error=shorten(translate_message(status.error), 600)
         )
         if status.error
-        else _(
-            "A new index is half built: {count}. Unless a `gircse reindex` runs elsewhere, nothing works on it."
-        ).format(count=count),
-        on=_button("go-on", _("Go on with it")),
-        over=_button("start-over", _("Start over"), confirm=_("Drop the half built index and begin again?")),
+        else _("Unfinished new index: {count}. It only continues if `gircse reindex` runs elsewhere.").format(
+            count=count
+        ),
+        on=_button("go-on", _("Continue")),
+        over=_button("start-over", _("Start over"), confirm=_("Discard the unfinished index and start over?")),
     )
 
 

@@ -53,9 +53,9 @@ def render_welcome(examples: Sequence[Example]) -> str:
         for first, second in pairs
     )
     return html(
-        '<div class="welcome"><h2>[[One query, two ways of looking]]</h2><p>[[Write a query, choose another lens for '
-        "B, and press Enter. You see what each of them makes of your words, what both find, and how far every passage "
-        "moves from one list to the other.]]</p>{}</div>"
+        '<div class="welcome"><h2>[[One query, two searches]]</h2><p>[[Enter a query, choose another lens for B, '
+        "and press Enter. The page shows how each search reads your query, which passages both find, and how the "
+        "ranks differ.]]</p>{}</div>"
     ).format(html('<p>[[For example:]]</p><ul class="welcome-links">{}</ul>').format(links) if links else "")
 
 
@@ -68,16 +68,18 @@ def _compare_address(first: Example, second: Example) -> str:
 def render_summary(comparison: Comparison | None, looks: Sequence[Look], outcomes: Sequence[Outcome]) -> str:
     """In a sentence or two: what both share, and what moved the most."""
     if any(outcome is None for outcome in outcomes):
-        return html('<p class="verdict is-waiting" role="status">[[Looking in two ways …]]</p>')
+        return html('<p class="verdict is-waiting" role="status">[[Running both searches …]]</p>')
     if comparison is None:
         return ""
     if not comparison.size:
-        return html('<p class="verdict" role="status">[[Neither of the two found a passage.]]</p>')
+        return html('<p class="verdict" role="status">[[Neither search found a passage.]]</p>')
     moves = [
-        _tell_move(_("Most risen: {title}, from rank {before} to {after}."), comparison.risen, is_risen=True),
-        _tell_move(_("Most fallen: {title}, from rank {before} to {after}."), comparison.fallen, is_risen=False),
+        _tell_move(_("Biggest rise: {title}, from rank {before} to {after}."), comparison.risen, is_risen=True),
+        _tell_move(_("Biggest drop: {title}, from rank {before} to {after}."), comparison.fallen, is_risen=False),
     ]
-    return html('<p class="verdict" role="status" dir="auto"><b>{}</b> <span>[[overlap]]@{} {}</span>{}</p>').format(
+    return html(
+        '<p class="verdict" role="status" dir="auto"><b>{}</b> <span>[[overlap of the first]] {}: {}</span>{}</p>'
+    ).format(
         _tell_shared(comparison, looks),
         comparison.size,
         number(comparison.overlap, 2),
@@ -87,12 +89,14 @@ def render_summary(comparison: Comparison | None, looks: Sequence[Look], outcome
 
 def _tell_shared(comparison: Comparison, looks: Sequence[Look]) -> str:
     if comparison.is_same:
-        return _("Both find the same passages in the same order.")
+        return _("Both lists have the same passages in the same order.")
     if comparison.shared == comparison.size:
-        return _("Both find the same passages, in another order.")
-    said = _("{shared} of {count} passages are found by both.").format(shared=comparison.shared, count=comparison.size)
+        return _("Both lists have the same passages in a different order.")
+    said = _("Both searches found {shared} of {count} passages.").format(
+        shared=comparison.shared, count=comparison.size
+    )
     if looks[0].request.collection != looks[1].request.collection:
-        said += " " + _("In two collections it is the same passage if source, place and text are.")
+        said += " " + _("Passages from two collections count as the same if source, position and text are equal.")
     return said
 
 
@@ -110,10 +114,10 @@ def render_look(look: Look, outcome: Outcome, words: Sequence[str], others: Sequ
     sense = (
         html("[[read as]] <q>{}</q>").format(shorten(request.instruction, 160))
         if request.instruction
-        else html("[[read without an instruction]]")
+        else html("[[without an instruction]]")
     )
     if request.mode is SearchMode.SPARSE:
-        sense = html("[[by the words of the query alone]]")
+        sense = html("[[by the words of the query only]]")
     steps = ngettext("{count} step", "{count} steps", request.steps or 0).format(count=request.steps)
     details = f"{steps} · {_(_MODES[request.mode])} · "
     thought = join(
@@ -183,7 +187,7 @@ def _render_side(
     if outcome is None:
         content: str = html('<p class="waiting">[[Searching …]]</p>')
     elif isinstance(outcome, GircseError):
-        content = render_error(str(outcome), title=_("{name} could not be answered").format(name=look.name))
+        content = render_error(str(outcome), title=_("Search {name} failed").format(name=look.name))
     elif not places:
         content = render_note(_nothing_found(look))
     else:
@@ -197,10 +201,10 @@ def _render_side(
 
 def _nothing_found(look: Look) -> str:
     if look.chosen.filters:
-        return _("No passage has all of these filters.")
+        return _("No passage matches all filters.")
     if look.request.mode is SearchMode.SPARSE:
-        return _("No passage holds these words.")
-    return _("The collection “{name}” gave no passages. Add documents to it under Documents.").format(
+        return _("No passage contains these words.")
+    return _("The collection “{name}” has no matching passages. Add documents on the Documents page.").format(
         name=look.request.collection
     )
 
@@ -233,14 +237,14 @@ def _render_move(look: Look, place: Place, others: Sequence[Place], other: str, 
         return _move(
             "is-lone",
             _("not {side}").format(side=other),
-            _("Not among the first {count} of {side}").format(count=depth, side=other),
+            _("Not in the top {count} of {side}").format(count=depth, side=other),
         )
     if look.name == "A":
         kind = "is-lone" if not is_shown(place, others) else ""
         return _move(kind, f"→ {elsewhere}", _("Rank {rank} in {side}").format(rank=elsewhere, side=other))
     by = elsewhere - rank
     if not by:
-        return _move("is-same", "=", _("The same rank in {side}").format(side=other))
+        return _move("is-same", "=", _("Same rank in {side}").format(side=other))
     if not is_shown(place, others):
         said = _("Rose by {count}, from rank {rank} in {side}").format(count=by, rank=elsewhere, side=other)
         return _move("is-up is-lone", f"▲ {by}", said)
@@ -315,9 +319,9 @@ def render_reading(look: Look, outcome: Outcome) -> str:
             part=look.name.lower(),
         )
     elif result.mode is SearchMode.SPARSE:
-        words = render_note(_("This look goes by the words of the query alone: the model did not read it."))
+        words = render_note(_("This search uses only the words of the query, not the model."))
     else:
-        words = render_note(_("The model read the query and added no words of its own."))
+        words = render_note(_("The model added no words to the query."))
     reading = render_read_text(result.read_text) + words
     return Markup(
         '<section class="side-reading is-{}"><h2 class="list-name"><span class="side">{}</span> {}</h2>{}</section>'

@@ -21,15 +21,13 @@ def render_curve(steps: Sequence[RefinementStep]) -> Markup:
     converged = converged_step(steps) or steps[-1].step
     highest = max(max(step.remaining for step in steps), 1e-6)
     points = [(_x(step.step, steps[-1].step), _y(step.remaining / highest)) for step in steps]
-    said = _("The vector had converged after step {step} of {last}.").format(step=converged, last=steps[-1].step)
+    said = _("The query stopped changing after step {step} of {last}.").format(step=converged, last=steps[-1].step)
     return html(
-        '<figure class="curve"><figcaption>{said} <span>[[What is left to move, by '
-        'step]]</span></figcaption><svg viewBox="0 0 {width} {height}" role="img" '
-        'aria-label="{said}"><line class="axis" x1="{left}" y1="{floor}" x2="{width}" '
-        'y2="{floor}"/><line class="converged" x1="{at}" y1="4" x2="{at}" y2="{floor}"/><polyline '
-        'points="{points}"/>{dots}{ticks}<text x="{tick}" y="10" '
-        'text-anchor="end">{highest}</text><text x="{tick}" y="{floor}" '
-        'text-anchor="end">0</text></svg></figure>'
+        '<figure class="curve"><figcaption>{said} <span>[[Remaining change of the query, by '
+        'step]]</span></figcaption><svg viewBox="0 0 {width} {height}" role="img" aria-label="{said}"><line '
+        'class="axis" x1="{left}" y1="{floor}" x2="{width}" y2="{floor}"/><line class="converged" x1="{at}" y1="4" '
+        'x2="{at}" y2="{floor}"/><polyline points="{points}"/>{dots}{ticks}<text x="{tick}" y="10" '
+        'text-anchor="end">{highest}</text><text x="{tick}" y="{floor}" text-anchor="end">0</text></svg></figure>'
     ).format(
         said=said,
         width=WIDTH,

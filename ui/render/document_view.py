@@ -74,7 +74,7 @@ def render_document_view(
 
 _PAGE_TOOLS = (
     '<div class="page-tools" role="group" aria-label="[[Page]]"><span><button type="button" class="plain-button" '
-    'data-page-step="-1" aria-label="[[Page before]]">‹</button> <span data-page-place aria-live="polite"></span> '
+    'data-page-step="-1" aria-label="[[Previous page]]">‹</button> <span data-page-place aria-live="polite"></span> '
     '<button type="button" class="plain-button" data-page-step="1" aria-label="[[Next page]]">›</button></span>'
     '<span><button type="button" class="plain-button" data-zoom="-1" aria-label="[[Smaller]]">−</button> <button '
     'type="button" class="plain-button" data-zoom="0">[[Fit]]</button> <button type="button" class="plain-button" '
@@ -86,7 +86,7 @@ _PAGE_TOOLS = (
 # Shown by the script where there is a list of hits.
 _HITS = (
     '<div class="document-view-hits" data-hit-tools hidden><button type="button" class="plain-button" '
-    'data-hit-step="-1">[[Hit before]]</button> <span data-hit-place></span> <button type="button" '
+    'data-hit-step="-1">[[Previous hit]]</button> <span data-hit-place></span> <button type="button" '
     'class="plain-button" data-hit-step="1">[[Next hit]]</button></div>'
 )
 
@@ -118,8 +118,8 @@ def render_deleted() -> str:
         '<dialog class="document-view" aria-labelledby="document-view-title"><header><div><h2 '
         'id="document-view-title">[[This document was deleted]]</h2></div><button type="button" '
         'class="plain-button" data-close-dialog>[[Close]]</button></header><div class="notice" '
-        'role="status"><p>[[Its text is no longer here. What is shown behind this was found '
-        'before;]] <a href="">[[look again]]</a> [[for what is there now.]]</p></div></dialog>'
+        'role="status"><p>[[Its text is no longer available. The results behind this dialog are older;]] <a '
+        'href="">[[search again]]</a> [[to update them.]]</p></div></dialog>'
     )
 
 

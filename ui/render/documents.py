@@ -16,7 +16,7 @@ from ui.render.text import clean, join, name_of, render_error, shorten, shown_si
 
 _IN_WORDS = {
     DocumentState.READY: later("ready"),
-    DocumentState.QUEUED: later("waiting or being read"),
+    DocumentState.QUEUED: later("waiting or processing"),
     DocumentState.FAILED: later("failed"),
     DocumentState.DELETING: later("being deleted"),
 }
@@ -38,16 +38,15 @@ class DocumentPage:
 
 def render_no_collection() -> str:
     return html(
-        '<div data-collection="library" data-is-new><div class="welcome"><h2>[[Nothing here '
-        "yet]]</h2><p>[[Drop files above and the collection “library” is made for them, or write a "
-        "name of your own into the field. What you add becomes searchable as it is "
-        "read.]]</p></div></div>"
+        '<div data-collection="library" data-is-new><div class="welcome"><h2>[[Nothing here yet]]</h2><p>[[Drop '
+        "files above to create the collection “library”, or enter another name in the field. Documents become "
+        "searchable once they are indexed.]]</p></div></div>"
     )
 
 
 def render_new_collection(name: str) -> str:
     """In the place of the list of a collection that does not exist; without a name, nothing can be dropped."""
-    return html('<div{}><p class="kept">[[There are no documents to show.]]</p></div>').format(
+    return html('<div{}><p class="kept">[[No documents to show.]]</p></div>').format(
         Markup(' data-collection="{}" data-is-new').format(clean(name)) if name else ""
     )
 
@@ -56,7 +55,7 @@ def render_offer(typed: str, name: str) -> str:
     """To make the collection whose name was typed; `name` is what it can be called, empty where that is nothing."""
     if not name:
         return render_error(
-            _("“{typed}” cannot name a collection: write letters from a to z or digits.").format(typed=typed)
+            _("“{typed}” is not a valid collection name. Use letters from a to z or digits.").format(typed=typed)
         )
     return html(
         '<p class="offer" role="status"><span class="sr-only">[[There is no collection “{}”.]]</span> <button '
@@ -87,7 +86,7 @@ def render_overview(collection: Collection, counts: Mapping[DocumentState, int],
         bar=_render_bar([(state, counts[state]) for state in shown]),
         legend=legend,
         retry=_button("retry-all", _("Retry all failed")) if counts[DocumentState.FAILED] else "",
-        paused=html('<p class="kept">[[Reading is paused; go on with it under Collection settings.]]</p>')
+        paused=html('<p class="kept">[[Indexing is paused. Resume it under Collection settings.]]</p>')
         if collection.is_paused and counts[DocumentState.QUEUED]
         else "",
     )
@@ -119,20 +118,18 @@ def render_documents(page: DocumentPage) -> str:
             for document in page.documents
         )
         body = html(
-            '<table class="documents"><caption class="sr-only">[[Documents, the newest '
-            'first]]</caption><thead><tr><th scope="col" class="document-pick"><input type="checkbox" '
-            'data-every data-event="pick" aria-label="[[Select all on this page]]"></th><th '
-            'scope="col">[[Document]]</th><th scope="col">[[State]]</th><th scope="col" '
-            'class="number">[[Passages]]</th><th scope="col"><span class="sr-only">[[What to '
-            "do]]</span></th></tr></thead><tbody>{}</tbody></table>{}"
+            '<table class="documents"><caption class="sr-only">[[Documents, newest first]]</caption><thead><tr><th '
+            'scope="col" class="document-pick"><input type="checkbox" data-every data-event="pick" '
+            'aria-label="[[Select all on this page]]"></th><th scope="col">[[Document]]</th><th '
+            'scope="col">[[State]]</th><th scope="col" class="number">[[Passages]]</th><th scope="col"><span '
+            'class="sr-only">[[Actions]]</span></th></tr></thead><tbody>{}</tbody></table>{}'
         ).format(rows, _render_paging(page))
     elif page.is_filtered:
         body = html('<p class="kept">[[No document of this collection matches. Clear the filter to see all.]]</p>')
     else:
         body = html(
-            '<div class="welcome"><h2>[[No documents yet]]</h2><p>[[Drop files or folders above, or add '
-            "addresses of web pages. They become searchable as they are read, and reading goes on when "
-            "you leave.]]</p></div>"
+            '<div class="welcome"><h2>[[No documents yet]]</h2><p>[[Drop files or folders above, or add web pages. '
+            "Documents become searchable once they are indexed. You can leave this page meanwhile.]]</p></div>"
         )
     return Markup('<div data-collection="{}">{}</div>').format(clean(page.collection), body)
 
@@ -204,7 +201,7 @@ def _state_name(document: Document, job: Job | None, is_paused: bool) -> str:
         if is_paused:
             return _("paused")
         is_retried = job is not None and job.state is JobState.FAILED
-        return _("waits to try again") if is_retried else _("waiting")
+        return _("waiting for retry") if is_retried else _("waiting")
     if document.state is DocumentState.FAILED and job is not None and job.state is JobState.CANCELLED:
         return _("cancelled")
     return _(_IN_WORDS[document.state])
@@ -219,7 +216,7 @@ def _render_buttons(document: Document, job: Job | None, title: str) -> Markup:
         buttons.append(_button("cancel", _("Cancel"), of=title, document=document.id))
     if document.state is DocumentState.DELETING:
         buttons.append(
-            _button("restore", _("Undo"), of=_("the deletion of {title}").format(title=title), documents=document.id)
+            _button("restore", _("Undo"), of=_("deletion of {title}").format(title=title), documents=document.id)
         )
     else:
         buttons.append(_button("delete", _("Delete"), of=title, documents=document.id))
@@ -270,7 +267,7 @@ def _render_fetch(fetch: Fetch) -> Markup:
         if has_failed
         else "",
         kind="failed" if has_failed else "queued",
-        state=_("failed") if has_failed else _("being fetched") if fetch.state is FetchState.FETCHING else _("waiting"),
+        state=_("failed") if has_failed else _("fetching") if fetch.state is FetchState.FETCHING else _("waiting"),
         buttons=buttons,
     )
 

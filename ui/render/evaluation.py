@@ -33,12 +33,12 @@ VARIANTS_SHOWN = 4
 FEW_QUERIES = 20
 LITTLE_JUDGED = 0.5
 HELP = {
-    Measure.NDCG_10: later("The first ten documents, weighed by grade and place: 1 is the best order there can be."),
-    Measure.RECALL_10: later("Which share of the relevant documents is among the first ten."),
-    Measure.RECALL_100: later("Which share of the relevant documents the first hundred passages hold."),
-    Measure.MRR_10: later("One divided by the place of the first relevant document: 1 is first, 0.5 second."),
+    Measure.NDCG_10: later("Quality of the first ten documents by grade and rank: 1 is the best possible order."),
+    Measure.RECALL_10: later("The share of relevant documents among the first ten."),
+    Measure.RECALL_100: later("The share of relevant documents found in the first hundred passages."),
+    Measure.MRR_10: later("One divided by the rank of the first relevant document: 1 for rank 1, 0.5 for rank 2."),
     Measure.JUDGED_10: later(
-        "Which share of the first ten documents anybody has judged. The others count as not relevant."
+        "The share of the first ten documents that have judgements. All others count as not relevant."
     ),
 }
 
@@ -47,7 +47,7 @@ def render_progress(run: EvaluationRun | None) -> str:
     if run is None:
         return ""
     if run.state is EvaluationState.FAILED:
-        return render_error(run.error or "", title=_("It could not be measured"))
+        return render_error(run.error or "", title=_("The measurement failed"))
     if run.state is EvaluationState.CANCELLED:
         finished = len(run.report.queries) if run.report else 0
         return render_note(
@@ -58,8 +58,9 @@ def render_progress(run: EvaluationRun | None) -> str:
     left = "" if run.remaining_s is None else _(", about {time} left").format(time=_duration(run.remaining_s))
     return html(
         '<div class="progress" role="status"><div><p>[[Measuring: {done} of {total} searches{left}. You can leave '
-        'this page; it goes on.]]</p><progress max="{most}" value="{value}" aria-label="[[Searches done]]"></progress>'
-        '</div><button type="button" class="plain-button" data-event="cancel">[[Stop]]</button></div>'
+        'this page; the measurement continues.]]</p><progress max="{most}" value="{value}" aria-label="[[Searches '
+        'done]]"></progress></div><button type="button" class="plain-button" '
+        'data-event="cancel">[[Stop]]</button></div>'
     ).format(
         done=Markup("<b>{}</b>").format(number(run.done)),
         total=number(run.total),
@@ -119,7 +120,7 @@ def _through(report: EvaluationReport) -> Markup:
     (first, *others) = report.by_instruction
     if others or not first.instruction:
         return Markup("")
-    return html(' [[through]] <q dir="auto">{}</q>').format(shorten(first.instruction, 160))
+    return html(' [[with the instruction]] <q dir="auto">{}</q>').format(shorten(first.instruction, 160))
 
 
 def _render_verdict(report: EvaluationReport, best: int, baseline: int, differences: Sequence[Difference]) -> Markup:
@@ -131,13 +132,13 @@ def _render_verdict(report: EvaluationReport, best: int, baseline: int, differen
     if best == baseline:
         surely = sum(each.estimate.excludes_zero for each in differences)
         return html(
-            '<p class="verdict-line">[[{name} did best; {count} of the other {total} are surely worse.]]</p>'
+            '<p class="verdict-line">[[{name} is best; {count} of the other {total} are significantly worse.]]</p>'
         ).format(name=name, count=surely, total=len(differences))
     against = next(each.estimate for each in differences if each.label == report.scores[best].label)
     if against.excludes_zero:
-        said = html("[[{name} did best. That it is ahead of {other} is more than chance.]]")
+        said = html("[[{name} is best. Its lead over {other} is significant.]]")
     else:
-        said = html("[[{name} did best. That it is ahead of {other} could be chance.]]")
+        said = html("[[{name} is best, but its lead over {other} is not significant.]]")
     return Markup('<p class="verdict-line">{}</p>').format(said.format(name=name, other=other))
 
 
@@ -146,31 +147,31 @@ def _render_cautions(report: EvaluationReport) -> Markup:
     said = []
     if len(report.queries) < FEW_QUERIES:
         said.append(
-            _("With fewer than {count} queries the intervals are rough. Judge some more.").format(count=FEW_QUERIES)
+            _("The intervals are rough with fewer than {count} queries. Judge more queries.").format(count=FEW_QUERIES)
         )
     if judged < LITTLE_JUDGED:
         said.append(
             _(
-                "Of the first ten documents only {percent} were judged. Those that nobody judged count as not "
-                "relevant, so the figures are too low, and lower for a search that finds what nobody had seen."
+                "Only {percent} of the first ten documents have judgements. All others count as not relevant, so "
+                "the results are too low, most of all for searches that find new documents."
             ).format(percent=percent(judged))
         )
     for name, count in report.missing_documents.items():
         missing = ngettext(
-            "{count} relevant document is not in “{name}”; there it counts as not found.",
-            "{count} relevant documents are not in “{name}”; there they count as not found.",
+            "{count} relevant document is missing in “{name}” and counts as not found.",
+            "{count} relevant documents are missing in “{name}” and count as not found.",
             count,
         )
         said.append(missing.format(count=number(count), name=name))
     if report.without_relevant:
         left_out = ngettext(
-            "Left out: {count} judged query without any relevant document.",
-            "Left out: {count} judged queries without any relevant document.",
+            "Skipped: {count} judged query without a relevant document.",
+            "Skipped: {count} judged queries without a relevant document.",
             report.without_relevant,
         )
         said.append(left_out.format(count=number(report.without_relevant)))
     for query, reason in list(report.unanswered.items())[:3]:
-        said.append(_("Left out: “{query}”. {reason}").format(query=query[:80], reason=translate_message(reason)))
+        said.append(_("Skipped: “{query}”. {reason}").format(query=query[:80], reason=translate_message(reason)))
     if not said:
         return Markup("")
     return Markup('<div class="notice caution">{}</div>').format(
@@ -216,7 +217,7 @@ def _render_curves(scores: Sequence[VariantScores], measure: Measure) -> Markup:
         return Markup("")
     series = [Series(name, points) for name, points in lines.items()]
     series += [Series(name, {}, level) for name, level in levels.items()]
-    return html("<section><h2>[[More steps, better results?]]</h2>{}</section>").format(
+    return html("<section><h2>[[Do more steps help?]]</h2>{}</section>").format(
         render_curve(series, title=_("{measure} by steps of refinement").format(measure=measure.label))
     )
 
@@ -244,16 +245,16 @@ def _render_differences(baseline: str, differences: Sequence[Difference]) -> Mar
         for each in differences
     )
     return html(
-        '<section><h2>[[Against]] <bdi>{}</bdi></h2><p class="hint">[[The same queries, one by one. A line that does '
-        'not touch the middle is more than chance.]]</p><table class="bars differences"><thead class="sr-only"><tr>'
-        '<th scope="col">[[Variant]]</th><th scope="col">[[Chart]]</th><th scope="col">[[Difference, 95 % '
+        '<section><h2>[[Against]] <bdi>{}</bdi></h2><p class="hint">[[Difference per query. It is significant if '
+        'the line does not touch the middle.]]</p><table class="bars differences"><thead class="sr-only"><tr><th '
+        'scope="col">[[Variant]]</th><th scope="col">[[Chart]]</th><th scope="col">[[Difference, 95 % '
         'interval]]</th><th scope="col">[[Verdict]]</th></tr></thead><tbody>{}</tbody></table></section>'
     ).format(shorten(shown_label(baseline), 120), rows)
 
 
 def _verdict(estimate: Estimate) -> str:
     if not estimate.excludes_zero:
-        return _("could be chance")
+        return _("not significant")
     return _("better") if estimate.value > 0 else _("worse")
 
 
@@ -271,7 +272,7 @@ def _render_by_instruction(groups: Sequence[InstructionScores], measure: Measure
     )
     return html(
         "<section><h2>[[{} by instruction]]</h2>"
-        '<p class="hint">[[The queries that were judged through each.]]</p>{}</section>'
+        '<p class="hint">[[Results by the instruction of each judgement.]]</p>{}</section>'
     ).format(measure.label, parts)
 
 
@@ -305,11 +306,11 @@ def _render_queries(report: EvaluationReport, measure: Measure, best: int, lense
         for place in shown
     )
     rows = join(_render_query(each, report, measure, shown, lenses) for each in worst)
-    cut = _("; {count} of {total} are shown").format(count=QUERIES_SHOWN, total=number(len(report.queries)))
+    cut = _("; showing {count} of {total}").format(count=QUERIES_SHOWN, total=number(len(report.queries)))
     return html(
-        '<section><h2>[[Query by query]]</h2><p class="hint">[[Those that {variant} answers worst come first{cut}. A '
-        'number opens the search.]]</p><div class="wide" tabindex="0" role="region" aria-label="[[Query by query]]">'
-        '<table class="figures queries"><thead><tr><th scope="col">[[Query]]</th><th '
+        '<section><h2>[[Results per query]]</h2><p class="hint">[[The worst results of {variant} come first{cut}. '
+        'Click a number to open the search.]]</p><div class="wide" tabindex="0" role="region" aria-label="[[Results '
+        'per query]]"><table class="figures queries"><thead><tr><th scope="col">[[Query]]</th><th '
         'scope="col">[[Relevant]]</th>{heads}</tr></thead><tbody>{rows}</tbody></table></div></section>'
     ).format(
         variant=Markup("<bdi>{}</bdi>").format(shorten(shown_label(report.scores[best].label), 60)),

@@ -18,18 +18,18 @@ _ACCOUNT = (
 )
 
 SHORTCUTS = (
-    (("/",), later("to the query")),
-    (("j", "↓"), later("next passage, or next row of a list")),
-    (("k", "↑"), later("the one before")),
-    (("o", later("Enter")), later("open it in its document")),
-    ((later("Enter"),), later("in the query or an instruction: search")),
-    ((later("Tab"),), later("to the actions of a passage, and all else that can be pressed")),
-    (("n", "p"), later("in a document: the next hit, the hit before")),
-    (("+", "−", "0"), later("on a page: larger, smaller, as wide as its place")),
-    (("←", "→"), later("on a page: the page before, the next one")),
-    (("t",), later("on a page: its text, and back")),
-    (("?",), later("these keys")),
-    ((later("Esc"),), later("close what is open")),
+    (("/",), later("go to the query")),
+    (("j", "↓"), later("next passage or list row")),
+    (("k", "↑"), later("previous passage or list row")),
+    (("o", later("Enter")), later("open the passage in its document")),
+    ((later("Enter"),), later("in a query or instruction: search")),
+    ((later("Tab"),), later("go to the next button or link")),
+    (("n", "p"), later("in a document: next or previous hit")),
+    (("+", "−", "0"), later("on a page: zoom in, zoom out, fit to width")),
+    (("←", "→"), later("on a page: previous or next page")),
+    (("t",), later("on a page: switch between page and text")),
+    (("?",), later("show these keys")),
+    ((later("Esc"),), later("close the open window")),
 )
 _KEYS = (
     '<dialog class="document-view keys" id="keys" aria-labelledby="keys-title"><header><h2 '
@@ -60,7 +60,7 @@ def render_header(pages: Sequence[PageLink], current: PageLink, *, has_logins: b
     )
     return html(
         '<header class="site-header" data-language="{language}" data-texts="{texts}">'
-        '<a class="skip" href="#content">[[Skip to the content]]</a><a '
+        '<a class="skip" href="#content">[[Skip to content]]</a><a '
         'class="brand" href="/">gircse <span>search</span></a><nav '
         'aria-label="[[Pages]]">{links}</nav>{account}<button type="button" class="theme-switch" '
         'data-theme-switch aria-label="[[Dark colours]]" aria-pressed="false"><span '
@@ -75,9 +75,9 @@ def render_header(pages: Sequence[PageLink], current: PageLink, *, has_logins: b
 
 def render_footer(about: AboutInfo) -> str:
     return html(
-        '<footer class="site-footer"><p>[[Model]] <b>{}</b> · gircse-search {} · [[runs on this '
-        'machine alone]]</p><p><button type="button" class="plain-button" '
-        "data-open-keys><kbd>?</kbd> [[Keys]]</button></p>{}</footer>{}"
+        '<footer class="site-footer"><p>[[Model]] <b>{}</b> · gircse-search {} · [[runs only on this '
+        'machine]]</p><p><button type="button" class="plain-button" data-open-keys><kbd>?</kbd> '
+        "[[Keys]]</button></p>{}</footer>{}"
     ).format(clean(about.model_name), clean(about.version), _render_languages(), _render_shortcuts())
 
 

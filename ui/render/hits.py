@@ -99,7 +99,7 @@ def render_choices(chosen: Choices, exclusions: Sequence[Exclusion] = (), *, doc
     chips = [
         *(_chip(_("more") if bias > 0 else _("less"), word, "drop-bias", word) for word, bias in chosen.bias.items()),
         *(
-            _chip(_("document"), document or _("one alone"), "drop-filters", key)
+            _chip(_("document"), document or _("one document"), "drop-filters", key)
             if key == DOCUMENT_FILTER
             else _chip(key, shown_value(value), "drop-filters", key)
             for key, value in chosen.filters.items()
@@ -148,13 +148,13 @@ def _render_summary(
     sense = (
         html("[[read as]] <q>{}</q>").format(shorten(result.instruction, 80))
         if result.instruction
-        else html("[[read without an instruction]]")
+        else html("[[without an instruction]]")
     )
     steps = ngettext("{count} step", "{count} steps", result.steps).format(count=result.steps)
     if result.mode is SearchMode.SPARSE:
-        sense, steps = html("[[by their words alone]]"), _("without the model")
+        sense, steps = html("[[by words only]]"), _("without the model")
     if total_steps is not None:
-        steps = _("first look after {done} of {total} steps …").format(done=result.steps, total=total_steps)
+        steps = _("first results after {done} of {total} steps …").format(done=result.steps, total=total_steps)
     return html(
         '<p class="summary" role="status" dir="auto"><b>{}</b><span class="sense">, '
         '{}</span><span class="cost"> · {} · {} [[ms]]</span> · {}{}{}{}</p>'
@@ -202,9 +202,7 @@ def _render_move(hit: Hit, ranks: Mapping[str, int]) -> Markup:
     if not ranks:
         return Markup("")
     if hit.chunk.id not in ranks:
-        return html(
-            '<span class="move is-new" title="[[Not among the first ranks after the first look]]">[[new]]</span>'
-        )
+        return html('<span class="move is-new" title="[[Not in the first results]]">[[new]]</span>')
     by = ranks[hit.chunk.id] - hit.rank
     if not by:
         return Markup("")
@@ -212,11 +210,9 @@ def _render_move(hit: Hit, ranks: Mapping[str, int]) -> Markup:
         '<span class="move {}" title="{}"><span aria-hidden="true">{}</span>{}<span class="sr-only"> {}</span></span>'
     ).format(
         "is-up" if by > 0 else "is-down",
-        (
-            _("Rose by {count} while the query was refined")
-            if by > 0
-            else _("Fell by {count} while the query was refined")
-        ).format(count=abs(by)),
+        (_("Rose by {count} during refinement") if by > 0 else _("Fell by {count} during refinement")).format(
+            count=abs(by)
+        ),
         "▲" if by > 0 else "▼",
         abs(by),
         _("up") if by > 0 else _("down"),
@@ -258,9 +254,9 @@ def _render_more(others: Sequence[Markup]) -> Markup:
     if not others:
         return Markup("")
     return html('<details class="more-hits"><summary>{}</summary><ol class="hits">{}</ol></details>').format(
-        ngettext("{count} more passage of this document", "{count} more passages of this document", len(others)).format(
-            count=len(others)
-        ),
+        ngettext(
+            "{count} more passage from this document", "{count} more passages from this document", len(others)
+        ).format(count=len(others)),
         join(others),
     )
 
@@ -325,7 +321,7 @@ def render_source(hit: Hit, *, names_collection: bool = False) -> Markup:
     kind = f" · {_(_KINDS[hit.chunk.kind])}" if _KINDS[hit.chunk.kind] else ""
     page = html(" · [[page]] {}").format(hit.chunk.page) if hit.chunk.page is not None else ""
     place = render_place(hit.document) if names_collection else ""
-    damage = html(" · [[its stored text is damaged]]") if hit.chunk.is_damaged else ""
+    damage = html(" · [[stored text is damaged]]") if hit.chunk.is_damaged else ""
     return Markup('<p class="hit-source">{}{}{}{}{}</p>').format(source, page, kind, place, damage)
 
 
@@ -364,13 +360,13 @@ def _render_chips(hit: Hit) -> Markup:
     """Its value and its metadata: each of them filters by itself when it is clicked."""
     chips = [
         html(
-            '<li dir="auto"><button type="button" data-event="choose" data-action="filter" '
-            'data-subject="{subject}" data-value="{value}" title="[[Only documents with '
-            'this]]"><span>{key}</span> {shown}</button></li>'
+            '<li dir="auto"><button type="button" data-event="choose" data-action="filter" data-subject="{subject}" '
+            'data-value="{value}" title="[[Show only documents with this value]]"><span>{key}</span> '
+            "{shown}</button></li>"
         ).format(subject=clean(key), value=_filter_text(value), key=shorten(key, 30), shown=shown_value(value))
         for key, value in list(hit.document.metadata.items())[:METADATA_CHIPS]
     ]
-    lower = html('<li class="excluded" dir="auto" title="[[Excluded: it ranks lower]]">[[about]] {}</li>')
+    lower = html('<li class="excluded" dir="auto" title="[[Excluded: demoted]]">[[about]] {}</li>')
     excluded = lower.format(shorten(hit.excluded, 60)) if hit.excluded else Markup("")
     every = excluded + render_value_chip(hit.value) + join(chips)
     return html('<ul class="chips" aria-label="[[Value and metadata]]">{}</ul>').format(every) if every else every

@@ -15,17 +15,17 @@ from ui.render.text import clean, join, shorten
 def render_sources(sources: Sequence[JudgementSource]) -> str:
     if not sources:
         return html(
-            '<div class="empty"><h2>[[Nothing is judged in this collection yet]]</h2><p>[[To measure a search, '
-            "somebody has to say which documents answer which queries. Give thumbs to hits on the]] "
-            '<a href="{}">[[search page]]</a>[[, or bring in a file of judgements below.]]</p></div>'
+            '<div class="empty"><h2>[[This collection has no judgements yet]]</h2><p>[[To measure a search, first '
+            'judge which documents answer a query. Rate hits with the thumbs on the]] <a href="{}">[[search '
+            "page]]</a>[[, or import judgements below.]]</p></div>"
         ).format(SEARCH.path)
     return Markup('<ul class="sources">{}</ul>').format(join(map(_render_source, sources)))
 
 
 def render_no_collection() -> str:
     return html(
-        '<div class="empty"><h2>[[There is no collection yet]]</h2><p>[[Add documents first, then say which of them '
-        'answer your queries:]] <a href="{}">[[Documents]]</a></p></div>'
+        '<div class="empty"><h2>[[There is no collection yet]]</h2><p>[[Add documents first, then judge which of '
+        'them answer your queries:]] <a href="{}">[[Documents]]</a></p></div>'
     ).format(DOCUMENTS.path)
 
 

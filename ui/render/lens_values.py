@@ -64,10 +64,10 @@ def render_lens_index(indexes: Sequence[LensIndexStatus], values: Sequence[str])
     said = {
         LensIndexState.READY: _("ready: {details}").format(details=cost),
         LensIndexState.BUILDING: _("{percent} built").format(percent=percent(found.progress)),
-        LensIndexState.WAITING: _("waits for the worker"),
-        LensIndexState.STALE: _("out of date; build it again"),
+        LensIndexState.WAITING: _("waiting for a worker"),
+        LensIndexState.STALE: _("out of date; rebuild it"),
         LensIndexState.FAILED: _("failed: {error}").format(
-            error=translate_message(found.error or "") or _("the log says why")
+            error=translate_message(found.error or "") or _("see the server log")
         ),
     }[found.state]
     table = Markup("")
@@ -82,7 +82,7 @@ def render_lens_index(indexes: Sequence[LensIndexStatus], values: Sequence[str])
 
 def _tell_query(values: ValueSummary) -> Markup:
     if values.query == OTHER:
-        return html("[[Your query fits none of the values]]")
+        return html("[[Your query matches none of the values]]")
     probability = next((each.probability or 0.0 for each in values.counts if each.name == values.query), 0.0)
     return html('[[Your query:]] <b dir="auto">{}</b> {}').format(shorten(values.query, 40), percent(probability))
 
@@ -91,7 +91,7 @@ def _render_count(each: ValueCount, values: ValueSummary, chosen: str) -> Markup
     """The bar below the name is the share of the query that has this value."""
     is_chosen = each.name == chosen
     own = (
-        _("fits none of the values")
+        _("no matching value")
         if each.probability is None
         else _("{percent} of your query").format(percent=percent(each.probability))
     )
@@ -122,7 +122,7 @@ def render_value_chip(reading: ValueReading | None, *, is_button: bool = True) -
     if reading is None:
         return Markup("")
     sure = (
-        _("it fits none of the values")
+        _("no matching value")
         if reading.name == OTHER
         else _("{percent} sure").format(percent=percent(reading.probability))
     )
@@ -131,7 +131,7 @@ def render_value_chip(reading: ValueReading | None, *, is_button: bool = True) -
         return Markup('<span class="{}" dir="auto" title="{}">{}</span>').format(kind, sure, name_value(reading.name))
     return html(
         '<li class="{kind}" dir="auto"><button type="button" data-event="choose" data-action="value" '
-        'data-subject="{name}" title="[[Only passages of this value ({sure})]]">{shown}</button></li>'
+        'data-subject="{name}" title="[[Only passages with this value ({sure})]]">{shown}</button></li>'
     ).format(kind=kind, name=clean(reading.name), sure=sure, shown=name_value(reading.name))
 
 

@@ -22,8 +22,8 @@ def render_moves(comparison: Comparison) -> Markup:
         *(_render_line(place) for place in comparison.right if is_shown(place, comparison.left)),
     ]  # fmt: skip
     said = _(
-        "Lines join the {count} passages that both lists show. Full lines rise from A to B, dashed ones fall, thin "
-        "ones stay."
+        "Lines connect the {count} passages in both lists. From A to B, solid lines rise, dashed lines fall, and "
+        "thin lines keep their rank."
     ).format(count=comparison.shared)
     return Markup(
         '<div class="moves"><svg viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img" '

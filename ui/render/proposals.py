@@ -20,8 +20,7 @@ def render_proposals(proposals: Sequence[ValueProposal], given: str = "") -> str
     if not proposals:
         return ""
     return html(
-        '<section class="proposals" aria-label="[[Proposed values]]"><p>[[Tell apart, if you '
-        "wish:]]</p><ul>{}</ul></section>"
+        '<section class="proposals" aria-label="[[Proposed values]]"><p>[[Suggested values:]]</p><ul>{}</ul></section>'
     ).format(join(_render_proposal(each, given) for each in proposals))
 
 
@@ -54,4 +53,4 @@ def _tell_source(proposal: ValueProposal) -> str:
         case ProposalSource.METADATA:
             return _("Metadata of this collection: {name}").format(name=name)
         case ProposalSource.TEXTS:
-            return _("The model's words on texts of this collection")
+            return _("The model's words for texts in this collection")

@@ -30,21 +30,20 @@ class KeptSearch:
 def render_saved(searches: Sequence[KeptSearch]) -> str:
     if not searches:
         return html(
-            '<p class="kept">[[None yet. Save one of the history below, or, on the search page, what is '
-            "shown there.]]</p>"
+            '<p class="kept">[[No saved searches yet. Save one from the history below or from the search page.]]</p>'
         )
     return _render_list(searches)
 
 
 def render_history(searches: Sequence[KeptSearch], *, limit: int) -> str:
     if not limit:
-        return html('<p class="kept">[[No history is kept here (GIRCSE_SEARCH_HISTORY is 0).]]</p>')
-    hint = html('<p class="hint">[[Only you see it. The newest {} are kept.]]</p>').format(number(limit))
+        return html('<p class="kept">[[The history is turned off (GIRCSE_SEARCH_HISTORY is 0).]]</p>')
+    hint = html('<p class="hint">[[Only you can see your history. It keeps the latest {} searches.]]</p>').format(
+        number(limit)
+    )
     if not searches:
-        return hint + html(
-            '<p class="kept">[[Nothing yet. What you search for on the search page is listed here.]]</p>'
-        )
-    clear = _button("clear", _("Clear the history"), confirm=_("Forget all of it?"))
+        return hint + html('<p class="kept">[[No searches yet. Your searches will appear here.]]</p>')
+    clear = _button("clear", _("Clear the history"), confirm=_("Delete the whole history?"))
     return hint + _render_list(searches) + Markup('<p class="settings-buttons">{}</p>').format(clear)
 
 

@@ -9,14 +9,14 @@ from ui.language import _, html, later, number
 from ui.render.text import join
 
 _MATCHES = {
-    Match.WEAK: later("No nearer than what questions about other things find"),
-    Match.FAIR: later("Nearer than what questions about other things find"),
-    Match.STRONG: later("Much nearer than what questions about other things find"),
+    Match.WEAK: later("No closer than passages for unrelated questions"),
+    Match.FAIR: later("Closer than passages for unrelated questions"),
+    Match.STRONG: later("Much closer than passages for unrelated questions"),
 }
 _NAMES = {Match.WEAK: later("weak match"), Match.FAIR: later("fair match"), Match.STRONG: later("strong match")}
 _SCORES = {
     SearchMode.DENSE: later("Cosine similarity of query and passage"),
-    SearchMode.SPARSE: later("BM25: how much the words of the query say about the passage"),
+    SearchMode.SPARSE: later("BM25: how well the words of the query match the passage"),
     SearchMode.HYBRID: later("Meaning and words together, from 0 to 1"),
 }
 _LEGS = {

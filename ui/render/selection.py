@@ -12,5 +12,5 @@ def render_selection() -> str:
         '<select></select></label><button type="button" class="plain-button" '
         'data-do="move">[[Move]]</button></span><button type="button" class="plain-button is-danger" '
         'data-do="delete">[[Delete]]</button><button type="button" class="plain-button" '
-        'data-do="clear">[[Select none]]</button></div>'
+        'data-do="clear">[[Clear selection]]</button></div>'
     )

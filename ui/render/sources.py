@@ -29,8 +29,8 @@ def render_sources(sources: Sequence[RecurringSource], credentials: Sequence[str
     names = Markup('<datalist id="source-credentials">{}</datalist>').format(offered)
     if not sources:
         return names + html(
-            '<p class="kept">[[Nothing comes again yet. What you add here is fetched on a schedule: only what '
-            "changed.]]</p>"
+            '<p class="kept">[[No scheduled sources yet. Sources that you add here are synced regularly; only '
+            "changes are fetched.]]</p>"
         )
     return names + Markup('<ul class="sources">{}</ul>').format(join(map(_source, sources)))
 
@@ -39,25 +39,20 @@ def render_source_form() -> str:
     """Of one collection, which the page knows."""
     kinds = join(Markup('<option value="{}">{}</option>').format(kind.value, _(name)) for kind, name in KINDS.items())
     return html(
-        '<div class="source-form" data-form>'
-        '<label for="source-kind">[[Kind]]</label><select id="source-kind" name="kind">{kinds}</select>'
-        '<label for="source-address">[[Address]]</label>'
-        '<input id="source-address" name="address" maxlength="2000" placeholder="https://example.org/feed.xml">'
-        '<label for="source-every">[[Every so many minutes]]</label>'
-        '<input id="source-every" name="every" type="number" min="{least}" max="{most}" value="1440">'
-        '<label for="source-removes">[[What vanished]]</label>'
-        '<select id="source-removes" name="removes"><option value="">[[is kept]]</option>'
-        '<option value="yes">[[is deleted]]</option></select>'
-        '<label for="source-patterns">[[Only these paths or folders]]</label>'
-        '<textarea id="source-patterns" name="patterns" rows="2" placeholder="docs/**/*.md"></textarea>'
-        '<label for="source-branch">[[Branch or tag]]</label>'
-        '<input id="source-branch" name="branch" maxlength="200">'
-        '<label for="source-own">[[Credentials]]</label>'
-        '<input id="source-own" name="credentials" maxlength="100" list="source-credentials">'
-        '<p class="hint">[[Paths are lines of .gitignore, one each; those, a branch and credentials are of '
-        "repositories, mailboxes and buckets. Credentials are named by the operator.]]</p>"
-        '<button type="button" class="plain-button" data-event="act" data-action="add-source">[[Add source]]</button>'
-        "</div>"
+        '<div class="source-form" data-form><label for="source-kind">[[Kind]]</label><select id="source-kind" '
+        'name="kind">{kinds}</select><label for="source-address">[[Address]]</label><input id="source-address" '
+        'name="address" maxlength="2000" placeholder="https://example.org/feed.xml"><label '
+        'for="source-every">[[Sync interval in minutes]]</label><input id="source-every" name="every" type="number" '
+        'min="{least}" max="{most}" value="1440"><label for="source-removes">[[Documents missing at the '
+        'source]]</label><select id="source-removes" name="removes"><option value="">[[keep]]</option><option '
+        'value="yes">[[delete]]</option></select><label for="source-patterns">[[Only these paths or '
+        'folders]]</label><textarea id="source-patterns" name="patterns" rows="2" '
+        'placeholder="docs/**/*.md"></textarea><label for="source-branch">[[Branch or tag]]</label><input '
+        'id="source-branch" name="branch" maxlength="200"><label for="source-own">[[Credentials]]</label><input '
+        'id="source-own" name="credentials" maxlength="100" list="source-credentials"><p class="hint">[[Enter one '
+        "path per line, with the syntax of .gitignore. Paths, branch and credentials apply to repositories, "
+        'mailboxes and buckets. Your operator gives you the name of the credentials.]]</p><button type="button" '
+        'class="plain-button" data-event="act" data-action="add-source">[[Add source]]</button></div>'
     ).format(
         kinds=kinds,
         least=SHORTEST_INTERVAL // timedelta(minutes=1),
@@ -98,7 +93,7 @@ def _source(source: RecurringSource) -> Markup:
         id=clean(source.id),
         run=_("Run now: {name}").format(name=name),
         busy=Markup(" disabled") if source.is_running else "",
-        confirm=_("Let {name} come no more? Its documents stay.").format(name=name),
+        confirm=_("Stop syncing {name}? Its documents are kept.").format(name=name),
         delete=_("Delete: {name}").format(name=name),
     )
 
@@ -108,13 +103,13 @@ def _options(source: RecurringSource) -> str:
     told = [shorten(", ".join(options.patterns), 100)] if options.patterns else []
     told += [shorten(options.branch, 60)] if options.branch else []
     told += [_("credentials {name}").format(name=clean(options.credentials))] if options.credentials else []
-    told += [_("what vanished is deleted")] if source.removes else []
+    told += [_("deletes missing documents")] if source.removes else []
     return "".join(f" · {each}" for each in told)
 
 
 def _times(source: RecurringSource) -> str:
     if source.is_running:
-        return _("is being fetched now")
+        return _("fetching now")
     if source.last_at is None:
         return _("not fetched yet; next {at}").format(at=moment(source.next_at))
     counts = _("{changed} changed, {removed} removed, {failed} failed").format(

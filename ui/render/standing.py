@@ -39,7 +39,7 @@ def render_standing(shown: ShownStanding) -> Markup:
     search = shown.search
     return html(
         '<details class="standing" data-keep="{id}"{open}><summary>{count}<span class="kept-details">'
-        "[[keeps watch since {since}]]</span></summary>{error}{news}{settings}</details>"
+        "[[watched since {since}]]</span></summary>{error}{news}{settings}</details>"
     ).format(
         id=clean(search.id),
         open=Markup(" open") if search.unseen or search.error else "",
@@ -48,7 +48,7 @@ def render_standing(shown: ShownStanding) -> Markup:
             _("{count} new").format(count=number(search.unseen)) if search.unseen else _("nothing new"),
         ),
         since=moment(search.since),
-        error=_warning(_("It cannot be asked: {reason}").format(reason=clean(search.error))) if search.error else "",
+        error=_warning(_("The search cannot run: {reason}").format(reason=clean(search.error))) if search.error else "",
         news=_news(shown),
         settings=_settings(shown),
     )
@@ -56,9 +56,7 @@ def render_standing(shown: ShownStanding) -> Markup:
 
 def _news(shown: ShownStanding) -> Markup:
     if not shown.news:
-        return html(
-            '<p class="hint">[[What is added to the collection from now on and answers it is listed here.]]</p>'
-        )
+        return html('<p class="hint">[[New passages that match this search will appear here.]]</p>')
     more = shown.search.unseen - len(shown.news)
     return html(
         '<ul class="news">{items}</ul>{more}<p><button type="button" class="plain-button" data-event="act" '
@@ -85,7 +83,7 @@ def _settings(shown: ShownStanding) -> Markup:
     ids = {name: f"{name}-{clean(search.id)}" for name in ("strength", "webhook", "alert", "feed")}
     return html(
         '<div class="standing-settings" data-form>'
-        '<label for="{strength_id}">[[Tell of]]</label>'
+        '<label for="{strength_id}">[[Notify about]]</label>'
         '<select id="{strength_id}" name="strength">{strengths}</select>'
         '<label for="{webhook_id}">[[Webhook]]</label>'
         '<input id="{webhook_id}" name="webhook" type="url" maxlength="{most}" '
@@ -101,7 +99,7 @@ def _settings(shown: ShownStanding) -> Markup:
         'aria-label="{copy_label}">[[Copy]]</button>'
         '<button type="button" class="plain-button" data-event="act" data-action="renew-feed" data-subject="{id}" '
         'data-confirm="{renew_confirm}" aria-label="{renew_label}">[[Renew]]</button></span>'
-        '<p class="hint">[[Who has this address may read what is found.]]</p></div>'
+        '<p class="hint">[[Anyone with this address can read the matches.]]</p></div>'
     ).format(
         strength_id=ids["strength"],
         webhook_id=ids["webhook"],
@@ -118,9 +116,9 @@ def _settings(shown: ShownStanding) -> Markup:
         alert=_alert(shown, ids["alert"]),
         feed=clean(shown.feed),
         id=clean(search.id),
-        confirm=_("Stop watching, and forget what was found?"),
-        renew_confirm=_("Give the feed another address? The present one stops working."),
-        save_label=_("Save how {name} keeps watch").format(name=shorten(search.name, 80)),
+        confirm=_("Stop watching and delete the matches found so far?"),
+        renew_confirm=_("Create a new feed address? The current one will stop working."),
+        save_label=_("Save the alert settings of {name}").format(name=shorten(search.name, 80)),
         stop_label=_("Stop watching {name}").format(name=shorten(search.name, 80)),
         copy_label=_("Copy the address of the feed of {name}").format(name=shorten(search.name, 80)),
         renew_label=_("Renew the address of the feed of {name}").format(name=shorten(search.name, 80)),
@@ -157,11 +155,7 @@ def _alert(shown: ShownStanding, field_id: str) -> Markup:
 
 def _failure(shown: ShownStanding, channel: Channel) -> Markup:
     reason = shown.failures.get(channel)
-    return (
-        _warning(_("The last delivery has not arrived: {reason}").format(reason=clean(reason)))
-        if reason
-        else Markup("")
-    )
+    return _warning(_("The last delivery failed: {reason}").format(reason=clean(reason))) if reason else Markup("")
 
 
 def _warning(text: str) -> Markup:

@@ -40,13 +40,12 @@ def render_reading(
         for place, word in enumerate(heaviest_words(groups)[:WORDS_PER_LINE])
     )
     return html(
-        '<section class="reading{}" aria-label="[[Words of the refinement]]"><p>[[The model thought '
-        'of]]</p><ul class="tokens">{}</ul><button type="button" data-toggle="refinement" '
-        'aria-expanded="false" aria-controls="refinement">[[Details]]</button>{}<div '
-        'id="refinement">{}</div></section>'
+        '<section class="reading{}" aria-label="[[Refinement words]]"><p>[[Words from the model:]]</p><ul '
+        'class="tokens">{}</ul><button type="button" data-toggle="refinement" aria-expanded="false" '
+        'aria-controls="refinement">[[Details]]</button>{}<div id="refinement">{}</div></section>'
     ).format(
         "" if is_complete else " is-unfinished",
-        words or html("<li>[[nothing that has a meaning of its own]]</li>"),
+        words or html("<li>[[no meaningful words]]</li>"),
         render_read_text(read_text),
         render_refinement(groups, steps, chosen, is_complete=is_complete, is_ranking=is_ranking),
     )
@@ -56,7 +55,7 @@ def render_read_text(read_text: str) -> Markup:
     """That an instruction left sentences out, and which ones it did not."""
     if not read_text:
         return Markup()
-    said = _("The instruction asks only for this part of the query: “{text}”")
+    said = _("The search uses only this part of the query: “{text}”")
     return Markup('<p class="hint read-text" dir="auto">{}</p>').format(said.format(text=shorten(read_text, 300)))
 
 
@@ -86,14 +85,13 @@ def render_refinement(
     if not groups:
         return ""
     return html(
-        '<section class="refinement{}"><h2>[[How your query was read]]</h2><p class="hint">[[Before '
-        "it searches, the model thinks of words. Larger is more probable; pale words carry little "
-        'meaning.]]{}{}</p>{}{}<details class="every-step"><summary>[[Every '
-        "step]]</summary>{}</details></section>"
+        '<section class="refinement{}"><h2>[[How the model read your query]]</h2><p class="hint">[[The model '
+        "generates words before it searches. Larger words are more probable; pale words carry little "
+        'meaning.]]{}{}</p>{}{}<details class="every-step"><summary>[[Every step]]</summary>{}</details></section>'
     ).format(
         "" if is_complete else " is-unfinished",
-        "" if chosen is None else " " + _("Choose a word for more of what is about it, or less."),
-        "" if is_ranking else " " + _("They decide nothing until there is an instruction, or one of them is chosen."),
+        "" if chosen is None else " " + _("Pick a word to see more or fewer passages about it."),
+        "" if is_ranking else " " + _("These words affect the ranking only with an instruction, or once you pick one."),
         join(
             _render_group(
                 group,

@@ -15,8 +15,8 @@ def render_uploader() -> str:
         'class="hint">[[Text, PDF, Office, web pages, e-mail, tables, source code, archives of '
         'these]]</p><input type="file" name="files" multiple hidden><input type="file" name="folder" '
         'webkitdirectory hidden><p class="upload-said" role="status"></p><progress hidden '
-        'aria-label="[[Files that are sent]]"></progress><p class="upload-undo" hidden><button '
-        'type="button" class="plain-button" data-undo>[[Undo]]</button><label>[[or move them to]] '
+        'aria-label="[[Upload progress]]"></progress><p class="upload-undo" hidden><button '
+        'type="button" class="plain-button" data-undo>[[Undo]]</button><label>[[or move the files to]] '
         '<select></select></label><button type="button" class="plain-button" '
         'data-move>[[Move]]</button></p><ul class="upload-errors"></ul></div>'
     )

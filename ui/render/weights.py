@@ -14,7 +14,7 @@ LEG_NAMES = {
     Leg.DENSE: later("meaning under the instruction"),
     Leg.PLAIN: later("plain meaning"),
     Leg.SPARSE: later("words"),
-    Leg.FEEDBACK: later("likeness to the first hits"),
+    Leg.FEEDBACK: later("similarity to the first hits"),
 }
 
 
@@ -28,17 +28,18 @@ def render_weights(found: CollectionWeights) -> str:
     )
     is_tuned = any(each.is_applied for each in found.tunings)
     undo = (
-        html('<button type="button" class="plain-button" data-event="undo">[[Undo: back to the defaults]]</button>')
+        html('<button type="button" class="plain-button" data-event="undo">[[Undo: restore defaults]]</button>')
         if is_tuned
         else ""
     )
     history = join(Markup("<li>{}</li>").format(_render_tuning(each)) for each in found.tunings)
     return html(
-        '<section class="weights" aria-label="[[Weights of the legs]]"><p>[[A search by both fuses what its legs find. '
-        "The judgements above can choose how much each of them counts; it is done only where cross-validation says "
-        'that it pays.]]</p><table><thead><tr><th scope="col">[[leg]]</th><th scope="col">[[default]]</th>'
-        '<th scope="col">[[in use]]</th></tr></thead><tbody>{}</tbody></table><p><button type="button" '
-        'class="plain-button" data-event="tune">[[Tune by these judgements]]</button> {}</p>{}</section>'
+        '<section class="weights" aria-label="[[Weights of meaning and words]]"><p>[[A search by both combines '
+        "several rankings. The judgements above can set how much each ranking counts. New weights apply only if "
+        'cross-validation shows a gain.]]</p><table><thead><tr><th scope="col">[[ranking by]]</th><th '
+        'scope="col">[[default]]</th><th scope="col">[[in '
+        'use]]</th></tr></thead><tbody>{}</tbody></table><p><button type="button" class="plain-button" '
+        'data-event="tune">[[Tune with these judgements]]</button> {}</p>{}</section>'
     ).format(rows, undo, Markup('<ul class="tunings">{}</ul>').format(history) if history else "")
 
 

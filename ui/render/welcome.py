@@ -38,10 +38,7 @@ def render_welcome(examples: Sequence[tuple[Example, str]] = (), worked: Sequenc
     )
     return Markup('<div class="welcome"><p class="lead">{}</p><p>{}</p>{}{}</div>').format(
         _(PURPOSE),
-        _(
-            "Write a query and press Enter. Then choose another lens and watch the order change: the same words, read "
-            "in another sense."
-        ),
+        _("Enter a query and press Enter. Then choose another lens and see how the order changes."),
         _render_worked_example(*worked) if len(worked) == 2 else "",
         html('<h2>[[Try]]</h2><ul class="examples">{}</ul>').format(tries) if tries else "",
     )
@@ -50,9 +47,9 @@ def render_welcome(examples: Sequence[tuple[Example, str]] = (), worked: Sequenc
 def render_first_sight(example: Sequence[ShownExample]) -> str:
     """Where there is no collection yet: what to do, and what would come of it."""
     return html(
-        '<div class="welcome"><p class="lead">{}</p><p class="first-steps"><a class="primary-link" href="{}">'
-        "[[Add your files]]</a> <span>[[Drop a folder, and ask a minute later. Nothing leaves this machine.]]</span>"
-        "</p>{}</div>"
+        '<div class="welcome"><p class="lead">{}</p><p class="first-steps"><a class="primary-link" href="{}">[[Add '
+        "your files]]</a> <span>[[Drop a folder and search it a minute later. Nothing leaves this "
+        "machine.]]</span></p>{}</div>"
     ).format(_(PURPOSE), DOCUMENTS.path, _render_shown_example(*example) if len(example) == 2 else "")
 
 
@@ -65,9 +62,9 @@ def _render_shown_example(before: ShownExample, after: ShownExample) -> Markup:
         for heading, view, known in ((_("Before"), before, None), (_("After"), after, ranks))
     )
     return html(
-        '<section class="worked-example" aria-label="[[An example]]"><h2>[[One query, two lenses:]] '
-        '<q dir="auto">{}</q></h2><div>{}</div><p class="hint">[[From the sample library, which comes with '
-        "gircse-search:]] <code>gircse up --sample</code></p></section>"
+        '<section class="worked-example" aria-label="[[An example]]"><h2>[[One query, two lenses:]] <q '
+        'dir="auto">{}</q></h2><div>{}</div><p class="hint">[[From the sample library of gircse-search:]] '
+        "<code>gircse up --sample</code></p></section>"
     ).format(shorten(before.query, 120), views)
 
 
