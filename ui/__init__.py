@@ -1,4 +1,4 @@
-"""The pages. What imports gradio from here on gets it without what no page uses."""
+"""The pages. Importing this package first makes `import gradio` skip modules that no page uses."""
 
 from ui.gradio_import import install
 

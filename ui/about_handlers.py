@@ -1,4 +1,4 @@
-"""The about page without Gradio: what is asked anew whenever it is opened."""
+"""The about page without Gradio: health checks that run each time the page is opened."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class AboutHandlers:
     fingerprint: str
 
     def health(self) -> Iterator[tuple[str]]:
-        """Part after part, as each answers: one that is away may take its time."""
+        """Yields after each part's check, because an unreachable part may be slow."""
         answers: dict[str, bool | None] = dict.fromkeys(self.checks)
         yield (render_health(answers),)
         for name, check in self.checks.items():
@@ -34,6 +34,6 @@ class AboutHandlers:
 def _is_well(name: str, check: Callable[[], bool]) -> bool:
     try:
         return check()
-    except (GircseError, RuntimeError, OSError):  # RuntimeError: what torch raises, out of memory included
+    except (GircseError, RuntimeError, OSError):  # torch raises RuntimeError, also when it is out of memory
         logger.exception("The check of %s failed", name)
         return False

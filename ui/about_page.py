@@ -1,4 +1,4 @@
-"""The about page: what this is, how to read it, the model that runs, and whether every part works now."""
+"""The about page: introduction, help, model, collections and health."""
 
 from __future__ import annotations
 

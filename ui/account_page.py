@@ -1,4 +1,4 @@
-"""The page of one's own account: plain HTML with forms, without scripts."""
+"""The account page of the current user: plain HTML with forms, without scripts."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ _NAMES = {
     "documents": later("Documents"),
     "requests": later("Requests this minute"),
 }
-_UNKNOWN = "an unknown browser"  # as the core has it
+_UNKNOWN = "an unknown browser"  # the core's text
 _NONE = "<p>[[You use an API key. Keys have no sessions.]]</p>"
 
 
 def account_drawer() -> Callable[[Principal, Sequence[WebSession], Sequence[QuotaUse]], str]:
-    """A function of who asks and of their sessions, which draws the page."""
+    """Returns a function that renders the page for a principal, their sessions and quotas."""
     css = Markup((ASSETS / "login.css").read_text(encoding="utf-8").replace("SANS", SANS))  # noqa: S704
 
     def draw(me: Principal, sessions: Sequence[WebSession], quotas: Sequence[QuotaUse]) -> str:

@@ -32,11 +32,11 @@ class AnswerHandlers:
     answers: Answers
 
     def answer(self, query: object, collection: object, choices: object) -> Iterator[tuple[str]]:
-        """To the query of the search, in the words of the documents: nothing is sent."""
+        """Answers the search query with quotes from the documents. Sends nothing to a language model."""
         yield from self.ask(collection, choices, {"question": query, "kind": AnswerKind.EXTRACT.value})
 
     def ask(self, collection: object, choices: object, data: Mapping[str, object]) -> Iterator[tuple[str]]:
-        """What a button or the field of an answer asks: its question, kind, and the turns before it."""
+        """Answers a question from a button or the follow-up field. `data` has the question, kind and earlier turns."""
         request = AnswerRequest(
             question=read_text(data.get("question"), name="question", max_chars=MAX_QUESTION_CHARACTERS),
             collection=read_choice(collection, name="collection"),
@@ -79,7 +79,7 @@ def _read_kind(value: object) -> AnswerKind:
 
 
 def _read_turns(value: object) -> tuple[Turn, ...]:
-    """As the page was given them; the latest ones, where there are too many."""
+    """Parses the earlier turns; keeps only the latest if there are too many."""
     if value is None or value == "":
         return ()
     refusal = InputError(_("Invalid request. Reload the page."))

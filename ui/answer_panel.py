@@ -1,4 +1,4 @@
-"""The place of an answer on the search page: nothing until somebody asks for one."""
+"""The answer panel of the search page; empty until somebody asks for an answer."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _STREAM: dict[str, Any] = {
 
 
 def build_answer_panel() -> gr.HTML:
-    """Draws the empty place in the current Blocks; hidden again by the next search (page.js)."""
+    """Adds the empty panel to the current Blocks. The next search hides it again (page.js)."""
     return gr.HTML("", elem_id="cited-answer", js_on_load=PANEL_SCRIPT)
 
 
 def connect_answer_panel(panel: gr.HTML, parts: PageParts, *, passages: gr.HTML, asked: Sequence[Any]) -> None:
-    """`passages` has the button that asks for an answer; `asked` are the fields of query, collection and choices."""
+    """`passages` contains the answer button; `asked` are the fields for query, collection and choices."""
     handlers = AnswerHandlers(answers=parts.answers)
     show = "(...values) => { gircse.showAnswer(); return values; }"
 

@@ -1,5 +1,4 @@
-"""The pages: their frame, their addresses, and how they are hung into the API. Mount them last: routes added after it
-answer 404."""
+"""Builds the pages and mounts them into the API. Mount them last: routes that are added later answer 404."""
 
 from __future__ import annotations
 
@@ -38,13 +37,13 @@ MAX_WAITING = 64
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """The pages in English, and their components in the other languages."""
+    """The pages in English, and the texts of their components in the other languages."""
 
     english: gr.Blocks
     components: Mapping[str, list[Any]]
 
 
-# In the order of the header. A builder draws its page in the current Blocks and connects its handlers.
+# In the order of the header. A builder adds its page to the current Blocks and connects its handlers.
 PAGES: Sequence[tuple[PageLink, Callable[[gr.Blocks, PageParts], None]]] = (
     (SEARCH, build_search_page),
     (COMPARE, build_compare_page),
@@ -56,7 +55,7 @@ PAGES: Sequence[tuple[PageLink, Callable[[gr.Blocks, PageParts], None]]] = (
 
 
 def build_pages(parts: PageParts) -> Site:
-    """All pages, not yet served, once for each language; with the same numbers, so that one queue serves all."""
+    """Builds all pages once per language. Component ids are equal in all languages, so one queue serves them all."""
     first = Context.id
     english = _build_pages(parts)
     components = {}
@@ -85,8 +84,10 @@ def _build_pages(parts: PageParts) -> gr.Blocks:
 
 @contextmanager
 def _one_application() -> Iterator[None]:
-    """Gradio 6 makes an application of 96 routes for the queue and anew at the end of each page, 0.1 s of processor
-    time a piece, and serves none of them: `mount_gradio_app` makes its own. Here the first one stays.
+    """Makes Gradio create its internal application only once.
+
+    Gradio 6 creates an application with 96 routes for the queue and again after each page (0.1 s of processor time
+    each), but serves none of them: `mount_gradio_app` creates its own.
     """
     made: list[Any] = []
 
@@ -106,21 +107,21 @@ def _one_application() -> Iterator[None]:
 
 
 def _keep_no_statistics(site: gr.Blocks) -> None:
-    """Gradio 6.31 sums up the last 10,000 requests anew, with pandas, after each, for a page that is not served.
+    """Turns off Gradio's request statistics: 6.31 recomputes them with pandas after every request.
 
-    Its settings for that are variables of the environment, which is not ours; these hold what was read from them.
+    Gradio configures them by environment variables, so this changes the values that it read from there.
     """
     site._queue.ANALYTICS_MAX_EVENTS = 1
     site._queue.ANAYLTICS_CACHE_FREQUENCY = sys.maxsize
 
 
 def mount_pages(api: FastAPI, pages: Site, *, language: str = AUTOMATIC) -> FastAPI:
-    """Serves the pages from `/` of the API on, after all of its routes. Nothing here asks another machine."""
+    """Serves the pages below `/`, after all routes of the API. The pages load nothing from other machines."""
     site = pages.english
     sessions = QueueSessions()
     check_inputs(site, sessions=sessions)
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="SSR mode is not supported")  # it is told not to use it, and says so
+        warnings.filterwarnings("ignore", message="SSR mode is not supported")  # Gradio warns although we turn SSR off
         _mount(api, site)
     site.config = ConfigByLanguage(dict(site.config), pages.components)  # type: ignore[assignment]
     mounted = api.routes[-1]

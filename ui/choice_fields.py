@@ -1,4 +1,4 @@
-"""Dropdowns of the collections and lenses that exist now."""
+"""Dropdowns for collections and lenses that load their choices on each visit."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ ALL_LABEL = later("All collections")
 
 
 def choice_field(choices: Sequence[str | tuple[str, str]], **options: Any) -> gr.Dropdown:
-    """A dropdown that passes on what it is sent, for handlers check it, and can say what is wrong.
+    """A dropdown that passes any value on to its handler, which validates it and reports errors.
 
-    Gradio would silently refuse what was not among its choices when the server started.
+    By default Gradio silently rejects values that were not among the choices at server start.
     """
     field = gr.Dropdown(list(choices), **options)
-    # Of this one field: for a subclass Gradio would write a stub file beside the module.
+    # Patch the instance: for a subclass, Gradio would write a stub file beside the module.
     field.preprocess = lambda payload: payload  # type: ignore[method-assign]
     return field
 
 
 def choose_collection(catalog: Catalog, *wanted: object, offers_all: bool = False) -> gr.Dropdown:
-    """The field with all collections of this moment, and the first of the wanted ones that exists, else the first.
-    `offers_all`: where there are several, all of them at once can be chosen, too."""
+    """A dropdown update with all current collections. Selects the first existing one of `wanted`, else the first.
+    `offers_all` adds “all collections” if there are several."""
     names = collection_names(catalog)
     choices = [(name, name) for name in names]
     if offers_all and len(names) > 1:
@@ -38,7 +38,7 @@ def choose_collection(catalog: Catalog, *wanted: object, offers_all: bool = Fals
 
 
 def collection_names(catalog: Catalog) -> list[str]:
-    """Those of this moment; none where the catalog cannot be asked: the first use of the page says what is wrong."""
+    """Names of the current collections. Empty if the catalog fails; the first use of the page reports the error."""
     try:
         return [each.name for each in catalog.collections()]
     except GircseError:
@@ -46,5 +46,5 @@ def collection_names(catalog: Catalog) -> list[str]:
 
 
 def first_offered(offered: Sequence[str], *wanted: object) -> str | None:
-    """The first of the wanted names that is offered, else the first one."""
+    """The first wanted name that is offered, else the first offered name."""
     return next((name for name in (*wanted, *offered) if isinstance(name, str) and name in offered), None)

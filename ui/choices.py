@@ -1,7 +1,7 @@
-"""What a person has chosen about a search by clicking: words boosted or suppressed, filters, passages to resemble,
-one of the lens's values, phrases to exclude.
+"""Search options that a person sets by clicking: boosted words, filters, passages to resemble, a lens value, phrases
+to exclude.
 
-Travels as JSON in a hidden field and in the page's address, so it is checked like any untrusted input.
+The page sends them as JSON in a hidden field and in its address; they are untrusted input.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from app.types.search import BOOST, MAX_EXCLUSION_CHARACTERS, MAX_EXCLUSIONS, MA
 from embedder.refinement_steps import MAX_BIAS, MAX_BIASED_WORDS
 from ui.language import _
 
-NO_INSTRUCTION = "-"  # in an address, where an empty one would be left out
+NO_INSTRUCTION = "-"  # in an address, which omits empty values
 MAX_TEXT_CHARS = 20_000
 MAX_TITLE_CHARS = 80
 
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """`like` and `unlike` map ids of passages to the titles that they are shown with. `kept` are phrases that the query
-    seems to negate and that a person wants searched for as they stand."""
+    """`like` and `unlike` map passage ids to displayed titles. `kept` are phrases that look negated in the query, but
+    that the person wants to search for literally."""
 
     bias: Mapping[str, float] = field(default_factory=dict)
     filters: Mapping[str, str] = field(default_factory=dict)
@@ -39,11 +39,11 @@ class Choices:
         return not (self.bias or self.filters or self.like or self.unlike or self.value or self.exclude or self.kept)
 
     def is_as_written(self, query: str) -> bool:
-        """Whether the query is searched for with all of its words."""
+        """Whether the search uses all words of the query, without detected exclusions."""
         return any(phrase in query for phrase in self.kept)
 
     def to_text(self) -> str:
-        """Empty when nothing is chosen: an address then leaves it out."""
+        """JSON; empty if nothing is chosen, so that an address omits it."""
         chosen: dict[str, object] = {
             name: dict(getattr(self, name)) for name in ("bias", "filters", "like", "unlike") if getattr(self, name)
         }
@@ -53,7 +53,7 @@ class Choices:
         return json.dumps(chosen, ensure_ascii=False, separators=(",", ":")) if chosen else ""
 
     def after(self, action: object, subject: object, value: object = None) -> Choices:
-        """With one more choice, or one less: what a click asked for. Raises InputError."""
+        """A copy after one click, with one choice added or removed. Raises InputError."""
         key = _text(subject, "choice", 1000)
         if action == "boost":
             return replace(self, bias={**self.bias, key.lower(): BOOST})._checked()

@@ -1,5 +1,5 @@
-"""The collection that a person works with: named by the page's address, else remembered by the browser, which also puts
-it into the links between the pages (ui/assets/collection.js)."""
+"""The current collection: from the page's address, else from a cookie. ui/assets/collection.js keeps the cookie and the
+links between pages up to date."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _KEEP = "(name) => gircse.keepCollection(name)"
 
 
 def asked_collection(request: gr.Request) -> str | None:
-    """A name that need not exist: `collection` of links between pages, or `c` of a search."""
+    """The collection in the address (`collection` or, for a search, `c`) or cookie. It may not exist."""
     named = request.query_params.get("collection") or request.query_params.get("c")
     return named or unquote(request.cookies.get(COOKIE, "")[:MAX_COOKIE_CHARS]) or None
 
 
 def missing_collection(catalog: Catalog, request: gr.Request) -> str:
-    """What is to be said where the address names a collection that is not there, and the first one takes its place."""
+    """A notice if the address names a missing collection, so that the page shows the first one instead."""
     named = request.query_params.get("collection") or request.query_params.get("c")
     try:
         names = [each.name for each in catalog.collections()]
-    except GircseError:  # the first use of the page says what is wrong
+    except GircseError:  # the first use of the page reports the error
         return ""
     if not named or not names or named in (*names, ALL_COLLECTIONS):
         return ""
@@ -38,5 +38,5 @@ def missing_collection(catalog: Catalog, request: gr.Request) -> str:
 
 
 def remember_collection(field: gr.Dropdown) -> None:
-    """From now on what is chosen in this field is what the other pages begin with."""
+    """Makes the other pages start with the collection chosen in this field."""
     field.change(fn=None, inputs=field, js=_KEEP, api_visibility="private", show_progress="hidden")

@@ -1,4 +1,4 @@
-"""Collections on the documents page, without Gradio: made, deleted, paused, indexed anew."""
+"""Creates, deletes, pauses and reindexes collections on the documents page. Uses no Gradio."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ui.render.text import render_note
 
 MAX_NAME_CHARS = 63
 MAX_INSTRUCTION_CHARS = 2_000
-SETTINGS = 4  # instruction, steps, tokens and overlap, as the page has fields for them
+SETTINGS = 4  # fields of the page: instruction, steps, tokens and overlap
 LEAST_CHUNK_TOKENS, MOST_CHUNK_TOKENS = 16, 8_192
 
 
@@ -29,7 +29,7 @@ class CollectionHandlers:
     max_steps: int
 
     def create(self, name: object, *settings: object) -> tuple[str, str]:
-        """What was done, and the name. Settings are instruction, steps, tokens and overlap; empty: as usual."""
+        """Returns a message and the name. `settings`: instruction, steps, tokens, overlap; empty means default."""
         wanted = read_text(name, name="name", max_chars=MAX_NAME_CHARS)
         if not wanted:
             raise InputError(_("Enter a name for the collection first, such as letters or papers-2024."))
@@ -48,7 +48,7 @@ class CollectionHandlers:
         return render_note(_("The collection “{name}” was deleted.").format(name=name))
 
     def settings_of(self, collection: object) -> tuple[str, str, str, str]:
-        """For the fields in which they can be changed."""
+        """Current settings, as values of the form fields."""
         if not collection:
             return "", "", "", ""
         found = self._collection(collection)
@@ -65,7 +65,7 @@ class CollectionHandlers:
         )
 
     def manage(self, collection: object, data: Mapping[str, object]) -> str:
-        """What a button in the settings asks for."""
+        """Runs the action of a button in the settings."""
         name, action = self._collection(collection).name, data.get("action")
         if action == "pause":
             self.catalog.pause(name)
@@ -85,7 +85,7 @@ class CollectionHandlers:
         raise InputError(_("Unknown button. Reload the page."))
 
     def _half_built(self, name: str) -> ContractChange:
-        """To begin again what was begun, from nothing."""
+        """The settings of the unfinished index, to rebuild it from scratch."""
         building = self.reindexing.status(name).contract
         fields = building.keys() & set(ContractChange.__slots__)
         return ContractChange(**{field: building[field] for field in fields})  # type: ignore[arg-type]
@@ -106,7 +106,7 @@ class CollectionHandlers:
 
 
 def _read_number(value: object, name: str, minimum: int, maximum: int) -> int | None:
-    """From a field of text; empty: as usual."""
+    """Parses a text field. None if it is empty, which means default."""
     text = read_text(value, name=name, max_chars=12)
     if not text:
         return None

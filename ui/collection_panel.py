@@ -1,4 +1,4 @@
-"""The part of the documents page that looks after collections: what they are made with, making and deleting them."""
+"""The part of the documents page for creating, changing and deleting collections."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _QUIET: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"
 
 @dataclass(frozen=True, slots=True)
 class CollectionPanel:
-    """`facts` shows a collection's settings, and how far it is indexed anew; the page draws it at every look."""
+    """`facts` shows the settings and reindexing progress of a collection; each page refresh renders it again."""
 
     handlers: CollectionHandlers
     facts: gr.HTML
@@ -62,7 +62,7 @@ def build_collection_panel(parts: PageParts) -> CollectionPanel:
 
 
 def _build_contract(elem_id: str, parts: PageParts) -> list[Any]:
-    """Fields for the handlers' settings: instruction, steps, tokens and overlap. An empty number: as usual."""
+    """Fields for instruction, steps, tokens and overlap. An empty number means default."""
     with gr.Row(elem_classes="ask-row"):
         instruction = gr.Textbox(
             label=_("Document instruction"),
@@ -80,7 +80,7 @@ def _build_contract(elem_id: str, parts: PageParts) -> list[Any]:
 
 
 def _number(label: str, least: int, most: int, elem_id: str) -> gr.Textbox:
-    """As text: Gradio's number shows an empty one as 0, and answers to bounds with an error of its own."""
+    """A text field, because Gradio's number field shows an empty value as 0 and has its own error for bounds."""
     return gr.Textbox(
         label=label,
         placeholder=_("Default ({least} to {most})").format(least=least, most=most),
@@ -99,14 +99,14 @@ def connect_collection_panel(
     message: gr.HTML,
     showing: dict[str, Any],
 ) -> None:
-    """Connects it to the page's collection field, the offer below that to make one, and messages; `showing` draws the
-    page anew."""
+    """Connects the panel to the collection field, the offer to create a collection, and messages. `showing` refreshes
+    the page."""
     handlers = panel.handlers
 
     def fill(name: object) -> tuple[Any, ...]:
         try:
             return handlers.settings_of(name)
-        except GircseError:  # the list says what is wrong
+        except GircseError:  # the list reports the error
             return tuple(gr.skip() for _ in panel.change)
 
     def create(name: object, *settings: object) -> tuple[Any, ...]:
@@ -114,7 +114,7 @@ def connect_collection_panel(
         return said, choose_collection(parts.catalog, made), ""
 
     def create_offered(event: gr.EventData) -> tuple[Any, ...]:
-        """Where files are dropped it says that it is there: a message of its own would move the list down."""
+        """Shows no message, which would move the list down: the upload area names the new collection."""
         offered = event_data(event).get("name")
         return as_handler(lambda: ("", create(offered, *[""] * SETTINGS)[1]), outputs=2, on_error=gr.skip())()
 

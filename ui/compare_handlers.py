@@ -23,7 +23,7 @@ from ui.search_fields import SIDE, SIDE_PARAMETERS, SIDES
 from ui.search_handlers import MAX_INSTRUCTION_CHARS, MAX_QUERY_CHARS, read_mode
 
 SHOWN = 10  # passages on each side
-DEPTH = 50  # how far down a passage of the other list is looked for
+DEPTH = 50  # search depth for passages of the other list
 LEFT, RIGHT = "A", "B"
 
 CompareView = tuple[str | None, str | None, str | None, str | None, str | None, str | None]
@@ -34,7 +34,7 @@ AS_IT_IS: CompareView = (None,) * 6
 
 
 class SideFields(NamedTuple):
-    """The values of one side's fields, as they come from the page."""
+    """Raw field values of one side."""
 
     instruction: object
     steps: object
@@ -46,7 +46,7 @@ class SideFields(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """What the page's address asks for. `errors`: messages about values that cannot be used."""
+    """The parsed address of the page. `errors` are messages about invalid values."""
 
     query: str
     left: SideFields
@@ -61,7 +61,7 @@ class CompareHandlers(LensHandlers):
     max_steps: int
 
     def compare(self, values: Mapping[str, object]) -> Iterator[CompareView]:
-        """`values` are those of the page's fields by name. Left first, then right, then the sentences that matter."""
+        """`values`: those of the fields, by name. Yields after the left, after both, then with highlights."""
         if not values.keys() >= SIDE_PARAMETERS.keys():
             raise InputError(_("The request is incomplete. Reload the page."))
         sides = (SideFields(**{name: values[name + number] for name in SIDE}) for number in SIDES)
@@ -77,7 +77,7 @@ class CompareHandlers(LensHandlers):
         yield _view(looks, answers)
 
     def compare_again(self, values: Mapping[str, object]) -> Iterator[CompareView]:
-        """After another choice: the same comparison, and no complaint while nothing has been asked yet."""
+        """Repeats the comparison after a changed choice. Does nothing while there is no query."""
         query = values["query"]
         if isinstance(query, str) and query.strip():
             yield from self.compare(values)
@@ -85,7 +85,7 @@ class CompareHandlers(LensHandlers):
             yield AS_IT_IS
 
     def compare_address(self, params: Mapping[str, str]) -> Iterator[CompareView]:
-        """What the address asks for. A link that cannot be followed is said to be so, and not half followed."""
+        """Runs the comparison of an address. A link with errors shows only the errors."""
         asked = self.read_address(params)
         if asked.errors:
             yield (render_error(" ".join(asked.errors), title=_("This link has errors")), *NOTHING[1:])
@@ -95,17 +95,17 @@ class CompareHandlers(LensHandlers):
             yield from self._compare(asked.query, asked.left, asked.right)
 
     def read_address(self, params: Mapping[str, str]) -> Address:
-        """Raises GircseError when the catalog cannot say which collections there are."""
+        """Raises GircseError if the catalog cannot list the collections."""
         names = [each.name for each in self.catalog.collections()]
-        wanted = params.get("collection")  # where the sides name none of their own
+        wanted = params.get("collection")  # for sides without their own collection
         collection = wanted if wanted in names else next(iter(names), None)
         first_look = SideFields("", self.default_steps, DEFAULT_MODE.value, collection, "")
         left, errors_left = self._read_side(params, "1", LEFT, first_look, names)
-        # What the right side does not say is as on the left; but for the instruction, or there was nothing to compare.
+        # The right side takes missing values from the left, except the instruction: otherwise both would be equal.
         other = self._other_lens(str(left.instruction))
         second_look = left._replace(
             instruction=other.query_instruction if other else "",
-            # Values go with an instruction: one that the address names has those that it names.
+            # Values belong to an instruction: if the address sets the instruction, only its values count.
             values=self.values_of(other.name) if other and "i2" not in params else "",
         )
         right, errors_right = self._read_side(params, "2", RIGHT, second_look, names)
@@ -141,7 +141,7 @@ class CompareHandlers(LensHandlers):
         return self.catalog.collection(read_choice(collection, name="collection", side=name)).name
 
     def _find(self, request: SearchRequest) -> Answer | GircseError:
-        """An error of one side does not hide the other."""
+        """Returns an error instead of raising it, so that the other side is still shown."""
         try:
             return Answer(
                 self.search_service.search(request, highlight=False),
@@ -159,7 +159,7 @@ class CompareHandlers(LensHandlers):
             return error
 
     def _other_lens(self, instruction: str) -> Lens | None:
-        """The first one that looks in another way."""
+        """The first lens with a different instruction."""
         return next((each for each in lenses_of(self.catalog) if each.query_instruction != instruction), None)
 
     def _read_side(

@@ -1,4 +1,4 @@
-"""The compare page: one query, looked at in two ways side by side."""
+"""The compare page: one query, two searches side by side."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ui.search_fields import SIDE, SIDE_PARAMETERS, SIDES, for_script
 from ui.search_page import ACT_SCRIPT, MODES
 from ui.streams import skipping_none
 
-# Passages, and the lines that join them, light up together.
+# Highlights a passage together with its lines and its counterpart.
 PAIR_SCRIPT = "gircse.lightPairs(element)"
 
 _QUIET: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
@@ -65,7 +65,7 @@ class _Fields:
 
 @dataclass(frozen=True, slots=True)
 class _Views:
-    message: gr.HTML  # about a click; not part of an answer, which would wipe it out
+    message: gr.HTML  # about a click; outside the results, which would overwrite it
     summary: gr.HTML
     looks: tuple[gr.HTML, gr.HTML]
     lists: gr.HTML
@@ -214,7 +214,7 @@ def _connect_opening(site: gr.Blocks, handlers: CompareHandlers, fields: _Fields
     def restore(request: gr.Request) -> tuple[Any, ...]:
         try:
             return every.updates(_restore(handlers, _parameters(request)))
-        except GircseError:  # the other handler of this event says what is wrong
+        except GircseError:  # the other handler of this event reports the error
             return tuple(gr.skip() for _ in every.inputs)
 
     def follow(request: gr.Request) -> Any:
@@ -237,7 +237,7 @@ def _connect_lens(
         filled = handlers.instruction_of(name), handlers.values_of(name)
         return "", *(gr.skip() if each is None else each for each in filled)
 
-    # Typing an instruction of one's own takes the lens's name away, in the browser alone.
+    # Typing an instruction clears the lens name, without a request to the server.
     gr.on([side.instruction.input, side.values.input], fn=None, js=f"() => [{OWN_WORDS!r}]", outputs=side.lens)
     side.lens.input(
         as_handler(fill, outputs=3, on_error=gr.skip()),
@@ -270,7 +270,7 @@ def _parameters(request: gr.Request) -> dict[str, str]:
 
 
 def _restore(handlers: CompareHandlers, params: dict[str, str]) -> dict[str, Any]:
-    """The values of all fields as the address has them; what cannot be used stays at its default."""
+    """Field values from the address; invalid ones keep their default."""
     asked = handlers.read_address(params)
     lenses, collections = handlers.lens_choices(), [each.name for each in handlers.catalog.collections()]
     values: dict[str, Any] = {"query": asked.query or gr.skip()}  # the user may have typed one already

@@ -1,4 +1,4 @@
-"""Two answers to one query, joined passage by passage: how ranks moved. Pure; knows nothing of how it is drawn."""
+"""Matches the passages of two searches and computes rank changes. Pure functions without HTML."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PassageKey = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """One of the two ways of looking: `name` is A or B, `lens` what its instruction is called."""
+    """One of the two searches: `name` is A or B, `lens` the name of its instruction."""
 
     name: str
     lens: str
@@ -26,7 +26,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What one way of looking found: the hits that are shown, and more of them, without which no rank is known."""
+    """Results of one search: the displayed hits, and deeper ones to look up ranks."""
 
     result: SearchResult
     deeper: Sequence[Hit] = ()
@@ -34,7 +34,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A hit of one answer; `elsewhere` is its rank in the other one, None where that did not find it."""
+    """A hit of one side; `elsewhere` is its rank on the other side, None if not found there."""
 
     hit: Hit
     elsewhere: int | None
@@ -42,7 +42,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """`depth` is how far down the ranks of the other answer are known."""
+    """`depth` is the number of known ranks on the other side."""
 
     left: tuple[Place, ...]
     right: tuple[Place, ...]
@@ -50,7 +50,7 @@ class Comparison:
 
     @property
     def size(self) -> int:
-        """The k of overlap@k: as many passages as the longer list shows."""
+        """The k of overlap@k: the length of the longer list."""
         return max(len(self.left), len(self.right))
 
     @property
@@ -67,12 +67,12 @@ class Comparison:
 
     @property
     def risen(self) -> Place | None:
-        """Of the right answer: the one that stood the most ranks lower on the left."""
+        """The hit with the biggest rise from left to right."""
         return _furthest(self.right)
 
     @property
     def fallen(self) -> Place | None:
-        """Of the left answer: the one that stands the most ranks lower on the right."""
+        """The hit with the biggest drop from left to right."""
         return _furthest(self.left)
 
 
@@ -87,12 +87,12 @@ def compare(left: Answer, right: Answer) -> Comparison:
 
 
 def is_shown(place: Place, others: Sequence[Place]) -> bool:
-    """Whether the other list shows the passage, too."""
+    """Whether the other list also shows this passage."""
     return place.elsewhere is not None and place.elsewhere <= len(others)
 
 
 def _ranks(answer: Answer, is_one_collection: bool) -> Mapping[PassageKey, int]:
-    """Hits that are shown decide; deeper ones follow after them, wherever a search for more would have put them."""
+    """Ranks by passage key. Deeper hits rank after the displayed ones, even if the deeper search ranked them higher."""
     ranks: dict[PassageKey, int] = {}
     for hit in answer.result.hits:
         ranks.setdefault(_key(hit, is_one_collection), hit.rank)
@@ -102,7 +102,7 @@ def _ranks(answer: Answer, is_one_collection: bool) -> Mapping[PassageKey, int]:
 
 
 def _key(hit: Hit, is_one_collection: bool) -> PassageKey:
-    """Chunks of two collections never share an id: there it is the same passage if source, place and text are."""
+    """Passages of two collections never share an id; they match by source, position and text."""
     if is_one_collection:
         return (hit.chunk.id,)
     return hit.document.uri, str(hit.chunk.start), hit.chunk.text
@@ -114,7 +114,7 @@ def _furthest(places: Sequence[Place]) -> Place | None:
 
 
 def top_words(steps: Sequence[RefinementStep], count: int = 8) -> tuple[str, ...]:
-    """The words of substance that a query was read as, by the probability summed over all steps."""
+    """The most probable refinement words without stop words, by probability summed over all steps."""
     weights: defaultdict[str, float] = defaultdict(float)
     for group in group_refinement(steps):
         for token in group.tokens:

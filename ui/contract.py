@@ -1,4 +1,4 @@
-"""What the pages need from the application: frozen values and protocols. Knows no Gradio, no implementation."""
+"""What the pages need from the application: frozen values and protocols. Imports no Gradio and no implementation."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ABOUT = PageLink(later("About"), "/about")
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A search to try with one click, in the collection that it was written for."""
+    """A search to try with one click, written for one collection."""
 
     query: str
     instruction: str
@@ -42,7 +42,7 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class ExampleHit:
-    """`value` is which value of the lens it has; empty for a lens without values."""
+    """`value` is its lens value; empty for a lens without values."""
 
     title: str
     value: str
@@ -50,7 +50,7 @@ class ExampleHit:
 
 @dataclass(frozen=True, slots=True)
 class ShownExample:
-    """What a search finds through a lens, kept for those who have no documents yet."""
+    """Stored results of an example search, shown to people without documents."""
 
     query: str
     lens: str
@@ -59,9 +59,9 @@ class ShownExample:
 
 @dataclass(frozen=True, slots=True)
 class AboutInfo:
-    """What runs here, for every user of the pages: no address, path or key.
+    """About this installation. Every user sees it, so it has no addresses, paths or keys.
 
-    `faithfulness` is what was measured of the highlights, in Markdown; empty where nothing was.
+    `faithfulness` is the measured accuracy of highlights as Markdown; empty if not measured.
     """
 
     model_name: str
@@ -75,10 +75,10 @@ class AboutInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageParts:
-    """All that the pages work with. `first_example` is one query through two lenses, or nothing. Without `judged`,
-    `evaluations` and `tuning` nothing can be measured.
+    """Services and values for the pages. `first_example` is one query through two lenses, or empty. The evaluate page
+    needs `judged`, `evaluations` and `tuning`.
 
-    `checks` ask a part each whether it can work now, as those of the same name in `Services`.
+    `checks` are health checks by part, as in `Services`.
     """
 
     search: Search

@@ -1,7 +1,7 @@
-"""Messages of the core in the language of the person at hand: the core speaks English, and knows of no other.
+"""Translates messages of the core, which only speaks English.
 
-A message is recognised by the text that stands in the code, whatever way it came: raised here, stored with a document
-by a worker, or sent by another process.
+Matches a finished message against the texts in the code, so it also works for messages that a worker stored with a
+document or that another process sent.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MAX_CHARS = 4_000  # longer ones stay as they are
 
 
 def translate_message(message: str) -> str:
-    """As it is where no language file has it. What was filled in may be a message itself, such as a reason."""
+    """Translates a message and any messages inserted into it, such as a reason. Unknown messages stay unchanged."""
     language = current_language()
     if language == ENGLISH or not message or len(message) > MAX_CHARS:
         return message
@@ -31,7 +31,7 @@ def translate_message(message: str) -> str:
 
 @cache
 def _messages(language: str) -> list[tuple[re.Pattern[str], str]]:
-    """Those with the most text of their own first."""
+    """Messages of a language as patterns, the longest fixed text first."""
     texts = {
         str(each.id): str(each.string)
         for each in read_catalog(language)
@@ -42,7 +42,7 @@ def _messages(language: str) -> list[tuple[re.Pattern[str], str]]:
 
 
 def _pattern(text: str) -> re.Pattern[str]:
-    """Each value ends where what follows it first stands, but for the last one: time grows with the length alone."""
+    """A pattern in which each value ends at the first occurrence of the next text, so matching takes linear time."""
     parts = [(_literal(literal), field) for literal, field, *_ in Formatter().parse(text)]
     pattern = parts[0][0]
     fields = [field for _, field in parts if field]
@@ -54,5 +54,5 @@ def _pattern(text: str) -> re.Pattern[str]:
 
 
 def _literal(text: str) -> str:
-    """What the code puts into quotes with !r stands in typographic ones in the language files."""
+    """Accepts quotes from `!r` where the language files have typographic quotes."""
     return re.escape(text).replace("“", "[“\"']").replace("”", "[”\"']")

@@ -1,4 +1,4 @@
-"""Opening a document from any page: a dialog with its text around a passage."""
+"""A dialog that shows a document's text around a passage; any page can open it."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ _RANGE = re.compile(r"([0-9]{1,9})-([0-9]{1,9})")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentViewHandlers:
-    """The dialog without Gradio: plain values in, HTML out."""
+    """Handlers of the dialog, without Gradio: plain values in, HTML out."""
 
     catalog: Catalog
     texts: Texts
 
     def open(self, collection: object, data: Mapping[str, object]) -> tuple[str]:
-        """`data` names the document, and perhaps a chunk, or start, end and page of a passage, its best sentence, and
-        where to begin.
+        """`data` has the document id and optionally a chunk id, or start, end and page of a passage, its best sentence,
+        and the start of the shown text.
 
-        Raises InputError and NotFoundError, also for a document of another collection.
+        Raises InputError, and NotFoundError also for documents of other collections.
         """
         document = read_document(self.catalog, collection, data.get("document"))
         start, end, page = _read_place(data, "start") or 0, _read_place(data, "end") or 0, _read_place(data, "page")
         if data.get("chunk"):
             chunk = self.catalog.find_chunk(document.id, read_choice(data["chunk"], name="passage"))
-            if chunk is not None:  # else it was replaced since it was found: the document opens at its beginning
+            if chunk is not None:  # a replaced chunk is missing: open the document at its beginning
                 start, end, page = chunk.start, chunk.end, chunk.page
         first, last = view_bounds(start, end)
         begin = _read_place(data, "from")
@@ -62,7 +62,7 @@ class DocumentViewHandlers:
         )
 
     def show(self, collection: object, data: Mapping[str, object]) -> tuple[str]:
-        """The same; of a document that is gone it says so."""
+        """Like `open`, but shows a notice if the document was deleted."""
         try:
             return self.open(collection, data)
         except UnknownDocumentError:
@@ -70,8 +70,8 @@ class DocumentViewHandlers:
 
 
 def read_document(catalog: Catalog, collection: object, document_id: object) -> Document:
-    """The document, where it belongs to the collection, or to any where all are searched at once. Raises InputError
-    and NotFoundError."""
+    """Loads a document of the collection, or of any collection if all are searched. Raises InputError and
+    NotFoundError."""
     asked = read_choice(collection, name="collection")
     name = None if asked == ALL_COLLECTIONS else catalog.collection(asked).name
     try:
@@ -79,7 +79,7 @@ def read_document(catalog: Catalog, collection: object, document_id: object) -> 
     except UnknownDocumentError:
         raise UnknownDocumentError(_("This document was deleted. Reload the page.")) from None
     is_deleted = document.state is DocumentState.DELETING
-    # Authorization was checked for this collection alone, or, without one, by the catalog for the document's.
+    # Access was checked only for this collection, or, without one, by the catalog for the document's collection.
     if is_deleted or name not in (None, document.collection):
         raise UnknownDocumentError(
             _("The collection {name!r} does not contain this document. Reload the page.").format(name=asked)
@@ -88,10 +88,10 @@ def read_document(catalog: Catalog, collection: object, document_id: object) -> 
 
 
 def build_document_view(parts: PageParts, *, collection: Any, sources: Sequence[Any], elem_id: str) -> gr.HTML:
-    """Draws the closed dialog in the current Blocks; an event `open` of a source opens it.
+    """Adds the closed dialog to the current Blocks. The event `open` of a source opens it.
 
-    Each source is a gr.HTML whose script listens to 'open'; its buttons carry data-event="open" with data-document
-    and perhaps data-chunk. `collection` is the field that names the collection.
+    Each source is a gr.HTML whose script listens to 'open'. Its buttons have data-event="open", data-document and
+    optionally data-chunk. `collection` is the collection field.
     """
     handlers = DocumentViewHandlers(catalog=parts.catalog, texts=parts.texts)
     view = gr.HTML("", elem_id=elem_id, js_on_load="gircse.listen(element, trigger, ['open'])")
@@ -108,7 +108,7 @@ def build_document_view(parts: PageParts, *, collection: Any, sources: Sequence[
 
 
 def _read_sentence(data: Mapping[str, object]) -> tuple[int, int]:
-    """Its characters in the document's text; nothing where none is named."""
+    """The sentence's character range in the document; empty if none is given."""
     value = data.get("sentence")
     if value is None or value == "":
         return 0, 0
@@ -119,7 +119,7 @@ def _read_sentence(data: Mapping[str, object]) -> tuple[int, int]:
 
 
 def _read_place(data: Mapping[str, object], name: str) -> int | None:
-    """A number as a data- attribute carries it."""
+    """Parses a number from a data- attribute."""
     value = data.get(name)
     if value is None or value == "":
         return None

@@ -1,4 +1,4 @@
-"""The documents page without Gradio: plain values in, HTML out. Each handler checks all that it is given."""
+"""The documents page without Gradio: plain values in, HTML out. Each handler validates its input."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ BUSY_POLL_S, IDLE_POLL_S = 2.0, 10.0
 
 @dataclass(frozen=True, slots=True)
 class DocumentsView:
-    """What the page shows of a collection, and after how many seconds it should look again. `offer` makes one of the
-    name that was typed."""
+    """The parts of the page for a collection, and the seconds until the next refresh. `offer` is a button that creates
+    a collection with the typed name."""
 
     offer: str
     overview: str
@@ -70,7 +70,9 @@ class DocumentHandlers:
         everything = self.catalog.count_documents(found.name)
         matching = self.catalog.count_documents(found.name, text=part) if part else everything
         total = matching[wanted] if wanted is not None else sum(matching.values())
-        first = min(first, (total - 1) // PAGE_SIZE * PAGE_SIZE) if total else 0  # the last page, where there were more
+        first = (
+            min(first, (total - 1) // PAGE_SIZE * PAGE_SIZE) if total else 0
+        )  # the last page if documents disappeared
         documents = self.catalog.find_documents(found.name, text=part, state=wanted, limit=PAGE_SIZE, offset=first)
         jobs = self.catalog.latest_jobs([document.id for document in documents])
         fetches = self.fetching.fetches(found.name)
@@ -96,7 +98,7 @@ class DocumentHandlers:
         )
 
     def act(self, collection: object, data: Mapping[str, object]) -> str:
-        """What a button in the list asks for; what was done."""
+        """Runs the action of a button in the list. Returns a message."""
         action = data.get("action")
         if action == "retry-all":
             count = self.catalog.retry_dead(self._collection(collection).name)
@@ -114,7 +116,7 @@ class DocumentHandlers:
         raise InputError(_("Unknown button. Reload the page."))
 
     def add_urls(self, collection: object, text: object) -> str:
-        """Has the pages fetched whose addresses stand in the lines of a text."""
+        """Fetches web pages; `text` has one address per line."""
         name = self._collection(collection).name
         lines = read_text(text, name="list of addresses", max_chars=MAX_URLS_AT_ONCE * MAX_URL_CHARS).splitlines()
         urls = [line.strip() for line in lines if line.strip()]
@@ -143,7 +145,7 @@ class DocumentHandlers:
         return render_note(_("Indexing of “{title}” was cancelled.").format(title=title))
 
     def _act_on_documents(self, collection: object, action: str, data: Mapping[str, object]) -> str:
-        """What can be undone: deletions for UNDO_S, moves by moving back."""
+        """Runs an action that can be undone: a deletion within UNDO_S, a move by moving back."""
         name, ids = self._collection(collection).name, read_ids(data.get("documents"))
         if action == "restore":
             restored = [self.documents.restore_document(self._deleted(name, each).id) for each in ids]
@@ -172,9 +174,9 @@ class DocumentHandlers:
         return render_undo(message, moved, action="move", collection=to, to=name)
 
     def _deleted(self, collection: str, document_id: str) -> Document:
-        """One that is being deleted, which `read_document` does not show."""
+        """Loads a document even if it is being deleted; `read_document` hides those."""
         document = self.catalog.document(document_id)
-        if document.collection != collection:  # authorization was checked for this collection alone
+        if document.collection != collection:  # access was checked only for this collection
             raise UnknownDocumentError(
                 _("The collection {collection!r} does not contain this document. Reload the page.").format(
                     collection=collection
@@ -196,13 +198,13 @@ class DocumentHandlers:
 
 
 def proposed_name(typed: str) -> str:
-    """What a collection can be called that somebody wants to call so; empty where nothing of it can be used."""
+    """A valid collection name close to the typed one; empty if no character is usable."""
     plain = unicodedata.normalize("NFKD", typed).encode("ascii", "ignore").decode().lower()
     return re.sub(r"-{2,}", "-", re.sub(r"[^a-z0-9_]+", "-", plain)).strip("-_")[:MAX_NAME_CHARS].rstrip("-")
 
 
 def read_ids(value: object) -> list[str]:
-    """Of documents, with spaces between them, as an attribute carries them."""
+    """Parses document ids, separated by spaces, from an attribute."""
     ids = list(dict.fromkeys(value.split())) if isinstance(value, str) else []
     if not ids:
         raise InputError(_("Select documents first."))
@@ -227,7 +229,7 @@ def read_state(value: object) -> DocumentState | None:
 
 
 def read_offset(value: object) -> int:
-    """From a field of the page, where it is text."""
+    """Parses the offset from a text field of the page."""
     text = str(value or 0)
     if not text.isascii() or not text.isdecimal() or len(text) > 9 or int(text) > _MAX_OFFSET:
         raise InputError(_("The list has no such page. Reload the page."))

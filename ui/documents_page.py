@@ -1,4 +1,4 @@
-"""The documents page: adding files and addresses, watching them being read, opening them, and keeping collections."""
+"""The documents page: adding files and web pages, progress, opening documents, and managing collections."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ LIST_SCRIPT = "gircse.listen(element, trigger, ['open', 'act', 'turn']); gircse.
 OVERVIEW_SCRIPT = "gircse.listen(element, trigger, ['act']); gircse.keepFocus(element)"
 UPLOAD_SCRIPT = (ASSETS / "upload.js").read_text(encoding="utf-8")
 SELECTION_SCRIPT = (ASSETS / "selection.js").read_text(encoding="utf-8")
-# What is written before the first answer has come is not written over by it.
+# The first response must not overwrite text that was typed before it arrived.
 FILL_UNLESS_WRITTEN = """(asked, chosen) => {
   const field = document.querySelector("#documents-collection input");
   const { names, name } = JSON.parse(asked);
@@ -55,7 +55,7 @@ class _Adding:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What the list shows. The offset travels as text in a hidden field."""
+    """Fields that select the shown documents. The offset is text in a hidden field."""
 
     collection: gr.Dropdown
     text: gr.Textbox
@@ -181,7 +181,7 @@ def _connect_adding(
         return handlers.add_urls(collection, text), ""
 
     def choose_filled(collection: object, event: gr.EventData) -> gr.Dropdown:
-        """The collection that files went into, where that was made for them; else another may be looked at by now."""
+        """Keeps the chosen collection; selects the upload's collection only if the chosen one does not exist."""
         return choose_collection(parts.catalog, collection, event_data(event).get("collection"))
 
     adding.fetch.click(

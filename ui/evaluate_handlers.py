@@ -1,4 +1,4 @@
-"""The evaluate page without Gradio: untrusted plain values in, plans, runs and HTML out."""
+"""The evaluate page without Gradio: untrusted plain values in; plans, runs and HTML out."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ class EvaluateHandlers:
     max_steps: int
 
     def sources(self, collection: object) -> str:
-        """Who judged how much of the collection."""
+        """Number of judgements per judge."""
         if not collection:
             return render_no_collection()
         return render_sources(self.judged.sources(read_choice(collection, name="collection")))
 
     def first_judged(self) -> str | None:
-        """The collection to begin with: one that something can be measured by, where there is any."""
+        """The first collection that has judgements, or None."""
         names = [each.name for each in self.catalog.collections()]
         return next((name for name in names if self.judged.sources(name)), None)
 
@@ -70,7 +70,7 @@ class EvaluateHandlers:
         )
 
     def weights(self, collection: object) -> str:
-        """Of the collection's legs, with what tuning them brought."""
+        """Weights of the collection's rankings and their tuning history."""
         if not collection:
             return ""
         return render_weights(self.tuning.weights(read_choice(collection, name="collection")))
@@ -86,7 +86,7 @@ class EvaluateHandlers:
         return render_note(_("The default weights were restored."))
 
     def instruction_choices(self) -> list[tuple[str, str]]:
-        """As a person reads them, and as they are sent."""
+        """Label and sent value of each choice."""
         try:
             lenses = [each.name for each in lenses_of(self.catalog)]
         except GircseError:  # the first use of the page says what is wrong
@@ -124,14 +124,14 @@ class EvaluateHandlers:
         return read_whole_number(steps, name="number of steps", minimum=1, maximum=self.max_steps)
 
     def run(self, run_id: object) -> EvaluationRun | None:
-        """The one that is asked for, or None. Raises NotFoundError."""
+        """The run with this id; None if no id is given. Raises NotFoundError."""
         return self.evaluations.run(read_choice(run_id, name="measurement")) if run_id else None
 
     def cancel(self, run_id: object) -> EvaluationRun:
         return self.evaluations.cancel(read_choice(run_id, name="measurement"))
 
     def run_names(self) -> list[tuple[str, str]]:
-        """What each is called, and its id; the newest first."""
+        """Label and id of each run, newest first."""
         return [(_run_name(run), run.id) for run in self.evaluations.runs()]
 
     def variant_names(self, run: EvaluationRun | None) -> list[tuple[str, str]]:
@@ -139,11 +139,11 @@ class EvaluateHandlers:
         return [(shown_label(each.label), str(place)) for place, each in enumerate(scores)]
 
     def report(self, run: EvaluationRun | None, measure: object, baseline: object) -> str:
-        """Empty until there is one."""
+        """Empty until the run has a report."""
         if run is None or run.report is None:
             return ""
         place = int(baseline) if isinstance(baseline, str) and baseline.isascii() and baseline.isdecimal() else 0
-        place = place if place < len(run.report.scores) else 0  # of another run that was shown before
+        place = place if place < len(run.report.scores) else 0  # the baseline may belong to another run
         differences = self.evaluations.compare(run.id, baseline=place)
         lenses = {each.name: each.query_instruction for each in lenses_of(self.catalog)}
         return render_report(
@@ -155,7 +155,7 @@ class EvaluateHandlers:
 
 
 def sample_choices() -> list[tuple[str, str]]:
-    """As a person reads them, and as they are sent."""
+    """Label and sent value of each choice."""
     return [
         (_(name) if size is None else _("A sample of {count}").format(count=size), name)
         for name, size in SAMPLES.items()

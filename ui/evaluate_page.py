@@ -1,4 +1,4 @@
-"""The evaluate page: who judged which queries, what to measure by them, and what came of it."""
+"""The evaluate page: judgements, measurements and their results."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MODES = (
 FORGET_SCRIPT = "gircse.listen(element, trigger, ['forget'])"
 TUNE_SCRIPT = "gircse.listen(element, trigger, ['tune', 'undo'])"
 CANCEL_SCRIPT = "gircse.listen(element, trigger, ['cancel'])"
-# The address names the measurement that is looked at, so that it can be opened again while the server keeps it.
+# The address has the id of the shown measurement, so that a link opens it again while the server keeps it.
 IMPORT_SCRIPT = (ASSETS / "judgements.js").read_text(encoding="utf-8")
 REMEMBER_SCRIPT = "(run) => gircse.remember({ run })"
 
@@ -36,7 +36,7 @@ _QUIET: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
-    """Who judged what, and bringing in more."""
+    """Components for the judgements and their import."""
 
     collection: gr.Dropdown
     sources: gr.HTML
@@ -156,7 +156,7 @@ def _build_plan(handlers: EvaluateHandlers, parts: PageParts) -> _Plan:
                 handlers.instruction_choices(), value=[next(iter(POLICIES))], multiselect=True,
                 label=_("Instructions to compare"), min_width=260, elem_id="evaluate-instructions",
             )  # fmt: skip
-            start = gr.Button(  # until the page has its collection and its last measurement
+            start = gr.Button(  # disabled until the page has loaded
                 _("Measure"), variant="primary", scale=0, min_width=132, elem_id="evaluate-start", interactive=False
             )
         with (
@@ -194,7 +194,7 @@ def _build_results() -> _Results:
 
 
 def _connect_judged(site: gr.Blocks, handlers: EvaluateHandlers, judged: _Judged, plan: _Plan) -> Any:
-    """Returns what ends once the page has been opened."""
+    """Returns the event after which the page is loaded."""
 
     def look(collection: object) -> tuple[Any, ...]:
         shown = handlers.sources(collection)

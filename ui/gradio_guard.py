@@ -1,5 +1,5 @@
-"""What of Gradio is served: the pages, their files and their queue. The rest of its routes answer 404, no other site is
-let in by its CORS headers, and what a queue gives goes to those alone who asked for it."""
+"""Restricts Gradio's routes to the pages, their files and their queue; all others answer 404. Removes its CORS headers,
+and delivers queue results only to the session that requested them."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ KEPT_SESSIONS = 10_000
 _FILES = ("/assets/", "/static/", "/svelte/")
 _ROUTES = frozenset({"/config", "/theme.css", "/favicon.ico"})
 _QUEUE = "/gradio_api/queue/data"
-_CANCEL = "/gradio_api/cancel"  # names the session in its body; `reset` does nothing any more
-_IS_BACK = "/gradio_api/app_id"  # asked by a page that lost its server: until it gets an answer, it waits
+_CANCEL = "/gradio_api/cancel"  # the session is in the body; `reset` no longer does anything
+_IS_BACK = "/gradio_api/app_id"  # polled by a page that lost the connection to its server
 _QUEUE_ROUTES = frozenset(
     {_QUEUE, _CANCEL, "/gradio_api/queue/join", "/gradio_api/reset", "/gradio_api/startup-events"}
 )
@@ -29,14 +29,14 @@ _CORS = "access-control-"
 
 
 class QueueSessions:
-    """A page names its session itself, by a number that others might guess: it is that of the first who uses it."""
+    """Maps sessions to principals. Pages choose their session ids, which can be guessed: the first user owns one."""
 
     def __init__(self) -> None:
-        self._owners: dict[str, str] = {}  # the oldest first
+        self._owners: dict[str, str] = {}  # oldest first
         self._lock = threading.Lock()
 
     def belongs_to(self, session: str, principal: Principal | None) -> bool:
-        """From now on, if it was nobody's. Without access control everybody is the same."""
+        """Claims an unowned session. Without access control, all users are the same principal."""
         asking = "" if principal is None else f"{principal.name}/{principal.key_id or ''}"
         with self._lock:
             owner = self._owners.pop(session, asking)
@@ -47,7 +47,7 @@ class QueueSessions:
 
 
 class GradioGuard:
-    """Stands before Gradio's application alone; the API has answered its own routes by then."""
+    """Middleware of Gradio's application only; routes of the API do not pass it."""
 
     def __init__(self, app: ASGIApp, *, pages: Collection[str], sessions: QueueSessions) -> None:
         self._app = app
@@ -81,7 +81,7 @@ class GradioGuard:
         return not session or self._sessions.belongs_to(session, _principal_of(scope))
 
     def _is_own_body(self, body: bytes, scope: Scope) -> bool:
-        """A body that names no session ends nobody's work."""
+        """Whether the body names a session of this principal. A body without a session is refused."""
         try:
             session = json.loads(body)["session_hash"]
         except (ValueError, LookupError, TypeError):
@@ -95,7 +95,7 @@ def _principal_of(scope: Scope) -> Principal | None:
 
 
 async def _whole_body(receive: Receive) -> bytes:
-    """Nothing where it is longer than one that names a session."""
+    """Reads the body; empty if it is too long to be valid."""
     body = b""
     while len(body) <= _MAX_BODY_BYTES:
         message = await receive()
@@ -115,7 +115,7 @@ def _again(body: bytes, receive: Receive) -> Receive:
 
 
 def _without_cors(send: Send) -> Send:
-    """Gradio lets any site in that asks, wherever the host is not a loopback one."""
+    """Removes CORS headers: Gradio allows every origin unless the host is a loopback address."""
 
     async def send_without(message: Message) -> None:
         if message["type"] == "http.response.start":

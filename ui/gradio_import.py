@@ -1,6 +1,6 @@
-"""How Gradio is imported: without mcp, pandas, and what it writes about itself, in half of the time.
+"""Imports Gradio in half of the time: without mcp, pandas and generated stub files.
 
-Install it before gradio is imported for the first time; afterwards it changes nothing.
+Install it before the first import of gradio; later it has no effect.
 """
 
 from __future__ import annotations
@@ -16,13 +16,12 @@ _ABSENT = "mcp"
 
 
 class LeanGradio(MetaPathFinder):
-    """Loads four modules in its own way, and leaves all others to Python.
+    """Import hook for four modules.
 
-    `gradio.mcp` imports mcp, which describes all messages of that protocol, for a server that the pages do not start
-    (agents come in by app/agents); it can do without. `gradio.component_meta` parses the source of each component and
-    writes it beside the installed package as a stub for editors, at every start and in every process; `gradio.events`
-    fills a template with the docstring of each event of each component. `gradio.caching` names pandas for tables that
-    are cached, which no page of ours has: pandas is loaded once something of it is used.
+    `gradio.mcp` imports mcp for a server that the pages do not start (agents use app/agents). `gradio.component_meta`
+    writes a stub file for editors beside each component at every start, in every process. `gradio.events` builds a
+    docstring for each event of each component. `gradio.caching` imports pandas for cached tables, which no page has:
+    here pandas is loaded on first use.
     """
 
     def find_spec(
@@ -51,7 +50,7 @@ class _WithoutMcp(_Wrapped):
     def exec_module(self, module: ModuleType) -> None:
         if _ABSENT in sys.modules:
             return super().exec_module(module)
-        sys.modules[_ABSENT] = None  # type: ignore[assignment]  # Python's way to say that it cannot be imported
+        sys.modules[_ABSENT] = None  # type: ignore[assignment]  # makes Python raise ImportError
         try:
             return super().exec_module(module)
         finally:

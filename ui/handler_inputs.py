@@ -1,6 +1,6 @@
-"""Validates what the handlers are sent: each handler is a public endpoint, whatever the page shows.
+"""Validates handler inputs: each handler is a public endpoint, whatever the page shows.
 
-Checks types, lengths and ranges of what comes in, and turns whatever goes wrong into a message that a person can read.
+Checks types, lengths and ranges, and turns errors into readable messages.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ logger = logging.getLogger(__name__)
 
 
 def _called(name: str, side: str) -> str:
-    """`side`: the one of two that the page shows beside each other."""
+    """The translated field name. `side` is A or B on the compare page."""
     return f"{_(name)} {side}".strip()
 
 
@@ -79,7 +79,7 @@ def read_text(value: object, *, name: str, max_chars: int, side: str = "") -> st
 
 
 def read_whole_number(value: object, *, name: str, minimum: int, maximum: int, side: str = "") -> int:
-    """Sliders send 5 or 5.0; NaN, 5.5, True and "5" are refused."""
+    """Accepts 5 and 5.0 from sliders; rejects NaN, 5.5, True and "5"."""
     is_whole = isinstance(value, (int, float)) and not isinstance(value, bool) and value == value // 1
     if not is_whole or not minimum <= value <= maximum:  # type: ignore[operator]
         raise InputError(
@@ -99,17 +99,17 @@ def read_choice(value: object, *, name: str, side: str = "") -> str:
 
 
 def share_or_zero(text: str | None) -> float:
-    """Of an address: from 0 to 1; 0 where it is nothing of the kind."""
+    """Parses a share from 0 to 1 from an address; 0 if invalid."""
     return float(text) if text and re.fullmatch(r"0\.\d|1", text) else 0.0
 
 
 def whole_number_or(text: str | None, default: int, most: int) -> int:
-    """Of an address: from 1 on, else the default."""
+    """Parses a number from 1 to `most` from an address; the default if invalid."""
     return int(text) if text and text.isdecimal() and text.isascii() and 1 <= int(text[:9]) <= most else default
 
 
 def describe_error(error: Exception) -> str:
-    """HTML for the person. Unexpected errors are logged under an id, and only the id is shown."""
+    """An error as HTML. Unexpected errors are logged under an incident id; the page shows only the id."""
     if isinstance(error, GircseError):
         return render_error(str(error))
     incident = uuid.uuid4().hex[:8]
@@ -125,7 +125,7 @@ def describe_error(error: Exception) -> str:
 def as_handler(
     handler: Callable[..., tuple[Any, ...]], *, outputs: int, on_error: object = ""
 ) -> Callable[..., tuple[Any, ...]]:
-    """The outermost layer of a handler: on failure its first output is the message, and the others are `on_error`."""
+    """Wraps a handler. On failure the first output is the error message and all others are `on_error`."""
 
     def answer(*values: Any) -> tuple[Any, ...]:
         try:
@@ -139,7 +139,7 @@ def as_handler(
 def as_stream_handler(
     handler: Callable[..., Iterator[tuple[Any, ...]]], *, outputs: int, on_error: object = ""
 ) -> Callable[..., Iterator[tuple[Any, ...]]]:
-    """The same for a handler that answers bit by bit."""
+    """Like `as_handler`, for a handler that yields partial results."""
 
     def answer(*values: Any) -> Iterator[tuple[Any, ...]]:
         try:
@@ -151,5 +151,5 @@ def as_stream_handler(
 
 
 def event_data(event: Any) -> dict[str, Any]:
-    """What the page's script sent along with an event: untrusted, like every other input."""
+    """The data that the page's script sent with an event; untrusted."""
     return event._data if isinstance(event._data, dict) else {}

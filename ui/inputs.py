@@ -1,6 +1,6 @@
-"""Refuses malformed events before Gradio's queue handles them; each handler checks the values themselves.
+"""Rejects malformed events before Gradio's queue handles them; handlers validate the values.
 
-Left alone, Gradio copies any file of the server, or fetches any address, that a value of any field names as a file.
+Otherwise, Gradio would copy any server file, or fetch any address, that a field value declares as a file.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _REFUSAL = later("Invalid request. Reload the page.")
 
 
 def check_inputs(site: gr.Blocks, *, sessions: QueueSessions) -> None:
-    """Puts the checks into a site whose queue is set up. Fields pass on raw values, for handlers say what is wrong with
-    them; Gradio would do so without a word, or with one that only its log has."""
+    """Installs the checks in a site whose queue is set up. Fields pass raw values to handlers, which report errors on
+    the page; Gradio would drop invalid values silently or only log them."""
     for each in site.fns.values():
         each.preprocess = False
     process, push = site.process_api, site._queue.push
@@ -33,7 +33,7 @@ def check_inputs(site: gr.Blocks, *, sessions: QueueSessions) -> None:
 
     async def process_known(block_fn: Any, inputs: list[Any], *rest: Any, **options: Any) -> dict[str, Any]:
         _check(site.fns[block_fn] if isinstance(block_fn, int) else block_fn, inputs, options.get("event_data"))
-        # The queue's own tasks inherit nothing from the request, where the principal was authenticated.
+        # Queue tasks do not inherit the request's context, which has the authenticated principal.
         principal = _principal_of(options.get("request"))
         with acting_as(principal) if principal is not None else nullcontext():
             return await process(block_fn, inputs, *rest, **options)
@@ -50,14 +50,14 @@ def check_inputs(site: gr.Blocks, *, sessions: QueueSessions) -> None:
 
 
 def _principal_of(request: Any) -> Principal | None:
-    """None: not authenticated, and the authorized services refuse."""
+    """None if not authenticated; authorized services then deny access."""
     found = getattr(request, "request", request)  # Gradio wraps Starlette's
     return found.scope.get("state", {}).get("principal") if isinstance(found, HTTPConnection) else None
 
 
 def _check(handler: Any, inputs: list[Any], event: gr.EventData | None) -> None:
     is_readable = handler.fn is not None and len(inputs) >= len(handler.inputs)
-    # None of our fields sends anything with names, as a file has them.
+    # No field of these pages sends objects; only file values are objects.
     is_readable = is_readable and not any(isinstance(each, dict) for each in _parts(inputs[: len(handler.inputs)]))
     parts = [*_parts(inputs), *_parts(event._data if event is not None else None)]
     if not is_readable or any(isinstance(each, str) and not _is_unicode(each) for each in parts):
@@ -65,7 +65,7 @@ def _check(handler: Any, inputs: list[Any], event: gr.EventData | None) -> None:
 
 
 def _parts(value: object) -> Iterator[object]:
-    """The value, and all that is in it, however deep."""
+    """The value and all nested values."""
     waiting = [value]
     while waiting:
         part = waiting.pop()
@@ -77,7 +77,7 @@ def _parts(value: object) -> Iterator[object]:
 
 
 def _is_unicode(text: str) -> bool:
-    """Whether it can be sent back: lone surrogates cannot."""
+    """Whether the text has no lone surrogates, which cannot be encoded in a response."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -1,5 +1,5 @@
-"""The language of the pages: texts in the code are English, `ui/languages/` has the others, and a context variable says
-which one the person at hand reads."""
+"""The language of the pages. Texts in the code are English; `ui/languages/` has translations. A context variable holds
+the language of the current request."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ _language: ContextVar[str] = ContextVar("language", default=ENGLISH)
 
 
 def languages() -> list[str]:
-    """English and all that have a file."""
+    """English and every language that has a file."""
     return sorted({ENGLISH, *(each.stem for each in FOLDER.glob("*.po"))})
 
 
 def name_of_language(language: str) -> str:
-    """As its speakers call it."""
+    """The name of the language in the language itself."""
     return (Locale.parse(language, sep="-").get_display_name(language.replace("-", "_")) or language).capitalize()
 
 
@@ -56,7 +56,7 @@ def speaking(language: str) -> Iterator[None]:
 
 
 def choose_language(headers: Mapping[str, str], default: str = AUTOMATIC) -> str:
-    """Of a request: what was chosen by the switch, else the default, else what the browser asks for, else English."""
+    """The language of a request: from the language switch, else the default, else the browser, else English."""
     offered = languages()
     chosen = _cookie(headers.get("cookie", ""))
     if chosen in offered:
@@ -76,7 +76,7 @@ def _cookie(header: str) -> str:
 
 
 def _accepted(header: str) -> list[str]:
-    """Tags of an Accept-Language, the most wanted first."""
+    """Language tags of an Accept-Language header, most preferred first."""
     found = re.findall(r"([A-Za-z]{2,3}(?:-[A-Za-z0-9]{2,8})*)\s*(?:;\s*q=([01](?:\.\d{0,3})?))?\s*(?:,|$)", header)
     ordered = sorted(found, key=lambda each: -float(each[1] or 1))
     return [tag for tag, quality in ordered if float(quality or 1) > 0]
@@ -89,7 +89,7 @@ def read_catalog(language: str) -> Catalog:
 
 @cache
 def script_texts(language: str) -> dict[str, str]:
-    """Those of the scripts of the pages, by their English."""
+    """Translations of the texts in page scripts, by English text."""
     if language == ENGLISH:
         return {}
     found = (each for each in read_catalog(language) if any(path.endswith(".js") for path, _line in each.locations))
@@ -107,8 +107,10 @@ def _translations(language: str) -> gettext.NullTranslations:
 
 
 def _(text: str) -> str:
-    """In the language of the person at hand. The text must stand here as it is, to be found for the language files."""
-    return _translations(_language.get()).gettext(text) if text else ""  # whose translation is the file's header
+    """Translates a text. Call it with a literal: scripts/make_texts.py collects literals for the language files."""
+    return (
+        _translations(_language.get()).gettext(text) if text else ""
+    )  # gettext translates the empty text to the file header
 
 
 def ngettext(one: str, many: str, count: int) -> str:
@@ -116,17 +118,17 @@ def ngettext(one: str, many: str, count: int) -> str:
 
 
 def later(text: str) -> str:
-    """Marks a text of a constant, which `_` translates where it is shown."""
+    """Marks a constant's text for translation; call `_` when displaying it."""
     return text
 
 
 def html(template: str) -> Markup:
-    """A template whose texts in double brackets are translated; only those may hold words that a person reads."""
+    """Translates the texts in double brackets. All visible words of a template must be in such brackets."""
     return Markup(MARKED.sub(lambda found: str(escape(_(found[1]))), template))  # noqa: S704
 
 
 def number(value: float, digits: int | None = None) -> str:
-    """With the separators of the language; `digits` after the decimal point, else as many as there are."""
+    """Formats a number for the language. `digits` fixes the decimal places; by default all are shown."""
     form = None if digits is None else "0." + "0" * digits
     return format_decimal(value, form, locale=_language.get().replace("-", "_"))
 

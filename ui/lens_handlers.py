@@ -1,4 +1,4 @@
-"""Lenses and clicked choices, as every page that searches offers them: untrusted plain values in, values out."""
+"""Lenses and clicked choices for all pages that search: untrusted plain values in, values out."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ class LensHandlers:
         return [NO_LENS, *(lens.name for lens in lenses_of(self.catalog)), OWN_WORDS]
 
     def lens_choices(self) -> list[tuple[str, str]]:
-        """Their names as a person reads them, and as they are sent."""
+        """Label and sent value of each lens."""
         return [(shown_lens(name), name) for name in self.lens_names()]
 
     def lens_of(self, instruction: object) -> str:
-        """The name under which a page shows an instruction."""
+        """The lens name for an instruction."""
         if not instruction:
             return NO_LENS
         return next((each.name for each in lenses_of(self.catalog) if each.query_instruction == instruction), OWN_WORDS)
 
     def instruction_of(self, name: object) -> str | None:
-        """The lens's instruction; None where the person's own words are to stay."""
+        """The lens's instruction; None to keep the typed one."""
         if name == OWN_WORDS:
             return None
         if name == NO_LENS:
@@ -43,13 +43,13 @@ class LensHandlers:
         return find_lens(self.catalog, read_choice(name, name="lens")).query_instruction
 
     def note_of(self, name: object) -> str:
-        """What a lens is for, in a line."""
+        """A one-line description of the lens."""
         if name in (NO_LENS, OWN_WORDS):
             return _("A lens is a named instruction. It says what “similar” means.")
         return shown_lens(find_lens(self.catalog, read_choice(name, name="lens")).note)
 
     def values_of(self, name: object) -> str | None:
-        """The lens's values as a person writes them; None where the person's own stay."""
+        """The lens's values in the syntax of the field; None to keep the typed ones."""
         if name == OWN_WORDS:
             return None
         if name == NO_LENS:
@@ -58,7 +58,7 @@ class LensHandlers:
         return join_values([str(each) for each in parse_values(written)])
 
     def choose(self, choices: object, data: Mapping[str, object]) -> str:
-        """The choices so far, changed by a click."""
+        """The choices after a click."""
         return read_choices(choices).after(data.get("action"), data.get("subject"), data.get("value")).to_text()
 
 
@@ -68,6 +68,6 @@ def read_values(values: object, *, side: str = "") -> tuple[LensValue, ...]:
 
 
 def chosen_value(chosen: Choices, values: Sequence[LensValue]) -> str | None:
-    """A click on a value holds while the lens has it."""
+    """The clicked value if it is among `values`, else None."""
     is_there = values and chosen.value in (*(each.name for each in values), OTHER)
     return chosen.value if is_there else None

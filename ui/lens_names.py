@@ -1,5 +1,4 @@
-"""What lenses are called on the pages. Those that people saved have their own names; those that come with the product
-have one in every language."""
+"""Displayed lens names. Built-in lenses are translated; saved lenses keep their name."""
 
 from __future__ import annotations
 
@@ -11,5 +10,5 @@ _TRANSLATED = {NO_LENS, OWN_WORDS, *(text for lens in STARTERS for text in (lens
 
 
 def shown_lens(text: str) -> str:
-    """Its name, or its note."""
+    """Translates the name or note of a built-in lens."""
     return _(text) if text in _TRANSLATED else text

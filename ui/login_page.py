@@ -1,4 +1,4 @@
-"""The login page: plain HTML, since no asset of the other pages is served before."""
+"""The login page: plain HTML, because other assets require a login."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PAGE = (
     '<p class="hint">[[First login: {admin}. The password is in the file that the server names at startup.]]'
     "</p></main></body></html>"
 )
-# A link: a form would be sent on to the provider, which the page's policy for forms does not let happen.
+# A link: the page's form-action policy would block a form that redirects to the provider.
 _SIGN_IN = (
     '<a class="button" href="/login/openid?next={next}">[[Sign in with {label}]]</a>'
     '<p class="or" aria-hidden="true">[[or]]</p>'
@@ -33,8 +33,8 @@ _ERROR = Markup('<p class="error" role="alert">{}</p>')
 
 
 def login_drawer(*, sign_in: str | None = None) -> Callable[[str, str], str]:
-    """A function of where to go on and of what went wrong, if anything, which draws the page. `sign_in` is the name of
-    the provider by which people may come in, too."""
+    """Returns a function that renders the page for a target address and an error. `sign_in` is the label of the
+    external sign-in provider, if any."""
     css = Markup((ASSETS / "login.css").read_text(encoding="utf-8").replace("SANS", SANS))  # noqa: S704
 
     def draw(next_path: str, error: str) -> str:

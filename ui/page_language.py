@@ -1,4 +1,4 @@
-"""Gives every request the language of the person who asks, and every page its `lang`, which Gradio's template fixes."""
+"""Sets the language of every request, and the `lang` attribute that Gradio's template hard-codes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _HTML = b'lang="en"'
 
 
 class LanguageOfRequest:
-    """Before all routes, since the login page is none of Gradio's."""
+    """ASGI middleware for all routes, because the login page is not part of Gradio."""
 
     def __init__(self, app: ASGIApp, *, default: str) -> None:
         self._app = app
@@ -35,15 +35,15 @@ class LanguageOfRequest:
 
 
 def language_of(request: Any) -> str:
-    """For tasks of the queue, which inherit nothing from the request."""
+    """The language of a request, for queue tasks, which do not inherit its context."""
     found = getattr(request, "request", request)  # Gradio wraps Starlette's
     state = found.scope.get("state", {}) if isinstance(found, HTTPConnection) else {}
     return str(state.get("language", ENGLISH))
 
 
 class Translated:
-    """Rewrites answers of one kind where the person reads another language than English. Inside whatever compresses;
-    such an answer leaves in one piece."""
+    """Rewrites responses of one media type if the language is not English. Install it inside the compression
+    middleware: it expects the response body in one piece."""
 
     def __init__(self, app: ASGIApp, *, media_type: str, rewrite: Callable[[bytes], bytes]) -> None:
         self._app = app
@@ -78,18 +78,18 @@ class Translated:
 
 
 def name_language(page: bytes) -> bytes:
-    """Gradio's template fixes it."""
+    """Sets the `lang` attribute, which Gradio's template hard-codes."""
     return page.replace(_HTML, f'lang="{current_language()}"'.encode(), 1)
 
 
 def translate_problem(body: bytes) -> bytes:
-    """Programs seldom ask for a language; browsers do, and the pages' scripts show what went wrong."""
+    """Translates the detail of an API error: page scripts display it. Programs rarely request a language."""
     problem = json.loads(body)
     return json.dumps(problem | {"detail": translate_message(problem["detail"])}).encode()
 
 
 class ConfigByLanguage(Mapping[str, Any]):
-    """What Gradio sends of a site, in the language of the request: the same components with other texts."""
+    """Gradio's site configuration in the language of the request: same components, translated texts."""
 
     def __init__(self, english: dict[str, Any], components: Mapping[str, list[Any]]) -> None:
         self._configs = {language: {**english, "components": each} for language, each in components.items()}

@@ -12,7 +12,7 @@ from ui.handler_inputs import read_choice, read_text
 from ui.lens_handlers import MAX_VALUES_CHARS, LensHandlers, read_values
 from ui.render.proposals import render_proposals
 
-LEAST_CHARS = 4  # of an instruction that says anything
+LEAST_CHARS = 4  # of a meaningful instruction
 MAX_INSTRUCTION_CHARS = 2_000
 
 
@@ -21,8 +21,7 @@ class ProposalHandlers(LensHandlers):
     proposals: Proposals
 
     def propose(self, instruction: object, collection: object, values: object) -> str:
-        """What could be told apart under the instruction, in one collection; nothing for one that has the values of its
-        lens."""
+        """Proposes values for the instruction in one collection; nothing if the values are those of the lens."""
         words = read_text(instruction, name="instruction", max_chars=MAX_INSTRUCTION_CHARS)
         given = read_text(values, name="values", max_chars=MAX_VALUES_CHARS)
         if len(words) < LEAST_CHARS or not collection or collection == ALL_COLLECTIONS:
@@ -33,5 +32,5 @@ class ProposalHandlers(LensHandlers):
         return render_proposals(found, given)
 
     def use(self, data: Mapping[str, object]) -> str:
-        """The values of a proposal that was clicked, as a person writes them."""
+        """The values of a clicked proposal, in the syntax of the field."""
         return join_values([str(each) for each in read_values(data.get("values"))])

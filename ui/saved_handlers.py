@@ -1,4 +1,4 @@
-"""The page of saved and past searches without Gradio: untrusted plain values in, HTML out."""
+"""The saved-searches page without Gradio: untrusted plain values in, HTML out."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class SavedHandlers:
     standing: StandingSearches
 
     def show(self) -> tuple[str, str]:
-        """What is saved, and the history."""
+        """The saved searches and the history."""
         lenses = {each.query_instruction: each.name for each in lenses_of(self.catalog)}
         standing = {each.search.id: each for each in self._shown_standing()}
         saved = [
@@ -41,7 +41,7 @@ class SavedHandlers:
         return render_saved(saved), render_history(past, limit=self.searches.history_limit)
 
     def act(self, data: Mapping[str, object]) -> str:
-        """What a button in the lists asks for; what was done."""
+        """Runs the action of a button. Returns a message."""
         action = data.get("action")
         if action == "clear":
             self.searches.forget()
@@ -91,7 +91,7 @@ class SavedHandlers:
         ]
 
     def _news(self, search: StandingSearch) -> Sequence[News]:
-        """None of a collection that the caller may not read any more."""
+        """New matches; none if the caller can no longer read the collection."""
         if not search.unseen:
             return ()
         try:
@@ -100,7 +100,7 @@ class SavedHandlers:
             return ()
 
     def save(self, name: object, read_request: Callable[[], SearchRequest]) -> str:
-        """The search that a page shows, under a name; without one, under its query."""
+        """Saves the current search under a name; by default under its query."""
         return self._save(
             read_text(name, name="name of the search", max_chars=MAX_SEARCH_NAME_CHARACTERS),
             question_of(read_request()),
@@ -111,7 +111,7 @@ class SavedHandlers:
         return render_note(_("Saved as “{name}”. See the Saved page.").format(name=saved.name))
 
     def _free_name(self, question: SearchQuestion) -> str:
-        """Its query; with a number where another search has that name."""
+        """The query, with a number if another search has that name."""
         query = " ".join(str(question["query"]).split())
         taken = {each.name for each in self.searches.saved() if dict(each.request) != dict(question)}
         numbered = (f" ({number})" if number > 1 else "" for number in count(1))
@@ -147,7 +147,7 @@ _MODES = {"dense": later("by meaning"), "sparse": later("by words"), "hybrid": l
 
 
 def _details(asked: Mapping[str, Any], lenses: Mapping[str, str]) -> str:
-    """`lenses` are names by instruction."""
+    """`lenses` maps instructions to lens names."""
     instruction = asked.get("instruction") or ""
     found = [shown_lens(asked.get("lens") or lenses.get(instruction, instruction))]
     found += [f"{key}: {value}" for key, value in asked.get("filters", {}).items()]

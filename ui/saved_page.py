@@ -1,4 +1,4 @@
-"""The page of saved searches and of the history, and the place on the search page where a search is saved."""
+"""The page of saved searches and history, and the row on the search page that saves a search."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def build_saved_page(site: gr.Blocks, parts: PageParts) -> None:
 
 
 def build_saving(parts: PageParts, *, asked: Sequence[Any], read_request: Callable[..., SearchRequest]) -> None:
-    """A row that saves what the fields `asked` hold, which `read_request` reads."""
+    """A row that saves the search in the fields `asked`; `read_request` parses them."""
     handlers = SavedHandlers(catalog=parts.catalog, searches=parts.own_searches, standing=parts.standing)
     with gr.Row(elem_classes="ask-row saving"):
         name = gr.Textbox(

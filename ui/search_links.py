@@ -1,4 +1,4 @@
-"""The address of the search page that asks a kept search again."""
+"""The search page address of a stored search."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from app.types.search import MAX_EXCLUSION_CHARACTERS
 from ui.choices import Choices
 from ui.search_fields import DEFAULT_RESULTS, DUPLICATES, FURTHER_OPTIONS, MAX_RESULTS, TABLES, address_of
 
-_PASSAGE = "a passage"  # that a search resembles: its title is not kept
+_PASSAGE = "a passage"  # stored searches have no passage titles
 
 
 def search_address(catalog: LensesAndJudgements, asked: Mapping[str, Any]) -> str:
-    """`asked` as `POST /api/v1/search` takes it. What only the API has, as `explain`, is left out."""
+    """`asked` is a request body of `POST /api/v1/search`. Fields without a page equivalent, such as `explain`, are
+    omitted."""
     instruction, values = asked.get("instruction"), asked.get("values")
     if asked.get("lens"):
         try:
             instruction, seen = look_through(catalog, asked["lens"], instruction, values)
             values = [str(each) for each in seen]
-        except GircseError:  # the lens was deleted
+        except GircseError:  # deleted lens
             instruction, values = instruction or "", values or []
     less = [name for name, key in ((DUPLICATES, "fold_duplicates"), (TABLES, "prefer_prose")) if asked.get(key, True)]
     chosen = Choices(

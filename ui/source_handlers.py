@@ -1,4 +1,4 @@
-"""Sources that come again on the page Documents, without Gradio: plain values in, HTML out."""
+"""Scheduled sources on the documents page, without Gradio: plain values in, HTML out."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MAX_ADDRESS_CHARS = 2_000
 
 @dataclass(frozen=True, slots=True)
 class SourcesView:
-    """The sources of a collection; `is_awaited` where one of them is being fetched, or is due."""
+    """The sources of a collection; `is_awaited` if one of them is running or due."""
 
     listing: str = ""
     is_awaited: bool = False
@@ -30,7 +30,7 @@ class SourceHandlers:
     sources: RecurringSources
 
     def show(self, collection: object) -> SourcesView:
-        """Nothing of one that is not there yet."""
+        """Empty for a collection that does not exist yet."""
         if not collection:
             return SourcesView()
         try:
@@ -42,7 +42,7 @@ class SourceHandlers:
         return SourcesView(render_sources(found, self._credentials()), is_awaited)
 
     def act(self, collection: object, data: Mapping[str, object]) -> str:
-        """What a button asks for; what was done."""
+        """Runs the action of a button. Returns a message."""
         action = data.get("action")
         if action == "add-source":
             return self._add(collection, data)
@@ -77,7 +77,7 @@ class SourceHandlers:
     def _credentials(self) -> list[str]:
         try:
             return self.sources.credentials()
-        except ForbiddenError:  # a reader sees sources, and adds none
+        except ForbiddenError:  # readers see sources but cannot add any
             return []
 
 

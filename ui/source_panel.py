@@ -1,4 +1,4 @@
-"""The part of the page Documents that shows what comes again, and adds to it."""
+"""The part of the documents page that lists and adds scheduled sources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Handlers that answer bit by bit, as Gradio runs them."""
+"""Adapters for handlers that yield partial results to Gradio."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from ui.handler_inputs import as_stream_handler
 def skipping_none(
     handler: Callable[..., Iterator[tuple[Any, ...]]], *, outputs: int
 ) -> Callable[..., Iterator[tuple[Any, ...]]]:
-    """Errors become a notice; a part of an answer that is None leaves what was there.
+    """Shows errors as a notice. A None output leaves the component unchanged.
 
-    A handler must answer at least once, if only with Nones: Gradio empties the outputs of one that never does.
+    A handler must yield at least once, even if only Nones; otherwise Gradio clears its outputs.
     """
 
     def answer(*values: Any) -> Iterator[tuple[Any, ...]]:

@@ -1,4 +1,4 @@
-"""Colours and type of the page. System fonts alone: a web font would be a request to another machine."""
+"""Colours and fonts of the pages. Only system fonts: a web font would load from another machine."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ STYLESHEETS = tuple(
 )
 SCRIPTS = tuple(
     ASSETS / f"{name}.js" for name in ("page", "collection", "pages")
-)  # the first makes what the others use
+)  # the first defines functions that the others use
 
 SANS = 'ui-sans-serif, system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", "Noto Sans", Arial, sans-serif'
 MONO = 'ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace'
 
 
 def build_theme() -> gr.themes.Base:
-    """The values name variables of page.css, so that light and dark are decided in one place."""
+    """The values refer to CSS variables, so light and dark colours are defined in one place."""
     theme = gr.themes.Base(
         primary_hue=colors.teal,
         neutral_hue=colors.stone,
         text_size=sizes.text_md,
         radius_size=sizes.radius_md,
-        # Font, not str: Gradio looks for a file to serve for each plain string.
+        # gr.themes.Font, because Gradio looks for a font file for plain strings.
         font=gr.themes.Font("sans-serif"),
         font_mono=gr.themes.Font("monospace"),
     )

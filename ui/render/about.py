@@ -1,4 +1,4 @@
-"""What the about page says: the product in brief, help with reading it, and the facts of this installation."""
+"""HTML of the about page: introduction, help and facts of this installation."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ a combination of the two, from 0 to 1. Only compare scores within one list.]]</d
 up a database or Qdrant server elsewhere, texts and vectors are stored there.]]</dd></dl>
 <h3>[[Keys]]</h3><table class="facts keys"><tbody>{}</tbody></table></section>"""
 
-# Shown for a part that does not answer; the reason is for the operator alone (`gircse doctor`).
+# Shown for a part that does not respond; only the operator sees the reason (`gircse doctor`).
 _ADVICE = {
     "catalog": later("The database does not respond. Search and indexing are unavailable."),
     "index": later("The vector index does not respond. Search is unavailable; new documents wait."),
@@ -71,7 +71,7 @@ def render_help() -> Markup:
 
 
 def render_faithfulness(about: AboutInfo) -> Markup:
-    """Empty until something was measured."""
+    """Empty if nothing was measured."""
     if not about.faithfulness:
         return Markup("")
     return html('<section class="markdown"><h2>[[Accuracy of the explanations]]</h2>{}</section>').format(
@@ -89,7 +89,7 @@ def render_card(about: AboutInfo) -> Markup:
 
 
 def render_health(answers: Mapping[str, bool | None]) -> Markup:
-    """None of a part that was not asked yet, or has not answered."""
+    """`answers` is None for a part whose check has not finished."""
     rows = join(_render_part(name, is_well) for name, is_well in answers.items())
     if any(is_well is None for is_well in answers.values()):
         said = _("Checking all parts …")

@@ -1,4 +1,4 @@
-"""What to try where nothing fits, and what a model cannot read."""
+"""Advice for searches without good hits or in an unsupported language."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def render_weak(result: SearchResult, chosen: Choices) -> Markup:
 
 
 def render_notes(result: SearchResult) -> Markup:
-    """What a search of all collections could not look into."""
+    """Notes on collections that a search of all collections skipped."""
     notes = result.notes if result.collection == ALL_COLLECTIONS else ()
     notes = tuple(each for each in notes if each != str(result.unread))
     return join(
@@ -36,7 +36,7 @@ def render_nothing_found(result: SearchResult, chosen: Choices) -> Markup:
 
 
 def render_language(unread: UnreadLanguage | None) -> Markup:
-    """Where the query is in a language that the model does not read: one line, so that the hits stay in sight."""
+    """A notice for queries in a language that the model does not support. One line, so that the hits stay visible."""
     if not unread:
         return Markup("")
     return html(
@@ -59,7 +59,7 @@ def _nothing_found(result: SearchResult, chosen: Choices) -> str:
 
 
 def _what_to_try(result: SearchResult, chosen: Choices) -> Markup:
-    """The nearest causes first."""
+    """Suggestions, most likely ones first."""
     tries = []
     if not chosen.is_empty:
         tries.append(

@@ -24,9 +24,9 @@ def render_answer(
     is_whole: bool,
     model: str | None = None,
 ) -> str:
-    """`unchecked`: what a language model has written beyond `sentences`; `model`: one that could be asked instead.
+    """`unchecked` is generated text after the checked `sentences`; `model` is a language model that can be asked next.
 
-    Its buttons carry data-event="open" with a passage, or data-event="ask" with the question and the turns before it.
+    Buttons have data-event="open" with a passage, or data-event="ask" with the question and earlier turns.
     """
     passages = {each.number: each for each in answer.passages}
     body = join(_render_sentence(each, passages) for each in sentences)
@@ -113,7 +113,7 @@ def _render_sources(sentences: Sequence[AnswerSentence], passages: dict[int, Pas
 
 
 def _render_sent(answer: Answer) -> Markup:
-    """To the letter: what has left this server is no secret of it."""
+    """The exact text that was sent to the language model."""
     if not answer.sent:
         return Markup("")
     return html('<details class="cited-sent"><summary>[[What was sent]]</summary>{}</details>').format(

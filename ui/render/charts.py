@@ -1,6 +1,6 @@
-"""Charts as inline SVG in the page's own colours: bars with intervals, differences around zero, a curve over steps.
+"""Charts as inline SVG in the page's colours: bars with intervals, differences around zero, a curve over steps.
 
-Lengths are shares of the width, so that they fit a phone and a desk alike; numbers stand beside them as text.
+Lengths are shares of the width, so charts fit phones and desktops. Numbers are shown beside them as text.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from ui.language import _, html, number
 from ui.render.text import join
 
 SERIES_COLOURS = 6
-MOST_BANDS = 3  # more of them hide one another
+MOST_BANDS = 3  # more bands would hide one another
 _WIDTH, _HEIGHT = 440, 230
 _LEFT, _RIGHT, _TOP, _BOTTOM = 40, 12, 10, 34
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """A line: steps → estimate. One without steps is drawn across, as what does not depend on them."""
+    """A line: steps → estimate. A series that does not depend on steps is a horizontal line."""
 
     name: str
     points: Mapping[int, Estimate]
@@ -31,13 +31,13 @@ class Series:
 
 
 def scale_end(estimates: Sequence[Estimate]) -> float:
-    """A round number that no interval of measures, 0 to 1, goes beyond."""
+    """A round upper end of the scale above all intervals; measures are 0 to 1."""
     highest = max((each.high for each in estimates), default=0.0)
     return next((end for end in (0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0) if highest <= end + 1e-9), 1.0)
 
 
 def render_bar(estimate: Estimate, *, end: float, is_best: bool = False) -> Markup:
-    """Decoration: screen readers read the numbers beside it."""
+    """Hidden from screen readers, which read the numbers beside it."""
     return Markup(
         '<svg class="bar{best}" aria-hidden="true" width="100%" height="20"><rect class="track" width="100%" '
         'height="20"'
@@ -53,7 +53,7 @@ def render_bar(estimate: Estimate, *, end: float, is_best: bool = False) -> Mark
 
 
 def render_difference(estimate: Estimate, *, reach: float) -> Markup:
-    """A dot with its interval on a line from -reach to +reach; zero is in the middle."""
+    """A dot and its interval on a line from -reach to +reach, with zero in the middle."""
 
     def place(value: float) -> str:
         return _percent(0.5 + value / reach / 2)
@@ -67,7 +67,7 @@ def render_difference(estimate: Estimate, *, reach: float) -> Markup:
 
 
 def render_curve(series: Sequence[Series], *, title: str) -> Markup:
-    """Measure over steps of refinement, a line per series, with their intervals as bands."""
+    """The measure by number of refinement steps: a line per series, intervals as bands."""
     drawn = [point for line in series for point in (*line.points.values(), *([line.level] if line.level else []))]
     steps = sorted({step for line in series for step in line.points})
     low, high = _bounds(drawn)
@@ -98,7 +98,7 @@ def render_curve(series: Sequence[Series], *, title: str) -> Markup:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """From steps and values to the drawing's coordinates."""
+    """Maps steps and values to SVG coordinates."""
 
     first: int
     last: int
@@ -176,7 +176,7 @@ def interval(estimate: Estimate, sign: str = "") -> str:
 
 
 def signed(value: float, sign: str = "") -> str:
-    """`sign`: what stands before numbers that are not negative."""
+    """`sign` is the prefix of non-negative numbers."""
     return f"{sign if value >= 0 else ''}{number(value, 3)}"
 
 

@@ -1,4 +1,4 @@
-"""What a collection is made with, and how far it is indexed anew."""
+"""HTML of a collection's settings and reindexing progress."""
 
 from __future__ import annotations
 

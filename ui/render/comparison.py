@@ -1,4 +1,4 @@
-"""Two ways of looking side by side: what each of them is, both lists, and the moves between them."""
+"""HTML of the compare page: the heading of each side, both lists, and rank changes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Outcome = Answer | GircseError | None
 
 
 def render_welcome(examples: Sequence[Example]) -> str:
-    """Examples that share a query become links that can be followed at once."""
+    """Links to compare examples that share a query."""
     pairs = [
         (first, second)
         for place, first in enumerate(examples)
@@ -66,7 +66,7 @@ def _compare_address(first: Example, second: Example) -> str:
 
 
 def render_summary(comparison: Comparison | None, looks: Sequence[Look], outcomes: Sequence[Outcome]) -> str:
-    """In a sentence or two: what both share, and what moved the most."""
+    """A short summary: shared passages and the biggest rank changes."""
     if any(outcome is None for outcome in outcomes):
         return html('<p class="verdict is-waiting" role="status">[[Running both searches …]]</p>')
     if comparison is None:
@@ -109,7 +109,7 @@ def _tell_move(said: str, place: Place | None, *, is_risen: bool) -> Markup:
 
 
 def render_look(look: Look, outcome: Outcome, words: Sequence[str], others: Sequence[str]) -> str:
-    """The head of a side: how it looks, and the first words that the query was read as; those of its own stand out."""
+    """The heading of a side: its settings and the first refinement words. Words unique to this side stand out."""
     request = look.request
     sense = (
         html("[[read as]] <q>{}</q>").format(shorten(request.instruction, 160))
@@ -149,7 +149,7 @@ def render_look(look: Look, outcome: Outcome, words: Sequence[str], others: Sequ
 
 
 def search_address(request: SearchRequest, chosen: Choices) -> str:
-    """The same look on the search page."""
+    """The search page address for the same search."""
     asked = {
         "q": request.query,
         "i": request.instruction or NO_INSTRUCTION,
@@ -164,7 +164,7 @@ def search_address(request: SearchRequest, chosen: Choices) -> str:
 
 
 def render_comparison(comparison: Comparison | None, looks: Sequence[Look], outcomes: Sequence[Outcome]) -> str:
-    """Both lists; with a comparison also the lines between them, and for each passage where the other list has it."""
+    """Both lists; with a comparison, also the lines between them and the rank of each passage in the other list."""
     places = [_places(outcome) for outcome in outcomes] if comparison is None else [comparison.left, comparison.right]
     depth = comparison.depth if comparison else None
     return Markup('<div class="comparison">{}{}{}</div>').format(
@@ -231,7 +231,7 @@ def _render_place(look: Look, place: Place, others: Sequence[Place], other: str,
 
 
 def _render_move(look: Look, place: Place, others: Sequence[Place], other: str, depth: int) -> Markup:
-    """Said in signs for the eye and in words for the ear; the right list shows moves, the left one where to."""
+    """Signs for the eye, words for screen readers. The right list shows the change, the left the rank on the right."""
     rank, elsewhere = place.hit.rank, place.elsewhere
     if elsewhere is None:
         return _move(
@@ -260,7 +260,7 @@ def _move(kind: str, shown: str, said: str) -> Markup:
 
 
 def _render_source(hit: Hit) -> Markup:
-    """In one line, after the value that the passage has."""
+    """Source in one line, after the passage's value."""
     if hit.value is None:
         return render_source(hit)
     return Markup('<div class="place-line">{}{}</div>').format(
@@ -274,7 +274,7 @@ def _render_score(hit: Hit, mode: SearchMode) -> Markup:
 
 
 def _render_snippet(hit: Hit) -> Markup:
-    """Two lines or so: the sentence that matters comes early, since the rest is cut off by the list's even rows."""
+    """About two lines. The best sentence comes early, because rows of fixed height cut off the rest."""
     text = hit.chunk.text
     start, end = mark_bounds(text, hit.why)
     first = max(0, start - CONTEXT_CHARS)
@@ -289,7 +289,7 @@ def _render_snippet(hit: Hit) -> Markup:
 
 
 def _render_whole(hit: Hit, number: str) -> Markup:
-    """The browser's own pop-over: Enter opens it, Esc closes it."""
+    """A native popover: Enter opens it, Esc closes it."""
     start, end = mark_bounds(hit.chunk.text, hit.why)
     return html(
         '<div popover id="passage-{number}" class="whole-passage" role="dialog" aria-label="[[Whole passage]]">'
@@ -306,7 +306,7 @@ def _render_whole(hit: Hit, number: str) -> Markup:
 
 
 def render_reading(look: Look, outcome: Outcome) -> str:
-    """The words of each step on one side, which can be boosted and suppressed there."""
+    """The words of each step on one side, with buttons to boost or suppress them."""
     if not isinstance(outcome, Answer):
         return ""
     result, steps = outcome.result, outcome.result.refinement

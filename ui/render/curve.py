@@ -1,4 +1,4 @@
-"""A curve of how far the query's vector still moves, step by step, drawn in the page's own colours."""
+"""A chart of the remaining change of the query vector by step."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WIDTH, HEIGHT, LEFT, BOTTOM = 320, 92, 34, 18
 
 
 def render_curve(steps: Sequence[RefinementStep]) -> Markup:
-    """Nothing for a single step, which has nowhere to go."""
+    """Empty for a single step."""
     if len(steps) < 2:
         return Markup("")
     converged = converged_step(steps) or steps[-1].step

@@ -1,4 +1,4 @@
-"""A document opened at the right place: its text around a passage, which is marked, in a dialog."""
+"""HTML of the document dialog: text around a marked passage."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ui.render.text import clean, name_of, render_source_link, shorten
 
 VIEW_CHARACTERS = 6_000
 BEFORE_PASSAGE = 2_000
-_OVERLAP = 300  # characters that earlier and later share with what was shown
+_OVERLAP = 300  # characters that “Earlier” and “Later” repeat
 _LONGEST_PASSAGE = 20_000
 _LONGEST_WORD = 60
 _LEADING = re.compile(rf"(?:\S{{0,{_LONGEST_WORD}}}\s)?")
@@ -25,7 +25,7 @@ NO_LAYOUT = Layout()
 
 
 class PassagePlace(NamedTuple):
-    """Characters [start, end) of a document's text, none where end <= start; and those of its best sentence."""
+    """Character range [start, end) of a passage, empty if end <= start, and the range of its best sentence."""
 
     start: int
     end: int
@@ -34,7 +34,7 @@ class PassagePlace(NamedTuple):
 
 
 def view_bounds(start: int, end: int) -> tuple[int, int]:
-    """Which characters to show around the passage [start, end)."""
+    """The character range to show around the passage [start, end)."""
     first = max(0, start - BEFORE_PASSAGE)
     return first, max(first + VIEW_CHARACTERS, min(end, start + _LONGEST_PASSAGE) + BEFORE_PASSAGE)
 
@@ -42,8 +42,8 @@ def view_bounds(start: int, end: int) -> tuple[int, int]:
 def render_document_view(
     document: Document, window: TextWindow, passage: PassagePlace, *, layout: Layout = NO_LAYOUT, chunk: str = ""
 ) -> str:
-    """A <dialog>. Its buttons carry data-event="open" with the document, the passage and the place to show from
-    (data-from). `chunk` is that of the hit that was opened.
+    """A <dialog>. Its buttons have data-event="open" with the document, the passage and the start of the shown text
+    (data-from). `chunk` is the chunk id of the opened hit.
     """
     earlier = window.start - VIEW_CHARACTERS + _OVERLAP
     later = window.end - _OVERLAP
@@ -83,7 +83,7 @@ _PAGE_TOOLS = (
     'data-document="{document}" data-page="{page}" data-start="{start}" data-end="{end}" tabindex="0" role="region" '
     'aria-label="[[Page]]"></div>'
 )
-# Shown by the script where there is a list of hits.
+# A script shows it if the page has a list of hits.
 _HITS = (
     '<div class="document-view-hits" data-hit-tools hidden><button type="button" class="plain-button" '
     'data-hit-step="-1">[[Previous hit]]</button> <span data-hit-place></span> <button type="button" '
@@ -96,7 +96,7 @@ def _has_page(document: Document, passage: PassagePlace) -> bool:
 
 
 def _render_page_view(document: Document, passage: PassagePlace) -> Markup:
-    """The page that the passage begins on, which a script draws; nothing where documents have no pages to look at."""
+    """Container for the page image that a script loads; empty for documents without page images."""
     if not _has_page(document, passage):
         return Markup("")
     return html(_PAGE_TOOLS).format(
@@ -105,7 +105,7 @@ def _render_page_view(document: Document, passage: PassagePlace) -> Markup:
 
 
 def render_view_notice(notice: Markup) -> str:
-    """Why a document cannot be opened, in the dialog in which it would be."""
+    """The dialog with a notice why the document cannot be opened."""
     return html(
         '<dialog class="document-view" aria-label="[[Document]]">{}<p '
         'class="document-view-tools"><button type="button" class="plain-button" '
@@ -157,7 +157,7 @@ def _render_text(window: TextWindow, passage: PassagePlace, layout: Layout) -> M
     text = window.text
     first = min(max(passage.start - window.start, 0), len(text))
     last = min(max(passage.end - window.start, first), len(text))
-    # Words that the window cuts in two are left out; there is an overlap.
+    # Omit words cut at the window's edges; the overlap shows them.
     begin = _LEADING.match(text, 0, first).end() if window.start else 0  # type: ignore[union-attr]
     stop = max(last, text.rfind(" ", len(text) - _LONGEST_WORD)) if window.end < window.total else len(text)
     marked = Marked(window.start + first, window.start + last, passage.sentence)

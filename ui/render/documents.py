@@ -1,4 +1,4 @@
-"""The documents of a collection: how many are in which state, and each with what goes on with it."""
+"""HTML of a collection's documents: counts by state and the list."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _IN_WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class DocumentPage:
-    """A page of the list: `first` counts from 0 among the `total` documents that match."""
+    """One page of the list. `first` is its zero-based offset in the `total` matching documents."""
 
     collection: str
     documents: Sequence[Document]
-    jobs: Mapping[str, Job]  # the latest, by document
+    jobs: Mapping[str, Job]  # latest job by document id
     first: int
     total: int
     page_size: int
@@ -45,14 +45,14 @@ def render_no_collection() -> str:
 
 
 def render_new_collection(name: str) -> str:
-    """In the place of the list of a collection that does not exist; without a name, nothing can be dropped."""
+    """Replaces the list for a collection that does not exist. Without a name, uploads are disabled."""
     return html('<div{}><p class="kept">[[No documents to show.]]</p></div>').format(
         Markup(' data-collection="{}" data-is-new').format(clean(name)) if name else ""
     )
 
 
 def render_offer(typed: str, name: str) -> str:
-    """To make the collection whose name was typed; `name` is what it can be called, empty where that is nothing."""
+    """A button to create the typed collection. `name` is the valid form of its name; empty if there is none."""
     if not name:
         return render_error(
             _("“{typed}” is not a valid collection name. Use letters from a to z or digits.").format(typed=typed)
@@ -64,7 +64,7 @@ def render_offer(typed: str, name: str) -> str:
 
 
 def render_undo(message: str, documents: Sequence[str], *, action: str, collection: str, to: str = "") -> str:
-    """What was done with documents, and a button that undoes it. `action` does, with the documents in `collection`."""
+    """A message with an undo button, which runs `action` on the documents in `collection`."""
     return html(
         '<div class="notice" role="status"><p dir="auto">{}</p><p class="settings-buttons"><button '
         'type="button" class="plain-button" data-event="act" data-action="{}" data-documents="{}" '
@@ -94,7 +94,7 @@ def render_overview(collection: Collection, counts: Mapping[DocumentState, int],
 
 
 def _render_bar(counts: Sequence[tuple[DocumentState, int]]) -> Markup:
-    """Shares of the whole width, which is 100."""
+    """A stacked bar; shares are percentages of its width."""
     total = sum(count for _, count in counts)
     rects, x = [], 0.0
     for state, count in counts:
@@ -111,7 +111,7 @@ def _render_bar(counts: Sequence[tuple[DocumentState, int]]) -> Markup:
 
 
 def render_documents(page: DocumentPage) -> str:
-    """The data- attribute names the collection that dropped files go into."""
+    """The data-collection attribute is the target of uploads."""
     if page.documents:
         rows = join(
             _render_document(document, page.jobs.get(document.id), is_paused=page.is_paused)
@@ -166,7 +166,7 @@ def _render_document(document: Document, job: Job | None, *, is_paused: bool) ->
 
 
 def _render_left_out(document: Document) -> Markup:
-    """What of it is not in its text, though it is ready."""
+    """Notes on content that is missing from the text of an indexed document."""
     said = " ".join(map(translate_message, document.left_out))
     return (
         Markup('<span class="document-left-out" dir="auto">{}</span>').format(shorten(said, 500))
@@ -273,7 +273,7 @@ def _render_fetch(fetch: Fetch) -> Markup:
 
 
 def _button(action: str, label: str, *, of: str = "", document: str = "", documents: str = "", url: str = "") -> Markup:
-    """`of` tells buttons of one label apart for those who hear them."""
+    """`of` distinguishes buttons with equal labels for screen readers."""
     given = (
         (Markup(' data-document="{}"'), clean(document)),
         (Markup(' data-documents="{}"'), clean(documents)),

@@ -1,4 +1,4 @@
-"""HTML of the evaluate page: how far a measurement is, and what came of it."""
+"""HTML of the evaluate page: progress and results of a measurement."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def render_report(
     baseline: int,
     lenses: Mapping[str, str],
 ) -> str:
-    """`differences`: to the baseline, of every measure. `lenses`: name → instruction, for links to the search."""
+    """`differences` to the baseline for every measure. `lenses` maps names to instructions, for links to the search."""
     best = max(range(len(report.scores)), key=lambda place: report.scores[place].estimates[measure].value)
     chosen = [each for each in differences if each.measure is measure]
     return join(
@@ -116,7 +116,7 @@ def _render_heading(run: EvaluationRun, report: EvaluationReport) -> Markup:
 
 
 def _through(report: EvaluationReport) -> Markup:
-    """Said once, where all queries were judged through the same instruction."""
+    """The instruction of the judgements, if all queries share it."""
     (first, *others) = report.by_instruction
     if others or not first.instruction:
         return Markup("")
@@ -337,7 +337,7 @@ def _render_query(
 
 
 def _search_address(query: QueryScores, variant: Variant, lenses: Mapping[str, str]) -> str:
-    """The search page with this query as this variant asked it."""
+    """The search page address for this query and variant."""
     asked: dict[str, str | int] = {"q": clean(query.query), "c": variant.collection, "m": variant.mode.value}
     choice = variant.instruction
     if choice is not None and choice.policy is not InstructionPolicy.DEFAULT:

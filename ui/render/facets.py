@@ -1,4 +1,4 @@
-"""The metadata of a collection's documents, to filter a search by."""
+"""Metadata filters beside the hits."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ VALUES_SHOWN = 8
 
 
 def render_facets(facets: Mapping[str, Sequence[FacetValue]], filters: Mapping[str, str]) -> str:
-    """Beside the hits; where there is no room for that, unfolded by a click, or while something is filtered. Nothing
-    for a collection whose documents have no metadata in common."""
+    """Shown beside the hits; on narrow screens folded, unless a filter is active. Empty if the documents share no
+    metadata."""
     if not facets:
         return ""
     groups = join(_render_group(key, values, filters.get(key)) for key, values in facets.items())

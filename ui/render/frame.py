@@ -1,4 +1,4 @@
-"""What frames every page: header with the way to the other pages, footer."""
+"""Header with navigation, and footer, of every page."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ui.contract import AboutInfo, PageLink
 from ui.language import _, current_language, html, languages, later, name_of_language, script_texts
 from ui.render.text import clean, join
 
-# Who is logged in, the page's script asks: this is drawn once for all users.
+# Rendered once for all users; a script fills in who is logged in.
 _ACCOUNT = (
     '<form class="account" method="post" action="/logout"><a href="/account" data-account title="[[Your account]]"></a>'
     '<button type="submit" class="plain-button">[[Log out]]</button></form>'
@@ -82,7 +82,7 @@ def render_footer(about: AboutInfo) -> str:
 
 
 def _render_languages() -> Markup:
-    """Each in its own words, so that who reads no other finds it."""
+    """Each language by its own name."""
     return html('<p class="languages" role="group" aria-label="[[Language]]">{}</p>').format(
         join(
             Markup('<button type="button" class="plain-button" data-language="{0}" lang="{0}" {1}>{2}</button>').format(

@@ -1,4 +1,4 @@
-"""The passages that a search found."""
+"""HTML of the search results."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from ui.render.text import clean, join, name_of, render_place, render_source_lin
 from ui.render.thumbnails import render_thumbnail, render_thumbnail_switch
 
 METADATA_CHIPS = 6
-DOCUMENT_FILTER = "document_id"  # the key of every chunk's metadata by which one document is searched alone
+DOCUMENT_FILTER = "document_id"  # metadata key of each chunk; as a filter it restricts the search to one document
 _KINDS = {
     ChunkKind.PROSE: "",
     ChunkKind.TABLE: later("table of numbers"),
@@ -49,8 +49,8 @@ def render_results(
     total_steps: int | None = None,
     request: str = "",
 ) -> str:
-    """`values` as they were written; `request` as the API takes it, for exports. `before` is the
-    first look, against which moves are shown; `total_steps` is given while more are to come."""
+    """`values` is the text of the values field; `request` the API request for exports. `before` are the first results,
+    to show rank changes. `total_steps` is set while final results are pending."""
     note = render_language(result.unread)
     document = name_of(result.hits[0].document) if result.hits else ""
     choices = render_choices(chosen, result.exclusions, document=document)
@@ -86,7 +86,7 @@ def render_results(
 
 
 def by_document(hits: Sequence[Hit]) -> list[list[Hit]]:
-    """The hits of each document, in the order of the best of each."""
+    """Groups hits by document, ordered by the best hit of each."""
     groups: dict[str, list[Hit]] = {}
     for hit in hits:
         groups.setdefault(hit.document.id, []).append(hit)
@@ -94,8 +94,8 @@ def by_document(hits: Sequence[Hit]) -> list[list[Hit]]:
 
 
 def render_choices(chosen: Choices, exclusions: Sequence[Exclusion] = (), *, document: str = "") -> Markup:
-    """What was clicked together, and what the query says that it is not about, each with a way to undo it. `document`:
-    the one that is searched alone, by name."""
+    """Chips for clicked choices and detected exclusions, each with an undo button. `document` is the name of the only
+    searched document."""
     chips = [
         *(_chip(_("more") if bias > 0 else _("less"), word, "drop-bias", word) for word, bias in chosen.bias.items()),
         *(
@@ -123,7 +123,7 @@ def render_choices(chosen: Choices, exclusions: Sequence[Exclusion] = (), *, doc
 
 
 def _detected(found: Exclusion) -> Markup:
-    """A phrase that the query negates: one click searches for its words again, or excludes what is only offered."""
+    """A chip for a phrase that the query negates. A click undoes the exclusion, or applies a suggested one."""
     if found.effect is not ExclusionEffect.OFFERED:
         return _chip(_("not about"), found.phrase, "kept", found.phrase)
     return html(
@@ -179,14 +179,14 @@ _EXPORT = (
 
 
 def _render_compare_link(result: SearchResult, chosen: Choices, values: str) -> Markup:
-    """A side of a comparison looks in one collection."""
+    """Empty for a search of all collections: each side of a comparison searches one collection."""
     if result.collection == ALL_COLLECTIONS:
         return Markup("")
     return html(' · <a href="{}">[[Compare]]</a>').format(_compare_address(result, chosen, values))
 
 
 def _compare_address(result: SearchResult, chosen: Choices, values: str) -> str:
-    """This search on the right, the same without an instruction on the left."""
+    """Compares this search (right) to the same search without an instruction (left)."""
     asked = {"q": result.query, "i1": NO_INSTRUCTION, "i2": result.instruction or NO_INSTRUCTION}
     sides = {"c": result.collection, "m": result.mode.value, "k": str(result.steps or ""), "x": chosen.to_text()}
     both = {f"{name}{side}": value for name, value in sides.items() for side in (1, 2) if value}
@@ -198,7 +198,7 @@ def _total_ms(timings_ms: Mapping[str, float]) -> float:
 
 
 def _render_move(hit: Hit, ranks: Mapping[str, int]) -> Markup:
-    """How far a passage moved since the first look; nothing where there was none."""
+    """The rank change since the first results; empty without first results."""
     if not ranks:
         return Markup("")
     if hit.chunk.id not in ranks:
@@ -222,7 +222,7 @@ def _render_move(hit: Hit, ranks: Mapping[str, int]) -> Markup:
 def _render_hit(
     hit: Hit, mode: SearchMode, *, move: Markup, is_chosen: bool, is_alone: bool, names_collection: bool, more: Markup
 ) -> Markup:
-    """`is_alone`: no other document is searched."""
+    """`is_alone`: the search is restricted to one document."""
     why = hit.why
     return Markup(
         '<li class="hit{chosen}"{thumbnail}><div class="hit-rank">{rank}{move}</div><article>'
@@ -326,13 +326,13 @@ def render_source(hit: Hit, *, names_collection: bool = False) -> Markup:
 
 
 def render_section(hit: Hit) -> Markup:
-    """The headings above the passage, where they are known."""
+    """The headings above the passage, if known."""
     headings = _headings(hit)
     return Markup('<p class="section" dir="auto">{}</p>').format(shorten(headings, 160)) if headings else Markup("")
 
 
 def _headings(hit: Hit) -> str:
-    """Those above the passage, without the title, which stands above it already."""
+    """The headings without the document title, which the hit already shows."""
     first, _, others = hit.chunk.context.partition(" › ")
     return others if " ".join(hit.document.title.split()).startswith(first) else hit.chunk.context
 
@@ -357,7 +357,7 @@ def _render_snippet(hit: Hit) -> Markup:
 
 
 def _render_chips(hit: Hit) -> Markup:
-    """Its value and its metadata: each of them filters by itself when it is clicked."""
+    """Chips for value and metadata; a click on a chip filters by it."""
     chips = [
         html(
             '<li dir="auto"><button type="button" data-event="choose" data-action="filter" data-subject="{subject}" '
@@ -373,5 +373,5 @@ def _render_chips(hit: Hit) -> Markup:
 
 
 def _filter_text(value: object) -> str:
-    """As a filter spells it."""
+    """The value in filter syntax."""
     return str(value).lower() if isinstance(value, bool) else clean(str(value))

@@ -1,4 +1,4 @@
-"""HTML of the evaluate page: who has judged how much."""
+"""HTML of the evaluate page: judgements by judge."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lens values as a person sees them: what the query is among them, counts to filter by, a chip on every passage."""
+"""HTML of lens values: the query's values, counts to filter by, and chips on passages."""
 
 from __future__ import annotations
 
@@ -14,12 +14,11 @@ from ui.language import _, html, ngettext, number, percent
 from ui.lens_names import shown_lens
 from ui.render.text import clean, join, shorten
 
-VALUES_SHOWN = 14  # of more, those with the most passages come first
+VALUES_SHOWN = 14  # with more values, show those with the most passages
 
 
 def render_value_counts(values: ValueSummary | None, chosen: str) -> Markup:
-    """Buttons with counts, as many as a line holds, and the others behind a click; nothing for a search without
-    values."""
+    """Buttons with counts: one line, the rest unfolds by a click. Empty for a search without values."""
     if values is None:
         return Markup("")
     return html(
@@ -39,7 +38,7 @@ def render_value_counts(values: ValueSummary | None, chosen: str) -> Markup:
 
 
 def _in_order(values: ValueSummary, chosen: str) -> Sequence[ValueCount]:
-    """In the lens's order; of more than have room, those first that have the most passages."""
+    """Values in the lens's order. If there are too many: chosen, query's and other value first, then by passages."""
     if len(values.counts) <= VALUES_SHOWN:
         return values.counts
     ahead = {chosen, values.query, OTHER}
@@ -54,7 +53,7 @@ def _tell_passages(values: ValueSummary) -> str:
 
 
 def render_lens_index(indexes: Sequence[LensIndexStatus], values: Sequence[str]) -> Markup:
-    """Whether the values of all passages are known; nothing where no lens index has these."""
+    """The state of the lens index for these values; empty if there is none."""
     found = next((each for each in indexes if list(each.values) == list(values)), None)
     if found is None:
         return Markup("")
@@ -88,7 +87,7 @@ def _tell_query(values: ValueSummary) -> Markup:
 
 
 def _render_count(each: ValueCount, values: ValueSummary, chosen: str) -> Markup:
-    """The bar below the name is the share of the query that has this value."""
+    """The bar below the name shows how much of the query has this value."""
     is_chosen = each.name == chosen
     own = (
         _("no matching value")
@@ -118,7 +117,7 @@ def _render_count(each: ValueCount, values: ValueSummary, chosen: str) -> Markup
 
 
 def render_value_chip(reading: ValueReading | None, *, is_button: bool = True) -> Markup:
-    """An entry of a list of chips; nothing for a search without values."""
+    """A list item with the passage's value; empty for a search without values."""
     if reading is None:
         return Markup("")
     sure = (

@@ -1,6 +1,6 @@
-"""Markdown of others, such as a model's card, as HTML that neither runs nor fetches anything.
+"""Renders untrusted Markdown, such as a model card, as HTML without scripts or external resources.
 
-Raw HTML and pictures are left out; links stay where they lead to the web.
+Omits raw HTML and images; keeps only links to web addresses.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LOWEST_HEADING = 6
 
 
 def render_markdown(text: str, *, first_heading: int = 3) -> Markup:
-    """`first_heading` is the level that a heading of the first level gets, to fit under those of the page."""
+    """`first_heading` is the HTML level of first-level headings, to fit into the page."""
     parser = MarkdownIt("commonmark").enable("table").disable("image")
     for name in ("html_block", "html_inline"):
         parser.add_render_rule(name, _leave_out)
@@ -32,9 +32,9 @@ def render_markdown(text: str, *, first_heading: int = 3) -> Markup:
     for token in tokens:
         if token.type in ("heading_open", "heading_close"):
             token.tag = f"h{min(int(token.tag[1:]) + first_heading - 1, LOWEST_HEADING)}"
-        # The column's alignment comes as a style of its own; the page has one for all tables.
+        # Drop inline column alignment; the page styles all tables alike.
         token.attrs.pop("style", None)
-    # All that markdown-it-py writes from here on is text that it escapes, and tags of its own.
+    # From here on markdown-it-py writes only escaped text and its own tags.
     return Markup(parser.renderer.render(tokens, parser.options, {}))  # noqa: S704
 
 
@@ -47,7 +47,7 @@ def _leave_out(
 def _render_code(
     renderer: RendererHTML, tokens: Sequence[Token], place: int, options: Any, env: MutableMapping[str, Any]
 ) -> str:
-    """Long lines scroll, and what scrolls must be reached by keys."""
+    """Scrollable code needs a tabindex for keyboard users."""
     return str(Markup('<pre tabindex="0"><code>{}</code></pre>\n').format(tokens[place].content))
 
 
@@ -55,7 +55,7 @@ def _open_link(
     renderer: RendererHTML, tokens: Sequence[Token], place: int, options: Any, env: MutableMapping[str, Any]
 ) -> str:
     address = str(tokens[place].attrs.get("href", ""))
-    if not is_web_address(address):  # of another file beside the card, which is not served, or worse
+    if not is_web_address(address):  # a relative link (its target is not served) or an unsafe scheme
         return "<span>"
     return str(Markup('<a href="{}" target="_blank" rel="noopener noreferrer">').format(address))
 
@@ -63,6 +63,6 @@ def _open_link(
 def _close_link(
     renderer: RendererHTML, tokens: Sequence[Token], place: int, options: Any, env: MutableMapping[str, Any]
 ) -> str:
-    """Links do not nest: the nearest one before this is the one that it closes."""
+    """Links do not nest, so this closes the nearest open link before it."""
     opened = next(token for token in reversed(tokens[:place]) if token.type == "link_open")
     return "</a>" if is_web_address(str(opened.attrs.get("href", ""))) else "</span>"

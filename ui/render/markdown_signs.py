@@ -1,4 +1,4 @@
-"""The signs of Markdown in a passage, which its author does not mean to be read: `**`, `#`, links' addresses."""
+"""Finds Markdown syntax in a passage to hide it: `**`, `#`, link addresses."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _FENCED = re.compile(r"^[ \t]*(```|~~~)[^\n]*\n(.*?)(?:^[ \t]*\1[ \t]*$\n?|\Z)",
 _SIGNS = re.compile(
     r"(?P<code>(?P<ticks>`+)(?P<inner>[^`\n]+)(?P=ticks))"
     r"|(?P<sign>^[ ]{0,3}\#{1,6}[ \t]+"  # a heading
-    r"|^[ \t]*>[ \t]?"  # what is quoted
+    r"|^[ \t]*>[ \t]?"  # a quote
     r"|!?\[(?=[^\]\n]*\]\([^)\n]*\))|\]\((?:[a-z]+:|[\w./\#-])[^)\n]*\)"  # a link, a picture
     r"|\*\*(?=[^\s*])|(?<=[^\s*])\*\*"
     r"|(?<!\w)__(?=[^\s_])|(?<=[^\s_])__(?!\w)"
@@ -25,7 +25,7 @@ def is_markdown(uri: str) -> bool:
 
 
 def sign_spans(text: str) -> Iterator[tuple[int, int]]:
-    """Characters [start, end) that are signs, in their order. Code stays as it is, but for what fences it."""
+    """Sorted character ranges [start, end) of Markdown syntax. In code, only the fences count."""
     at = 0
     for block in _FENCED.finditer(text):
         yield from _signs_of(text, at, block.start())

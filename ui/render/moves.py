@@ -1,4 +1,4 @@
-"""The lines between two lists of the same height of row: each joins the two ranks of a passage."""
+"""Lines between two lists with equal row height; each connects the two ranks of a passage."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from ui.comparison import Comparison, Place, is_shown
 from ui.language import _
 from ui.render.text import join
 
-ROW, WIDTH, EDGE = 104, 96, 8  # pixels; compare.css gives the rows of both lists the same height
+ROW, WIDTH, EDGE = 104, 96, 8  # pixels; ROW equals the row height in compare.css
 STUB = 20
 
 
 def render_moves(comparison: Comparison) -> Markup:
-    """Not by colour alone: up is a full line, down dashed, the same rank thin; a stub leads out of the list."""
+    """Not by colour only: solid lines rise, dashed ones fall, thin ones keep their rank; stubs leave the list."""
     lines = [
         *(_render_stub(place, x=EDGE, towards=EDGE + STUB) for place in comparison.left
           if not is_shown(place, comparison.right)),

@@ -1,4 +1,4 @@
-"""Values that are proposed for an instruction, as buttons that say where each comes from."""
+"""Buttons for proposed lens values, with the origin of each proposal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ VALUES_SHOWN = 6
 
 
 def render_proposals(proposals: Sequence[ValueProposal], given: str = "") -> str:
-    """Nothing where nothing is proposed. `given` are the values that stand in the field."""
+    """Empty without proposals. `given` are the current values of the field."""
     if not proposals:
         return ""
     return html(

@@ -1,4 +1,4 @@
-"""Saved searches and the history of searches, each a link that asks it again."""
+"""HTML of saved searches and history; each entry links to its search."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from ui.render.text import clean, join, shorten
 
 @dataclass(frozen=True, slots=True)
 class KeptSearch:
-    """`name` is empty for one of the history."""
+    """`name` is empty for a history entry."""
 
     id: str
     name: str
     query: str
     collection: str
-    details: str  # what else was asked for, in words
+    details: str  # other search options, in words
     address: str
     at: datetime
     standing: ShownStanding | None = None

@@ -1,4 +1,4 @@
-"""How near a passage is to the query, as numbers, a bar and words."""
+"""HTML of a hit's score: number, bar and verbal rating."""
 
 from __future__ import annotations
 

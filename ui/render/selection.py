@@ -1,4 +1,4 @@
-"""What can be done with several documents at once; shown while some are selected, by ui/assets/selection.js."""
+"""Actions for selected documents. ui/assets/selection.js shows them while documents are selected."""
 
 from __future__ import annotations
 

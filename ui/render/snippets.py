@@ -1,4 +1,4 @@
-"""What of a passage is shown, and the sentence in it by which it was found."""
+"""Chooses the shown part of a passage and marks its best sentence."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def mark_bounds(text: str, why: Highlight | None) -> tuple[int, int]:
 
 
 def snippet_window(text: str, start: int, end: int) -> tuple[int, int]:
-    """A stretch of about SNIPPET_CHARS around the marked sentence. It begins with a sentence, and ends with one where
-    that leaves out little, else between words."""
+    """A range of about SNIPPET_CHARS around the marked sentence. It starts at a sentence, and ends at one if that loses
+    little text, else between words."""
     if len(text) <= SNIPPET_CHARS:
         return 0, len(text)
     first = max(0, start - CONTEXT_CHARS)
@@ -41,7 +41,7 @@ def snippet_window(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def without_title(text: str, title: str, start: int) -> int:
-    """Where a passage goes on after its first line, where that says its document's title again and is not marked."""
+    """The offset after the first line if that line repeats the document title and is not marked, else 0."""
     line, _, rest = text.partition("\n")
     first = len(text) - len(rest.lstrip())
     is_title = bool(title) and " ".join(line.lstrip("# \t").split()) == " ".join(title.split())
@@ -49,7 +49,7 @@ def without_title(text: str, title: str, start: int) -> int:
 
 
 def render_marked(text: str, first: int, start: int, end: int, last: int, *, is_markdown: bool = False) -> Markup:
-    """`is_markdown`: its signs are left out."""
+    """`is_markdown` hides Markdown syntax."""
     signs = tuple(sign_spans(text)) if is_markdown else ()
     before, marked, after = (_between(text, *each, signs) for each in ((first, start), (start, end), (end, last)))
     if not marked:

@@ -1,4 +1,4 @@
-"""Sources that come again, as the page Documents shows them, and the form that adds one."""
+"""HTML of scheduled sources on the documents page, and the form to add one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
 
 
 def render_sources(sources: Sequence[RecurringSource], credentials: Sequence[str]) -> str:
-    """`credentials` are offered in the form."""
+    """`credentials` are the names that the form suggests."""
     offered = join(Markup('<option value="{}"></option>').format(clean(each)) for each in credentials)
     names = Markup('<datalist id="source-credentials">{}</datalist>').format(offered)
     if not sources:
@@ -36,7 +36,7 @@ def render_sources(sources: Sequence[RecurringSource], credentials: Sequence[str
 
 
 def render_source_form() -> str:
-    """Of one collection, which the page knows."""
+    """The form to add a source to the current collection."""
     kinds = join(Markup('<option value="{}">{}</option>').format(kind.value, _(name)) for kind, name in KINDS.items())
     return html(
         '<div class="source-form" data-form><label for="source-kind">[[Kind]]</label><select id="source-kind" '

@@ -1,4 +1,4 @@
-"""How a saved search keeps watch: strength, what is new, its feed, and where else it tells."""
+"""HTML of a saved search's alert: match strength, new matches, feed and notifications."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MATCHES = {Match.FAIR: later("fair"), Match.STRONG: later("strong")}
 
 @dataclass(frozen=True, slots=True)
 class ShownStanding:
-    """`feed` is the path of its feed; `alerts` are the targets that may be chosen."""
+    """`feed` is the path of its feed; `alerts` are the available notification targets."""
 
     search: StandingSearch
     news: Sequence[News]

@@ -1,4 +1,4 @@
-"""A document's text as its author laid it out: headings, tables, and a passage marked in them."""
+"""HTML of a document's text with headings and tables, and a marked passage."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from markupsafe import Markup
 from app.types.texts import NAVIGATION, ROW, Cell, Layout, Mark
 from ui.render.text import clean, join
 
-_DEEPEST = 6  # level of a heading in HTML; the dialog's own is 2
+_DEEPEST = 6  # heading level in HTML; the dialog's title has level 2
 _SIGNS = re.compile(r"\A\s*#{1,6}[ \t]+")
 _MOST_COLUMNS = 200
 
 
 class Marked(NamedTuple):
-    """Characters [start, end) of a text are the passage, and those of `sentence` its best sentence."""
+    """Character range [start, end) of the passage; `sentence` is the range of its best sentence."""
 
     start: int
     end: int
@@ -26,7 +26,7 @@ class Marked(NamedTuple):
 
 
 class StructuredText:
-    """Renders characters [begin, end) of a text, of which `text` holds those from `offset` on."""
+    """Renders characters [begin, end) of a document; `text` starts at its character `offset`."""
 
     def __init__(self, text: str, offset: int, layout: Layout, passage: Marked) -> None:
         self._text = text
@@ -49,14 +49,14 @@ class StructuredText:
         yield self._prose(at, end)
 
     def _runs(self, begin: int, end: int) -> Iterator[Mark]:
-        """Marks cut to the stretch."""
+        """Marks clipped to the range."""
         for mark in self._layout.marks:
             start, stop = max(mark.start, begin), min(mark.end, end)
             if start < stop and mark.level != NAVIGATION:
                 yield Mark(start, stop, mark.level)
 
     def _tables(self, rows: Sequence[Mark]) -> Iterator[list[Mark]]:
-        """Rows with nothing but space between them."""
+        """Groups of rows separated only by whitespace."""
         table: list[Mark] = []
         for row in rows:
             if table and self._between(table[-1].end, row.start).strip():
@@ -99,7 +99,7 @@ class StructuredText:
         ).format(head, body)
 
     def _row(self, row: Mark) -> dict[tuple[int, str], list[Cell]]:
-        """Its values by column, which has a number and a name."""
+        """Cell values by column number and name."""
         found: dict[tuple[int, str], list[Cell]] = {}
         for cell in self._layout.cells:
             if row.start <= cell.start and cell.end <= row.end:

@@ -1,4 +1,4 @@
-"""What all of the page's HTML is made with: text that a browser can carry, notices, errors."""
+"""Helpers for HTML: cleaned text, notices, errors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 
 
 def clean(text: str) -> str:
-    """Replaces characters that JSON or a browser cannot carry: NUL, control characters, lone surrogates."""
+    """Replaces characters that are invalid in JSON or HTML: NUL, control characters, lone surrogates."""
     return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
@@ -34,7 +34,7 @@ def shorten(text: str, max_chars: int) -> str:
 
 
 def shown_value(value: object) -> str:
-    """Of metadata: a moment as people write it, in the minutes that matter to them; all else as it is."""
+    """Formats a metadata value: timestamps as local date and minute, all else unchanged."""
     text = str(value)
     if _MOMENT.fullmatch(text):
         with suppress(ValueError):  # the 31st of February
@@ -53,7 +53,7 @@ def render_error(message: str, *, title: str = "") -> str:
 
 
 def render_note(message: str, *, until_upload: bool = False) -> str:
-    """`until_upload`: it asks for files, and goes when they come (ui/assets/upload.js)."""
+    """`until_upload`: the note asks for files and disappears with the first upload (ui/assets/upload.js)."""
     return Markup('<div class="notice" role="status"{}><p dir="auto">{}</p></div>').format(
         Markup(" data-until-upload") if until_upload else "", shorten(message, 1000)
     )
@@ -72,7 +72,7 @@ def name_of(document: Document | HitDocument) -> str:
 
 
 def render_source_link(uri: str, max_chars: int) -> Markup:
-    """Only web addresses become links: `javascript:` and the like must never be clickable."""
+    """Links only web addresses; `javascript:` and other schemes must not be clickable."""
     uri = clean(uri)
     shown = shorten(shown_address(uri), max_chars)
     if not is_web_address(uri):
@@ -81,7 +81,7 @@ def render_source_link(uri: str, max_chars: int) -> Markup:
 
 
 def render_place(document: HitDocument) -> Markup:
-    """The collection of a hit among those of all collections, as a link to its documents."""
+    """The collection of a hit as a link, for searches of all collections."""
     address = f"{DOCUMENTS.path}?{urlencode({'collection': document.collection}, errors='replace')}"
     return html(' · [[in]] <a class="place" href="{}">{}</a>').format(address, shorten(document.collection, 63))
 

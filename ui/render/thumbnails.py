@@ -1,4 +1,4 @@
-"""Small pictures of pages beside the passages found on them, for people who want them."""
+"""Optional page thumbnails beside passages."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _has_page(hit: Hit) -> bool:
 
 
 def render_thumbnail(hit: Hit) -> Markup:
-    """An attribute: where the picture of its page is, which the browser fetches once somebody wants to see it."""
+    """An attribute with the thumbnail's address; the browser loads it once thumbnails are turned on."""
     if not _has_page(hit):
         return Markup("")
     return Markup(' data-thumbnail="/api/v1/documents/{}/pages/{}/image?width=160"').format(

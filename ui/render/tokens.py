@@ -1,4 +1,4 @@
-"""How the model read a query: the words of its refinement steps, and when the vector converged."""
+"""HTML of a query's refinement: the words of each step, and convergence of the vector."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ui.language import _, html, number
 from ui.render.curve import render_curve
 from ui.render.text import clean, join, shorten
 
-WORDS_PER_LINE = 16  # those that have no room are left out by the browser
+WORDS_PER_LINE = 16  # the browser hides words that do not fit
 TOKENS_PER_GROUP = 16
 STOP_WORDS_PER_GROUP = 5
 TOKENS_PER_STEP = 10
@@ -29,8 +29,8 @@ def render_reading(
     is_ranking: bool = True,
     read_text: str = "",
 ) -> str:
-    """The heaviest words in one line, and all of the refinement behind a click. read_text: what of the query was read,
-    where that is not all."""
+    """The heaviest words in one line; a click unfolds the whole refinement. `read_text` is the part of the query that
+    the search used, if not all."""
     if not groups:
         return render_read_text(read_text)
     words = join(
@@ -52,7 +52,7 @@ def render_reading(
 
 
 def render_read_text(read_text: str) -> Markup:
-    """That an instruction left sentences out, and which ones it did not."""
+    """A note with the part of the query that the search used; empty if it used all."""
     if not read_text:
         return Markup()
     said = _("The search uses only this part of the query: “{text}”")
@@ -60,7 +60,7 @@ def render_read_text(read_text: str) -> Markup:
 
 
 def heaviest_words(groups: Sequence[RefinementGroup]) -> list[str]:
-    """Words of substance of all steps, by their highest mean probability in a group of steps."""
+    """Words of all steps without stop words, by highest mean probability in a group of steps."""
     means: dict[str, float] = {}
     for group in groups:
         for token in group.tokens:
@@ -78,9 +78,9 @@ def render_refinement(
     is_ranking: bool = True,
     part: str = "all",
 ) -> str:
-    """`chosen` marks words that are boosted or suppressed; without it (a page that only shows) none can be.
+    """`chosen` marks boosted and suppressed words. None: a read-only page without buttons.
 
-    is_ranking: whether the words took part in the ranking. part: of a page that shows several refinements, in ids.
+    `is_ranking`: whether the words affected the ranking. `part` makes ids unique on a page with several refinements.
     """
     if not groups:
         return ""
@@ -108,7 +108,7 @@ def render_refinement(
 
 
 def _heaviest(groups: Sequence[RefinementGroup]) -> float:
-    """The highest mean probability of a word of substance: a frequent "the" must not make all of them small."""
+    """The highest mean probability without stop words: a frequent "the" must not shrink all other words."""
     means = (token.weight / _step_count(group) for group in groups for token in group.tokens if not token.is_stop_word)
     return max(means, default=0.0)
 
@@ -153,7 +153,7 @@ def _render_token(token: GroupToken, heaviest: float, bias: Mapping[str, float] 
 
 
 def _render_menu(word: str, key: str) -> Markup:
-    """`key`: of the popover, of which the browser shows one at a time."""
+    """`key` is the id of the popover."""
     return html(
         '<button type="button" class="word" popovertarget="token-{key}">{shown}</button><span '
         'class="menu token-menu" id="token-{key}" popover><button type="button" class="plain-button" '

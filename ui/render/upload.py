@@ -1,5 +1,4 @@
-"""Where files are dropped or chosen. What it says, where they go and while they are sent, is the script's,
-ui/assets/upload.js."""
+"""The upload area. ui/assets/upload.js fills in its target and progress."""
 
 from __future__ import annotations
 

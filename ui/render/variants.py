@@ -1,4 +1,4 @@
-"""What the variants of an evaluation are called on the page."""
+"""Displayed names of evaluation variants."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LENS = "instruction lens:"
 
 
 def shown_label(label: str) -> str:
-    """As files and programs have it, in the language of the person at hand."""
+    """Translates a variant label, which files and programs keep in English."""
     return " · ".join(map(_shown, label.split(" · ")))
 
 

@@ -1,4 +1,4 @@
-"""HTML of the evaluate page: the weights of the legs, what tuning them brought, and how to undo it."""
+"""HTML of the evaluate page: ranking weights, tuning history and undo."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands where hits will be: before the first query, an example through two lenses; then a skeleton."""
+"""HTML before the first hits: an example through two lenses, then a skeleton."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ui.render.text import clean, join, name_of, shorten
 
 @dataclass(frozen=True, slots=True)
 class LensView:
-    """What a search finds through a lens; no `result` while it is being computed."""
+    """Example results through a lens; `result` is None while the search runs."""
 
     example: Example
     lens: str
@@ -26,7 +26,7 @@ class LensView:
 
 
 def render_welcome(examples: Sequence[tuple[Example, str]] = (), worked: Sequence[LensView] = ()) -> str:
-    """`examples` with the names of their lenses: each fills the fields and searches. `worked`: two, or none."""
+    """`examples` with lens names; a click fills the fields and searches. `worked` are two views or none."""
     tries = join(
         Markup(
             '<li><button type="button" data-event="example" data-query="{}" data-instruction="{}"><span dir="auto">{}'
@@ -45,7 +45,7 @@ def render_welcome(examples: Sequence[tuple[Example, str]] = (), worked: Sequenc
 
 
 def render_first_sight(example: Sequence[ShownExample]) -> str:
-    """Where there is no collection yet: what to do, and what would come of it."""
+    """The first page without collections: what to do, and example results."""
     return html(
         '<div class="welcome"><p class="lead">{}</p><p class="first-steps"><a class="primary-link" href="{}">[[Add '
         "your files]]</a> <span>[[Drop a folder and search it a minute later. Nothing leaves this "
@@ -76,7 +76,7 @@ def _render_shown_hit(hit: ExampleHit, ranks: Mapping[str, int] | None) -> Marku
 
 
 def render_skeleton() -> str:
-    """Where hits will be."""
+    """Placeholders for hits that are loading."""
     row = Markup("<li><i></i><i></i><i></i><i></i></li>")
     return html(
         '<div class="skeleton" role="status"><span class="sr-only">[[Searching]] …</span><ul>{}</ul></div>'
@@ -100,7 +100,7 @@ def _render_worked_example(before: LensView, after: LensView) -> Markup:
 
 
 def _render_view(view: LensView, heading: str, ranks: Mapping[str, int] | None) -> Markup:
-    """`ranks`: of the passages through the other lens."""
+    """`ranks` are the passages' ranks through the other lens."""
     hits: Sequence[Hit] = view.result.hits if view.result else ()
     return Markup(
         '<section><h3><span>{}:</span> <button type="button" data-event="example" data-query="{}" data-instruction="{}"'
