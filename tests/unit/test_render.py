@@ -41,7 +41,7 @@ from ui.render.documents import (
 )
 from ui.render.facets import render_facets
 from ui.render.frame import render_footer, render_header
-from ui.render.hits import render_results
+from ui.render.hits import render_choices, render_results
 from ui.render.markdown_signs import sign_spans
 from ui.render.saved import KeptSearch, render_history, render_saved
 from ui.render.snippets import snippet_window
@@ -298,6 +298,16 @@ def test_a_chosen_facet_can_be_taken_back_and_the_rest_stays_folded() -> None:
     assert Tags(render_facets({"topic": values}, {})).of("button")[0]["aria-expanded"] == "false"
     assert "1 more" in seen.text
     assert render_facets({}, {}) == ""
+
+
+def test_keys_that_the_readers_write_have_names_that_people_read() -> None:
+    found = hit(document=HitDocument("d", "", "scan.pdf", {"recognition_confidence": 0.97, "own_key": "x"}))
+    chosen = Choices(filters={"recognition_confidence": "0.97"})
+    facets = render_facets({"recognition_confidence": [FacetValue("0.97", 2)]}, {})
+    for seen in (Tags(shown(result(found))), Tags(render_choices(chosen)), Tags(facets)):
+        assert "confidence of recognition" in seen.text
+        assert "recognition_confidence" not in seen.text
+    assert "own_key x" in Tags(shown(result(found))).text
 
 
 @settings(deadline=None)

@@ -1,9 +1,9 @@
-/* The collection that was chosen last, in a cookie, since the server has to know it when a page is opened; and in the
-   links between the pages, so that what is copied from them says it, too. Logging out forgets it. */
+/* Keeps the last chosen collection in a cookie, because the server needs it when a page opens, and in the links between
+   pages, so that copied links contain it. Logging out deletes the cookie. */
 "use strict";
 (() => {
   const COOKIE = "gircse-collection", YEAR_S = 365 * 24 * 3600;
-  const ALL = "*"; /* of them at once, which the search page alone offers */
+  const ALL = "*"; /* all collections at once; only the search page offers it */
   const LINKS = ".site-header nav a, .site-header a.brand";
 
   const kept = () => {
@@ -28,7 +28,7 @@
   let isOpening = true;
   function keepCollection(name) {
     if (typeof name !== "string" || !name) return;
-    const isInPlace = isOpening && asked() === ALL && !new URLSearchParams(location.search).has("c"); /* of all: nobody chose it */
+    const isInPlace = isOpening && asked() === ALL && !new URLSearchParams(location.search).has("c"); /* of all collections: nobody chose it */
     isOpening = false;
     if (isInPlace && name !== ALL) return;
     write(name, YEAR_S);
@@ -40,7 +40,7 @@
     carry();
   }
 
-  /* The collections of this moment as options of a <select>, but for one. */
+  /* Fills a <select> with the current collections, except one. */
   async function fillCollections(select, except) {
     const answer = await fetch("/api/v1/collections?limit=1000");
     if (!answer.ok) return;

@@ -1,4 +1,4 @@
-/* Sends the chosen files of judgements to the API. Gives HTML that says what became of them, made of text nodes alone. */
+/* Sends the chosen judgement files to the API. Returns a notice with the result; it consists of text nodes only. */
 async (collection, name, instruction) => {
   const chooser = document.querySelector('#evaluate-files input');
   const shown = (count) => count.toLocaleString(document.documentElement.lang);

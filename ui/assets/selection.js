@@ -1,5 +1,5 @@
-/* Which documents of the list are selected. The list is drawn again and again, in place: the boxes are set anew each time.
-   What is selected stays so on other pages of the list, until something is done with it or the collection is another. */
+/* Tracks the selected documents. The list is redrawn in place, so each redraw sets the checkboxes again.
+   The selection spans all pages of the list, until an action runs or the collection changes. */
 const MOST = 1000;
 const bar = element.querySelector('.selection'), select = bar.querySelector('select');
 const content = element.closest('#content');

@@ -1,14 +1,14 @@
-/* Sends dropped and chosen files, folders with their paths, to the API of this server, a few at a time.
-   Everything is written as text, never as HTML: a file's name is untrusted. */
+/* Uploads dropped and chosen files, with their folder paths, a few at a time.
+   Writes text only, never HTML: file names are untrusted. */
 const AT_A_TIME = 3, MOST_FILES = 5000, MOST_SHOWN = 20, MOST_AT_ONCE = 1000;
 const zone = element.querySelector('.uploader');
 const said = zone.querySelector('.upload-said'), bar = zone.querySelector('progress'), errors = zone.querySelector('.upload-errors');
 const call = zone.querySelector('.uploader-target'), content = element.closest('#content');
 const undo = zone.querySelector('.upload-undo'), place = undo.querySelector('select');
 let waiting = [], running = 0, sent = 0, unchanged = 0, replaced = 0, total = 0, failed = [], told = 0;
-let kept = '', into = '', added = []; /* the collection of what was handed in last, and the ids of its new documents */
+let kept = '', into = '', added = []; /* collection of the last upload, and the ids of its new documents */
 
-/* Where files go is what the list says, since that is what a person sees. */
+/* The list determines the target, because that is the collection that the person sees. */
 function target() {
   const { collection, isNew } = content.querySelector('#documents-list [data-collection]')?.dataset ?? {};
   return { name: collection ?? '', isNew: isNew !== undefined };
@@ -20,12 +20,12 @@ function drawTarget() {
   const { name, isNew } = target();
   const text = !name ? '' : isNew ? gircse.text('to the new collection “{name}”', { name }) : gircse.text('to the collection “{name}”', { name });
   if (call.textContent !== text) call.textContent = text;
-  if (name !== kept && !isNew) gircse.keepCollection(kept = name); /* not what is typed and does not exist */
+  if (name !== kept && !isNew) gircse.keepCollection(kept = name); /* not a typed name that does not exist yet */
 }
 new MutationObserver(drawTarget).observe(content, { childList: true, subtree: true, attributes: true, attributeFilter: ['data-collection', 'data-is-new'] });
 drawTarget();
 
-/* Enter takes what is written, and not the first name that it is a part of, unless one was chosen by the arrows. */
+/* Enter takes the typed text, not the first matching name, unless the arrow keys selected one. */
 let isChoosing = false;
 content.addEventListener('keydown', (event) => {
   if (!event.target.matches('#documents-collection input')) return;
@@ -45,7 +45,7 @@ async function post(path, body) {
   return answer.json();
 }
 
-/* The page itself may be making it. */
+/* The page itself may be creating the collection. */
 let offered = '';
 content.addEventListener('click', (event) => { offered = event.target.closest('[data-event=create]')?.dataset.name ?? offered; });
 async function waitForOffered() {
@@ -54,7 +54,7 @@ async function waitForOffered() {
   }
 }
 
-/* The list follows the field: what is handed in meanwhile goes where the field says. */
+/* The list follows the field with a delay; wait until both agree. */
 async function waitForField() {
   const field = content.querySelector('#documents-collection input');
   for (let waited = 0; field?.value && field.value !== target().name && waited < 3_000; waited += 50) {
@@ -78,9 +78,9 @@ async function reason(answer) {
 async function send(item) {
   const form = new FormData();
   form.append('collection', item.collection);
-  /* Encoded, so that no character of a name is taken for a part of an address. */
+  /* Encode the path, so that no character of a name acts as URL syntax. */
   form.append('uri', `upload://${(item.path.toWellFormed?.() ?? item.path).split('/').map(encodeURIComponent).join('/')}`);
-  /* Without a type of the system's, which for a table may be anything: the server goes by the name. */
+  /* Drop the type from the operating system, which is unreliable for tables; the server uses the file name. */
   form.append('file', new File([item.file], item.file.name, { type: '' }));
   const answer = await fetch('/api/v1/documents', { method: 'POST', body: form });
   if (!answer.ok) throw new Error(await reason(answer));
@@ -130,7 +130,7 @@ function offerUndo(isThere) {
   if (wasHidden && isThere) gircse.fillCollections(place, into).then(() => { for (const each of undo.querySelectorAll('label, [data-move]')) each.hidden = !place.options.length; });
 }
 
-/* Takes back what was handed in last, or moves it, whether or not it has been read; what it replaced stays replaced. */
+/* Deletes or moves the documents of the last upload, indexed or not. Replaced earlier versions are not restored. */
 async function takeBack(to) {
   const ids = added;
   added = [];
@@ -166,7 +166,7 @@ function begin(items) {
   total += items.length;
   waiting.push(...items);
   addEventListener('beforeunload', warn);
-  for (const each of content.querySelectorAll('[data-until-upload]')) each.hidden = true; /* it asked for what now comes */
+  for (const each of content.querySelectorAll('[data-until-upload]')) each.hidden = true; /* these notes asked for files */
   draw();
   work();
 }
@@ -184,7 +184,7 @@ async function take(files) {
   } catch (error) { said.textContent = error.message; }
 }
 
-/* All files below what was dropped; a folder gives its entries a hundred at a time. */
+/* All files below a dropped entry. readEntries returns a hundred entries per call. */
 async function entriesOf(entry) {
   if (entry.isFile) {
     const file = await new Promise((give, fail) => entry.file(give, fail));

@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from app.types.documents import FacetValue
 from ui.language import html, number
-from ui.render.text import clean, join, shorten, shown_value
+from ui.render.text import clean, join, shown_key, shown_value
 
 VALUES_SHOWN = 8
 
@@ -36,7 +36,7 @@ def _render_group(key: str, values: Sequence[FacetValue], chosen: str | None) ->
         else ""
     )
     return Markup('<section><h3 dir="auto">{}</h3><ul>{}</ul>{}</section>').format(
-        shorten(key, 40), join(_render_value(key, each, chosen) for each in shown), rest
+        shown_key(key, 40), join(_render_value(key, each, chosen) for each in shown), rest
     )
 
 

@@ -27,7 +27,7 @@ from ui.render.lens_values import name_value, render_value_chip, render_value_co
 from ui.render.markdown_signs import is_markdown
 from ui.render.scores import render_score
 from ui.render.snippets import mark_bounds, render_marked, snippet_window, without_title
-from ui.render.text import clean, join, name_of, render_place, render_source_link, shorten, shown_value
+from ui.render.text import clean, join, name_of, render_place, render_source_link, shorten, shown_key, shown_value
 from ui.render.thumbnails import render_thumbnail, render_thumbnail_switch
 
 METADATA_CHIPS = 6
@@ -101,7 +101,7 @@ def render_choices(chosen: Choices, exclusions: Sequence[Exclusion] = (), *, doc
         *(
             _chip(_("document"), document or _("one document"), "drop-filters", key)
             if key == DOCUMENT_FILTER
-            else _chip(key, shown_value(value), "drop-filters", key)
+            else _chip(shown_key(key, 30), shown_value(value), "drop-filters", key)
             for key, value in chosen.filters.items()
         ),
         *(_chip(_("like"), title or _("a passage"), "drop-like", key) for key, title in chosen.like.items()),
@@ -363,7 +363,7 @@ def _render_chips(hit: Hit) -> Markup:
             '<li dir="auto"><button type="button" data-event="choose" data-action="filter" data-subject="{subject}" '
             'data-value="{value}" title="[[Show only documents with this value]]"><span>{key}</span> '
             "{shown}</button></li>"
-        ).format(subject=clean(key), value=_filter_text(value), key=shorten(key, 30), shown=shown_value(value))
+        ).format(subject=clean(key), value=_filter_text(value), key=shown_key(key, 30), shown=shown_value(value))
         for key, value in list(hit.document.metadata.items())[:METADATA_CHIPS]
     ]
     lower = html('<li class="excluded" dir="auto" title="[[Excluded: demoted]]">[[about]] {}</li>')

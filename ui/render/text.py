@@ -20,6 +20,19 @@ from ui.language import _, html, later, moment, number
 
 _UNITS = (later("bytes"), "kB", "MB", "GB", "TB")
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)?")
+# Metadata keys that the readers write, in words. All other keys are the document's own and stay as they are.
+_KEYS = {
+    "recognized_pages": later("recognised pages"),
+    "recognition_confidence": later("confidence of recognition"),
+    "unread_pages": later("pages without text"),
+    "encoding_guessed": later("encoding guessed"),
+    "skipped_attachments": later("skipped attachments"),
+    "skipped_messages": later("skipped messages"),
+    "skipped_files": later("skipped files"),
+    "skipped_lines": later("skipped lines"),
+    "skipped_passages": later("skipped passages"),
+    "skipped_parts": later("skipped parts"),
+}
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 
 
@@ -31,6 +44,11 @@ def clean(text: str) -> str:
 def shorten(text: str, max_chars: int) -> str:
     text = clean(text)
     return text if len(text) <= max_chars else text[: max_chars - 1].rstrip() + "…"
+
+
+def shown_key(key: str, max_chars: int) -> str:
+    """A metadata key as people read it."""
+    return shorten(_(_KEYS.get(key, "")) or key, max_chars)
 
 
 def shown_value(value: object) -> str:
