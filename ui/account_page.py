@@ -80,8 +80,8 @@ def _sessions(sessions: Sequence[WebSession], current: str | None) -> Markup:
     return html(_SESSIONS).format(rows=rows, others=html(_OTHERS) if len(sessions) > 1 else "")
 
 
-def _browser(told: str) -> str:
-    browser, is_both, system = told.partition(" on ")
+def _browser(name: str) -> str:
+    browser, is_both, system = name.partition(" on ")
     if is_both:
         return _("{browser} on {system}").format(browser=browser, system=system)
     return browser if browser and browser != _UNKNOWN else _("unknown")

@@ -1,5 +1,5 @@
-/* Pages of documents as people see them: the picture, its words to be selected over it, the passage marked; zoom, other
-   pages, the next hit; and small pictures of pages in the list of hits. */
+/* Page images of documents: selectable words over the image, the marked passage, zoom, paging, the next hit; and
+   thumbnails in the list of hits. */
 "use strict";
 (() => {
   const { text } = window.gircse;
@@ -13,7 +13,7 @@
     return made;
   };
 
-  /* Marked words that stand side by side share a rectangle. */
+  /* Adjacent marked words share a rectangle. */
   function rectangles(words) {
     const found = [];
     let last = -2;
@@ -37,9 +37,9 @@
     return element;
   }
 
-  /* Its letters are as high as the word on the page, and stretched to be as wide: what is selected is what is seen. */
+  /* Scaled to the height and width of the word in the image, so that the selection covers it. */
   function wordSpan(word, page) {
-    const span = place(make("span", { textContent: `${word.text} ` }), word); /* the space is for what is copied */
+    const span = place(make("span", { textContent: `${word.text} ` }), word); /* the space separates words in copied text */
     const height = (word.bottom - word.top) * page.height, width = (word.right - word.left) * page.width;
     canvas.font = "100px sans-serif";
     const natural = canvas.measureText(word.text).width / 100 * height;
@@ -62,7 +62,7 @@
     (marks[0] ?? sheet).scrollIntoView({ block: marks.length ? "center" : "start", inline: "nearest" });
   }
 
-  /* A page is as wide as its place, or as much larger; its picture has as many pixels as that takes. */
+  /* Scales the page relative to its container and loads an image of matching resolution. */
   function zoom(view, factor) {
     const sheet = view.querySelector(".page-sheet");
     if (!sheet) return;
@@ -130,7 +130,7 @@
     if (passage) passage.scrollIntoView({ block: "center" });
   }
 
-  /* The hits of the page behind the dialog, in their order. */
+  /* The hits on the page behind the dialog, in order. */
   const hits = () => [...document.querySelectorAll(".hit [data-walk][data-event='open']")];
   const placeOf = (dialog, all) => all.findIndex((each) => each.dataset.chunk && each.dataset.chunk === dialog.dataset.chunk);
 
@@ -158,7 +158,7 @@
   }
 
   function onKey(event) {
-    const isOnBody = event.target === document.body; /* as when what had the focus was drawn anew */
+    const isOnBody = event.target === document.body; /* after a redraw removed the focused element */
     const dialog = isOnBody ? document.querySelector("dialog.document-view[open]") : event.target.closest?.("dialog.document-view[open]");
     if (!dialog || event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, textarea, select")) return;
     const view = dialog.querySelector("[data-page-view]:not([hidden])");
@@ -175,7 +175,7 @@
     act();
   }
 
-  /* Small pictures of the pages beside hits, for who wants them; the choice is kept in this browser. */
+  /* Optional page thumbnails beside hits; the browser remembers the choice. */
   const KEPT = "gircse-thumbnails";
   const wanted = () => { try { return localStorage.getItem(KEPT) === "1"; } catch { return false; } };
   function showThumbnails() {
@@ -192,7 +192,7 @@
     }
   }
   function switchThumbnails() {
-    try { localStorage.setItem(KEPT, wanted() ? "0" : "1"); } catch { /* private window: nothing is kept */ }
+    try { localStorage.setItem(KEPT, wanted() ? "0" : "1"); } catch { /* private window: the choice is not stored */ }
     showThumbnails();
   }
 

@@ -74,20 +74,20 @@ def render_summary(comparison: Comparison | None, looks: Sequence[Look], outcome
     if not comparison.size:
         return html('<p class="verdict" role="status">[[Neither search found a passage.]]</p>')
     moves = [
-        _tell_move(_("Biggest rise: {title}, from rank {before} to {after}."), comparison.risen, is_risen=True),
-        _tell_move(_("Biggest drop: {title}, from rank {before} to {after}."), comparison.fallen, is_risen=False),
+        _describe_move(_("Biggest rise: {title}, from rank {before} to {after}."), comparison.risen, is_risen=True),
+        _describe_move(_("Biggest drop: {title}, from rank {before} to {after}."), comparison.fallen, is_risen=False),
     ]
     return html(
         '<p class="verdict" role="status" dir="auto"><b>{}</b> <span>[[overlap of the first]] {}: {}</span>{}</p>'
     ).format(
-        _tell_shared(comparison, looks),
+        _describe_shared(comparison, looks),
         comparison.size,
         number(comparison.overlap, 2),
         join(move for move in moves if move),
     )
 
 
-def _tell_shared(comparison: Comparison, looks: Sequence[Look]) -> str:
+def _describe_shared(comparison: Comparison, looks: Sequence[Look]) -> str:
     if comparison.is_same:
         return _("Both lists have the same passages in the same order.")
     if comparison.shared == comparison.size:
@@ -100,7 +100,7 @@ def _tell_shared(comparison: Comparison, looks: Sequence[Look]) -> str:
     return said
 
 
-def _tell_move(said: str, place: Place | None, *, is_risen: bool) -> Markup:
+def _describe_move(said: str, place: Place | None, *, is_risen: bool) -> Markup:
     if place is None:
         return Markup("")
     here, there = (place.elsewhere, place.hit.rank) if is_risen else (place.hit.rank, place.elsewhere)

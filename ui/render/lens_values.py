@@ -28,8 +28,8 @@ def render_value_counts(values: ValueSummary | None, chosen: str) -> Markup:
         'aria-controls="value-counts" title="[[Every value; {of}]]">[[All]] '
         "{count}</button></section>"
     ).format(
-        own=_tell_query(values),
-        of=_tell_passages(values),
+        own=_describe_query(values),
+        of=_describe_passages(values),
         counts=join(_render_count(each, values, chosen) for each in _in_order(values, chosen)),
         count=len(values.counts),
         open="is-open" if chosen else "",
@@ -45,7 +45,7 @@ def _in_order(values: ValueSummary, chosen: str) -> Sequence[ValueCount]:
     return sorted(values.counts, key=lambda each: (each.name not in ahead, -each.count, -(each.probability or 0)))
 
 
-def _tell_passages(values: ValueSummary) -> str:
+def _describe_passages(values: ValueSummary) -> str:
     count = number(values.passages)
     if values.scope is ValueScope.COLLECTION:
         return ngettext("all of {count} passage", "all {count} passages", values.passages).format(count=count)
@@ -79,7 +79,7 @@ def render_lens_index(indexes: Sequence[LensIndexStatus], values: Sequence[str])
     )
 
 
-def _tell_query(values: ValueSummary) -> Markup:
+def _describe_query(values: ValueSummary) -> Markup:
     if values.query == OTHER:
         return html("[[Your query matches none of the values]]")
     probability = next((each.probability or 0.0 for each in values.counts if each.name == values.query), 0.0)

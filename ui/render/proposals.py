@@ -36,14 +36,14 @@ def _render_proposal(proposal: ValueProposal, given: str) -> Markup:
         pressed="true" if values == given else "false",
         shown=" · ".join(shorten(name, 40) for name in names[:VALUES_SHOWN]),
         more=" " + _("and {count} more").format(count=more) if more > 0 else "",
-        source=_tell_source(proposal),
+        source=_describe_source(proposal),
         texts=" · " + _("{count} of {total} texts fit").format(count=proposal.fitting, total=proposal.texts)
         if proposal.texts
         else "",
     )
 
 
-def _tell_source(proposal: ValueProposal) -> str:
+def _describe_source(proposal: ValueProposal) -> str:
     name = shorten(proposal.name.replace("_", " "), 50)
     match proposal.source:
         case ProposalSource.LENS:

@@ -100,11 +100,11 @@ def _source(source: RecurringSource) -> Markup:
 
 def _options(source: RecurringSource) -> str:
     options = source.options
-    told = [shorten(", ".join(options.patterns), 100)] if options.patterns else []
-    told += [shorten(options.branch, 60)] if options.branch else []
-    told += [_("credentials {name}").format(name=clean(options.credentials))] if options.credentials else []
-    told += [_("deletes missing documents")] if source.removes else []
-    return "".join(f" · {each}" for each in told)
+    parts = [shorten(", ".join(options.patterns), 100)] if options.patterns else []
+    parts += [shorten(options.branch, 60)] if options.branch else []
+    parts += [_("credentials {name}").format(name=clean(options.credentials))] if options.credentials else []
+    parts += [_("deletes missing documents")] if source.removes else []
+    return "".join(f" · {each}" for each in parts)
 
 
 def _times(source: RecurringSource) -> str:
