@@ -85,7 +85,7 @@ def test_it_is_german_where_the_page_is(handlers: AnswerHandlers, chat: ChatServ
     with speaking("de"):
         shown = asked(handlers)[-1]
         none = [html for (html,) in handlers.answer("zebra", "library", "")][-1]
-    assert "Antwort, wie" in shown
+    assert "Antwort, geschrieben von" in shown
     assert "1 von 1 Sätzen werden" in shown
     assert "entfernt: 9." in shown
     assert "Keine Passage beantwortet das." in none
