@@ -112,7 +112,7 @@ def render_look(look: Look, outcome: Outcome, words: Sequence[str], others: Sequ
     """The heading of a side: its settings and the first refinement words. Words unique to this side stand out."""
     request = look.request
     sense = (
-        html("[[read as]] <q>{}</q>").format(shorten(request.instruction, 160))
+        html("[[with the instruction]] <q>{}</q>").format(shorten(request.instruction, 160))
         if request.instruction
         else html("[[without an instruction]]")
     )

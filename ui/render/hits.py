@@ -146,7 +146,7 @@ def _render_summary(
 ) -> Markup:
     count = len(result.hits)
     sense = (
-        html("[[read as]] <q>{}</q>").format(shorten(result.instruction, 80))
+        html("[[with the instruction]] <q>{}</q>").format(shorten(result.instruction, 80))
         if result.instruction
         else html("[[without an instruction]]")
     )
