@@ -36,8 +36,14 @@ class Authorizer:
         for name in collections:
             if not principal.covers(name):
                 raise UnknownCollectionError(name, [each.name for each in self.visible()])
-        try:
+        with self.hiding(principal):
             yield principal
+
+    @contextmanager
+    def hiding(self, principal: Principal) -> Iterator[None]:
+        """Errors of the block name no collection that this principal may not see."""
+        try:
+            yield
         except UnknownCollectionError as error:
             raise UnknownCollectionError(error.name, list(filter(principal.covers, error.known))) from None
 

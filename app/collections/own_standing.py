@@ -34,7 +34,7 @@ class OwnStanding:
         index: SearchedIndex | None,
         *,
         owner: Callable[[], str],
-        require_access: Callable[[str], None],
+        require_access: Callable[[str], object],
         alerts: Mapping[str, AlertTarget],
         reaches: Callable[[str], bool] = lambda collection: True,
     ) -> None:

@@ -1,0 +1,228 @@
+"""The one guard before the services: applies the rules of `app/access/policy.py` to each call, and denies what has no
+rule. It knows no service by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Mapping
+from dataclasses import dataclass, field
+from inspect import Parameter, Signature, signature
+from types import GeneratorType
+from typing import Any, TypeVar, cast
+
+from app.access.authorizer import Authorizer
+from app.access.quotas import UserQuotas
+from app.errors import ForbiddenError
+from app.ports.ledger import Ledger
+from app.types.access import Principal, Role, Scope
+
+Service = TypeVar("Service")
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What the functions of the policy decide by."""
+
+    authorizer: Authorizer
+    catalog: Ledger
+    quotas: UserQuotas
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """Which collections a call is about: `collections` finds them by the value of `argument`, and raises where the
+    caller may not know of that value. Without an argument the value is None."""
+
+    argument: str | None
+    collections: Callable[[Access, Any], Iterable[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """An entry of the audit log: the event, the argument that is its subject, and the arguments that are its details.
+    The detail `collection` is the first collection of the call, whether or not an argument names it.
+
+    It is written before the call, so that there is no deed without an entry; or `after` it, if `applied` of its result.
+    """
+
+    event: str
+    subject: str
+    detail: tuple[str, ...] = ()
+    after: bool = False
+    applied: Callable[[Any], bool] = lambda result: True
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What a caller needs for one method. `role` None: anyone may call it, even without a login."""
+
+    role: Role | None
+    subjects: tuple[Subject, ...] = ()
+    scope: Scope | None = None  # that a key needs
+    audit: Audit | None = None
+    notes: tuple[str, ...] = ()  # events that the called function notes itself
+    give: Mapping[str, Callable[[Access, Any], Any]] = field(default_factory=dict)  # arguments that are replaced
+    instead: Callable[..., Any] | None = None  # called with Access, the service and the arguments, not the method
+    is_value: bool = False  # a property or an attribute
+
+
+Rules = Mapping[str, Rule]
+
+
+def guarded(service: Service, rules: Rules, access: Access) -> Service:
+    """The service as interfaces get it. Raises TypeError for a rule that does not fit the service."""
+    return cast(Service, Guarded(service, rules, access))
+
+
+class Guarded:
+    """Has the members of a service that have a rule, each of which checks its caller, and no other member."""
+
+    def __init__(self, service: object, rules: Rules, access: Access) -> None:
+        self._denial = f"{type(service).__name__}.%s has no rule in app/access/policy.py, so interfaces have no access."
+        self._values = {name: _value(service, name, rule, access) for name, rule in rules.items() if rule.is_value}
+        for name, rule in rules.items():
+            if not rule.is_value:
+                setattr(self, name, _method(service, name, rule, access))
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("_") and name in self._values:
+            return self._values[name]()
+        raise AttributeError(self._denial % name)
+
+
+class _Argument:
+    """Where the calls of one function have an argument."""
+
+    def __init__(self, parameters: Signature, name: str) -> None:
+        found = parameters.parameters.get(name)
+        if found is None or found.kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD):
+            raise TypeError(f"no argument {name!r} in {parameters}")
+        is_positional = found.kind in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+        self._name = name
+        self._place = list(parameters.parameters).index(name) if is_positional else None
+        self._default = found.default
+
+    def of(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> Any:
+        if self._place is not None and self._place < len(args):
+            return args[self._place]
+        if self._name in keywords:
+            return keywords[self._name]
+        if self._default is Parameter.empty:
+            raise TypeError(f"missing a required argument: {self._name!r}")
+        return self._default
+
+    def replace(
+        self, args: tuple[Any, ...], keywords: Mapping[str, Any], value: Any
+    ) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
+        if self._place is not None and self._place < len(args):
+            return (*args[: self._place], value, *args[self._place + 1 :]), keywords
+        return args, {**keywords, self._name: value}
+
+
+def _value(service: object, name: str, rule: Rule, access: Access) -> Callable[[], Any]:
+    if not hasattr(service, name):
+        raise TypeError(f"{type(service).__name__} has no {name!r}, which has a rule.")
+
+    def value() -> Any:
+        return getattr(service, name)
+
+    return _checked(value, rule, access)
+
+
+def _method(service: object, name: str, rule: Rule, access: Access) -> Callable[..., Any]:
+    method = getattr(service, name, None)
+    if not callable(method):
+        raise TypeError(f"{type(service).__name__} has no method {name!r}, which has a rule.")
+    if rule.instead is None:
+        return _checked(method, rule, access)
+    function, expected = rule.instead, signature(method)
+    _, _, *parameters = signature(function).parameters.values()
+    if [(each.name, each.kind) for each in parameters] != [(p.name, p.kind) for p in expected.parameters.values()]:
+        raise TypeError(f"{function.__name__} takes other arguments than {type(service).__name__}.{name}{expected}")
+
+    def call(*args: Any, **keywords: Any) -> Any:
+        return function(access, service, *args, **keywords)
+
+    call.__signature__ = expected  # type: ignore[attr-defined]
+    return _checked(call, rule, access)
+
+
+def _checked(function: Callable[..., Any], rule: Rule, access: Access) -> Callable[..., Any]:
+    """The function behind the rule. Signatures are read here, once, and not with each call."""
+    role = rule.role
+    if role is None:
+        return function
+    authorizer, parameters = access.authorizer, signature(function)
+    collections_of = _collections(rule.subjects, parameters, access)
+    given = [(_Argument(parameters, name), make) for name, make in rule.give.items()]
+    note = _note(rule.audit, parameters, authorizer)
+    notes_before = rule.audit is not None and not rule.audit.after
+
+    def checked(*args: Any, **keywords: Any) -> Any:
+        names = collections_of(args, keywords)
+        with authorizer.require_access(role, *names) as principal:
+            if rule.scope is not None:
+                _require_scope(principal, rule.scope)
+            arguments: tuple[tuple[Any, ...], Mapping[str, Any]] = (args, keywords)
+            for argument, make in given:
+                arguments = argument.replace(*arguments, make(access, argument.of(*arguments)))
+            if notes_before:
+                note(names, args, keywords)
+            result = function(*arguments[0], **arguments[1])
+            if rule.audit is not None and rule.audit.after and rule.audit.applied(result):
+                note(names, args, keywords)
+        if isinstance(result, GeneratorType):
+            return _items(result, principal, authorizer)
+        return result
+
+    checked.__name__ = getattr(function, "__name__", "checked")
+    checked.__signature__ = parameters  # type: ignore[attr-defined]
+    return checked
+
+
+def _collections(
+    subjects: tuple[Subject, ...], parameters: Signature, access: Access
+) -> Callable[[tuple[Any, ...], Mapping[str, Any]], tuple[str, ...]]:
+    found = [
+        (each.collections, None if each.argument is None else _Argument(parameters, each.argument)) for each in subjects
+    ]
+
+    def collections_of(args: tuple[Any, ...], keywords: Mapping[str, Any]) -> tuple[str, ...]:
+        return tuple(
+            name
+            for collections, argument in found
+            for name in collections(access, None if argument is None else argument.of(args, keywords))
+        )
+
+    return collections_of
+
+
+def _note(
+    audit: Audit | None, parameters: Signature, authorizer: Authorizer
+) -> Callable[[tuple[str, ...], tuple[Any, ...], Mapping[str, Any]], None]:
+    if audit is None:
+        return lambda names, args, keywords: None
+    subject = _Argument(parameters, audit.subject)
+    arguments = {name: _Argument(parameters, name) for name in audit.detail if name != "collection"}
+
+    def note(names: tuple[str, ...], args: tuple[Any, ...], keywords: Mapping[str, Any]) -> None:
+        detail = {
+            name: names[0] if name == "collection" else arguments[name].of(args, keywords) for name in audit.detail
+        }
+        authorizer.note(audit.event, subject.of(args, keywords), detail)
+
+    return note
+
+
+def _require_scope(principal: Principal, scope: Scope) -> None:
+    if not principal.has_scope(scope):
+        raise ForbiddenError(
+            "A key manages itself alone. Log in, or show one made for this: `gircse keys add --scope access`."
+        )
+
+
+def _items(
+    items: Generator[Any, None, None], principal: Principal, authorizer: Authorizer
+) -> Generator[Any, None, None]:
+    """The caller was checked before; what the items say of hidden collections is hidden here, too."""
+    with authorizer.hiding(principal):
+        yield from items

@@ -1,0 +1,149 @@
+"""The services for interfaces, each behind the guard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from app.access.account_service import AccountService
+from app.access.accounts import Accounts
+from app.access.authorizer import Authorizer
+from app.access.guard import Access, guarded
+from app.access.policy import POLICY
+from app.access.quotas import UserQuotas
+from app.access.source_service import SourceService
+from app.collections.own_standing import OwnStanding
+from app.evaluation.judged import Judged
+from app.evaluation.weight_tuning import WeightTuner
+from app.ports.answers import Answers
+from app.ports.catalog import Catalog
+from app.ports.evaluation import Evaluations, JudgedQueries, Tuning
+from app.ports.ledger import Ledger
+from app.ports.pages import Pages
+from app.ports.parts import Embedder
+from app.ports.services import Documents, Fetching, LensIndexes, Proposals, Reindexing, Search, ValueTables
+from app.ports.sources import RecurringSources
+from app.ports.standing import StandingSearches
+from app.runtime.metrics import ApplicationCollector, Metrics
+from app.runtime.worker_lock import is_worker_running
+from app.search.own_searches import OwnSearches
+from app.services import Services
+from app.settings import Settings
+
+
+class ApplicationMetrics:
+    """The metrics of the process, with how much the application holds of everything."""
+
+    def __init__(self, services: Services) -> None:
+        self._metrics = services.metrics
+        self._application = ApplicationCollector(
+            catalog=services.catalog,
+            index=services.index,
+            is_worker_running=lambda: is_worker_running(services.settings.home),
+        )
+
+    def render(self) -> bytes:
+        return self._metrics.render(self._application)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuthorizedServices:
+    """What interfaces are given. `checks`, `metrics` and `embedder` tell nothing of any collection; `damage`
+    names none where there is access control."""
+
+    settings: Settings
+    embedder: Embedder
+    checks: Mapping[str, Callable[[], bool]]
+    metrics: Metrics
+    catalog: Catalog
+    search: Search
+    answers: Answers
+    proposals: Proposals
+    library: Documents
+    pages: Pages
+    judged: JudgedQueries
+    evaluations: Evaluations
+    tuning: Tuning
+    accounts: AccountService
+    quotas: UserQuotas
+    application_metrics: ApplicationMetrics
+    damage: Callable[[], Mapping[str, str]]
+    fetching: Fetching
+    reindexing: Reindexing
+    lens_indexes: LensIndexes
+    value_tables: ValueTables
+    own_searches: OwnSearches
+    standing: StandingSearches
+    sources: RecurringSources
+
+
+def authorize(services: Services, *, fetching: Fetching, reindexing: Reindexing, pages: Pages) -> AuthorizedServices:
+    """The one place where services are guarded. Vectors and files are reached through searches and documents."""
+    access = access_to(services.catalog, services.settings)
+    authorizer = access.authorizer
+
+    def owner() -> str:
+        return authorizer.require_role().name
+
+    catalog = guarded(services.catalog, POLICY["catalog"], access)
+    own_searches = OwnSearches(
+        services.catalog, owner=owner, history_limit=services.settings.search_history, reaches=authorizer.reaches
+    )
+    standing = OwnStanding(
+        services.catalog,
+        services.index,
+        owner=owner,
+        require_access=catalog.collection,
+        reaches=authorizer.reaches,
+        alerts=services.alerts,
+    )
+    sources = SourceService(services.catalog, authorizer, services.source_credentials)
+    return AuthorizedServices(
+        settings=services.settings,
+        embedder=services.embedder,
+        checks=services.checks,
+        metrics=services.metrics,
+        catalog=catalog,
+        search=guarded(services.search, POLICY["search"], access),
+        answers=guarded(services.answers, POLICY["answers"], access),
+        proposals=guarded(services.proposals, POLICY["proposals"], access),
+        library=guarded(services.library, POLICY["library"], access),
+        pages=guarded(pages, POLICY["pages"], access),
+        judged=guarded(Judged(services.catalog), POLICY["judged"], access),
+        evaluations=guarded(services.evaluations, POLICY["evaluations"], access),
+        tuning=guarded(WeightTuner(services.catalog, services.search), POLICY["tuning"], access),
+        accounts=account_service(access, settings=services.settings),
+        quotas=access.quotas,
+        application_metrics=guarded(ApplicationMetrics(services), POLICY["application_metrics"], access),
+        damage=partial(_damage, services),
+        fetching=guarded(fetching, POLICY["fetching"], access),
+        reindexing=guarded(reindexing, POLICY["reindexing"], access),
+        lens_indexes=guarded(services.lens_indexes, POLICY["lens_indexes"], access),
+        value_tables=guarded(services.value_tables, POLICY["value_tables"], access),
+        own_searches=guarded(own_searches, POLICY["own_searches"], access),
+        standing=guarded(standing, POLICY["standing"], access),
+        sources=guarded(sources, POLICY["sources"], access),
+    )
+
+
+def access_to(catalog: Ledger, settings: Settings) -> Access:
+    return Access(Authorizer(catalog), catalog, UserQuotas(catalog, settings))
+
+
+def account_service(access: Access, *, settings: Settings) -> AccountService:
+    accounts = AccountService(
+        Accounts(access.catalog),
+        access.catalog,
+        access.authorizer,
+        quotas=access.quotas,
+        idle=settings.session_idle,
+    )
+    return guarded(accounts, POLICY["accounts"], access)
+
+
+def _damage(services: Services) -> Mapping[str, str]:
+    found = services.integrity.damage()
+    if not found or not services.settings.access_control:
+        return found
+    return {"": f"{len(found)} collections are damaged; `gircse doctor` names them"}

@@ -1,0 +1,79 @@
+"""Sources that come again: editors add, run and delete those of their collections. The guard has checked role and
+collection before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+
+from app.access.authorizer import Authorizer
+from app.access.quotas import UserQuotas
+from app.errors import ForbiddenError, UnknownUserError
+from app.ports.ledger import Ledger
+from app.ports.sources import SourceCredentials
+from app.types.access import Principal, Role, is_of_operator
+from app.types.quotas import Allowance
+from app.types.source_addresses import check_source, is_local
+from app.types.sources import RecurringSource, SourceKind, SourceOptions
+
+_AS_IT_IS = SourceOptions()
+
+
+class SourceService:
+    def __init__(self, catalog: Ledger, authorizer: Authorizer, credentials: SourceCredentials) -> None:
+        self._catalog = catalog
+        self._authorizer = authorizer
+        self._credentials = credentials
+
+    def sources(self, collection: str) -> list[RecurringSource]:
+        return self._catalog.recurring_sources(collection)
+
+    def add(
+        self,
+        collection: str,
+        kind: SourceKind,
+        address: str,
+        *,
+        every: timedelta,
+        removes: bool,
+        options: SourceOptions = _AS_IT_IS,
+    ) -> RecurringSource:
+        principal = self._authorizer.require_role()
+        address = check_source(kind, address, every=every, options=options)
+        if is_local(address) and not principal.is_operator:
+            raise ForbiddenError("Only the operator may bring in repositories of this machine's own disks.")
+        if options.credentials:
+            self._credentials.find(options.credentials, user=principal.name, address=address)
+        self._authorizer.note("source.added", collection, {"address": address})
+        return self._catalog.add_recurring_source(
+            collection, kind, address, every=every, removes=removes, owner=principal.name, options=options
+        )
+
+    def credentials(self) -> list[str]:
+        return self._credentials.names_for(self._authorizer.require_role().name)
+
+    def delete(self, source_id: str) -> None:
+        source = self._catalog.recurring_source(source_id)
+        self._authorizer.note("source.deleted", source.collection, {"address": source.address})
+        self._catalog.delete_recurring_source(source.id)
+
+    def hurry(self, source_id: str) -> RecurringSource:
+        return self._catalog.hurry_recurring_source(source_id)
+
+
+def allowance_by_owner(catalog: Ledger, quotas: UserQuotas) -> Callable[[RecurringSource], Allowance | None]:
+    """On whose account what a source brings is stored, as things stand."""
+
+    def allowance(source: RecurringSource) -> Allowance | None:
+        try:
+            user = catalog.user(source.owner)
+        except UnknownUserError:
+            if is_of_operator(source.owner):
+                return None
+            raise ForbiddenError(f"{source.owner}, who added this source, is no user any more.") from None
+        principal = Principal(user.name, user.role, user.collections, quotas=user.quotas)
+        if user.disabled_at is not None or user.role < Role.EDITOR or not principal.covers(source.collection):
+            raise ForbiddenError(f"{source.owner}, who added this source, may not add documents here any more.")
+        return quotas.allowance(principal)
+
+    return allowance
