@@ -29,10 +29,7 @@ _PLACEHOLDER = re.compile(r"\{[^{}]*\}")
 
 # Those that the command line alone shows, and those about archives, backups, users and keys, are left out.
 CORE = (
-    *(
-        f"app/access/{name}.py"
-        for name in ("authorized_library", "authorizer", "logins", "quotas", "sign_in", "throttle")
-    ),
+    *(f"app/access/{name}.py" for name in ("authorizer", "logins", "quotas", "sign_in", "throttle")),
     *(f"app/answers/{name}.py" for name in ("checks", "generated", "service")),
     *(f"app/api/{name}.py" for name in ("access", "admission", "bodies", "document_lists", "documents", "evaluations")),
     "app/api/sign_in.py",
@@ -46,7 +43,7 @@ CORE = (
     *(f"app/search/{name}.py" for name in ("value_proposals", "value_syntax")),
     *(
         f"app/{name}.py"
-        for name in ("access/authorized_sources", "catalog/recurring_sources", "types/source_addresses")
+        for name in ("access/policy", "access/source_service", "catalog/recurring_sources", "types/source_addresses")
     ),
     *(f"app/collections/{name}.py" for name in ("credentials_folder", "recurring_sources")),
     *(

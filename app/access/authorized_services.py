@@ -1,27 +1,25 @@
-"""The services for interfaces, each call authorized."""
+"""The services for interfaces, each behind the guard."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
+from app.access.account_service import AccountService
 from app.access.accounts import Accounts
-from app.access.authorized_accounts import AuthorizedAccounts
-from app.access.authorized_answers import AuthorizedAnswers
-from app.access.authorized_catalog import AuthorizedCatalog
-from app.access.authorized_library import AuthorizedLibrary, AuthorizedPages
-from app.access.authorized_search import AuthorizedSearch
-from app.access.authorized_sources import AuthorizedSources
-from app.access.authorized_standing import authorized_standing
 from app.access.authorizer import Authorizer
+from app.access.guard import Access, behind_guard
+from app.access.policy import POLICY
 from app.access.quotas import UserQuotas
-from app.evaluation.background import unknown_run
+from app.access.source_service import SourceService
+from app.collections.own_standing import OwnStanding
 from app.evaluation.judged import Judged
 from app.evaluation.weight_tuning import WeightTuner
 from app.ports.answers import Answers
 from app.ports.catalog import Catalog
 from app.ports.evaluation import Evaluations, JudgedQueries, Tuning
+from app.ports.ledger import Ledger
 from app.ports.pages import Pages
 from app.ports.parts import Embedder
 from app.ports.services import Documents, Fetching, LensIndexes, Proposals, Reindexing, Search, ValueTables
@@ -32,211 +30,21 @@ from app.runtime.worker_lock import is_worker_running
 from app.search.own_searches import OwnSearches
 from app.services import Services
 from app.settings import Settings
-from app.types.access import Role
-from app.types.documents import Collection
-from app.types.evaluation import (
-    Difference,
-    EvaluationPlan,
-    EvaluationRun,
-    ImportReport,
-    JudgedQuery,
-    JudgementFile,
-    JudgementSource,
-)
-from app.types.lens_indexes import LensIndexStatus
-from app.types.proposals import ValueProposal
-from app.types.quotas import Allowance
-from app.types.upkeep import ContractChange, Fetch, ReindexStatus
-from app.types.weights import CollectionWeights, WeightTuning
-
-READER, EDITOR = Role.READER, Role.EDITOR
 
 
-class AuthorizedProposals:
-    def __init__(self, proposals: Proposals, authorizer: Authorizer) -> None:
-        self._proposals = proposals
-        self._authorizer = authorizer
-
-    def propose(self, instruction: str, collection: str) -> tuple[ValueProposal, ...]:
-        with self._authorizer.require_access(READER, collection):
-            return self._proposals.propose(instruction, collection)
-
-
-class AuthorizedFetching:
-    def __init__(self, fetching: Fetching, authorizer: Authorizer, quotas: UserQuotas) -> None:
-        self._quotas = quotas
-        self._fetching = fetching
-        self._authorizer = authorizer
-
-    def add(self, collection: str, urls: Sequence[str], *, allowance: Allowance | None = None) -> None:
-        with self._authorizer.require_access(EDITOR, collection) as principal:
-            self._fetching.add(collection, urls, allowance=self._quotas.allowance(principal))
-
-    def fetches(self, collection: str) -> list[Fetch]:
-        with self._authorizer.require_access(READER, collection):
-            return self._fetching.fetches(collection)
-
-    def retry(self, collection: str, url: str, *, allowance: Allowance | None = None) -> None:
-        with self._authorizer.require_access(EDITOR, collection) as principal:
-            self._fetching.retry(collection, url, allowance=self._quotas.allowance(principal))
-
-    def forget(self, collection: str, url: str) -> None:
-        with self._authorizer.require_access(EDITOR, collection):
-            self._fetching.forget(collection, url)
-
-
-class AuthorizedReindexing:
-    def __init__(self, reindexing: Reindexing, authorizer: Authorizer) -> None:
-        self._reindexing = reindexing
-        self._authorizer = authorizer
-
-    def start(self, name: str, change: ContractChange, *, restart: bool = False) -> ReindexStatus:
-        with self._authorizer.require_access(EDITOR, name):
-            self._authorizer.note("collection.reindexed", name)
-            return self._reindexing.start(name, change, restart=restart)
-
-    def status(self, name: str) -> ReindexStatus:
-        with self._authorizer.require_access(READER, name):
-            return self._reindexing.status(name)
-
-    def roll_back(self, name: str) -> Collection:
-        with self._authorizer.require_access(EDITOR, name):
-            self._authorizer.note("collection.rolled-back", name)
-            return self._reindexing.roll_back(name)
-
-
-class AuthorizedLensIndexes:
-    def __init__(self, lens_indexes: LensIndexes, authorizer: Authorizer) -> None:
-        self._lens_indexes = lens_indexes
-        self._authorizer = authorizer
-
-    def build(self, collection: str, lens: str) -> LensIndexStatus:
-        with self._authorizer.require_access(EDITOR, collection):
-            self._authorizer.note("lens-index.queued", collection, {"lens": lens})
-            return self._lens_indexes.build(collection, lens)
-
-    def status(self, collection: str) -> list[LensIndexStatus]:
-        with self._authorizer.require_access(READER, collection):
-            return self._lens_indexes.status(collection)
-
-    def delete(self, collection: str, lens: str) -> None:
-        with self._authorizer.require_access(EDITOR, collection):
-            self._authorizer.note("lens-index.deleted", collection, {"lens": lens})
-            self._lens_indexes.delete(collection, lens)
-
-
-class AuthorizedValueTables:
-    def __init__(self, value_tables: ValueTables, authorizer: Authorizer) -> None:
-        self._value_tables = value_tables
-        self._authorizer = authorizer
-
-    def csv(self, collection: str, lens: str, *, value: str | None = None) -> Iterator[str]:
-        with self._authorizer.require_access(READER, collection):
-            return self._value_tables.csv(collection, lens, value=value)
-
-
-class AuthorizedJudged:
-    def __init__(self, judged: JudgedQueries, authorizer: Authorizer) -> None:
-        self._judged = judged
-        self._authorizer = authorizer
-
-    def sources(self, collection: str) -> list[JudgementSource]:
-        with self._authorizer.require_access(READER, collection):
-            return self._judged.sources(collection)
-
-    def queries(self, collection: str, *, judged_by: Sequence[str] = ()) -> list[JudgedQuery]:
-        with self._authorizer.require_access(READER, collection):
-            return self._judged.queries(collection, judged_by=judged_by)
-
-    def import_files(
-        self,
-        collection: str,
-        files: Iterable[JudgementFile],
-        *,
-        name: str | None = None,
-        instruction: str | None = None,
-    ) -> ImportReport:
-        with self._authorizer.require_access(EDITOR, collection):
-            return self._judged.import_files(collection, files, name=name, instruction=instruction)
-
-    def forget_import(self, collection: str, judged_by: str) -> int:
-        with self._authorizer.require_access(EDITOR, collection):
-            return self._judged.forget_import(collection, judged_by)
-
-
-class AuthorizedTuning:
-    def __init__(self, tuner: WeightTuner, authorizer: Authorizer) -> None:
-        self._tuner = tuner
-        self._authorizer = authorizer
-
-    def weights(self, collection: str) -> CollectionWeights:
-        with self._authorizer.require_access(READER, collection):
-            return self._tuner.weights(collection)
-
-    def tune(self, collection: str) -> WeightTuning:
-        with self._authorizer.require_access(EDITOR, collection) as principal:
-            tuning = self._tuner.tune(collection, tuned_by=principal.name)
-            if tuning.is_applied:
-                self._authorizer.note("weights.tuned", collection)
-            return tuning
-
-    def undo(self, collection: str) -> WeightTuning:
-        with self._authorizer.require_access(EDITOR, collection):
-            undone = self._tuner.undo(collection)
-            self._authorizer.note("weights.undone", collection)
-            return undone
-
-
-class AuthorizedMetrics:
+class ApplicationMetrics:
     """The metrics of the process, with how much the application holds of everything."""
 
-    def __init__(self, services: Services, authorizer: Authorizer) -> None:
+    def __init__(self, services: Services) -> None:
         self._metrics = services.metrics
         self._application = ApplicationCollector(
             catalog=services.catalog,
             index=services.index,
             is_worker_running=lambda: is_worker_running(services.settings.home),
         )
-        self._authorizer = authorizer
 
     def render(self) -> bytes:
-        self._authorizer.require_everywhere(READER)
         return self._metrics.render(self._application)
-
-
-class AuthorizedEvaluations:
-    """An evaluation is visible to users who see all of its collections."""
-
-    def __init__(self, evaluations: Evaluations, authorizer: Authorizer) -> None:
-        self._evaluations = evaluations
-        self._authorizer = authorizer
-
-    def start(self, plan: EvaluationPlan) -> EvaluationRun:
-        with self._authorizer.require_access(EDITOR, *_asked(plan)):
-            return self._evaluations.start(plan)
-
-    def runs(self) -> list[EvaluationRun]:
-        return [run for run in self._evaluations.runs() if self._is_seen(run)]
-
-    def run(self, run_id: str) -> EvaluationRun:
-        run = self._evaluations.run(run_id)
-        if not self._is_seen(run):
-            raise unknown_run(run_id)
-        return run
-
-    def cancel(self, run_id: str) -> EvaluationRun:
-        self._authorizer.require_role(EDITOR)
-        return self._evaluations.cancel(self.run(run_id).id)
-
-    def compare(self, run_id: str, *, baseline: int = 0) -> list[Difference]:
-        return self._evaluations.compare(self.run(run_id).id, baseline=baseline)
-
-    def close(self) -> None:
-        self._evaluations.close()
-
-    def _is_seen(self, run: EvaluationRun) -> bool:
-        principal = self._authorizer.require_role()
-        return all(map(principal.covers, _asked(run.plan)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,9 +65,9 @@ class AuthorizedServices:
     judged: JudgedQueries
     evaluations: Evaluations
     tuning: Tuning
-    accounts: AuthorizedAccounts
+    accounts: AccountService
     quotas: UserQuotas
-    application_metrics: AuthorizedMetrics
+    application_metrics: ApplicationMetrics
     damage: Callable[[], Mapping[str, str]]
     fetching: Fetching
     reindexing: Reindexing
@@ -271,47 +79,67 @@ class AuthorizedServices:
 
 
 def authorize(services: Services, *, fetching: Fetching, reindexing: Reindexing, pages: Pages) -> AuthorizedServices:
-    """The one place where guards are built. Vectors and files are reached through searches and documents."""
-    authorizer = Authorizer(services.catalog)
-    catalog = AuthorizedCatalog(services.catalog, authorizer)
-    quotas = UserQuotas(services.catalog, services.settings)
+    """The one place where services get behind the guard. Vectors and files are reached through other services."""
+    access = access_to(services.catalog, services.settings)
+    authorizer = access.authorizer
+
+    def owner() -> str:
+        return authorizer.require_role().name
+
+    catalog = behind_guard(services.catalog, POLICY["catalog"], access)
+    own_searches = OwnSearches(
+        services.catalog, owner=owner, history_limit=services.settings.search_history, reaches=authorizer.reaches
+    )
+    standing = OwnStanding(
+        services.catalog,
+        services.index,
+        owner=owner,
+        require_access=catalog.collection,
+        reaches=authorizer.reaches,
+        alerts=services.alerts,
+    )
+    sources = SourceService(services.catalog, authorizer, services.source_credentials)
     return AuthorizedServices(
         settings=services.settings,
         embedder=services.embedder,
         checks=services.checks,
         metrics=services.metrics,
         catalog=catalog,
-        search=AuthorizedSearch(services.search, authorizer),
-        answers=AuthorizedAnswers(services.answers, authorizer),
-        proposals=AuthorizedProposals(services.proposals, authorizer),
-        library=AuthorizedLibrary(services.library, catalog, authorizer, quotas),
-        pages=AuthorizedPages(pages, authorizer),
-        judged=AuthorizedJudged(Judged(services.catalog), authorizer),
-        evaluations=AuthorizedEvaluations(services.evaluations, authorizer),
-        tuning=AuthorizedTuning(WeightTuner(services.catalog, services.search), authorizer),
-        accounts=AuthorizedAccounts(
-            Accounts(services.catalog),
-            services.catalog,
-            authorizer,
-            quotas=quotas,
-            idle=services.settings.session_idle,
-        ),
-        quotas=quotas,
-        application_metrics=AuthorizedMetrics(services, authorizer),
+        search=behind_guard(services.search, POLICY["search"], access),
+        answers=behind_guard(services.answers, POLICY["answers"], access),
+        proposals=behind_guard(services.proposals, POLICY["proposals"], access),
+        library=behind_guard(services.library, POLICY["library"], access),
+        pages=behind_guard(pages, POLICY["pages"], access),
+        judged=behind_guard(Judged(services.catalog), POLICY["judged"], access),
+        evaluations=behind_guard(services.evaluations, POLICY["evaluations"], access),
+        tuning=behind_guard(WeightTuner(services.catalog, services.search), POLICY["tuning"], access),
+        accounts=account_service(access, settings=services.settings),
+        quotas=access.quotas,
+        application_metrics=behind_guard(ApplicationMetrics(services), POLICY["application_metrics"], access),
         damage=partial(_damage, services),
-        fetching=AuthorizedFetching(fetching, authorizer, quotas),
-        reindexing=AuthorizedReindexing(reindexing, authorizer),
-        lens_indexes=AuthorizedLensIndexes(services.lens_indexes, authorizer),
-        value_tables=AuthorizedValueTables(services.value_tables, authorizer),
-        own_searches=OwnSearches(
-            services.catalog,
-            owner=lambda: authorizer.require_role().name,
-            history_limit=services.settings.search_history,
-            reaches=authorizer.reaches,
-        ),
-        standing=authorized_standing(services, authorizer),
-        sources=AuthorizedSources(services.catalog, authorizer, services.source_credentials),
+        fetching=behind_guard(fetching, POLICY["fetching"], access),
+        reindexing=behind_guard(reindexing, POLICY["reindexing"], access),
+        lens_indexes=behind_guard(services.lens_indexes, POLICY["lens_indexes"], access),
+        value_tables=behind_guard(services.value_tables, POLICY["value_tables"], access),
+        own_searches=behind_guard(own_searches, POLICY["own_searches"], access),
+        standing=behind_guard(standing, POLICY["standing"], access),
+        sources=behind_guard(sources, POLICY["sources"], access),
     )
+
+
+def access_to(catalog: Ledger, settings: Settings) -> Access:
+    return Access(Authorizer(catalog), catalog, UserQuotas(catalog, settings))
+
+
+def account_service(access: Access, *, settings: Settings) -> AccountService:
+    accounts = AccountService(
+        Accounts(access.catalog),
+        access.catalog,
+        access.authorizer,
+        quotas=access.quotas,
+        idle=settings.session_idle,
+    )
+    return behind_guard(accounts, POLICY["accounts"], access)
 
 
 def _damage(services: Services) -> Mapping[str, str]:
@@ -319,7 +147,3 @@ def _damage(services: Services) -> Mapping[str, str]:
     if not found or not services.settings.access_control:
         return found
     return {"": f"{len(found)} collections are damaged; `gircse doctor` names them"}
-
-
-def _asked(plan: EvaluationPlan) -> tuple[str, ...]:
-    return (plan.judged_in, *plan.collections)

@@ -12,6 +12,11 @@ from app.types.access import AuditEntry, Principal, Role, current_principal
 from app.types.documents import CountedCollection, utc_now
 
 
+def without_hidden(error: UnknownCollectionError, principal: Principal) -> UnknownCollectionError:
+    """The error, which names no collection that this principal may not see."""
+    return UnknownCollectionError(error.name, list(filter(principal.covers, error.known)))
+
+
 class Authorizer:
     """Decides by `current_principal`; without one everything is refused."""
 
@@ -36,16 +41,10 @@ class Authorizer:
         for name in collections:
             if not principal.covers(name):
                 raise UnknownCollectionError(name, [each.name for each in self.visible()])
-        with self.hiding(principal):
-            yield principal
-
-    @contextmanager
-    def hiding(self, principal: Principal) -> Iterator[None]:
-        """Errors of the block name no collection that this principal may not see."""
         try:
-            yield
+            yield principal
         except UnknownCollectionError as error:
-            raise UnknownCollectionError(error.name, list(filter(principal.covers, error.known))) from None
+            raise without_hidden(error, principal) from None
 
     def require_everywhere(self, role: Role) -> Principal:
         """For what concerns all collections, those included that others make later."""

@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Form, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
-from app.access.authorized_accounts import AuthorizedAccounts
+from app.access.account_service import AccountService
 from app.types.access import Principal, WebSession
 from app.types.quotas import QuotaUse
 
@@ -16,7 +16,7 @@ ACCOUNT = "/account"
 DrawAccount = Callable[[Principal, list[WebSession], list[QuotaUse]], str]
 
 
-def account_page_routes(accounts: AuthorizedAccounts, *, draw: DrawAccount) -> APIRouter:
+def account_page_routes(accounts: AccountService, *, draw: DrawAccount) -> APIRouter:
     routes = APIRouter(include_in_schema=False)
 
     @routes.get(ACCOUNT, response_class=HTMLResponse)

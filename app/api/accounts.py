@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from app.access.authorized_accounts import AuthorizedAccounts
+from app.access.account_service import AccountService
 from app.api.account_schemas import (
     AuditAnswer,
     EndedSessions,
@@ -27,7 +27,7 @@ from app.types.access import AuditEntry, Identity, RoleName, Scope
 from app.types.quotas import QuotaUse
 
 
-def account_routes(accounts: AuthorizedAccounts, *, access_control: bool) -> APIRouter:
+def account_routes(accounts: AccountService, *, access_control: bool) -> APIRouter:
     routes = APIRouter(prefix="/api/v1", tags=["access"])
 
     @routes.get("/me", response_model=MeAnswer)
@@ -72,7 +72,7 @@ def account_routes(accounts: AuthorizedAccounts, *, access_control: bool) -> API
     return routes
 
 
-def _add_user_routes(routes: APIRouter, accounts: AuthorizedAccounts) -> None:
+def _add_user_routes(routes: APIRouter, accounts: AccountService) -> None:
     @routes.get("/users", response_model=list[UserAnswer], responses=PAGE_HEADERS)
     def list_users(page: Page) -> list[UserAnswer]:
         """Lists users whose rights do not exceed yours, with their rights."""
@@ -131,7 +131,7 @@ def _add_user_routes(routes: APIRouter, accounts: AuthorizedAccounts) -> None:
         accounts.remove_user(name)
 
 
-def _add_key_routes(routes: APIRouter, accounts: AuthorizedAccounts) -> None:
+def _add_key_routes(routes: APIRouter, accounts: AccountService) -> None:
     @routes.get("/keys", response_model=list[KeyAnswer], responses=PAGE_HEADERS)
     def list_keys(page: Page) -> list[KeyAnswer]:
         """Lists your API keys; for admins also the keys of all users whose rights do not exceed theirs.
@@ -162,7 +162,7 @@ def _add_key_routes(routes: APIRouter, accounts: AuthorizedAccounts) -> None:
         accounts.revoke_key(key_id)
 
 
-def _add_session_routes(routes: APIRouter, accounts: AuthorizedAccounts) -> None:
+def _add_session_routes(routes: APIRouter, accounts: AccountService) -> None:
     @routes.get("/sessions", response_model=list[SessionAnswer], responses=PAGE_HEADERS)
     def list_sessions(page: Page, user: str | None = None) -> list[SessionAnswer]:
         """Lists your sessions; for admins also those of all users whose rights do not exceed theirs, or only of `user`.

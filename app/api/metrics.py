@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Response
 
-from app.access.authorized_services import AuthorizedMetrics
+from app.access.authorized_services import ApplicationMetrics
 from app.runtime.metrics import CONTENT_TYPE
 
 
-def metrics_routes(application: AuthorizedMetrics) -> APIRouter:
+def metrics_routes(application: ApplicationMetrics) -> APIRouter:
     routes = APIRouter(tags=["health"])
 
     @routes.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})

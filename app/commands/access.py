@@ -10,10 +10,9 @@ from typing import Annotated
 
 import typer
 
+from app.access.account_service import AccountService
 from app.access.accounts import ADMIN, Accounts
-from app.access.authorized_accounts import AuthorizedAccounts
-from app.access.authorizer import Authorizer
-from app.access.quotas import UserQuotas
+from app.access.authorized_services import access_to, account_service
 from app.api.account_schemas import KeyAnswer, UserAnswer
 from app.commands import console
 from app.commands.composition import open_catalog
@@ -36,14 +35,13 @@ Password = Annotated[bool, typer.Option("--password", help="Prompt for a passwor
 
 
 @contextmanager
-def open_accounts() -> Iterator[AuthorizedAccounts]:
+def open_accounts() -> Iterator[AccountService]:
     """Open the account services as operator, with all rights. Creates the user admin if it is missing."""
     with open_catalog() as catalog, acting_as(OPERATOR):
         accounts = Accounts(catalog)
         accounts.ensure_admin()
         settings = load_settings()
-        quotas = UserQuotas(catalog, settings)
-        yield AuthorizedAccounts(accounts, catalog, Authorizer(catalog), quotas=quotas, idle=settings.session_idle)
+        yield account_service(access_to(catalog, settings), settings=settings)
 
 
 @users.command("list")

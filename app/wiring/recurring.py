@@ -7,8 +7,8 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from app.access.authorized_sources import allowance_by_owner
 from app.access.quotas import UserQuotas
+from app.access.source_service import allowance_by_owner
 from app.collections.recurring_sources import PLACES, SourceSchedule
 from app.ports.sources import SourceReader
 from app.services import Services

@@ -17,8 +17,8 @@ import pytest
 from api_application import authorized
 
 from app.access import policy
-from app.access.guard import Access, Audit, Rule, Subject, guarded
-from app.access.guarded_services import AuthorizedServices, access_to, authorize
+from app.access.authorized_services import AuthorizedServices, access_to
+from app.access.guard import Access, Audit, Rule, Subject, behind_guard
 from app.access.policy import POLICY
 from app.errors import ForbiddenError, GircseError, LoginRequiredError, NotFoundError, UnknownCollectionError
 from app.evaluation.background import unknown_run
@@ -34,7 +34,7 @@ READER, EDITOR, ADMIN = Role.READER, Role.EDITOR, Role.ADMIN
 OWN, HIDDEN = "own", "hidden"
 
 # Parts of AuthorizedServices that are no services: they tell of no collection, and change nothing of one.
-UNGUARDED = {"settings", "embedder", "checks", "metrics", "quotas", "damage"}
+NO_SERVICES = {"settings", "embedder", "checks", "metrics", "quotas", "damage"}
 # Methods that processes of this server use, and interfaces do not.
 DENIED: Mapping[str, set[str]] = {"catalog": {"is_alive"}, "evaluations": {"close"}}
 
@@ -59,9 +59,7 @@ def access(lasting_services: Any) -> Access:
 
 @pytest.fixture(scope="module")
 def services(lasting_services: Any) -> AuthorizedServices:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("api_application.authorize", authorize)
-        return authorized(lasting_services.services)  # type: ignore[return-value]
+    return authorized(lasting_services.services)
 
 
 class Unreached:
@@ -97,7 +95,7 @@ def call_of(services: AuthorizedServices, access: Access) -> Callable[[str, str]
     def call(service: str, name: str) -> Call:
         rule = POLICY[service][name]
         unreached = Unreached(getattr(services, service))
-        return Call(getattr(guarded(unreached, {name: rule}, access), name), rule)
+        return Call(getattr(behind_guard(unreached, {name: rule}, access), name), rule)
 
     return call
 
@@ -151,9 +149,9 @@ def members(kind: type) -> set[str]:
     return {name for name in dir(kind) if not name.startswith("_")}
 
 
-def test_every_part_of_the_services_is_guarded() -> None:
-    assert set(get_type_hints(AuthorizedServices)) - UNGUARDED == set(POLICY)
-    assert not UNGUARDED & set(POLICY)
+def test_every_part_of_the_services_is_behind_the_guard() -> None:
+    assert set(get_type_hints(AuthorizedServices)) - NO_SERVICES == set(POLICY)
+    assert not NO_SERVICES & set(POLICY)
 
 
 @pytest.mark.parametrize("service", POLICY)
@@ -175,7 +173,7 @@ def test_a_method_without_a_rule_is_denied(services: AuthorizedServices, lasting
 
 def test_a_service_without_rules_is_denied_altogether(access: Access) -> None:
     with pytest.raises(AttributeError, match=r"SqlCatalog\.collections has no rule"):
-        guarded(access.catalog, {}, access).collections()
+        behind_guard(access.catalog, {}, access).collections()
 
 
 class Shelf:
@@ -211,7 +209,7 @@ BAD_RULES: Mapping[str, Mapping[str, Rule]] = {
 @pytest.mark.parametrize("fault", BAD_RULES)
 def test_a_rule_that_does_not_fit_its_service_stops_the_start(access: Access, fault: str) -> None:
     with pytest.raises(TypeError):
-        guarded(Shelf(), BAD_RULES[fault], access)
+        behind_guard(Shelf(), BAD_RULES[fault], access)
 
 
 # Refused
@@ -302,7 +300,7 @@ class FewRuns:
 
 
 def runs_of(access: Access) -> FewRuns:
-    return guarded(FewRuns(), POLICY["evaluations"], access)
+    return behind_guard(FewRuns(), POLICY["evaluations"], access)
 
 
 def test_every_function_that_computes_is_tested() -> None:
@@ -329,7 +327,7 @@ def test_a_search_of_all_collections_is_one_of_the_visible(access: Access, reque
 
 
 def shelf_of(access: Access, **rules: Rule) -> Shelf:
-    return guarded(Shelf(), rules, access)
+    return behind_guard(Shelf(), rules, access)
 
 
 IN_COLLECTION = policy.IN_COLLECTION
@@ -373,7 +371,7 @@ def test_a_stream_is_refused_at_the_call_and_hides_to_its_end(access: Access) ->
 
 
 def test_an_error_names_no_hidden_collection(access: Access) -> None:
-    catalog = guarded(access.catalog, POLICY["catalog"], access)
+    catalog = behind_guard(access.catalog, POLICY["catalog"], access)
     with acting_as(CALLERS[0]), pytest.raises(UnknownCollectionError) as unknown:
         catalog.collection("own-but-absent")
     assert unknown.value.known == [OWN]
@@ -407,7 +405,7 @@ AFTER = Audit("tested", "collection", after=True, applied=lambda result: result.
 def noted(access: Access, audit: Audit, notes: Notes) -> tuple[int, list[tuple[str, str, Mapping[str, str]]]]:
     """How many entries the call saw that it made, and all that there are after it."""
     before = events(access)
-    service = guarded(notes, {"change": Rule(EDITOR, IN_COLLECTION, audit=audit)}, access)
+    service = behind_guard(notes, {"change": Rule(EDITOR, IN_COLLECTION, audit=audit)}, access)
     with acting_as(CALLERS[1]), suppress(GircseError):
         service.change(OWN, "a lens")
     after = events(access)
@@ -428,7 +426,7 @@ def test_what_is_noted_afterwards_was_done(access: Access) -> None:
 
 def test_nothing_is_noted_of_what_is_refused(access: Access) -> None:
     before = len(events(access))
-    service = guarded(Notes(access), {"change": Rule(EDITOR, IN_COLLECTION, audit=BEFORE)}, access)
+    service = behind_guard(Notes(access), {"change": Rule(EDITOR, IN_COLLECTION, audit=BEFORE)}, access)
     with acting_as(CALLERS[0]), pytest.raises(UnknownCollectionError):
         service.change(HIDDEN, "a lens")
     assert len(events(access)) == before

@@ -14,8 +14,8 @@ from api_application import api_of
 from fastapi.testclient import TestClient
 from served import in_thread
 
-from app.access.authorized_sources import allowance_by_owner
 from app.access.quotas import UserQuotas
+from app.access.source_service import allowance_by_owner
 from app.collections.recurring_sources import SourceSchedule
 from app.types.access import OPERATOR, Role, User
 from app.types.documents import utc_now
