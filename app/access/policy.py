@@ -244,7 +244,7 @@ BY_DOCUMENT_ID, BY_JOB_ID = (Subject("document_id", of_document_id),), (Subject(
 BY_DOCUMENT, BY_SOURCE_ID = (Subject("document", of_document),), (Subject("source_id", of_source_id),)
 BY_JUDGEMENT, BY_REQUEST = (Subject("judgement", of_judgement),), (Subject("request", of_request),)
 
-OPEN = Rule(None)  # says nothing of any collection, and changes nothing that is not the caller's
+OPEN = Rule(None)  # for anyone, even without a login
 READS, READS_ONE, READS_DOCUMENT = Rule(READER), Rule(READER, IN_COLLECTION), Rule(READER, BY_DOCUMENT)
 SEARCHES = Rule(READER, BY_REQUEST, give={"request": among_visible})
 FETCHES = Rule(EDITOR, IN_COLLECTION, give={"allowance": own_allowance})

@@ -229,7 +229,10 @@ class TestMetrics:
 
     def test_a_part_that_is_away_is_told_and_the_rest_is_there(self, toy_services: Any) -> None:
         class AwayCatalog:
-            def job_counts(self) -> None:
+            def __getattr__(self, name: str) -> Any:
+                return getattr(toy_services.services.catalog, name)
+
+            def job_counts(self, collection: str | None = None) -> None:
                 raise CatalogUnavailableError("away")
 
         services = replace(toy_services.services, catalog=AwayCatalog())
