@@ -97,7 +97,9 @@ def ask_in_german(chromium: Browser, url: str, size: ViewportSize, most: int) ->
         field = opened.page.get_by_label("Suchen nach")
         field.fill(GERMAN_QUESTION)
         field.press("Enter")
-        expect(opened.page.locator("#passages .notice")).to_contain_text("Dieses Modell versteht Englisch, nicht Deutsch.")
+        expect(opened.page.locator("#passages .notice")).to_contain_text(
+            "Dieses Modell versteht Englisch, nicht Deutsch."
+        )
         opened.wait_until_still()
         box = opened.page.locator(".hit").first.bounding_box()
         assert box is not None
