@@ -152,7 +152,7 @@ def _search_parameters() -> Iterator[inspect.Parameter]:
     for name, option in SEARCH_OPTIONS.items():
         if name not in _NOT_FOR_AGENTS:
             told = Field(description=option.shown.agents or option.field.description)
-            annotation = Annotated[_OWN_TYPES.get(name, option.bounded_type), told]
+            annotation: Any = Annotated[_OWN_TYPES.get(name, option.bounded_type), told]
             yield parameter(name, annotation, _OWN_DEFAULTS.get(name, option.default))
 
 
