@@ -60,7 +60,7 @@ def test_a_question_is_answered_followed_up_and_put_to_the_model(
         cited.get_by_role("button", name="Ask small-model").click()
         expect(cited.locator(".cited-text")).to_contain_text("It was due at seven.")
         expect(cited.locator(".unsupported")).to_have_text("Zebras <b>whistle</b>.")
-        expect(cited).to_contain_text("were removed: 42.")
+        expect(cited).to_contain_text("Removed citations of passages that the model did not get: 42.")
         cited.get_by_text("What was sent").click()
         expect(cited.locator(".cited-sent pre").last).to_contain_text(SENTENCE)
         assert len(chat.bodies) == 1

@@ -287,7 +287,7 @@ def test_tables_of_labels_take_so_much_room_and_are_read_anew_when_much_is_new()
     assert many.get("i", "f", 2) is None
     wait_until(lambda: many._not_before)
     assert many.get("i", "f", 2) is None
-    assert not many._reading
+    assert not many._loading
 
 
 def test_no_more_of_a_value_are_looked_for_where_enough_were_found(zoo: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -239,7 +239,7 @@ def test_without_values_nothing_is_read(zoo: Any) -> None:
 def test_only_passages_of_one_value(zoo: Any) -> None:
     for value, texts in (("dog", ["the dog barks"]), (OTHER, ["interest rates rise"])):
         assert [hit.chunk.text for hit in zoo.services.search.search(ask("cat", value=value)).hits] == texts
-    with pytest.raises(InputError, match="tells apart: cat, dog, horse, other"):
+    with pytest.raises(InputError, match="Values of the search: cat, dog, horse, other"):
         zoo.services.search.search(ask("cat", value="cow"))
     with pytest.raises(InputError, match="none, since the search has no values"):
         zoo.services.search.search(SearchRequest("cat", "library", value="cow"))

@@ -167,7 +167,7 @@ def test_too_few_judgements_are_told_with_their_number(toy_services: Any) -> Non
     catalog = toy_services.services.catalog
     for at in range(MIN_QUERIES):  # of which none has a document that does not answer
         catalog.save_judgement(new_judgement(document.id, query=f"q{at}", instruction="", grade=3))
-    with pytest.raises(ConflictError, match="has 0 judgements of 0 queries"):
+    with pytest.raises(ConflictError, match="has 0 judgements of 0 usable queries"):
         WeightTuner(catalog, toy_services.services.search).tune("library")
 
 
