@@ -19,7 +19,7 @@ _PAGE = (
     "<h1>{name}, {role}</h1>{sessions}{quotas}</main></body></html>"
 )
 _SESSIONS = (
-    "<h2>[[Where you are logged in]]</h2><table><thead><tr><th>[[Browser]]</th><th>[[IP address]]</th><th>[[Since "
+    "<h2>[[Where you are logged in]]</h2><table><thead><tr><th>[[Device]]</th><th>[[IP address]]</th><th>[[Since "
     "(UTC)]]</th><th>[[Last used]]</th><th></th></tr></thead><tbody>{rows}</tbody></table>{others}"
 )
 _ROW = Markup("<tr><td>{browser}</td><td>{address}</td><td>{since}</td><td>{used}</td><td>{end}</td></tr>")

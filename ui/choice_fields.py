@@ -1,4 +1,4 @@
-"""Dropdowns for collections and lenses that load their choices on each visit."""
+"""Dropdowns for collections and lenses that load their choices whenever a page opens."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ class CompareHandlers(LensHandlers):
     def _look(self, name: str, query: object, side: SideFields) -> Look:
         text = read_text(query, name="query", max_chars=MAX_QUERY_CHARS)
         if not text:
-            raise EmptyQueryError(_("Enter a query first: a few words or a sentence."))
+            raise EmptyQueryError(_("The query is empty. Enter a few words or a sentence."))
         chosen = read_choices(side.choices)
         values = read_values(side.values, side=name)
         request = SearchRequest(

@@ -56,7 +56,7 @@ class SearchHandlers(LensHandlers):
         """The request that the page's fields hold; `values` are theirs by name."""
         text = read_text(values["query"], name="query", max_chars=MAX_QUERY_CHARS)
         if not text:
-            raise EmptyQueryError(_("Enter a query first: a few words or a sentence."))
+            raise EmptyQueryError(_("The query is empty. Enter a few words or a sentence."))
         chosen = read_choices(values["choices"])
         named = read_values(values.get("values", ""))
         less = read_less(values.get("less", EVERY_LESS))

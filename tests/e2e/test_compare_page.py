@@ -185,7 +185,7 @@ def test_an_empty_query_gets_advice(open_page: Open, axe: Axe, size: ViewportSiz
 def test_an_address_with_an_unknown_collection_is_not_half_followed(open_page: Open, size: ViewportSize) -> None:
     opened = open_page(address(q=QUERY, c2="<b>gone</b>"), size=size)
     alert = opened.page.get_by_role("alert")
-    expect(alert).to_contain_text("The collection “<b>gone</b>” for B does not exist")
+    expect(alert).to_contain_text("B: the collection “<b>gone</b>” does not exist")
     expect(alert).to_contain_text(LETTERS)
     expect(opened.page.locator(".list")).to_have_count(0)
     expect(opened.page.get_by_label("Show query words for")).to_have_value(QUERY)

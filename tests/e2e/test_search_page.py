@@ -473,7 +473,7 @@ def test_a_collection_that_is_gone_gives_way_to_one_that_is_there(
 ) -> None:
     opened = open_page("/?" + urlencode({"q": QUERY, "c": "elsewhere"}))
     expect(opened.page.locator("#passages .summary, #passages .notice").first).to_be_visible()
-    expect(opened.page.get_by_role("alert")).to_contain_text("There is no collection “elsewhere” any more")
+    expect(opened.page.get_by_role("alert")).to_contain_text("The collection “elsewhere” does not exist")
     assert page_application.incidents() == []
 
 

@@ -126,14 +126,14 @@ def test_left_comes_first_then_right_then_the_sentences(handlers: CompareHandler
         (("", *A, *B), "query is empty"),
         ((None, *A, *B), "query is empty"),
         ((7, *A, *B), "must be text"),
-        (("ferry", "x" * (MAX_INSTRUCTION_CHARS + 1), *A[1:], *B), "instruction A is 2,001"),
-        (("ferry", *A, "x" * (MAX_INSTRUCTION_CHARS + 1), *B[1:]), "instruction B is 2,001"),
+        (("ferry", "x" * (MAX_INSTRUCTION_CHARS + 1), *A[1:], *B), "instruction A has 2,001"),
+        (("ferry", *A, "x" * (MAX_INSTRUCTION_CHARS + 1), *B[1:]), "instruction B has 2,001"),
         (("ferry", "", 0, *A[2:], *B), "steps A must be a whole number from 1 to 20"),
         (("ferry", *A, "", 21, *B[2:]), "steps B"),
         (("ferry", *A, "", 2, "psychic", *B[3:]), "dense, sparse, hybrid"),
         (("ferry", *A, "", 2, "hybrid", "elsewhere", "", ""), "No collection named"),
         (("ferry", "", 2, "hybrid", None, "", "", *B), "Choose a collection A"),
-        (("ferry", *A[:4], "{", "", *B), "cannot be read"),
+        (("ferry", *A[:4], "{", "", *B), "filters in this address are invalid"),
         (("ferry", *A[:5], "alone", *B), "2 to 200 values, not 1"),
         (("ferry", *A, *B[:5], 7), "values B must be text"),
         (("ferry", *A), "Reload the page"),
@@ -193,10 +193,10 @@ def test_the_right_side_follows_the_left_in_what_it_does_not_say(handlers: Compa
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"c2": "gone"}, "The collection “gone” for B does not exist. There are: library, other."),
-        ({"k1": "99"}, "number of steps for A is “99”; 1 to 20"),
-        ({"k2": "²"}, "number of steps for B"),
-        ({"m1": "psychic"}, "mode for A is “psychic”"),
+        ({"c2": "gone"}, "B: the collection “gone” does not exist. Collections: library, other."),
+        ({"k1": "99"}, "A: the number of steps must be from 1 to 20, not “99”"),
+        ({"k2": "²"}, "B: the number of steps"),
+        ({"m1": "psychic"}, "A: the mode must be one of dense, sparse, hybrid, not “psychic”"),
         ({"x2": "{"}, "B: the filters in this link are invalid"),
         ({"v2": "alone"}, "B: the values are invalid"),
     ],
@@ -218,7 +218,7 @@ def test_an_address_without_a_query_changes_nothing_and_one_with_it_compares(han
 def test_an_empty_installation_says_what_to_do(toy_services_factory: Callable[..., Any]) -> None:
     bare = handlers_of(toy_services_factory("empty"))
     (view,) = as_stream_handler(bare.compare_address, outputs=len(NOTHING))({"q": "ferry"})
-    assert "There is no collection yet" in view[0]
+    assert "There are no collections yet" in view[0]
 
 
 def test_lenses_fill_the_instruction_and_own_words_keep_it(handlers: CompareHandlers) -> None:

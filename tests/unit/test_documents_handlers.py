@@ -170,7 +170,7 @@ def test_several_documents_are_deleted_and_it_is_undone(application: Any, handle
     assert listing.count('data-action="restore"') == 2
     assert listing.count('type="checkbox"') == 1  # what is deleted cannot be selected
     assert undo_of(said) == {"action": "restore", "documents": ids, "collection": "library", "to": ""}
-    assert "2 documents are kept" in handlers.act("other", undo_of(said))
+    assert "2 documents were restored" in handlers.act("other", undo_of(said))
     application.work_off()
     assert catalog.count_documents("library")[DocumentState.READY] == 2
 
@@ -219,7 +219,7 @@ def test_a_name_that_is_new_is_offered_as_one_that_can_be(
 ) -> None:
     view = handlers.show(typed)
     if not name:
-        assert "cannot name a collection" in view.offer
+        assert "is not a valid collection name" in view.offer
         assert "data-collection" not in view.listing
         return
     assert f"Create collection {name}</button>" in view.offer
@@ -302,7 +302,7 @@ def test_a_collection_is_made_shown_and_deleted_by_its_name(application: Any, ke
         (("a", "", "", "100", "90"), "half of chunk_tokens"),
         (("a", "x" * 2001, "", "", ""), "2,001 characters"),
         (("a", "", 5, "", ""), "must be text"),
-        (("a", ""), "not complete"),
+        (("a", ""), "incomplete"),
         (("a" * 64, "", "", "", ""), "64 characters"),
     ],
 )

@@ -460,7 +460,7 @@ def test_the_overview_adds_up() -> None:
     [
         (ReindexState.NONE, "", []),
         (ReindexState.RUNNING, "Reindexing: 3 of 9 documents", []),
-        (ReindexState.HALF_BUILT, "half built: 3 of 9", ["go-on", "start-over"]),
+        (ReindexState.HALF_BUILT, "Unfinished new index: 3 of 9", ["go-on", "start-over"]),
         (ReindexState.DONE, "Reindexed: 9 documents. 2 failed", []),
         (ReindexState.FAILED, "failed at 3 of 9 documents: No room.", ["go-on", "start-over"]),
     ],

@@ -191,7 +191,7 @@ def test_an_emptied_instruction_means_none_rather_than_the_default(handlers: Sea
         ((None, "", 5, "hybrid", "library", 3, ""), "empty"),
         ((["card"], "", 5, "hybrid", "library", 3, ""), "must be text"),
         (("x" * (MAX_QUERY_CHARS + 1), "", 5, "hybrid", "library", 3, ""), "10,001 characters"),
-        (("card", "x" * (MAX_INSTRUCTION_CHARS + 1), 5, "hybrid", "library", 3, ""), "instruction is 2,001"),
+        (("card", "x" * (MAX_INSTRUCTION_CHARS + 1), 5, "hybrid", "library", 3, ""), "instruction has 2,001"),
         (("card", {"a": 1}, 5, "hybrid", "library", 3, ""), "must be text"),
         (("card", "", 0, "hybrid", "library", 3, ""), "from 1 to 20"),
         (("card", "", 21, "hybrid", "library", 3, ""), "from 1 to 20"),
@@ -204,8 +204,8 @@ def test_an_emptied_instruction_means_none_rather_than_the_default(handlers: Sea
         (("card", "", 5, "hybrid", None, 3, ""), "Choose a collection"),
         (("card", "", 5, "hybrid", ["library"], 3, ""), "Choose a collection"),
         (("card", "", 5, "psychic", "library", 3, ""), "dense, sparse, hybrid"),
-        (("card", "", 5, "hybrid", "library", 3, "{"), "cannot be read"),
-        (("card", "", 5, "hybrid", "library", 3, '{"bias": {"a": 11}}'), "from -10 to 10"),
+        (("card", "", 5, "hybrid", "library", 3, "{"), "filters in this address are invalid"),
+        (("card", "", 5, "hybrid", "library", 3, '{"bias": {"a": 11}}'), "between -10 and 10"),
     ],
 )
 def test_bad_input_is_refused_before_any_search(
@@ -310,7 +310,7 @@ def test_the_second_look_is_off_by_a_click(handlers: SearchHandlers) -> None:
     [(["all"], 0), ("tables", 0), (None, 0), ([["tables"]], 0), ([], -0.1), ([], 1.1), ([], float("nan")), ([], True)],
 )
 def test_settings_that_no_field_has_are_refused(handlers: SearchHandlers, less: object, diversity: object) -> None:
-    with pytest.raises(InputError, match=r"shown less of|variety"):
+    with pytest.raises(InputError, match=r"Unknown option|variety"):
         list(handlers.search(fields("card", "", 4, "hybrid", "library", 3, "", "", less, diversity)))
 
 
@@ -353,7 +353,7 @@ def test_junk_clicks_and_addresses_are_refused_in_words(text: object, data: dict
 
 def test_too_many_choices_are_refused() -> None:
     chosen = read_choices(json.dumps({"bias": {f"word{number}": 5 for number in range(64)}}))
-    with pytest.raises(InputError, match="At most 64 words"):
+    with pytest.raises(InputError, match="at most 64 words"):
         chosen.after("boost", "one more")
 
 
@@ -455,7 +455,7 @@ def test_examples_belong_to_the_collection_that_they_were_written_for(search: No
     ((elsewhere, *_),) = given.search_again("", "", 4, "hybrid", "other", 3, "")
     assert ("A question?" in str(shown), "A question?" in str(elsewhere)) == (True, False)
     assert given.example({"query": "A question?", "instruction": ""}) == ("A question?", "", "No lens", "")
-    with pytest.raises(InputError, match="at most"):
+    with pytest.raises(InputError, match="the limit is"):
         given.example({"query": "x" * 10_001})
 
 
