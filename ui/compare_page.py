@@ -103,7 +103,7 @@ def _build_html(elem_id: str, script: str) -> gr.HTML:
 def _build_fields(handlers: CompareHandlers, parts: PageParts) -> _Fields:
     with gr.Row(elem_classes="ask-row"):
         query = gr.Textbox(
-            label=_("Show query words for"),
+            label=_("Compare searches for"),
             placeholder=_("A question, a sentence, a whole message …"),
             lines=1,
             max_lines=5,

@@ -45,7 +45,7 @@ def test_a_query_and_a_lens_show_both_ways_of_looking(open_page: Open, axe: Axe,
     expect(page.locator(".welcome")).to_be_visible()
     expect(page.get_by_label("Instruction B")).not_to_have_value("")  # the page has filled its fields
     expect(page.get_by_label("Instruction A")).to_have_value("")
-    page.get_by_label("Show query words for").fill(QUERY)
+    page.get_by_label("Compare searches for").fill(QUERY)
     choose(page, "Lens B", "Same feeling")
     wait_for_both(opened)
     expect(page.get_by_label("Instruction B")).to_have_value(FEELING)
@@ -188,7 +188,7 @@ def test_an_address_with_an_unknown_collection_is_not_half_followed(open_page: O
     expect(alert).to_contain_text("B: the collection “<b>gone</b>” does not exist")
     expect(alert).to_contain_text(LETTERS)
     expect(opened.page.locator(".list")).to_have_count(0)
-    expect(opened.page.get_by_label("Show query words for")).to_have_value(QUERY)
+    expect(opened.page.get_by_label("Compare searches for")).to_have_value(QUERY)
     assert opened.overflows() == []
 
 
@@ -197,7 +197,7 @@ def test_an_instruction_that_is_too_long_is_named_by_its_side(open_page: Open, s
     opened = open_page(address(q=QUERY), size=size)
     wait_for_both(opened)
     opened.page.get_by_label("Instruction B").fill("long " * 500)
-    opened.page.get_by_label("Show query words for").press("Enter")
+    opened.page.get_by_label("Compare searches for").press("Enter")
     expect(opened.page.get_by_role("alert")).to_contain_text("instruction B is 2,500 characters long")
     expect(opened.page.locator(".list")).to_have_count(0)
 
@@ -221,5 +221,5 @@ def test_a_collection_that_was_deleted_meanwhile_is_said_so(
     opened = open_page(address(q=QUERY, c2=name, k1=1, k2=1), size=size)
     expect(opened.page.locator(".list.is-a mark").first).to_be_visible()
     page_application.server.ask(f"/api/v1/collections/{name}", method="DELETE")
-    opened.page.get_by_label("Show query words for").press("Enter")
+    opened.page.get_by_label("Compare searches for").press("Enter")
     expect(opened.page.get_by_role("alert")).to_contain_text(f"No collection named '{name}'")
