@@ -78,7 +78,7 @@ def _build_pages(parts: PageParts) -> gr.Blocks:
                 with site.route(link.name, link.path, show_in_navbar=False):
                     _frame(site, parts, link, build)
         site.queue(default_concurrency_limit=4, max_size=MAX_WAITING, api_open=False)
-    _keep_no_statistics(site)
+    _disable_statistics(site)
     return site
 
 
@@ -106,7 +106,7 @@ def _one_application() -> Iterator[None]:
         gradio.blocks.App = every_time  # type: ignore[misc]
 
 
-def _keep_no_statistics(site: gr.Blocks) -> None:
+def _disable_statistics(site: gr.Blocks) -> None:
     """Turns off Gradio's request statistics: 6.31 recomputes them with pandas after every request.
 
     Gradio configures them by environment variables, so this changes the values that it read from there.
