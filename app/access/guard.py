@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
-from inspect import Parameter, Signature, signature
+from inspect import Parameter, Signature, getattr_static, signature
 from types import GeneratorType
 from typing import Any, TypeVar, cast
 
@@ -129,19 +129,22 @@ def _value(service: object, name: str, rule: Rule, access: Access) -> Callable[[
 
 
 def _method(service: object, name: str, rule: Rule, access: Access) -> Callable[..., Any]:
-    method = getattr(service, name, None)
-    if not callable(method):
+    if not callable(getattr(service, name, None)):
         raise TypeError(f"{type(service).__name__} has no method {name!r}, which has a rule.")
-    if rule.instead is None:
-        return _checked(method, rule, access)
-    function, expected = rule.instead, signature(method)
-    _, _, *parameters = signature(function).parameters.values()
-    if [(each.name, each.kind) for each in parameters] != [(p.name, p.kind) for p in expected.parameters.values()]:
-        raise TypeError(f"{function.__name__} takes other arguments than {type(service).__name__}.{name}{expected}")
+    declared = getattr_static(type(service), name, None)
+    method = getattr(service, name) if declared is None else declared.__get__(service, type(service))
+    expected, function = signature(method), rule.instead
+    if function is not None:
+        _, _, *parameters = signature(function).parameters.values()
+        if [(each.name, each.kind) for each in parameters] != [(p.name, p.kind) for p in expected.parameters.values()]:
+            raise TypeError(f"{function.__name__} takes other arguments than {type(service).__name__}.{name}{expected}")
 
     def call(*args: Any, **keywords: Any) -> Any:
-        return function(access, service, *args, **keywords)
+        if function is not None:
+            return function(access, service, *args, **keywords)
+        return getattr(service, name)(*args, **keywords)
 
+    call.__name__ = name
     call.__signature__ = expected  # type: ignore[attr-defined]
     return _checked(call, rule, access)
 
@@ -174,7 +177,7 @@ def _checked(function: Callable[..., Any], rule: Rule, access: Access) -> Callab
             return _items(result, principal)
         return result
 
-    checked.__name__ = getattr(function, "__name__", "checked")
+    checked.__name__ = function.__name__
     checked.__signature__ = parameters  # type: ignore[attr-defined]
     return checked
 
