@@ -451,8 +451,8 @@ def test_the_theme_loads_no_font_from_anywhere(client: TestClient) -> None:
 
 def test_examples_belong_to_the_collection_that_they_were_written_for(search: NoHits) -> None:
     given = replace(handlers_over(search), examples=[Example("A question?", "", "library")])
-    ((shown, *_),) = given.search_again("", "", 4, "hybrid", "library", 3, "")
-    ((elsewhere, *_),) = given.search_again("", "", 4, "hybrid", "other", 3, "")
+    ((shown, *_),) = given.search_again(fields("", "", 4, "hybrid", "library", 3, ""))
+    ((elsewhere, *_),) = given.search_again(fields("", "", 4, "hybrid", "other", 3, ""))
     assert ("A question?" in str(shown), "A question?" in str(elsewhere)) == (True, False)
     assert given.example({"query": "A question?", "instruction": ""}) == ("A question?", "", "No lens", "")
     with pytest.raises(InputError, match="the limit is"):
