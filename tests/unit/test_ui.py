@@ -487,7 +487,7 @@ def test_a_language_that_the_model_does_not_read_is_told_in_that_of_the_page() -
     assert "looks like German. Ask in English" in shown
     assert "looks like" not in render_results(replace(result, unread=None), Choices())
     with speaking("de"):
-        assert "liest Englisch, nicht Deutsch." in render_results(result, Choices())
+        assert "versteht Englisch, nicht Deutsch." in render_results(result, Choices())
 
 
 def test_what_to_try_where_nothing_fits(search: NoHits) -> None:
