@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from app.answers.service import AnswerService
 from app.collections.credentials_folder import CredentialsFolder
@@ -12,7 +13,6 @@ from app.collections.lens_indexes import LensIndexes
 from app.collections.library import Library
 from app.collections.value_tables import ValueTables
 from app.ports.evaluation import Evaluations
-from app.ports.ledger import Ledger
 from app.ports.parts import BlobStore, SharedEmbedder, VectorIndex
 from app.ports.sources import SourceCredentials
 from app.ports.texts import TokenCounter
@@ -22,13 +22,16 @@ from app.search.value_proposals import ValueProposer
 from app.settings import Settings
 from app.types.alerts import AlertTarget
 
+if TYPE_CHECKING:  # it brings in SQL
+    from app.catalog import SqlCatalog
+
 
 @dataclass(frozen=True, slots=True)
 class Services:
     """`checks` are asked by /readyz: name of a part → is it able to work now."""
 
     settings: Settings
-    catalog: Ledger
+    catalog: SqlCatalog
     index: VectorIndex
     blobs: BlobStore
     embedder: SharedEmbedder

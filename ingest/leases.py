@@ -102,7 +102,7 @@ class LeaseKeeper:
         with self._lock:
             current = dict(self._progress)
         begun = time.monotonic()
-        held = self._ledger.heartbeat_shard(current, lease=self._lease) if prolong else self._ledger.held_jobs(current)
+        held = self._ledger.heartbeat(current, lease=self._lease) if prolong else self._ledger.held(current)
         with self._lock:
             self._looked_at = begun
             if prolong:

@@ -43,7 +43,7 @@ class IngestPipeline(DocumentIndexer):
         concerns all of them, or an unknown one: then run the jobs one by one.
         """
         collection = self.catalog.collection(jobs[0].collection)
-        documents = self.catalog.documents_of(jobs)
+        documents = self.catalog.shards.documents_of(jobs)
         by_document = {job.document_id: job for job in jobs}
 
         def beat(document: Document, progress: float) -> None:
@@ -66,11 +66,13 @@ class IngestPipeline(DocumentIndexer):
 
     def _remove_superseded(self, collection: Collection, documents: Sequence[Document]) -> None:
         """Deletes points written after the last lookup of a job whose document was deleted or replaced meanwhile."""
-        existing = self.catalog.unqueued_documents([document.id for document in documents]) if documents else {}
+        existing = (
+            self.catalog.consistency.unqueued_documents([document.id for document in documents]) if documents else {}
+        )
         for document in documents:
             if document.id not in existing:
                 delete_points_of(self.index, collection.active_index, document.id)
-            discard_file(self.blobs, document.content_hash, catalog=self.catalog)
+            discard_file(self.blobs, document.content_hash, garbage=self.catalog.garbage)
 
     def _delete(self, job: Job, heartbeat: Heartbeat) -> IngestReport:
         count = 0
@@ -82,7 +84,7 @@ class IngestPipeline(DocumentIndexer):
         return IngestReport(deleted=count)
 
     def _remove_unneeded(self) -> None:
-        remove_unneeded(catalog=self.catalog, index=self.index, blobs=self.blobs)
+        remove_unneeded(garbage=self.catalog.garbage, index=self.index, blobs=self.blobs)
 
     def _record(self, collection: Collection, done: Mapping[Job, IngestedDocument]) -> set[str]:
         return self.complete(collection, done) if self.complete else self.catalog.complete_many(done)

@@ -138,7 +138,7 @@ class Worker:
         if job.kind is not JobKind.INGEST or job.attempts > _SHARED_ATTEMPTS or size <= 1:
             return [job]
         try:
-            others = self._catalog.claim_batch(
+            others = self._catalog.shards.claim_batch(
                 job,
                 self._owner,
                 limit=size - 1,
@@ -163,7 +163,7 @@ class Worker:
 
     def _finish(self, jobs: list[Job], stop: threading.Event, *, is_alone: bool = False) -> bool:
         """Runs the jobs and records their results. False when a required part is unavailable."""
-        leases = LeaseKeeper(self._catalog, jobs, lease=self._lease)
+        leases = LeaseKeeper(self._catalog.shards, jobs, lease=self._lease)
         with leases, self._slots.holding(leases.are_all_lost):
             in_flight = _InFlight(self._catalog, leases, stop)
             if is_alone:

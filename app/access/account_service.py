@@ -6,23 +6,26 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
 from app.access.accounts import Accounts
 from app.access.authorizer import Authorizer
 from app.access.grants import is_key_within, is_user_within, own_collections, require_grant
 from app.access.quotas import UserQuotas
 from app.errors import ForbiddenError, NotFoundError, UnknownUserError
-from app.ports.access import AccessLedger
 from app.types.access import ApiKey, AuditEntry, Identity, Principal, Role, Scope, User, WebSession
 from app.types.documents import utc_now
 from app.types.quotas import Quotas, QuotaUse
+
+if TYPE_CHECKING:  # it brings in SQL
+    from app.catalog import SqlAccess
 
 
 class AccountService:
     def __init__(
         self,
         accounts: Accounts,
-        ledger: AccessLedger,
+        ledger: SqlAccess,
         authorizer: Authorizer,
         *,
         quotas: UserQuotas,

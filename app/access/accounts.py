@@ -8,14 +8,17 @@ import threading
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from app.access.hashing import KEYS, PASSWORDS, digest, is_same
 from app.errors import ConflictError, ForbiddenError, InputError, LoginRequiredError, UnknownUserError
-from app.ports.access import AccessLedger
 from app.types.access import EVERYTHING, ApiKey, Identity, Principal, Role, Scope, User, UserChange, is_of_operator
 from app.types.documents import utc_now
 from app.types.quotas import Quotas
 from embedder.lru import LRUCache
+
+if TYPE_CHECKING:  # it brings in SQL
+    from app.catalog import SqlAccess
 
 ADMIN = "admin"
 KEY_PREFIX = "gk_"
@@ -35,7 +38,7 @@ class Accounts:
 
     def __init__(
         self,
-        ledger: AccessLedger,
+        ledger: SqlAccess,
         *,
         admin_secret: str | None = None,
         clock: Callable[[], datetime] = utc_now,

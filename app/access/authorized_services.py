@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 from app.access.account_service import AccountService
 from app.access.accounts import Accounts
@@ -19,7 +20,6 @@ from app.evaluation.weight_tuning import WeightTuner
 from app.ports.answers import Answers
 from app.ports.catalog import Catalog
 from app.ports.evaluation import Evaluations, JudgedQueries, Tuning
-from app.ports.ledger import Ledger
 from app.ports.pages import Pages
 from app.ports.parts import Embedder
 from app.ports.services import Documents, Fetching, LensIndexes, Proposals, Reindexing, Search, ValueTables
@@ -30,6 +30,9 @@ from app.runtime.worker_lock import is_worker_running
 from app.search.own_searches import OwnSearches
 from app.services import Services
 from app.settings import Settings
+
+if TYPE_CHECKING:  # it brings in SQL
+    from app.catalog import SqlCatalog
 
 
 class ApplicationMetrics:
@@ -88,7 +91,10 @@ def authorize(services: Services, *, fetching: Fetching, reindexing: Reindexing,
 
     catalog = behind_guard(services.catalog, POLICY["catalog"], access)
     own_searches = OwnSearches(
-        services.catalog, owner=owner, history_limit=services.settings.search_history, reaches=authorizer.reaches
+        services.catalog.searches,
+        owner=owner,
+        history_limit=services.settings.search_history,
+        reaches=authorizer.reaches,
     )
     standing = OwnStanding(
         services.catalog,
@@ -127,14 +133,14 @@ def authorize(services: Services, *, fetching: Fetching, reindexing: Reindexing,
     )
 
 
-def access_to(catalog: Ledger, settings: Settings) -> Access:
-    return Access(Authorizer(catalog), catalog, UserQuotas(catalog, settings))
+def access_to(catalog: SqlCatalog, settings: Settings) -> Access:
+    return Access(Authorizer(catalog), catalog, UserQuotas(catalog.access, settings))
 
 
 def account_service(access: Access, *, settings: Settings) -> AccountService:
     accounts = AccountService(
-        Accounts(access.catalog),
-        access.catalog,
+        Accounts(access.catalog.access),
+        access.catalog.access,
         access.authorizer,
         quotas=access.quotas,
         idle=settings.session_idle,

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from app.errors import ForbiddenError, LoginRequiredError, UnknownCollectionError
-from app.ports.ledger import Ledger
 from app.types.access import AuditEntry, Principal, Role, current_principal
 from app.types.documents import CountedCollection, utc_now
+
+if TYPE_CHECKING:  # it brings in SQL
+    from app.catalog import SqlCatalog
 
 
 def without_hidden(error: UnknownCollectionError, principal: Principal) -> UnknownCollectionError:
@@ -20,7 +23,7 @@ def without_hidden(error: UnknownCollectionError, principal: Principal) -> Unkno
 class Authorizer:
     """Decides by `current_principal`; without one everything is refused."""
 
-    def __init__(self, catalog: Ledger, *, clock: Callable[[], datetime] = utc_now) -> None:
+    def __init__(self, catalog: SqlCatalog, *, clock: Callable[[], datetime] = utc_now) -> None:
         self._catalog = catalog
         self._clock = clock
 
@@ -71,4 +74,6 @@ class Authorizer:
         """Writes to the audit log in the name of the caller."""
         principal = self.require_role()
         more = {"key": principal.key_id} if principal.key_id else {}
-        self._catalog.note(AuditEntry(self._clock(), principal.name, action, subject, {**more, **(detail or {})}))
+        self._catalog.access.note(
+            AuditEntry(self._clock(), principal.name, action, subject, {**more, **(detail or {})})
+        )

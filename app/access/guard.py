@@ -7,13 +7,15 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from inspect import Parameter, Signature, getattr_static, signature
 from types import GeneratorType
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from app.access.authorizer import Authorizer, without_hidden
 from app.access.quotas import UserQuotas
 from app.errors import ForbiddenError, UnknownCollectionError
-from app.ports.ledger import Ledger
 from app.types.access import Principal, Role, Scope
+
+if TYPE_CHECKING:  # it brings in SQL
+    from app.catalog import SqlCatalog
 
 Service = TypeVar("Service")
 
@@ -23,7 +25,7 @@ class Access:
     """What the functions of the policy decide by."""
 
     authorizer: Authorizer
-    catalog: Ledger
+    catalog: SqlCatalog
     quotas: UserQuotas
 
 

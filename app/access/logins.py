@@ -7,14 +7,17 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
 from app.access.accounts import Accounts
 from app.access.hashing import digest, is_same
 from app.access.throttle import Throttle
 from app.errors import LoginRequiredError, UnknownUserError
-from app.ports.access import AccessLedger
 from app.types.access import AuditEntry, Principal, WebSession
 from app.types.documents import utc_now
+
+if TYPE_CHECKING:  # it brings in SQL
+    from app.catalog import SqlAccess
 
 NOTED_EVERY = timedelta(minutes=1)  # a use of a session within it costs no write
 KNOWN_FOR = timedelta(days=30)  # so long an address from which somebody logged in is known for them
@@ -27,7 +30,7 @@ class Logins:
     def __init__(
         self,
         accounts: Accounts,
-        ledger: AccessLedger,
+        ledger: SqlAccess,
         *,
         lifetime: timedelta = timedelta(hours=12),
         idle: timedelta | None = None,

@@ -102,7 +102,7 @@ def of_hits(access: Access, result: SearchResult) -> tuple[str, ...]:
 def of_source_id(access: Access, source_id: str) -> tuple[str, ...]:
     """The source of a hidden collection is reported as an unknown one."""
     principal = access.authorizer.require_role(EDITOR)
-    source = access.catalog.recurring_source(source_id)
+    source = access.catalog.sources.get(source_id)
     if not principal.covers(source.collection):
         raise NotFoundError(f"There is no source with the id {source_id[:80]!r}.")
     return (source.collection,)

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from app.access.accounts import ADMIN
 from app.access.hashing import digest
 from app.access.throttle import WINDOW
 from app.errors import QuotaExceededError, RequestQuotaError
-from app.ports.access import AccessLedger
 from app.settings import Settings
 from app.types.access import Principal
 from app.types.documents import utc_now
 from app.types.quotas import UNLIMITED, Allowance, QuotaName, QuotaUse, in_bytes
+
+if TYPE_CHECKING:  # it brings in SQL
+    from app.catalog import SqlAccess
 
 FORM_BYTES = 64 * 1024  # what a form may hold beside its file
 
@@ -21,7 +24,7 @@ FORM_BYTES = 64 * 1024  # what a form may hold beside its file
 class UserQuotas:
     """The user `admin` and the operator have none: they see to those of others."""
 
-    def __init__(self, ledger: AccessLedger, settings: Settings, *, clock: Callable[[], datetime] = utc_now) -> None:
+    def __init__(self, ledger: SqlAccess, settings: Settings, *, clock: Callable[[], datetime] = utc_now) -> None:
         self._ledger = ledger
         self._contact = settings.quota_contact
         self._clock = clock

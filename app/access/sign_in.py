@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from app.access.accounts import Accounts
 from app.access.logins import FAILED, Logins
@@ -23,10 +24,13 @@ from app.errors import (
     ProviderUnavailableError,
     UntrustedSignInError,
 )
-from app.ports.access import AccessLedger, IdentityProvider
+from app.ports.access import IdentityProvider
 from app.types.access import EVERYTHING, AuditEntry, Identity, Role
 from app.types.claims import EMAIL, EMAIL_VERIFIED, ClaimRule, Claims, is_any_true
 from app.types.documents import utc_now
+
+if TYPE_CHECKING:  # it brings in SQL
+    from app.catalog import SqlAccess
 
 BY = "openid"
 AT_ONCE = 12  # requests that wait for the provider; each holds a thread, and more would keep others from coming in
@@ -62,7 +66,7 @@ class SignIn:
         *,
         logins: Logins,
         accounts: Accounts,
-        ledger: AccessLedger,
+        ledger: SqlAccess,
         secret: str,
         clock: Callable[[], datetime] = utc_now,
     ) -> None:

@@ -5,28 +5,31 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 from app.access.authorizer import Authorizer
 from app.access.quotas import UserQuotas
 from app.errors import ForbiddenError, UnknownUserError
-from app.ports.ledger import Ledger
 from app.ports.sources import SourceCredentials
 from app.types.access import Principal, Role, is_of_operator
 from app.types.quotas import Allowance
 from app.types.source_addresses import check_source, is_local
 from app.types.sources import RecurringSource, SourceKind, SourceOptions
 
+if TYPE_CHECKING:  # it brings in SQL
+    from app.catalog import SqlCatalog
+
 _AS_IT_IS = SourceOptions()
 
 
 class SourceService:
-    def __init__(self, catalog: Ledger, authorizer: Authorizer, credentials: SourceCredentials) -> None:
+    def __init__(self, catalog: SqlCatalog, authorizer: Authorizer, credentials: SourceCredentials) -> None:
         self._catalog = catalog
         self._authorizer = authorizer
         self._credentials = credentials
 
     def sources(self, collection: str) -> list[RecurringSource]:
-        return self._catalog.recurring_sources(collection)
+        return self._catalog.sources.of_collection(collection)
 
     def add(
         self,
@@ -45,7 +48,7 @@ class SourceService:
         if options.credentials:
             self._credentials.find(options.credentials, user=principal.name, address=address)
         self._authorizer.note("source.added", collection, {"address": address})
-        return self._catalog.add_recurring_source(
+        return self._catalog.sources.add(
             collection, kind, address, every=every, removes=removes, owner=principal.name, options=options
         )
 
@@ -53,20 +56,20 @@ class SourceService:
         return self._credentials.names_for(self._authorizer.require_role().name)
 
     def delete(self, source_id: str) -> None:
-        source = self._catalog.recurring_source(source_id)
+        source = self._catalog.sources.get(source_id)
         self._authorizer.note("source.deleted", source.collection, {"address": source.address})
-        self._catalog.delete_recurring_source(source.id)
+        self._catalog.sources.delete(source.id)
 
     def hurry(self, source_id: str) -> RecurringSource:
-        return self._catalog.hurry_recurring_source(source_id)
+        return self._catalog.sources.hurry(source_id)
 
 
-def allowance_by_owner(catalog: Ledger, quotas: UserQuotas) -> Callable[[RecurringSource], Allowance | None]:
+def allowance_by_owner(catalog: SqlCatalog, quotas: UserQuotas) -> Callable[[RecurringSource], Allowance | None]:
     """On whose account what a source brings is stored, as things stand."""
 
     def allowance(source: RecurringSource) -> Allowance | None:
         try:
-            user = catalog.user(source.owner)
+            user = catalog.access.user(source.owner)
         except UnknownUserError:
             if is_of_operator(source.owner):
                 return None

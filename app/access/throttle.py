@@ -8,12 +8,15 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from ipaddress import IPv6Address, ip_address
+from typing import TYPE_CHECKING
 
 from app.access.hashing import digest
 from app.errors import ThrottledError
-from app.ports.access import AccessLedger
 from app.types.access import AttemptCount
 from app.types.documents import utc_now
+
+if TYPE_CHECKING:  # it brings in SQL
+    from app.catalog import SqlAccess
 
 WINDOW = timedelta(minutes=15)
 MAX_FAILURES_OF_ADDRESS = 10
@@ -27,7 +30,7 @@ _STRIPES = 64
 class Throttle:
     """`kind` keeps the counts of logins and of keys apart."""
 
-    def __init__(self, kind: str, ledger: AccessLedger, *, clock: Callable[[], datetime] = utc_now) -> None:
+    def __init__(self, kind: str, ledger: SqlAccess, *, clock: Callable[[], datetime] = utc_now) -> None:
         self._kind = kind
         self._ledger = ledger
         self._clock = clock

@@ -3,6 +3,7 @@
 All SQL of the application lives in this package. It knows nothing of vectors, models or files.
 """
 
+from app.catalog.access import SqlAccess
 from app.catalog.catalog import SqlCatalog
 from app.catalog.damage import check_file
 from app.catalog.dump import CatalogSnapshot, is_filled, load, snapshot
@@ -13,6 +14,7 @@ from app.catalog.row_checks import check_rows
 __all__ = [
     "CatalogFacts",
     "CatalogSnapshot",
+    "SqlAccess",
     "SqlCatalog",
     "check_file",
     "check_rows",

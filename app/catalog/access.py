@@ -11,38 +11,47 @@ from sqlalchemy import case, delete, func, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
+from app.catalog import quotas
 from app.catalog.access_tables import ApiKeyRow, AttemptRow, AuditRow, IdentityRow, UserRow, WebSessionRow
-from app.catalog.quotas import StoredAmounts
 from app.catalog.searches import delete_searches_of
-from app.catalog.sessions import add_unless_taken, insert_into
+from app.catalog.sessions import CatalogPart, add_unless_taken, insert_into
 from app.errors import ConflictError, NotFoundError, UnknownUserError
 from app.types.access import ApiKey, AttemptCount, AuditEntry, Identity, User, UserChange, WebSession
+from app.types.quotas import StoredAmount
 
 
-class AccessLedger(StoredAmounts):
+class SqlAccess(CatalogPart):
+    """Users, their keys and sessions, counters of failed sign-ins, and the audit log."""
+
     def users(self) -> list[User]:
-        with self._session(self._engine) as session:
+        """In the order of names."""
+        with self._database.reading() as session:
             return [row.as_user() for row in session.scalars(select(UserRow).order_by(UserRow.name))]
 
     def user(self, name: str) -> User:
-        with self._session(self._engine) as session:
+        """Raises UnknownUserError."""
+        with self._database.reading() as session:
             return _user_row(session, name).as_user()
 
     def add_user(self, user: User, *, identity: Identity | None = None) -> None:
+        """Connected with the identity, in one transaction. Raises ConflictError when the name is taken, or the identity
+        is another user's."""
         try:
-            with self._session(self._writer) as session:
+            with self._database.writing() as session:
                 session.add(UserRow(**_values(user)))
                 if identity is not None:
                     session.flush()
-                    session.add(IdentityRow(**asdict(identity), user=user.name, created_at=self._clock()))
+                    session.add(IdentityRow(**asdict(identity), user=user.name, created_at=self._database.clock()))
         except IntegrityError:
             raise ConflictError(f"There is a user {user.name!r} already; choose another name.") from None
 
     def change_user(self, name: str, change: UserChange, *, only_password: str | None = None) -> User:
+        """As the user is afterwards. `only_password`: the hash that this enabled user must still have. Raises
+        UnknownUserError."""
         values = _changed(change)
         if change.is_disabled is not None:
-            values["disabled_at"] = self._clock() if change.is_disabled else None
-        with self._session(self._writer) as session:
+            values["disabled_at"] = self._database.clock() if change.is_disabled else None
+        with self._database.writing() as session:
             if values:
                 found = update(UserRow).where(UserRow.name == name)
                 if only_password is not None:
@@ -54,25 +63,28 @@ class AccessLedger(StoredAmounts):
             return _user_row(session, name).as_user()
 
     def delete_user(self, name: str) -> None:
-        with self._session(self._writer) as session:
+        """With all keys, sessions, identities and searches. Raises UnknownUserError."""
+        with self._database.writing() as session:
             session.delete(_user_row(session, name))
             delete_searches_of(session, name)
 
     def user_of(self, identity: Identity) -> str | None:
-        with self._session(self._engine) as session:
+        with self._database.reading() as session:
             row = session.get(IdentityRow, (identity.issuer, identity.subject))
             return None if row is None else row.user
 
     def identities(self, user: str | None = None) -> list[tuple[Identity, str]]:
+        """Each with its user, in the order of users."""
         found = select(IdentityRow).order_by(IdentityRow.user, IdentityRow.issuer, IdentityRow.subject)
-        with self._session(self._engine) as session:
+        with self._database.reading() as session:
             rows = session.scalars(found if user is None else found.where(IdentityRow.user == user))
             return [(Identity(row.issuer, row.subject), row.user) for row in rows]
 
     def connect_user(self, name: str, identity: Identity) -> None:
-        with self._session(self._writer) as session:
+        """Raises UnknownUserError, and ConflictError when the identity is another user's."""
+        with self._database.writing() as session:
             _user_row(session, name)
-            row = IdentityRow(**asdict(identity), user=name, created_at=self._clock())
+            row = IdentityRow(**asdict(identity), user=name, created_at=self._database.clock())
             if not add_unless_taken(session, row):
                 present = session.get_one(IdentityRow, (identity.issuer, identity.subject))
                 if present.user != name:
@@ -82,80 +94,96 @@ class AccessLedger(StoredAmounts):
                     )
 
     def disconnect_user(self, name: str) -> int:
-        with self._session(self._writer) as session:
+        """From all identities; how many they were. Ends the user's sessions. Raises UnknownUserError."""
+        with self._database.writing() as session:
             _user_row(session, name)
             session.execute(delete(WebSessionRow).where(WebSessionRow.user == name))
             ended = delete(IdentityRow).where(IdentityRow.user == name).returning(IdentityRow.subject)
             return len(session.execute(ended).all())
 
     def keys(self, user: str | None = None) -> list[ApiKey]:
+        """The newest first, those that were revoked included."""
         newest = select(ApiKeyRow).order_by(ApiKeyRow.created_at.desc(), ApiKeyRow.id)
-        with self._session(self._engine) as session:
+        with self._database.reading() as session:
             rows = session.scalars(newest if user is None else newest.where(ApiKeyRow.user == user))
             return [row.as_key() for row in rows]
 
     def key(self, key_id: str) -> ApiKey | None:
-        with self._session(self._engine) as session:
+        with self._database.reading() as session:
             row = session.get(ApiKeyRow, key_id)
             return None if row is None else row.as_key()
 
     def add_key(self, key: ApiKey) -> None:
-        with self._session(self._writer) as session:
+        """Raises UnknownUserError."""
+        with self._database.writing() as session:
             _user_row(session, key.user)
             session.add(ApiKeyRow(**_values(key)))
 
     def revoke_key(self, key_id: str) -> None:
-        with self._session(self._writer) as session:
+        """At once, for ever. Raises NotFoundError."""
+        with self._database.writing() as session:
             row = session.get(ApiKeyRow, key_id)
             if row is None:
                 raise NotFoundError(f"No key has the id {key_id!r}. `gircse keys list` shows them.")
-            row.revoked_at = row.revoked_at or self._clock()
+            row.revoked_at = row.revoked_at or self._database.clock()
 
     def add_session(self, session: WebSession) -> None:
-        with self._session(self._writer) as transaction:
+        """Forgets those that have ended. Raises UnknownUserError for a user who is removed or disabled: who disables
+        one at the same time ends this session, too."""
+        with self._database.writing() as transaction:
             can_come_in = select(UserRow.name).where(UserRow.name == session.user, UserRow.disabled_at.is_(None))
             if transaction.scalar(can_come_in.with_for_update()) is None:  # who disables a user waits for this session
                 raise UnknownUserError.of(session.user)
-            transaction.execute(delete(WebSessionRow).where(WebSessionRow.expires_at <= self._clock()))
+            transaction.execute(delete(WebSessionRow).where(WebSessionRow.expires_at <= self._database.clock()))
             transaction.add(WebSessionRow(**asdict(session)))
 
     def web_session(self, token_hash: str) -> WebSession | None:
-        with self._session(self._engine) as session:
+        with self._database.reading() as session:
             row = session.get(WebSessionRow, token_hash)
             return None if row is None else row.as_session()
 
     def web_sessions(self, user: str | None = None) -> list[WebSession]:
+        """The last used first, those included that have ended and are not forgotten yet."""
         latest = select(WebSessionRow).order_by(WebSessionRow.used_at.desc(), WebSessionRow.id)
-        with self._session(self._engine) as session:
+        with self._database.reading() as session:
             rows = session.scalars(latest if user is None else latest.where(WebSessionRow.user == user))
             return [row.as_session() for row in rows]
 
     def use_session(self, token_hash: str, at: datetime) -> None:
         used = update(WebSessionRow).where(WebSessionRow.token_hash == token_hash).values(used_at=at)
-        with self._session(self._writer) as session:
+        with self._database.writing() as session:
             session.execute(used)
 
     def end_sessions(self, token_hashes: Sequence[str]) -> None:
-        with self._session(self._writer) as session:
+        with self._database.writing() as session:
             session.execute(delete(WebSessionRow).where(WebSessionRow.token_hash.in_(token_hashes)))
 
+    def stored_amount(self, user: str) -> StoredAmount:
+        """How much the documents on this user's account take up."""
+        with self._database.reading() as session:
+            return quotas.stored_amount(session, user)
+
     def attempts(self, counters: Sequence[str], *, since: datetime) -> dict[str, AttemptCount]:
+        """Those that began after `since`."""
         found = select(AttemptRow).where(AttemptRow.counter.in_(counters), AttemptRow.began_at > since)
-        with self._session(self._engine) as session:
+        with self._database.reading() as session:
             return {row.counter: AttemptCount(row.began_at, row.failures) for row in session.scalars(found)}
 
     def begin_attempt(self, counters: Sequence[str], *, at: datetime, since: datetime) -> dict[str, AttemptCount]:
-        with self._session(self._writer) as session:
+        """Adds one to each, in one transaction; those that began before `since` begin anew, with 1. Forgets others of
+        that age."""
+        with self._database.writing() as session:
             # In one order, so that two transactions never wait for each other.
             counts = {counter: _count_one(session, counter, at=at, since=since) for counter in sorted(counters)}
         if any(each.failures == 1 for each in counts.values()):
             old = select(AttemptRow.counter).where(AttemptRow.began_at <= since).with_for_update(skip_locked=True)
-            with self._session(self._writer) as session:
+            with self._database.writing() as session:
                 session.execute(delete(AttemptRow).where(AttemptRow.counter.in_(old)))
         return counts
 
     def forgive_attempt(self, counters: Sequence[str]) -> None:
-        with self._session(self._writer) as session:
+        """Takes back one of each."""
+        with self._database.writing() as session:
             for counter in sorted(counters):
                 session.execute(
                     update(AttemptRow)
@@ -164,18 +192,19 @@ class AccessLedger(StoredAmounts):
                 )
 
     def note(self, entry: AuditEntry) -> None:
-        with self._session(self._writer) as session:
+        with self._database.writing() as session:
             session.add(AuditRow(**asdict(entry)))
 
     def audit_entries(
         self, *, actions: Sequence[str] = (), actor: str | None = None, limit: int = 100, offset: int = 0
     ) -> list[AuditEntry]:
+        """The newest first."""
         newest = select(AuditRow).order_by(AuditRow.at.desc(), AuditRow.id.desc()).limit(limit).offset(offset)
         if actions:
             newest = newest.where(AuditRow.action.in_(actions))
         if actor is not None:
             newest = newest.where(AuditRow.actor == actor)
-        with self._session(self._engine) as session:
+        with self._database.reading() as session:
             return [row.as_entry() for row in session.scalars(newest)]
 
     def count_noted(self, action: str, *, since: datetime, actor: str | None = None, subject: str | None = None) -> int:
@@ -184,7 +213,7 @@ class AccessLedger(StoredAmounts):
             found = found.where(AuditRow.actor == actor)
         if subject is not None:
             found = found.where(AuditRow.subject == subject)
-        with self._session(self._engine) as session:
+        with self._database.reading() as session:
             return session.scalar(found) or 0
 
 

@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 
-from sqlalchemy import func, select
+from sqlalchemy import Engine, func, select
 from sqlalchemy.orm import Session
 
 from app.catalog import garbage, jobs
-from app.catalog.access import AccessLedger
-from app.catalog.consistency import ConsistencyQueries
+from app.catalog.access import SqlAccess
+from app.catalog.consistency import SqlConsistency
 from app.catalog.facets import Facets
+from app.catalog.garbage import SqlGarbage
 from app.catalog.idempotency import IdempotencyRecords
 from app.catalog.indexes import IndexLedger, note_collection, write_indexed
 from app.catalog.judgements import LensesAndJudgements
 from app.catalog.ledger import JobLedger
 from app.catalog.lens_indexes import LensIndexLedger
 from app.catalog.lists import DocumentLists
-from app.catalog.recurring_sources import RecurringSourceLedger
+from app.catalog.recurring_sources import SqlSources
 from app.catalog.restoring import Restoring
-from app.catalog.searches import SearchRecords
-from app.catalog.sessions import add_unless_taken, collection_row, unknown_collection
-from app.catalog.shards import ShardLedger
-from app.catalog.standing import StandingRecords, tell
-from app.catalog.standing_deliveries import StandingDeliveries
+from app.catalog.searches import SqlSearches
+from app.catalog.sessions import Database, add_unless_taken, collection_row, unknown_collection
+from app.catalog.shards import SqlShards
+from app.catalog.standing import SqlStanding, tell
+from app.catalog.standing_deliveries import SqlDeliveries
 from app.catalog.submissions import Submissions
 from app.catalog.tables import ChunkRow, CollectionRow, DocumentRow
 from app.catalog.weights import WeightTunings
@@ -44,45 +45,51 @@ from app.types.documents import (
     JobPriority,
     JobState,
     Metadata,
+    utc_now,
 )
 from app.types.standing import Told
 
 
 class SqlCatalog(
     JobLedger,
-    ShardLedger,
     IndexLedger,
-    ConsistencyQueries,
     Restoring,
     DocumentLists,
     Facets,
     LensesAndJudgements,
     Submissions,
-    AccessLedger,
     IdempotencyRecords,
     WeightTunings,
     LensIndexLedger,
-    SearchRecords,
-    StandingRecords,
-    StandingDeliveries,
-    RecurringSourceLedger,
 ):
+    def __init__(self, engine: Engine, *, clock: Callable[[], datetime] = utc_now) -> None:
+        self.database = database = Database(engine, clock=clock)
+        super().__init__(database)
+        self.access = SqlAccess(database)
+        self.consistency = SqlConsistency(database)
+        self.deliveries = SqlDeliveries(database)
+        self.garbage = SqlGarbage(database)
+        self.searches = SqlSearches(database)
+        self.shards = SqlShards(database)
+        self.sources = SqlSources(database)
+        self.standing = SqlStanding(database)
+
     # Collections
 
     def create_collection(self, collection: Collection) -> Collection:
-        with self._session(self._writer) as session:
+        with self._database.writing() as session:
             row = session.get(CollectionRow, collection.name)
             if row is None:
                 row = CollectionRow(
                     name=collection.name,
                     active_index=collection.active_index,
                     is_paused=collection.is_paused,
-                    created_at=self._clock(),
+                    created_at=self._database.clock(),
                     **{field: getattr(collection, field) for field in CONTRACT},
                 )
                 if add_unless_taken(session, row):
                     if row.active_index in garbage.of_kind(session, GarbageKind.INDEX):
-                        garbage.adopt_index(session, row.active_index, self._clock())
+                        garbage.adopt_index(session, row.active_index, self._database.clock())
                     return Collection(**row.values())
                 row = session.get_one(CollectionRow, collection.name)
             differing = [field for field in CONTRACT if getattr(row, field) != getattr(collection, field)]
@@ -95,24 +102,24 @@ class SqlCatalog(
         return self.collection(collection.name)
 
     def collection(self, name: str) -> Collection:
-        with self._session(self._engine) as session:
+        with self._database.reading() as session:
             row = collection_row(session, name)
             return Collection(**row.values())
 
     def counted_collection(self, name: str) -> CountedCollection:
-        with self._session(self._engine) as session:
+        with self._database.reading() as session:
             found = self._counted_collections(session, name)
             if not found:
                 raise unknown_collection(session, name)
             return found[0]
 
     def uncounted_collections(self) -> list[Collection]:
-        with self._session(self._engine) as session:
+        with self._database.reading() as session:
             rows = session.scalars(select(CollectionRow).order_by(CollectionRow.name))
             return [Collection(**row.values()) for row in rows]
 
     def collections(self) -> list[CountedCollection]:
-        with self._session(self._engine) as session:
+        with self._database.reading() as session:
             return self._counted_collections(session)
 
     @staticmethod
@@ -132,16 +139,16 @@ class SqlCatalog(
         ]
 
     def delete_collection(self, name: str) -> None:
-        with self._session(self._writer) as session:
+        with self._database.writing() as session:
             row = collection_row(session, name)
-            note_collection(session, row, self._clock())
+            note_collection(session, row, self._database.clock())
             session.delete(row)  # documents, chunks and jobs go with it; a running job finds its lease lost
 
     # Documents
 
     def submit_delete(self, document_id: str, *, delay: timedelta = timedelta()) -> Job:
-        now = self._clock()
-        with self._session(self._writer) as session:
+        now = self._database.clock()
+        with self._database.writing() as session:
             row = jobs.lock_document(session, document_id)
             if row is None:
                 raise _unknown_document(document_id)
@@ -153,23 +160,25 @@ class SqlCatalog(
             return job.as_job()
 
     def restore_document(self, document_id: str) -> Job:
-        with self._session(self._writer) as session:
+        with self._database.writing() as session:
             row = jobs.lock_document(session, document_id)
             if row is None:
                 raise _unknown_document(document_id)
             if row.state is not DocumentState.DELETING:
                 raise ConflictError(f"The document {document_id} is {row.state}: there is no deletion to call off.")
             # It is read again, since a worker may have begun with its points; those that are there are kept.
-            return jobs.enqueue(session, row, JobKind.INGEST, self._clock(), priority=JobPriority.INTERACTIVE).as_job()
+            return jobs.enqueue(
+                session, row, JobKind.INGEST, self._database.clock(), priority=JobPriority.INTERACTIVE
+            ).as_job()
 
     def deleted_among(self, document_ids: Iterable[str]) -> set[str]:
         ids = set(document_ids)
         statement = select(DocumentRow.id).where(DocumentRow.id.in_(ids), DocumentRow.state == DocumentState.DELETING)
-        with self._session(self._engine) as session:
+        with self._database.reading() as session:
             return set(session.scalars(statement)) if ids else set()
 
     def document(self, document_id: str) -> Document:
-        with self._session(self._engine) as session:
+        with self._database.reading() as session:
             row = session.get(DocumentRow, document_id)
             if row is None:
                 raise _unknown_document(document_id)
@@ -183,7 +192,7 @@ class SqlCatalog(
             statement = statement.where(DocumentRow.collection == collection)
         if state is not None:
             statement = statement.where(DocumentRow.state == state)
-        with self._session(self._engine) as session:
+        with self._database.reading() as session:
             return [row.as_document() for row in session.scalars(statement)]
 
     def document_keys(self, collection: str, *, uri_prefix: str) -> list[DocumentKey]:
@@ -193,7 +202,7 @@ class SqlCatalog(
             .where(DocumentRow.collection == collection, func.substr(DocumentRow.uri, 1, len(uri_prefix)) == uri_prefix)
             .order_by(DocumentRow.uri, DocumentRow.id)
         )
-        with self._session(self._engine) as session:
+        with self._database.reading() as session:
             return [DocumentKey(*row) for row in session.execute(statement)]
 
     def chunks(self, document_id: str) -> list[Chunk]:
@@ -204,7 +213,7 @@ class SqlCatalog(
             .where(ChunkRow.document_id == document_id, ChunkRow.index_name == CollectionRow.active_index)
             .order_by(ChunkRow.ordinal)
         )
-        with self._session(self._engine) as session:
+        with self._database.reading() as session:
             return [row.as_chunk() for row in session.scalars(statement)]
 
     def complete_ingest(self, job: Job, *, title: str, metadata: Metadata, chunks: Iterable[Chunk]) -> None:
@@ -213,8 +222,8 @@ class SqlCatalog(
             raise jobs.lease_lost(job)
 
     def complete_many(self, done: Mapping[Job, IngestedDocument], *, told: Told | None = None) -> set[str]:
-        now = self._clock()
-        with self._session(self._writer) as session:
+        now = self._database.clock()
+        with self._database.writing() as session:
             held = jobs.hold_those_left(session, done)
             if held:
                 active = session.get_one(CollectionRow, held[0][0].collection).active_index
@@ -228,15 +237,15 @@ class SqlCatalog(
             return {row.id for _, row in held}
 
     def complete_delete(self, job: Job) -> None:
-        with self._session(self._writer) as session:
+        with self._database.writing() as session:
             document, row = jobs.hold(session, job)
-            garbage.note(session, GarbageKind.FILE, [document.content_hash], self._clock())
+            garbage.note(session, GarbageKind.FILE, [document.content_hash], self._database.clock())
             session.delete(document)  # its chunks go with it
-            jobs.finish(row, self._clock())
+            jobs.finish(row, self._database.clock())
 
     def is_alive(self) -> bool:
         try:
-            with self._session(self._engine) as session:
+            with self._database.reading() as session:
                 session.execute(select(func.count()).select_from(CollectionRow))
         except CatalogUnavailableError:
             return False

@@ -5,15 +5,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import timedelta
 from uuid import uuid4
 
 from sqlalchemy import delete, exists, func, or_, select, update
 
 from app.catalog import jobs
 from app.catalog.engine import damaged
-from app.catalog.sessions import Sessions
-from app.catalog.tables import ChunkRow, CollectionRow, DocumentRow, IndexedDocumentRow, JobRow, is_open, is_waiting
+from app.catalog.sessions import CatalogPart
+from app.catalog.tables import ChunkRow, CollectionRow, DocumentRow, IndexedDocumentRow, JobRow, is_open
 from app.types.documents import Chunk, Document, DocumentState, JobKind, StoredFile
 
 _PAGE = 1000
@@ -21,16 +20,11 @@ _HAS_JOB = exists().where(JobRow.document_id == DocumentRow.id, is_open)
 _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
-class ConsistencyQueries(Sessions):
-    def queue_age(self) -> timedelta:
-        is_paused = exists().where(CollectionRow.name == JobRow.collection, CollectionRow.is_paused)
-        now = self._clock()
-        statement = select(func.min(JobRow.not_before)).where(is_waiting, JobRow.not_before <= now, ~is_paused)
-        with self._session(self._engine) as session:
-            first = session.scalar(statement)
-        return timedelta(0) if first is None else now - first
+class SqlConsistency(CatalogPart):
+    """Queries of the consistency check."""
 
     def chunk_pages(self, index: str) -> Iterator[list[Chunk]]:
+        """All chunks that the index should hold, in the order of their ids."""
         after = ""
         while True:
             statement = (
@@ -39,7 +33,7 @@ class ConsistencyQueries(Sessions):
                 .order_by(ChunkRow.id)
                 .limit(_PAGE)
             )
-            with self._session(self._engine) as session:
+            with self._database.reading() as session:
                 page = [row.as_chunk() for row in session.scalars(statement)]
             if not page:
                 return
@@ -48,9 +42,10 @@ class ConsistencyQueries(Sessions):
             after = page[-1].id
 
     def sample_chunks(self, index: str, *, count: int) -> list[str]:
+        """Ids of about so many chunks that the index should hold, from all over it."""
         in_order = select(ChunkRow.id).where(ChunkRow.index_name == index).order_by(ChunkRow.id)
         found: set[str] = set()
-        with self._session(self._engine) as session:
+        with self._database.reading() as session:
             found.update(session.scalars(in_order.limit(1)))
             for _ in range(count if found else 0):
                 # Ids are hashes, so that a random one stands anywhere among them.
@@ -62,13 +57,15 @@ class ConsistencyQueries(Sessions):
         """An index refuses to look for others."""
         for each in ids:
             if not _ID.fullmatch(each):
-                raise damaged(self._engine, f"the row of a chunk has the id {each!r}, which is none")
+                raise damaged(self._database.engine, f"the row of a chunk has the id {each!r}, which is none")
 
     def is_at_rest(self, collection: str) -> bool:
-        with self._session(self._engine) as session:
+        """Whether no document of it has an open job, so that index and catalog should agree."""
+        with self._database.reading() as session:
             return session.scalar(select(JobRow.id).where(JobRow.collection == collection, is_open).limit(1)) is None
 
     def stored_files(self, collection: str) -> Iterator[list[StoredFile]]:
+        """Those of documents that are not going, page by page."""
         columns = (DocumentRow.id, DocumentRow.uri, DocumentRow.content_hash, DocumentRow.byte_count, DocumentRow.state)
         after = ""
         while True:
@@ -79,7 +76,7 @@ class ConsistencyQueries(Sessions):
                 .order_by(DocumentRow.id)
                 .limit(_PAGE)
             )
-            with self._session(self._engine) as session:
+            with self._database.reading() as session:
                 rows = session.execute(statement).tuples().all()
             if not rows:
                 return
@@ -87,24 +84,29 @@ class ConsistencyQueries(Sessions):
             after = rows[-1][0]
 
     def chunk_owners(self, index: str, ids: Sequence[str]) -> dict[str, str]:
+        """Chunk → document, of those ids that are chunks of this index."""
         statement = select(ChunkRow.id, ChunkRow.document_id).where(
             ChunkRow.index_name == index, ChunkRow.id.in_(list(ids))
         )
-        with self._session(self._engine) as session:
+        with self._database.reading() as session:
             return dict(session.execute(statement).tuples().all())
 
     def chunk_rows(self, index: str, ids: Sequence[str]) -> dict[str, Chunk]:
+        """Those of these ids that are chunks of this index, without their texts."""
         statement = select(ChunkRow).where(ChunkRow.index_name == index, ChunkRow.id.in_(list(ids)))
-        with self._session(self._engine) as session:
+        with self._database.reading() as session:
             return {row.id: row.as_chunk() for row in session.scalars(statement)}
 
     def documents_at_rest(self, ids: Sequence[str]) -> dict[str, Document]:
+        """Those of these ids that are ready and have no open job, so that index and catalog should agree on them."""
         is_ready = DocumentRow.state == DocumentState.READY
         statement = select(DocumentRow).where(DocumentRow.id.in_(list(ids)), is_ready, ~_HAS_JOB)
-        with self._session(self._engine) as session:
+        with self._database.reading() as session:
             return {row.id: row.as_document() for row in session.scalars(statement)}
 
     def miscounted_documents(self, collection: str, index: str) -> list[str]:
+        """Ids of documents at rest of whose chunks in the active index the catalog has another number than it says, or
+        another revision."""
         of_it = (ChunkRow.document_id == DocumentRow.id, ChunkRow.index_name == index)
         counted = select(func.count()).where(*of_it).scalar_subquery()
         held = (
@@ -118,17 +120,19 @@ class ConsistencyQueries(Sessions):
             .where(or_(DocumentRow.chunk_count != counted, DocumentRow.revision != held))
             .order_by(DocumentRow.id)
         )
-        with self._session(self._engine) as session:
+        with self._database.reading() as session:
             return list(session.scalars(statement))
 
     def unqueued_documents(self, ids: Sequence[str]) -> dict[str, bool]:
+        """Of those that exist: whether they have no open job, so that index and catalog should agree on them."""
         statement = select(DocumentRow.id, ~_HAS_JOB).where(DocumentRow.id.in_(list(ids)))
-        with self._session(self._engine) as session:
+        with self._database.reading() as session:
             return {document_id: bool(is_idle) for document_id, is_idle in session.execute(statement).tuples()}
 
     def queue_again(self, document_id: str) -> bool:
-        now = self._clock()
-        with self._session(self._writer) as session:
+        """Queues the ingestion of a ready document, or the deletion of one that is going. False for all others."""
+        now = self._database.clock()
+        with self._database.writing() as session:
             row = jobs.lock_document(session, document_id)
             if row is None or row.state is DocumentState.FAILED:
                 return False
@@ -138,7 +142,8 @@ class ConsistencyQueries(Sessions):
             return True
 
     def forget_indexed(self, index: str, *, document_id: str | None = None) -> None:
-        with self._session(self._writer) as session:
+        """As when nothing, or nothing of this document, had been written to this index."""
+        with self._database.writing() as session:
             for table in (ChunkRow, IndexedDocumentRow):
                 statement = delete(table).where(table.index_name == index)
                 if document_id is not None:

@@ -29,7 +29,7 @@ from sqlalchemy import (
     true,
 )
 
-from app.catalog.sessions import Sessions, collection_row
+from app.catalog.sessions import CatalogPart, collection_row
 from app.catalog.tables import DocumentRow
 from app.errors import FilterError
 from app.search.filters import check_filters, read_filter
@@ -48,15 +48,15 @@ _EXACT_WHOLE = 10**15  # beyond it a float's own spelling is kept
 _OF_DOCUMENT = {"document_id": DocumentRow.id, "title": DocumentRow.title, "uri": DocumentRow.uri}
 
 
-class Facets(Sessions):
+class Facets(CatalogPart):
     def facets(self, collection: str, filters: Mapping[str, str] | None = None) -> dict[str, list[FacetValue]]:
-        entries = _entries(self._engine.dialect)
+        entries = _entries(self._database.engine.dialect)
         conditions = {key: _has(entries, key, value) for key, value in check_filters(filters or {}).items()}
         counted = [_counted(entries, collection, list(conditions.values()), entries.key.not_in(conditions))]
         for key in conditions.keys() - CHUNK_KEYS:  # counts without this filter: what another value would give
             others = [condition for other, condition in conditions.items() if other != key]
             counted.append(_counted(entries, collection, others, entries.key == key))
-        with self._session(self._engine) as session:
+        with self._database.reading() as session:
             collection_row(session, collection)
             rows = list(chain.from_iterable(session.execute(statement) for statement in counted))
         coverage: dict[str, int] = {}

@@ -1,20 +1,57 @@
-"""What is to be removed outside of the catalog, noted in the transaction that made it unneeded.
+"""Garbage: vector indexes, files and labels that the catalog no longer needs.
 
-A physical index is noted from its reservation on, due later: if its maker dies before it is used, it is removed.
+A row is added in the transaction that makes a thing unneeded. A new index is noted as garbage when its name is
+reserved, due later: if its maker dies before it is in use, it is removed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from datetime import datetime
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
 
 from sqlalchemy import delete, select, update
 from sqlalchemy.orm import Session
 
-from app.catalog.sessions import insert_into
-from app.catalog.tables import GarbageRow, IndexNumberRow
+from app.catalog.sessions import CatalogPart, insert_into
+from app.catalog.tables import DocumentRow, GarbageRow, IndexNumberRow
 from app.errors import ConflictError
 from app.types.documents import GarbageItem, GarbageKind
+
+
+class SqlGarbage(CatalogPart):
+    """What garbage there is, for whoever removes it."""
+
+    def due(self, *, limit: int = 100) -> list[GarbageItem]:
+        with self._database.reading() as session:
+            statement = select(GarbageRow).where(GarbageRow.due_at <= self._database.clock())
+            rows = session.scalars(statement.order_by(GarbageRow.due_at).limit(limit))
+            return [GarbageItem(row.kind, row.name, row.due_at) for row in rows]
+
+    def names(self, kind: GarbageKind) -> list[str]:
+        """Of all garbage of this kind, whether or not it is due."""
+        with self._database.reading() as session:
+            return of_kind(session, kind)
+
+    def note(self, kind: GarbageKind, names: Sequence[str], *, due_in: timedelta) -> None:
+        with self._database.writing() as session:
+            note(session, kind, names, self._database.clock() + due_in)
+
+    def forget(self, garbage_item: GarbageItem) -> None:
+        """Unless it was noted again after `garbage_item` was read."""
+        with self._database.writing() as session:
+            session.execute(
+                delete(GarbageRow).where(
+                    GarbageRow.kind == garbage_item.kind,
+                    GarbageRow.name == garbage_item.name,
+                    GarbageRow.due_at == garbage_item.due_at,
+                )
+            )
+
+    def needs_file(self, content_hash: str) -> bool:
+        """Whether a document has this file."""
+        statement = select(DocumentRow.id).where(DocumentRow.content_hash == content_hash).limit(1)
+        with self._database.reading() as session:
+            return session.scalar(statement) is not None
 
 
 def note(session: Session, kind: GarbageKind, names: Iterable[str], due_at: datetime) -> None:
@@ -27,28 +64,12 @@ def note(session: Session, kind: GarbageKind, names: Iterable[str], due_at: date
         session.execute(statement, rows)
 
 
-def due(session: Session, now: datetime, limit: int) -> list[GarbageItem]:
-    statement = select(GarbageRow).where(GarbageRow.due_at <= now).order_by(GarbageRow.due_at).limit(limit)
-    return [GarbageItem(row.kind, row.name, row.due_at) for row in session.scalars(statement)]
-
-
 def of_kind(session: Session, kind: GarbageKind) -> list[str]:
     return list(session.scalars(select(GarbageRow.name).where(GarbageRow.kind == kind)))
 
 
-def forget(session: Session, garbage_item: GarbageItem) -> None:
-    """Unless it was noted again since it was read."""
-    session.execute(
-        delete(GarbageRow).where(
-            GarbageRow.kind == garbage_item.kind,
-            GarbageRow.name == garbage_item.name,
-            GarbageRow.due_at == garbage_item.due_at,
-        )
-    )
-
-
 def adopt_index(session: Session, index: str, now: datetime) -> None:
-    """The reserved index is in use from now on. Raises ConflictError when its reservation has ended."""
+    """Puts a reserved index to use. Raises ConflictError when its reservation has ended."""
     statement = delete(GarbageRow).where(
         GarbageRow.kind == GarbageKind.INDEX, GarbageRow.name == index, GarbageRow.due_at > now
     )
@@ -67,7 +88,7 @@ def prolong(session: Session, index: str, now: datetime, until: datetime) -> boo
 
 
 def next_index(session: Session, collection: str) -> str:
-    """A name that no index ever had: what a lost worker still writes to an old one cannot reach a new one."""
+    """A name that no index ever had, so that a worker that lost its lease cannot write to a newer index."""
     insert = insert_into(session, IndexNumberRow).values(collection=collection, last=1)
     statement = insert.on_conflict_do_update(
         index_elements=["collection"], set_={"last": IndexNumberRow.last + 1}

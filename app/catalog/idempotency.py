@@ -6,15 +6,15 @@ from datetime import timedelta
 
 from sqlalchemy import ColumnElement, delete, update
 
-from app.catalog.sessions import Sessions, add_unless_taken
+from app.catalog.sessions import CatalogPart, add_unless_taken
 from app.catalog.tables import AnswerRow
 from app.types.idempotency import IdempotencyRecord
 
 
-class IdempotencyRecords(Sessions):
+class IdempotencyRecords(CatalogPart):
     def begin_answer(self, caller: str, key: str, *, digest: str, lease: timedelta) -> IdempotencyRecord | None:
-        now = self._clock()
-        with self._session(self._writer) as session:
+        now = self._database.clock()
+        with self._database.writing() as session:
             session.execute(delete(AnswerRow).where(AnswerRow.until <= now))
             while True:
                 if add_unless_taken(session, AnswerRow(caller=caller, key=key, digest=digest, until=now + lease)):
@@ -24,12 +24,12 @@ class IdempotencyRecords(Sessions):
                     return IdempotencyRecord(found.digest, found.status, found.body)
 
     def keep_answer(self, caller: str, key: str, *, status: int, body: str, keep: timedelta) -> None:
-        changed = {"status": status, "body": body, "until": self._clock() + keep}
-        with self._session(self._writer) as session:
+        changed = {"status": status, "body": body, "until": self._database.clock() + keep}
+        with self._database.writing() as session:
             session.execute(update(AnswerRow).where(*_open(caller, key)).values(changed))
 
     def forget_answer(self, caller: str, key: str) -> None:
-        with self._session(self._writer) as session:
+        with self._database.writing() as session:
             session.execute(delete(AnswerRow).where(*_open(caller, key)))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from itertools import islice
 
@@ -11,7 +11,7 @@ from sqlalchemy import Select, delete, exists, func, insert, select, update
 from sqlalchemy.orm import Session
 
 from app.catalog import garbage, jobs, lens_indexes
-from app.catalog.sessions import Sessions, collection_row
+from app.catalog.sessions import CatalogPart, collection_row
 from app.catalog.tables import (
     ChunkRow,
     CollectionRow,
@@ -29,7 +29,6 @@ from app.types.documents import (
     Collection,
     Document,
     DocumentState,
-    GarbageItem,
     GarbageKind,
     IndexRole,
     JobKind,
@@ -39,12 +38,12 @@ from app.types.documents import (
 _ROWS_PER_INSERT = 1_000
 
 
-class IndexLedger(Sessions):
+class IndexLedger(CatalogPart):
     # Names
 
     def reserve_index(self, collection: str, *, lease: timedelta) -> str:
-        now = self._clock()
-        with self._session(self._writer) as session:
+        now = self._database.clock()
+        with self._database.writing() as session:
             taken = {row.name for row in session.scalars(_standby_rows(collection))}
             row = session.get(CollectionRow, collection)
             taken |= {row.active_index} if row else set()
@@ -55,44 +54,44 @@ class IndexLedger(Sessions):
             return name
 
     def prolong_reservation(self, index: str, *, lease: timedelta) -> None:
-        now = self._clock()
-        with self._session(self._writer) as session:
+        now = self._database.clock()
+        with self._database.writing() as session:
             if not garbage.prolong(session, index, now, now + lease):
                 raise ConflictError(f"The reservation of the index {index!r} has ended: start again.")
 
     def index_names(self, collection: str) -> list[str]:
-        with self._session(self._engine) as session:
+        with self._database.reading() as session:
             row = session.get(CollectionRow, collection)
             active = [row.active_index] if row else []
             return active + [each.name for each in session.scalars(_standby_rows(collection))]
 
     def standby(self, collection: str, role: IndexRole) -> Collection | None:
-        with self._session(self._engine) as session:
+        with self._database.reading() as session:
             row, spare = session.get(CollectionRow, collection), _find_standby(session, collection, role)
             return None if row is None or spare is None else _as_if_active(row, spare)
 
     # What an index holds
 
     def add_building_index(self, target: Collection) -> None:
-        with self._session(self._writer) as session:
+        with self._database.writing() as session:
             collection_row(session, target.name)
             if _find_standby(session, target.name, IndexRole.BUILDING) is not None:
                 raise ConflictError(f"Another index of {target.name!r} is being built already.")
-            now = self._clock()
+            now = self._database.clock()
             garbage.adopt_index(session, target.active_index, now)
             session.add(_standby_row(target, IndexRole.BUILDING, now))
 
     def unindexed_documents(self, collection: str, index: str, *, after: str = "", limit: int = 100) -> list[Document]:
         statement = _unindexed(collection, index).where(DocumentRow.id > after).order_by(DocumentRow.id).limit(limit)
-        with self._session(self._engine) as session:
+        with self._database.reading() as session:
             return [row.as_document() for row in session.scalars(statement)]
 
     def count_unindexed(self, collection: str, index: str) -> int:
-        with self._session(self._engine) as session:
+        with self._database.reading() as session:
             return session.scalar(select(func.count()).select_from(_unindexed(collection, index).subquery())) or 0
 
     def record_indexed(self, index: str, document: Document, chunks: Iterable[Chunk]) -> bool:
-        with self._session(self._writer) as session:
+        with self._database.writing() as session:
             row = jobs.lock_document(session, document.id)
             spare = session.get(StandbyIndexRow, index)
             if row is None or row.revision != document.revision or row.state is DocumentState.DELETING:
@@ -103,14 +102,14 @@ class IndexLedger(Sessions):
             return True
 
     def chunk_count(self, index: str) -> int:
-        with self._session(self._engine) as session:
+        with self._database.reading() as session:
             return session.scalar(select(func.count()).where(ChunkRow.index_name == index)) or 0
 
     # Switching
 
     def switch_index(self, collection: str, role: IndexRole) -> bool:
-        now = self._clock()
-        with self._session(self._writer) as session:
+        now = self._database.clock()
+        with self._database.writing() as session:
             # Documents before jobs, as everywhere, then lens indexes; the collection last.
             in_collection = select(DocumentRow.id).where(DocumentRow.collection == collection)
             session.execute(in_collection.order_by(DocumentRow.id).with_for_update())
@@ -140,37 +139,12 @@ class IndexLedger(Sessions):
             return True
 
     def discard_index(self, collection: str, role: IndexRole) -> str | None:
-        with self._session(self._writer) as session:
+        with self._database.writing() as session:
             spare = _find_standby(session, collection, role)
             if spare is None:
                 return None
-            _retire(session, spare, self._clock())
+            _retire(session, spare, self._database.clock())
             return spare.name
-
-    # Garbage
-
-    def garbage(self, *, limit: int = 100) -> list[GarbageItem]:
-        with self._session(self._engine) as session:
-            return garbage.due(session, self._clock(), limit)
-
-    def reserved_names(self, kind: GarbageKind) -> list[str]:
-        with self._session(self._engine) as session:
-            return garbage.of_kind(session, kind)
-
-    def note_garbage(self, kind: GarbageKind, names: Sequence[str], *, due_in: timedelta) -> None:
-        with self._session(self._writer) as session:
-            garbage.note(session, kind, names, self._clock() + due_in)
-
-    def forget_garbage(self, garbage_item: GarbageItem) -> None:
-        with self._session(self._writer) as session:
-            garbage.forget(session, garbage_item)
-
-    def needs_file(self, content_hash: str) -> bool:
-        with self._session(self._engine) as session:
-            return (
-                session.scalar(select(DocumentRow.id).where(DocumentRow.content_hash == content_hash).limit(1))
-                is not None
-            )
 
 
 def write_indexed(

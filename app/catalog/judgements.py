@@ -12,7 +12,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session, aliased
 
 from app.catalog import lens_indexes
-from app.catalog.sessions import Sessions, again_if_taken, collection_row
+from app.catalog.sessions import CatalogPart, again_if_taken, collection_row
 from app.catalog.tables import DocumentRow, JudgementRow, LensIndexRow, LensRow
 from app.errors import ConflictError, UnknownDocumentError, UnknownLensError
 from app.types.documents import Judgement, Lens
@@ -23,33 +23,33 @@ _PAGE = 500
 _JUDGEMENTS = UUID("6a0b1f0e-93d5-5a52-9c53-0d9b2b7f4d11")
 
 
-class LensesAndJudgements(Sessions):
+class LensesAndJudgements(CatalogPart):
     def lenses(self) -> list[Lens]:
-        with self._session(self._engine) as session:
+        with self._database.reading() as session:
             return [row.as_lens() for row in session.scalars(select(LensRow).order_by(LensRow.name))]
 
     def lens(self, name: str) -> Lens:
-        with self._session(self._engine) as session:
+        with self._database.reading() as session:
             return _lens_row(session, name).as_lens()
 
     @again_if_taken
     def save_lens(self, lens: Lens) -> None:
-        with self._session(self._writer) as session:
+        with self._database.writing() as session:
             present = session.get(LensRow, lens.name, with_for_update=True)  # of two, one is kept whole
-            since = self._clock() if present is None else present.created_at
+            since = self._database.clock() if present is None else present.created_at
             facts = asdict(lens)
             values = json.dumps(facts.pop("values"), ensure_ascii=False)
             session.merge(LensRow(**facts, values_json=values, created_at=since))
-            lens_indexes.change_values(session, lens.name, lens.values, self._clock())
+            lens_indexes.change_values(session, lens.name, lens.values, self._database.clock())
 
     def delete_lens(self, name: str) -> None:
-        with self._session(self._writer) as session:
+        with self._database.writing() as session:
             session.delete(_lens_row(session, name))
-            lens_indexes.forget(session, LensIndexRow.lens == name, now=self._clock())
+            lens_indexes.forget(session, LensIndexRow.lens == name, now=self._database.clock())
 
     @again_if_taken  # the document may have gone as well
     def save_judgement(self, judgement: Judgement) -> None:
-        with self._session(self._writer) as session:
+        with self._database.writing() as session:
             document = session.get(DocumentRow, judgement.document_id)
             if document is None:
                 raise UnknownDocumentError(f"No document with the id {judgement.document_id!r}: it cannot be judged.")
@@ -59,7 +59,7 @@ class LensesAndJudgements(Sessions):
             session.merge(JudgementRow(**values))
 
     def delete_judgement(self, judgement: Judgement) -> bool:
-        with self._session(self._writer) as session:
+        with self._database.writing() as session:
             found = session.get(JudgementRow, judgement_values(judgement)["id"])
             if found is None:
                 return False
@@ -77,7 +77,7 @@ class LensesAndJudgements(Sessions):
                 .order_by(JudgementRow.document_id, JudgementRow.id)
                 .limit(_PAGE)
             )
-            with self._session(self._engine) as session:
+            with self._database.reading() as session:
                 rows = list(session.scalars(statement))
                 page = [row.as_judgement() for row in rows]
             if not page:
@@ -89,7 +89,7 @@ class LensesAndJudgements(Sessions):
         rows = list({str(row["id"]): row for row in map(judgement_values, judgements)}.values())
         of_collection = select(DocumentRow.id).where(DocumentRow.collection == collection)
         try:
-            with self._session(self._writer) as session:
+            with self._database.writing() as session:
                 collection_row(session, collection)
                 former = JudgementRow.judged_by == judged_by, JudgementRow.document_id.in_(of_collection)
                 session.execute(delete(JudgementRow).where(*former))
@@ -113,12 +113,12 @@ class LensesAndJudgements(Sessions):
             .group_by(asked.c.judged_by)
             .order_by(asked.c.judged_by)
         )
-        with self._session(self._engine) as session:
+        with self._database.reading() as session:
             return [JudgementSource(by, queries, int(said)) for by, queries, said in session.execute(statement)]
 
     def counterparts(self, document_ids: Sequence[str], collection: str) -> dict[str, str]:
         found: dict[str, str] = {}
-        with self._session(self._engine) as session:
+        with self._database.reading() as session:
             for start in range(0, len(document_ids), _PAGE):
                 page = document_ids[start : start + _PAGE]
                 # Of several documents with the same content the last pair, so the one with the smallest id, counts.

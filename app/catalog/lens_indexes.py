@@ -12,31 +12,31 @@ from sqlalchemy.orm import Session
 
 from app.catalog import garbage, jobs
 from app.catalog.notifications import notify
-from app.catalog.sessions import Sessions, add_unless_taken, collection_row
+from app.catalog.sessions import CatalogPart, add_unless_taken, collection_row
 from app.catalog.tables import CollectionRow, JobRow, LensIndexRow
 from app.errors import NotFoundError
 from app.types.documents import GarbageKind, Job, JobKind, JobPriority
 from app.types.lens_indexes import LensIndex
 
 
-class LensIndexLedger(Sessions):
+class LensIndexLedger(CatalogPart):
     def lens_indexes(self, collection: str, *, with_jobs: bool = True) -> list[LensIndex]:
         statement = select(LensIndexRow).where(LensIndexRow.collection == collection).order_by(LensIndexRow.lens)
-        with self._session(self._engine) as session:
+        with self._database.reading() as session:
             rows = list(session.scalars(statement))
             latest = _latest_jobs(session, [row.id for row in rows]) if rows and with_jobs else {}
             return [_lens_index(row, latest.get(row.id)) for row in rows]
 
     def lens_index(self, index_id: str) -> LensIndex:
-        with self._session(self._engine) as session:
+        with self._database.reading() as session:
             row = session.get(LensIndexRow, index_id)
             if row is None:
                 raise NotFoundError(f"No lens index has the id {index_id!r}: it was deleted.")
             return _lens_index(row, _latest_jobs(session, [row.id]).get(row.id))
 
     def queue_lens_index(self, collection: str, lens: str, values: Sequence[str]) -> LensIndex:
-        now, written = self._clock(), _json(values)
-        with self._session(self._writer) as session:
+        now, written = self._database.clock(), _json(values)
+        with self._database.writing() as session:
             collection_row(session, collection)
             new = LensIndexRow(id=str(uuid4()), collection=collection, lens=lens, values_json=written, created_at=now)
             if add_unless_taken(session, new):
@@ -48,11 +48,11 @@ class LensIndexLedger(Sessions):
             return _lens_index(row, _latest_jobs(session, [row.id]).get(row.id))
 
     def queue_lens_indexes(self, collection: str, *, is_lost: bool = False) -> None:
-        with self._session(self._writer) as session:
-            queue_again(session, LensIndexRow.collection == collection, now=self._clock(), is_lost=is_lost)
+        with self._database.writing() as session:
+            queue_again(session, LensIndexRow.collection == collection, now=self._database.clock(), is_lost=is_lost)
 
     def begin_lens_index(self, job: Job, *, index: str, field: str) -> None:
-        with self._session(self._writer) as session:
+        with self._database.writing() as session:
             row = session.get(LensIndexRow, job.document_id, with_for_update=True)
             jobs.hold_alone(session, job)
             if row is None:
@@ -60,8 +60,8 @@ class LensIndexLedger(Sessions):
             _note_place(row, f"{index}/{field}")
 
     def complete_lens_index(self, job: Job, built: LensIndex) -> bool:
-        now = self._clock()
-        with self._session(self._writer) as session:
+        now = self._database.clock()
+        with self._database.writing() as session:
             row = session.get(LensIndexRow, job.document_id, with_for_update=True)
             held = jobs.hold_alone(session, job)
             if row is None:
@@ -80,10 +80,10 @@ class LensIndexLedger(Sessions):
             return True
 
     def delete_lens_index(self, collection: str, lens: str) -> bool:
-        with self._session(self._writer) as session:
+        with self._database.writing() as session:
             collection_row(session, collection)
             of_lens = LensIndexRow.lens == lens
-            return bool(forget(session, of_lens, LensIndexRow.collection == collection, now=self._clock()))
+            return bool(forget(session, of_lens, LensIndexRow.collection == collection, now=self._database.clock()))
 
 
 def lock(session: Session, collection: str) -> None:

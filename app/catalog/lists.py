@@ -7,12 +7,12 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Select, func, or_, select
 
-from app.catalog.sessions import Sessions
+from app.catalog.sessions import CatalogPart
 from app.catalog.tables import ChunkRow, CollectionRow, DocumentRow, JobRow, storable
 from app.types.documents import Chunk, Document, DocumentState, Job, PageStart
 
 
-class DocumentLists(Sessions):
+class DocumentLists(CatalogPart):
     def find_documents(
         self, collection: str, *, text: str = "", state: DocumentState | None = None, limit: int = 100, offset: int = 0
     ) -> list[Document]:
@@ -20,13 +20,13 @@ class DocumentLists(Sessions):
         if state is not None:
             statement = statement.where(DocumentRow.state == state)
         newest = (DocumentRow.created_at.desc(), DocumentRow.id.desc())
-        with self._session(self._engine) as session:
+        with self._database.reading() as session:
             rows = session.scalars(statement.order_by(*newest).limit(limit).offset(offset))
             return [row.as_document() for row in rows]
 
     def count_documents(self, collection: str, *, text: str = "") -> dict[DocumentState, int]:
         statement = select(DocumentRow.state, func.count()).where(*_named(collection, text))
-        with self._session(self._engine) as session:
+        with self._database.reading() as session:
             counted = dict(session.execute(statement.group_by(DocumentRow.state)).tuples().all())
         return {state: counted.get(state, 0) for state in DocumentState}
 
@@ -34,12 +34,12 @@ class DocumentLists(Sessions):
         statement = (
             select(JobRow).where(JobRow.document_id.in_(document_ids)).order_by(JobRow.created_at, JobRow.fencing_token)
         )
-        with self._session(self._engine) as session:
+        with self._database.reading() as session:
             return {row.document_id: row.as_job() for row in session.scalars(statement)} if document_ids else {}
 
     def find_chunk(self, document_id: str, chunk_id: str) -> Chunk | None:
         statement = _active_chunks(select(ChunkRow), document_id).where(ChunkRow.id == chunk_id)
-        with self._session(self._engine) as session:
+        with self._database.reading() as session:
             row = session.scalar(statement)
             return None if row is None else row.as_chunk()
 
@@ -52,7 +52,7 @@ class DocumentLists(Sessions):
             .having(first >= start, first < end)
             .order_by(ChunkRow.page)
         )
-        with self._session(self._engine) as session:
+        with self._database.reading() as session:
             return [PageStart(*row) for row in session.execute(statement)]
 
 

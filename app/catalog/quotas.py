@@ -7,19 +7,12 @@ from collections.abc import Sequence
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from app.catalog.sessions import Sessions
 from app.catalog.tables import DocumentRow
 from app.errors import QuotaExceededError
 from app.types.documents import NewDocument
 from app.types.quotas import Allowance, StoredAmount, in_bytes
 
 _LOCK_SPACE = 4712  # of the advisory locks that are taken here
-
-
-class StoredAmounts(Sessions):
-    def stored_amount(self, user: str) -> StoredAmount:
-        with self._session(self._engine) as session:
-            return _amount(session, user)
 
 
 def require_room(session: Session, documents: Sequence[NewDocument]) -> None:
@@ -31,7 +24,7 @@ def require_room(session: Session, documents: Sequence[NewDocument]) -> None:
             continue
         if session.get_bind().dialect.name == "postgresql":
             session.execute(select(func.pg_advisory_xact_lock(_LOCK_SPACE, func.hashtext(user))))
-        _check(allowance, _amount(session, user))
+        _check(allowance, stored_amount(session, user))
 
 
 def _check(allowance: Allowance, with_these: StoredAmount) -> None:
@@ -45,7 +38,7 @@ def _check(allowance: Allowance, with_these: StoredAmount) -> None:
         )
 
 
-def _amount(session: Session, user: str) -> StoredAmount:
+def stored_amount(session: Session, user: str) -> StoredAmount:
     of_user = select(
         func.coalesce(func.sum(DocumentRow.byte_count), 0),
         func.count(),

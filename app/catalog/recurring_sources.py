@@ -9,7 +9,7 @@ from uuid import uuid4
 from sqlalchemy import ForeignKey, Index, Select, String, UniqueConstraint, delete, func, select
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from app.catalog.sessions import Sessions, again_if_taken, collection_row
+from app.catalog.sessions import CatalogPart, again_if_taken, collection_row
 from app.catalog.tables import Table, enum_column
 from app.errors import ConflictError, LeaseLostError, NotFoundError
 from app.types.sources import MAX_SOURCES, Mark, RecurringSource, Round, SourceKind, SourceOptions
@@ -71,20 +71,24 @@ class SourceItemRow(Table):
     modified: Mapped[str]
 
 
-class RecurringSourceLedger(Sessions):
-    def recurring_sources(self, collection: str) -> list[RecurringSource]:
+class SqlSources(CatalogPart):
+    """Synced sources."""
+
+    def of_collection(self, collection: str) -> list[RecurringSource]:
+        """In the order of addresses. Raises UnknownCollectionError."""
         statement = select(RecurringSourceRow, _ITEMS).where(RecurringSourceRow.collection == collection)
-        with self._session(self._engine) as session:
+        with self._database.reading() as session:
             collection_row(session, collection)
             found = session.execute(statement.order_by(RecurringSourceRow.address))
             return [row.as_source(items) for row, items in found]
 
-    def recurring_source(self, source_id: str) -> RecurringSource:
-        with self._session(self._engine) as session:
+    def get(self, source_id: str) -> RecurringSource:
+        """Raises NotFoundError."""
+        with self._database.reading() as session:
             return _as_source(session, _row(session, source_id))
 
     @again_if_taken
-    def add_recurring_source(
+    def add(
         self,
         collection: str,
         kind: SourceKind,
@@ -95,8 +99,9 @@ class RecurringSourceLedger(Sessions):
         owner: str,
         options: SourceOptions = _AS_IT_IS,
     ) -> RecurringSource:
+        """Due at once. One of this address is changed. Raises UnknownCollectionError and ConflictError."""
         of_collection = select(RecurringSourceRow).where(RecurringSourceRow.collection == collection)
-        with self._session(self._writer) as session:
+        with self._database.writing() as session:
             collection_row(session, collection)
             row = session.scalar(of_collection.where(RecurringSourceRow.address == address).with_for_update())
             if row is None:
@@ -109,31 +114,34 @@ class RecurringSourceLedger(Sessions):
             row.patterns_json = json.dumps(list(options.patterns))
             row.branch, row.credentials = options.branch, options.credentials
             if not row.is_running:
-                row.next_at = self._clock()
+                row.next_at = self._database.clock()
             elif session.is_modified(row):  # the round that goes on is of what it was: another one begins
-                row.is_running, row.fencing_token, row.next_at = False, row.fencing_token + 1, self._clock()
+                row.is_running, row.fencing_token, row.next_at = False, row.fencing_token + 1, self._database.clock()
             session.flush()
             return _as_source(session, row)
 
-    def delete_recurring_source(self, source_id: str) -> None:
-        with self._session(self._writer) as session:
+    def delete(self, source_id: str) -> None:
+        """Its documents stay."""
+        with self._database.writing() as session:
             session.delete(_row(session, source_id))
 
-    def hurry_recurring_source(self, source_id: str) -> RecurringSource:
-        with self._session(self._writer) as session:
+    def hurry(self, source_id: str) -> RecurringSource:
+        """Due now."""
+        with self._database.writing() as session:
             row = _row(session, source_id)
             if not row.is_running:
-                row.next_at = self._clock()
+                row.next_at = self._database.clock()
             session.flush()
             return _as_source(session, row)
 
-    def claim_recurring_source(self, *, lease: timedelta, most_of_owner: int | None = None) -> RecurringSource | None:
-        now = self._clock()
+    def claim(self, *, lease: timedelta, most_of_owner: int | None = None) -> RecurringSource | None:
+        """One that is due, of the owner of whom the fewest rounds go on; of nobody of whom `most_of_owner` do."""
+        now = self._database.clock()
         due = _due(now, most_of_owner)
-        with self._session(self._engine) as session:
+        with self._database.reading() as session:
             if session.scalar(due) is None:  # most of the time, and without the write lock
                 return None
-        with self._session(self._writer) as session:
+        with self._database.writing() as session:
             row = session.scalar(due.with_for_update(of=RecurringSourceRow, skip_locked=True))
             if row is None:
                 return None
@@ -141,17 +149,19 @@ class RecurringSourceLedger(Sessions):
             session.flush()
             return _as_source(session, row)
 
-    def prolong_recurring_source(self, source: RecurringSource, *, lease: timedelta) -> None:
-        with self._session(self._writer) as session:
-            _held(session, source).next_at = self._clock() + lease
+    def prolong(self, source: RecurringSource, *, lease: timedelta) -> None:
+        """Raises LeaseLostError."""
+        with self._database.writing() as session:
+            _held(session, source).next_at = self._database.clock() + lease
 
-    def source_marks(self, source_id: str) -> dict[str, Mark]:
+    def marks(self, source_id: str) -> dict[str, Mark]:
         statement = select(SourceItemRow).where(SourceItemRow.source_id == source_id)
-        with self._session(self._engine) as session:
+        with self._database.reading() as session:
             return {row.address: Mark(row.etag, row.modified) for row in session.scalars(statement)}
 
     def mark_item(self, source: RecurringSource, address: str, mark: Mark | None) -> None:
-        with self._session(self._writer) as session:
+        """It is a document now, as of this mark; None: it is none any more. Raises LeaseLostError."""
+        with self._database.writing() as session:
             _held(session, source)
             if mark is None:
                 item = SourceItemRow.source_id == source.id, SourceItemRow.address == address
@@ -162,8 +172,8 @@ class RecurringSourceLedger(Sessions):
                 )
 
     def end_round(self, source: RecurringSource, found: Round) -> None:
-        now = self._clock()
-        with self._session(self._writer) as session:
+        now = self._database.clock()
+        with self._database.writing() as session:
             row = session.get(RecurringSourceRow, source.id, with_for_update=True)
             if row is None or row.fencing_token != source.fencing_token:
                 return

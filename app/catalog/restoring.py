@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from app.catalog import garbage, jobs
 from app.catalog.indexes import chunk_values, count_chunks_again
 from app.catalog.judgements import judgement_values
-from app.catalog.sessions import Sessions
+from app.catalog.sessions import CatalogPart
 from app.catalog.tables import ChunkRow, CollectionRow, DocumentRow, IndexedDocumentRow, JudgementRow
 from app.errors import ConflictError
 from app.types.documents import CONTRACT, Chunk, Collection, DocumentRecord, DocumentState, JobKind, Judgement
@@ -19,7 +19,7 @@ from app.types.documents import CONTRACT, Chunk, Collection, DocumentRecord, Doc
 _PAGE = 500
 
 
-class Restoring(Sessions):
+class Restoring(CatalogPart):
     def document_records(self, collection: str) -> Iterator[list[DocumentRecord]]:
         after = ""
         while True:
@@ -30,7 +30,7 @@ class Restoring(Sessions):
                 .order_by(DocumentRow.id)
                 .limit(_PAGE)
             )
-            with self._session(self._engine) as session:
+            with self._database.reading() as session:
                 rows = list(session.scalars(statement))
                 page = [DocumentRecord(row.as_document(), row.given_title, row.given_metadata) for row in rows]
             if not page:
@@ -39,10 +39,10 @@ class Restoring(Sessions):
             after = page[-1].document.id
 
     def restore_collection(self, collection: Collection, rows: Iterable[DocumentRecord | Chunk | Judgement]) -> None:
-        now = self._clock()
+        now = self._database.clock()
         contract = {field: getattr(collection, field) for field in (*CONTRACT, "active_index", "is_paused")}
         try:
-            with self._session(self._writer) as session:
+            with self._database.writing() as session:
                 garbage.adopt_index(session, collection.active_index, now)
                 session.add(CollectionRow(name=collection.name, created_at=now, **contract))
                 session.flush()

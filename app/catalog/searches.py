@@ -9,7 +9,7 @@ from sqlalchemy import Select, delete, func, select
 from sqlalchemy.orm import Session
 
 from app.catalog.search_tables import PastSearchRow, SavedSearchRow
-from app.catalog.sessions import Sessions, again_if_taken, insert_into
+from app.catalog.sessions import CatalogPart, again_if_taken, insert_into
 from app.catalog.standing import follow_saved, stop_watching
 from app.errors import ConflictError, NotFoundError
 from app.types.searches import MAX_SAVED_SEARCHES, PastSearch, SavedSearch, SearchQuestion
@@ -17,18 +17,20 @@ from app.types.searches import MAX_SAVED_SEARCHES, PastSearch, SavedSearch, Sear
 _PAST = UUID("0b1f7f0a-2f7d-5f3f-8a1c-6f1f6f0e4a52")
 
 
-class SearchRecords(Sessions):
+class SqlSearches(CatalogPart):
+    """Saved and past searches. Each method is limited to the searches of one owner."""
+
     def saved_searches(self, owner: str) -> list[SavedSearch]:
-        with self._session(self._engine) as session:
+        with self._database.reading() as session:
             return [row.as_saved_search() for row in session.scalars(_saved_of(owner).order_by(SavedSearchRow.name))]
 
     def saved_search(self, owner: str, search_id: str) -> SavedSearch:
-        with self._session(self._engine) as session:
+        with self._database.reading() as session:
             return _saved(session, owner, search_id).as_saved_search()
 
     @again_if_taken
     def save_search(self, owner: str, name: str, request: SearchQuestion) -> SavedSearch:
-        with self._session(self._writer) as session:
+        with self._database.writing() as session:
             row = session.scalar(_saved_of(owner).where(SavedSearchRow.name == name))
             if row is None:
                 count = session.scalar(select(func.count()).where(SavedSearchRow.owner == owner)) or 0
@@ -36,7 +38,7 @@ class SearchRecords(Sessions):
                     raise ConflictError(
                         f"{count:,} searches are saved, which is as many as are kept; delete one first."
                     )
-                row = SavedSearchRow(id=str(uuid4()), owner=owner, name=name, created_at=self._clock())
+                row = SavedSearchRow(id=str(uuid4()), owner=owner, name=name, created_at=self._database.clock())
                 session.add(row)
             is_changed = row.request_json is not None and json.loads(row.request_json) != request
             row.request_json = json.dumps(request)
@@ -46,24 +48,24 @@ class SearchRecords(Sessions):
             return row.as_saved_search()
 
     def delete_saved_search(self, owner: str, search_id: str) -> None:
-        with self._session(self._writer) as session:
+        with self._database.writing() as session:
             row = _saved(session, owner, search_id)
             stop_watching(session, owner, search_id)
             session.delete(row)
 
     def past_searches(self, owner: str, *, limit: int) -> list[PastSearch]:
         newest = select(PastSearchRow).where(PastSearchRow.owner == owner).order_by(PastSearchRow.asked_at.desc())
-        with self._session(self._engine) as session:
+        with self._database.reading() as session:
             return [row.as_past_search() for row in session.scalars(newest.limit(limit))]
 
     def record_search(self, owner: str, request: SearchQuestion, *, keep: int) -> None:
         key = json.dumps([owner, *(request.get(name) for name in ("query", "instruction", "collection"))])
-        with self._session(self._writer) as session:
+        with self._database.writing() as session:
             insert = insert_into(session, PastSearchRow)
             replaced = {name: insert.excluded[name] for name in ("request_json", "asked_at")}
             statement = insert.on_conflict_do_update(index_elements=["id"], set_=replaced)
             values = {"id": str(uuid5(_PAST, key)), "owner": owner, "request_json": json.dumps(request)}
-            session.execute(statement, [{**values, "asked_at": self._clock()}])
+            session.execute(statement, [{**values, "asked_at": self._database.clock()}])
             newest = select(PastSearchRow.id).where(PastSearchRow.owner == owner)
             old = newest.order_by(PastSearchRow.asked_at.desc(), PastSearchRow.id).offset(keep)
             ids = session.scalars(old.limit(1_000)).all()
@@ -73,7 +75,7 @@ class SearchRecords(Sessions):
         statement = delete(PastSearchRow).where(PastSearchRow.owner == owner)
         if search_id is not None:
             statement = statement.where(PastSearchRow.id == search_id)
-        with self._session(self._writer) as session:
+        with self._database.writing() as session:
             return len(session.scalars(statement.returning(PastSearchRow.id)).all())
 
 

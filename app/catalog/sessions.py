@@ -1,9 +1,9 @@
-"""Transactions on the catalog's database, for the classes that SqlCatalog is made of."""
+"""The database that the parts of a catalog share, its transactions, and helpers for rows."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from functools import wraps
 from typing import ParamSpec, TypeVar
@@ -64,19 +64,38 @@ def insert_into(session: Session, table: type[Table] | TableClause) -> postgresq
     return postgresql.insert(table) if dialect == "postgresql" else sqlite.insert(table)
 
 
-class Sessions:
-    """`clock` gives the present time in UTC. Fencing tokens keep the ledger right even if two clocks disagree."""
+class Database:
+    """The database of a catalog, which all parts of the catalog share.
+
+    `clock` returns the present time in UTC. Two processes may disagree on it; fencing tokens keep jobs right then.
+    """
 
     def __init__(self, engine: Engine, *, clock: Callable[[], datetime] = utc_now) -> None:
-        self._engine = engine
+        self.engine = engine
+        self.clock = clock
         self._writer = writing(engine)
-        self._clock = clock
 
-    @contextmanager
-    def _session(self, engine: Engine) -> Iterator[Session]:
-        with (
-            errors_translated(engine),
-            Session(engine, expire_on_commit=False, autoflush=False) as session,
-            session.begin(),
-        ):
-            yield session
+    def reading(self) -> AbstractContextManager[Session]:
+        """A transaction that reads."""
+        return _transaction(self.engine)
+
+    def writing(self) -> AbstractContextManager[Session]:
+        """A transaction that may write: on SQLite it takes the write lock at its start."""
+        return _transaction(self._writer)
+
+
+class CatalogPart:
+    """One subject of the catalog. Each public method of a part is one transaction."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+
+@contextmanager
+def _transaction(engine: Engine) -> Iterator[Session]:
+    with (
+        errors_translated(engine),
+        Session(engine, expire_on_commit=False, autoflush=False) as session,
+        session.begin(),
+    ):
+        yield session

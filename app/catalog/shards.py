@@ -9,7 +9,7 @@ from sqlalchemy import bindparam, select, update
 from sqlalchemy.orm import Session
 
 from app.catalog import claims
-from app.catalog.sessions import Sessions
+from app.catalog.sessions import CatalogPart
 from app.catalog.tables import CollectionRow, DocumentRow, JobRow, UtcDateTime, is_running
 from app.types.documents import Document, Job, JobState
 
@@ -23,19 +23,21 @@ _PROLONG = (
 )
 
 
-class ShardLedger(Sessions):
-    def claim_shard(self, owner: str, *, collection: str, limit: int, lease: timedelta) -> list[Job]:
-        now = self._clock()
-        with self._session(self._writer) as session:
+class SqlShards(CatalogPart):
+    """Claims and leases of many jobs at once."""
+
+    def claim(self, owner: str, *, collection: str, limit: int, lease: timedelta) -> list[Job]:
+        now = self._database.clock()
+        with self._database.writing() as session:
             claims.bury_abandoned(session, now)
-        with self._session(self._writer) as session:
+        with self._database.writing() as session:
             return [row.as_job() for row in claims.claim_shard(session, owner, collection, limit, lease, now)]
 
     def claim_batch(
         self, job: Job, owner: str, *, limit: int, max_bytes: int, max_attempts: int, lease: timedelta
     ) -> list[Job]:
-        now = self._clock()
-        with self._session(self._writer) as session:
+        now = self._database.clock()
+        with self._database.writing() as session:
             rows = claims.claim_batch(
                 session,
                 job,
@@ -50,17 +52,17 @@ class ShardLedger(Sessions):
 
     def documents_of(self, claimed: Iterable[Job]) -> dict[str, Document]:
         found: dict[str, Document] = {}
-        with self._session(self._engine) as session:
+        with self._database.reading() as session:
             for some in _by_query(claimed):
                 statement = select(DocumentRow).where(DocumentRow.id.in_([job.document_id for job in some]))
                 found |= {row.id: row.as_document() for row in session.scalars(statement)}
         return found
 
-    def heartbeat_shard(self, progress: Mapping[Job, float], *, lease: timedelta) -> set[str]:
-        until = self._clock() + lease
+    def heartbeat(self, progress: Mapping[Job, float], *, lease: timedelta) -> set[str]:
+        until = self._database.clock() + lease
         # In the order in which every transaction locks the jobs of several documents.
         ordered = sorted(progress.items(), key=lambda item: item[0].document_id)
-        with self._session(self._writer) as session:
+        with self._database.writing() as session:
             held = _held(session, progress)
             rows = [
                 {"job_id": job.id, "token": job.fencing_token, "until": until, "reached": reached}
@@ -71,8 +73,8 @@ class ShardLedger(Sessions):
                 session.connection().execute(_PROLONG, rows)
             return held
 
-    def held_jobs(self, claimed: Iterable[Job]) -> set[str]:
-        with self._session(self._engine) as session:
+    def held(self, claimed: Iterable[Job]) -> set[str]:
+        with self._database.reading() as session:
             return _held(session, claimed)
 
 

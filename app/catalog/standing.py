@@ -14,7 +14,7 @@ from sqlalchemy import Select, TableClause, delete, func, select, update
 from sqlalchemy.orm import Session
 
 from app.catalog.search_tables import SavedSearchRow
-from app.catalog.sessions import Sessions, again_if_taken, collection_row, insert_into
+from app.catalog.sessions import CatalogPart, again_if_taken, collection_row, insert_into
 from app.catalog.standing_tables import StandingMatchRow, StandingSearchRow, kept_vector
 from app.catalog.tables import ChunkRow, CollectionRow, DocumentRow
 from app.errors import NotFoundError, StandingChangedError
@@ -26,10 +26,13 @@ _ROWS_AT_A_TIME = 500
 _PREPARED = select(StandingSearchRow, SavedSearchRow.request_json).join(SavedSearchRow)
 
 
-class StandingRecords(Sessions):
+class SqlStanding(CatalogPart):
+    """Standing searches: who watches what, and the matches that were found."""
+
     @again_if_taken
     def watch(self, owner: str, search_id: str, watch: Watch) -> StandingSearch:
-        with self._session(self._writer) as session:
+        """From now on. Raises NotFoundError and UnknownCollectionError."""
+        with self._database.writing() as session:
             saved = session.scalar(
                 select(SavedSearchRow).where(SavedSearchRow.owner == owner, SavedSearchRow.id == search_id)
             )
@@ -41,7 +44,7 @@ class StandingRecords(Sessions):
                 row = StandingSearchRow(
                     search_id=search_id,
                     owner=owner,
-                    since=self._clock(),
+                    since=self._database.clock(),
                     feed_token=secrets.token_urlsafe(24),
                     webhook_secret=f"whsec_{b64encode(secrets.token_bytes(24)).decode()}",
                 )
@@ -54,23 +57,24 @@ class StandingRecords(Sessions):
             return row.as_standing(saved, _unseen(session, search_id))
 
     def unwatch(self, owner: str, search_id: str) -> None:
-        with self._session(self._writer) as session:
+        with self._database.writing() as session:
             row, _ = _standing(session, owner, search_id)
             change_version(session, row.collection)
             session.delete(row)
 
     def renew_feed(self, owner: str, search_id: str) -> StandingSearch:
-        with self._session(self._writer) as session:
+        with self._database.writing() as session:
             row, saved = _standing(session, owner, search_id)
             row.feed_token = secrets.token_urlsafe(24)
             return row.as_standing(saved, _unseen(session, search_id))
 
-    def standing_search(self, owner: str, search_id: str) -> StandingSearch:
-        with self._session(self._engine) as session:
+    def get(self, owner: str, search_id: str) -> StandingSearch:
+        with self._database.reading() as session:
             row, saved = _standing(session, owner, search_id)
             return row.as_standing(saved, _unseen(session, search_id))
 
-    def standing_searches(self, owner: str) -> list[StandingSearch]:
+    def of_owner(self, owner: str) -> list[StandingSearch]:
+        """In the order of names."""
         unseen = (
             select(func.count())
             .select_from(StandingMatchRow)
@@ -85,12 +89,13 @@ class StandingRecords(Sessions):
         )
         statement = select(StandingSearchRow, SavedSearchRow, unseen).join(SavedSearchRow)
         statement = statement.where(StandingSearchRow.owner == owner).order_by(SavedSearchRow.name)
-        with self._session(self._engine) as session:
+        with self._database.reading() as session:
             return [row.as_standing(saved, count) for row, saved, count in session.execute(statement)]
 
-    def standing_search_of_feed(self, token: str) -> StandingSearch:
+    def of_feed(self, token: str) -> StandingSearch:
+        """Raises NotFoundError."""
         statement = select(StandingSearchRow, SavedSearchRow).join(SavedSearchRow)
-        with self._session(self._engine) as session:
+        with self._database.reading() as session:
             found = session.execute(statement.where(StandingSearchRow.feed_token == token)).first()
             if found is None:
                 raise NotFoundError("There is no feed at this address; it may have been renewed.")
@@ -98,21 +103,24 @@ class StandingRecords(Sessions):
 
     # What ingestion asks
 
-    def standing_version(self, collection: str) -> int:
+    def version(self, collection: str) -> int:
+        """Another number whenever a search begins, changes or ends there; 0 where none ever stood."""
         statement = select(CollectionRow.standing_version).where(CollectionRow.name == collection)
-        with self._session(self._engine) as session:
+        with self._database.reading() as session:
             return session.scalar(statement) or 0
 
-    def standing_in(self, collection: str) -> tuple[int, list[PreparedSearch]]:
+    def in_collection(self, collection: str) -> tuple[int, list[PreparedSearch]]:
         version = select(CollectionRow.standing_version).where(CollectionRow.name == collection)
         statement = _PREPARED.where(StandingSearchRow.collection == collection).order_by(StandingSearchRow.search_id)
-        with self._session(self._engine) as session:
+        with self._database.reading() as session:
             # The version first: what changes after it is found out at the end.
             found = session.scalar(version) or 0
             return found, [row.as_prepared(request) for row, request in session.execute(statement)]
 
-    def prepare_standing(self, changes: Sequence[tuple[PreparedSearch, PreparedSearch]]) -> dict[str, PreparedSearch]:
-        with self._session(self._writer) as session:
+    def prepare(self, changes: Sequence[tuple[PreparedSearch, PreparedSearch]]) -> dict[str, PreparedSearch]:
+        """Keeps the second of each pair where the first is still what is kept. By id what is kept now, which another
+        worker may have prepared first: all are to ask with the same scale."""
+        with self._database.writing() as session:
             for before, after in changes:
                 session.execute(
                     update(StandingSearchRow)
@@ -134,8 +142,9 @@ class StandingRecords(Sessions):
             return {row.search_id: row.as_prepared(request) for row, request in session.execute(statement)}
 
     def known_chunks(self, index: str, document_ids: Sequence[str]) -> set[str]:
+        """Ids of the chunks that these documents have had so far."""
         statement = select(ChunkRow.id).where(ChunkRow.index_name == index, ChunkRow.document_id.in_(document_ids))
-        with self._session(self._engine) as session:
+        with self._database.reading() as session:
             return set(session.scalars(statement)) if document_ids else set()
 
     # What was found
@@ -143,11 +152,12 @@ class StandingRecords(Sessions):
     def matches(
         self, owner: str, search_id: str, *, unseen_only: bool = False, limit: int = 100, offset: int = 0
     ) -> list[KeptMatch]:
+        """The newest first, without those of documents that are being deleted."""
         statement = _present_matches(search_id)
         if unseen_only:
             statement = statement.where(~StandingMatchRow.is_seen)
         order = (StandingMatchRow.matched_at.desc(), StandingMatchRow.score.desc(), StandingMatchRow.chunk_id)
-        with self._session(self._engine) as session:
+        with self._database.reading() as session:
             _standing(session, owner, search_id)
             found = session.scalars(statement.order_by(*order).limit(limit).offset(offset))
             return [row.as_kept() for row in found]
@@ -156,7 +166,7 @@ class StandingRecords(Sessions):
         statement = update(StandingMatchRow).where(StandingMatchRow.search_id == search_id, ~StandingMatchRow.is_seen)
         if chunk_ids is not None:
             statement = statement.where(StandingMatchRow.chunk_id.in_(chunk_ids))
-        with self._session(self._writer) as session:
+        with self._database.writing() as session:
             _standing(session, owner, search_id)
             marked = session.scalars(statement.values(is_seen=True).returning(StandingMatchRow.chunk_id)).all()
             _trim(session, search_id)

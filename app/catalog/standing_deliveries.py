@@ -11,7 +11,7 @@ from sqlalchemy import delete, select, update
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from app.catalog.search_tables import SavedSearchRow
-from app.catalog.sessions import Sessions
+from app.catalog.sessions import CatalogPart
 from app.catalog.standing import present_matches_of
 from app.catalog.standing_tables import DeliveryState, StandingDeliveryRow, StandingMatchRow, StandingSearchRow
 from app.types.standing import MAX_DELIVERED_MATCHES, Channel, Delivery, KeptMatch, StandingSearch
@@ -23,14 +23,16 @@ _COLUMNS: dict[Channel, InstrumentedAttribute[str | None]] = {
 }
 
 
-class StandingDeliveries(Sessions):
-    def form_deliveries(self) -> int:
+class SqlDeliveries(CatalogPart):
+    """Deliveries of matches, by channel."""
+
+    def form(self) -> int:
         """Puts what no delivery tells yet into new ones; how many."""
         formed = 0
         for channel in Channel:
             for search_id in self._untold(channel):
-                with self._session(self._writer) as session:
-                    formed += _form(session, search_id, channel, self._clock())
+                with self._database.writing() as session:
+                    formed += _form(session, search_id, channel, self._database.clock())
         return formed
 
     def _untold(self, channel: Channel) -> Sequence[str]:
@@ -40,22 +42,22 @@ class StandingDeliveries(Sessions):
             .where(StandingMatchRow.search_id == StandingSearchRow.search_id, _COLUMNS[channel].is_(None))
             .exists()
         )
-        with self._session(self._engine) as session:
+        with self._database.reading() as session:
             return session.scalars(select(StandingSearchRow.search_id).where(address.is_not(None), has_untold)).all()
 
-    def claim_delivery(self, *, lease: timedelta) -> Delivery | None:
+    def claim(self, *, lease: timedelta) -> Delivery | None:
         """One that is due, or whose sender's lease ended."""
-        now = self._clock()
+        now = self._database.clock()
         due = (
             select(StandingDeliveryRow)
             .where(StandingDeliveryRow.state == DeliveryState.WAITING, StandingDeliveryRow.not_before <= now)
             .order_by(StandingDeliveryRow.not_before, StandingDeliveryRow.id)
             .limit(1)
         )
-        with self._session(self._engine) as session:
+        with self._database.reading() as session:
             if session.scalar(due) is None:  # most of the time, and without the write lock
                 return None
-        with self._session(self._writer) as session:
+        with self._database.writing() as session:
             row = session.scalar(due.with_for_update(skip_locked=True))
             if row is None:
                 return None
@@ -65,7 +67,7 @@ class StandingDeliveries(Sessions):
 
     def delivered(self, delivery: Delivery) -> tuple[StandingSearch, list[KeptMatch]] | None:
         """What it tells, without what was deleted meanwhile. None where nobody watches any more."""
-        with self._session(self._engine) as session:
+        with self._database.reading() as session:
             found = session.execute(
                 select(StandingSearchRow, SavedSearchRow)
                 .join(SavedSearchRow)
@@ -81,18 +83,18 @@ class StandingDeliveries(Sessions):
             )
             return found[0].as_standing(found[1], 0), [row.as_kept() for row in rows]
 
-    def finish_delivery(self, delivery: Delivery, *, error: str | None = None) -> None:
+    def finish(self, delivery: Delivery, *, error: str | None = None) -> None:
         """It arrived; or, with an error, it is given up."""
         self._end(delivery, DeliveryState.FAILED if error else DeliveryState.SENT, error, None)
 
-    def put_off_delivery(self, delivery: Delivery, error: str, *, retry_in: timedelta) -> None:
+    def put_off(self, delivery: Delivery, error: str, *, retry_in: timedelta) -> None:
         self._end(delivery, DeliveryState.WAITING, error, retry_in)
 
-    def delivery_failures(self, search_ids: Sequence[str]) -> dict[str, dict[Channel, str]]:
+    def failures(self, search_ids: Sequence[str]) -> dict[str, dict[Channel, str]]:
         """By search and channel why its newest delivery has not arrived; left out where it has."""
         statement = select(StandingDeliveryRow).where(StandingDeliveryRow.search_id.in_(search_ids))
         found: dict[str, dict[Channel, str]] = {}
-        with self._session(self._engine) as session:
+        with self._database.reading() as session:
             for row in session.scalars(statement.order_by(StandingDeliveryRow.created_at)) if search_ids else ():
                 of_search = found.setdefault(row.search_id, {})
                 if row.error:
@@ -102,8 +104,8 @@ class StandingDeliveries(Sessions):
         return found
 
     def _end(self, delivery: Delivery, state: str, error: str | None, retry_in: timedelta | None) -> None:
-        now = self._clock()
-        with self._session(self._writer) as session:
+        now = self._database.clock()
+        with self._database.writing() as session:
             session.execute(
                 update(StandingDeliveryRow)
                 .where(

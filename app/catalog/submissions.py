@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from app.catalog import garbage, jobs
 from app.catalog.notifications import notify
 from app.catalog.quotas import require_room
-from app.catalog.sessions import Sessions, collection_row
+from app.catalog.sessions import CatalogPart, collection_row
 from app.catalog.tables import DocumentRow, storable
 from app.errors import ConflictError, UnknownDocumentError
 from app.types.documents import (
@@ -32,7 +32,7 @@ _LOCK_SPACE = 4711  # of the advisory locks that are taken here
 Submitted = tuple[Document, Job | None]
 
 
-class Submissions(Sessions):
+class Submissions(CatalogPart):
     def submit(
         self, collection: str, document: NewDocument, *, priority: JobPriority = JobPriority.INTERACTIVE
     ) -> Submitted:
@@ -47,8 +47,8 @@ class Submissions(Sessions):
         changed = [document for document in documents if storable(document.uri) not in unchanged]
         submitted: list[Submitted] = []
         if changed:
-            now = self._clock()
-            with self._session(self._writer) as session:
+            now = self._database.clock()
+            with self._database.writing() as session:
                 uris = {storable(document.uri) for document in changed}
                 moved = {document.moved_from for document in changed if document.moved_from is not None}
                 batch = _Batch(session, collection, priority, now, _concerned(collection, uris, moved))
@@ -62,8 +62,8 @@ class Submissions(Sessions):
         ]
 
     def move_documents(self, document_ids: Sequence[str], collection: str) -> list[Submitted]:
-        ids, now = list(dict.fromkeys(document_ids)), self._clock()
-        with self._session(self._writer) as session:
+        ids, now = list(dict.fromkeys(document_ids)), self._database.clock()
+        with self._database.writing() as session:
             uris = set(session.scalars(select(DocumentRow.uri).where(DocumentRow.id.in_(ids))))
             batch = _Batch(session, collection, JobPriority.INTERACTIVE, now, _concerned(collection, uris, (), ids))
             moved = [batch.move(each) for each in ids]
@@ -75,7 +75,7 @@ class Submissions(Sessions):
         by_uri = {storable(document.uri): document for document in documents}
         if len(by_uri) < len(documents) or any(document.moved_from for document in documents):
             return {}  # one may change what another one finds
-        with self._session(self._engine) as session:
+        with self._database.reading() as session:
             collection_row(session, collection)
             statement = select(DocumentRow).where(
                 DocumentRow.collection == collection,

@@ -9,27 +9,27 @@ from dataclasses import asdict
 from sqlalchemy import Select, delete, select, update
 from sqlalchemy.orm import Session
 
-from app.catalog.sessions import Sessions, collection_row
+from app.catalog.sessions import CatalogPart, collection_row
 from app.catalog.weight_tables import WeightTuningRow
 from app.types.search import Leg
 from app.types.weights import MAX_TUNINGS, WeightTuning
 
 
-class WeightTunings(Sessions):
+class WeightTunings(CatalogPart):
     def leg_weights(self, collection: str) -> Mapping[Leg, float] | None:
-        with self._session(self._engine) as session:
+        with self._database.reading() as session:
             row = _applied(session, collection)
             return None if row is None else row.as_weight_tuning().weights
 
     def weight_tunings(self, collection: str) -> list[WeightTuning]:
-        with self._session(self._engine) as session:
+        with self._database.reading() as session:
             collection_row(session, collection)
             return [row.as_weight_tuning() for row in session.scalars(_newest_first(collection))]
 
     def save_weight_tuning(self, tuning: WeightTuning) -> None:
         facts = asdict(tuning)
         weights, validation = json.dumps(facts.pop("weights")), json.dumps(facts.pop("validation"))
-        with self._session(self._writer) as session:
+        with self._database.writing() as session:
             collection_row(session, tuning.collection, is_locked=True)  # one after another: one alone is applied
             if tuning.is_applied:
                 others = update(WeightTuningRow).where(WeightTuningRow.collection == tuning.collection)
@@ -40,12 +40,12 @@ class WeightTunings(Sessions):
             session.execute(delete(WeightTuningRow).where(WeightTuningRow.id.in_(old), ~WeightTuningRow.is_applied))
 
     def undo_weight_tuning(self, collection: str) -> WeightTuning | None:
-        with self._session(self._writer) as session:
+        with self._database.writing() as session:
             collection_row(session, collection, is_locked=True)
             row = _applied(session, collection)
             if row is None:
                 return None
-            row.is_applied, row.undone_at = False, self._clock()
+            row.is_applied, row.undone_at = False, self._database.clock()
             return row.as_weight_tuning()
 
 

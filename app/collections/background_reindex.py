@@ -8,12 +8,15 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from app.collections.reindex import Reindexer, ReindexReport
 from app.errors import ConflictError, GircseError
-from app.ports.ledger import Ledger
 from app.types.documents import CONTRACT, Collection, IndexRole
 from app.types.upkeep import ContractChange, ReindexState, ReindexStatus
+
+if TYPE_CHECKING:  # it brings in SQL
+    from app.catalog import SqlCatalog
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +40,7 @@ class _Run:
 class Reindexing:
     """Starts and reports reindexing runs. Thread-safe. Keeps the result of a run until the next of its collection."""
 
-    def __init__(self, catalog: Ledger, *, open_reindexer: OpenReindexer) -> None:
+    def __init__(self, catalog: SqlCatalog, *, open_reindexer: OpenReindexer) -> None:
         self._catalog = catalog
         self._open_reindexer = open_reindexer
         self._pool = ThreadPoolExecutor(_AT_A_TIME, thread_name_prefix="reindex")

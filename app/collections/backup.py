@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -21,10 +21,12 @@ from app.collections.archive import ArchiveFormat, ArchiveWriter, Member, read_m
 from app.collections.archived_vectors import steps_of, stored_array
 from app.collections.held_files import HeldFiles, holding_files
 from app.errors import ArchiveError, NotFoundError, full_disk_translated
-from app.ports.ledger import Ledger
 from app.ports.parts import BlobStore, VectorIndex
 from app.types.documents import Collection, Point
 from app.types.lens_indexes import LABEL_PREFIX
+
+if TYPE_CHECKING:  # it brings in SQL
+    from app.catalog import SqlCatalog
 
 Row = dict[str, object]
 Tell = Callable[[int], None]
@@ -67,7 +69,7 @@ class BackupWriter:
     def __init__(
         self,
         *,
-        catalog: Ledger,
+        catalog: SqlCatalog,
         open_snapshot: Callable[[], AbstractContextManager[Snapshot]],
         index: VectorIndex | None,
         files: Path,
@@ -121,7 +123,7 @@ class BackupWriter:
         assert self._index is not None
         for collection in self._catalog.collections():
             name = collection.active_index
-            for number, chunks in enumerate(self._catalog.chunk_pages(name), start=1):
+            for number, chunks in enumerate(self._catalog.consistency.chunk_pages(name), start=1):
                 points = self._index.retrieve(name, [chunk.id for chunk in chunks])
                 lines = (json.dumps([point.id, _without_labels(point.payload)]) for point in points)
                 vectors = io.BytesIO()

@@ -11,16 +11,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from app.collections.garbage import delete_points_of, discard_file, drop_index, remove_unneeded
 from app.collections.library import create_index
 from app.collections.proofs import Proofs
 from app.collections.row_comparison import contradicts_chunk, contradicts_document
 from app.errors import EngineFaultError
-from app.ports.ledger import Ledger
 from app.ports.parts import BlobStore, VectorIndex
 from app.search.retrieval import KEYS_OF_EVERY_CHUNK
 from app.types.documents import Chunk, Collection, Document, GarbageKind, IndexRole, Point
+
+if TYPE_CHECKING:  # it brings in SQL
+    from app.catalog import SqlCatalog
 
 _MOST_ASKED = 16  # points per document whose payloads are compared
 _PHYSICAL_NAME = re.compile(r"[a-z0-9][a-z0-9_-]*--[0-9]+")
@@ -77,7 +80,7 @@ class Difference:
 
 
 class ConsistencyCheck:
-    def __init__(self, *, catalog: Ledger, index: VectorIndex, blobs: BlobStore) -> None:
+    def __init__(self, *, catalog: SqlCatalog, index: VectorIndex, blobs: BlobStore) -> None:
         self._catalog = catalog
         self._index = index
         self._blobs = blobs
@@ -85,7 +88,7 @@ class ConsistencyCheck:
 
     def differences(self) -> Iterator[Difference]:
         """Yield all differences. The caller may stop early, and may repair each one before taking the next."""
-        remove_unneeded(catalog=self._catalog, index=self._index, blobs=self._blobs)
+        remove_unneeded(garbage=self._catalog.garbage, index=self._index, blobs=self._blobs)
         self._proofs = Proofs(catalog=self._catalog, index=self._index, blobs=self._blobs)
         present = set(self._index.indexes())
         for collection in self._catalog.collections():
@@ -98,14 +101,14 @@ class ConsistencyCheck:
         try:
             for page in self._index.scan(index):
                 yield from self._of_points(collection, index, page)
-            for chunks in self._catalog.chunk_pages(index):
+            for chunks in self._catalog.consistency.chunk_pages(index):
                 yield from self._of_chunks(collection, index, chunks)
         except EngineFaultError:
             yield Difference(Inconsistency.DAMAGED_INDEX, index, collection.name)
 
     def of_counts(self, collection: Collection) -> Iterator[Difference]:
         index = collection.active_index
-        for document_id in self._catalog.miscounted_documents(collection.name, index):
+        for document_id in self._catalog.consistency.miscounted_documents(collection.name, index):
             yield Difference(Inconsistency.WRONG_COUNTS, index, collection.name, document_id)
 
     def of_chunks(self, collection: Collection, pages: Iterable[Sequence[str]]) -> Iterator[Difference]:
@@ -130,7 +133,7 @@ class ConsistencyCheck:
         if kind is Inconsistency.DAMAGED_INDEX or (kind in OF_DAMAGED_ROWS and not removes_proven):
             return False
         if kind is Inconsistency.WRONG_COUNTS:
-            return self._catalog.queue_again(difference.document_id)
+            return self._catalog.consistency.queue_again(difference.document_id)
         if kind is Inconsistency.WRONG_CHUNKS:
             return self._mend_chunks(difference)
         if kind in _MENDED_BY_INGESTION:
@@ -145,7 +148,7 @@ class ConsistencyCheck:
             self._index.point_to(difference.collection, difference.index)
         elif kind is Inconsistency.UNNEEDED_FILES:
             for content_hash in difference.ids:
-                discard_file(self._blobs, content_hash, catalog=self._catalog)
+                discard_file(self._blobs, content_hash, garbage=self._catalog.garbage)
         else:
             self._index.delete_points(difference.index, difference.ids)
         return True
@@ -162,7 +165,7 @@ class ConsistencyCheck:
             else:
                 yield Difference(Inconsistency.MISSING_INDEX, name, collection.name)
                 if name == collection.active_index:
-                    for chunks in self._catalog.chunk_pages(name):
+                    for chunks in self._catalog.consistency.chunk_pages(name):
                         yield from self._missing(collection, name, chunks)
         yield from self.of_counts(collection)
         if self._index.aliases().get(collection.name) != collection.active_index:
@@ -177,7 +180,7 @@ class ConsistencyCheck:
 
     def _of_points(self, collection: Collection, index: str, page: Sequence[Point]) -> Iterator[Difference]:
         """Check that each existing point has a chunk row, and that both name the same document."""
-        chunks = self._catalog.chunk_rows(index, [point.id for point in page])
+        chunks = self._catalog.consistency.chunk_rows(index, [point.id for point in page])
         owners = {chunk_id: chunk.document_id for chunk_id, chunk in chunks.items()}
         unexpected: dict[tuple[Inconsistency, str], list[str]] = defaultdict(list)
         for point in page:
@@ -188,7 +191,9 @@ class ConsistencyCheck:
                 unexpected[Inconsistency.STALE_POINTS if named else Inconsistency.UNMANAGED_POINTS, named or ""].append(
                     point.id
                 )
-        is_idle = self._catalog.unqueued_documents([document_id for _, document_id in unexpected if document_id])
+        is_idle = self._catalog.consistency.unqueued_documents(
+            [document_id for _, document_id in unexpected if document_id]
+        )
         for (kind, document_id), ids in unexpected.items():
             if document_id and document_id not in is_idle:
                 if kind is Inconsistency.WRONG_POINTS:
@@ -207,7 +212,7 @@ class ConsistencyCheck:
     ) -> Iterator[Difference]:
         """Differences of chunks whose rows name a document that does not exist, unlike their points."""
         named = {point.id: _document_of(point) or "" for point in page if point.id in ids}
-        is_there = self._catalog.unqueued_documents(list(set(named.values())))
+        is_there = self._catalog.consistency.unqueued_documents(list(set(named.values())))
         for document_id in sorted(set(named.values())):
             own_ids = tuple(each for each, owner in named.items() if owner == document_id)
             kind = Inconsistency.WRONG_CHUNKS if document_id in is_there else Inconsistency.LOST_DOCUMENTS
@@ -218,7 +223,9 @@ class ConsistencyCheck:
     ) -> Iterator[Difference]:
         """Compare the contents of chunk and document rows with the payloads of their points."""
         together = [each for each in page if each.id in chunks and chunks[each.id].document_id == _document_of(each)]
-        documents = self._catalog.documents_at_rest(list({chunks[each.id].document_id for each in together}))
+        documents = self._catalog.consistency.documents_at_rest(
+            list({chunks[each.id].document_id for each in together})
+        )
         wrong: dict[tuple[Inconsistency, str], list[str]] = defaultdict(list)
         for point in together:
             document = documents.get(chunks[point.id].document_id)
@@ -231,7 +238,7 @@ class ConsistencyCheck:
                 is_of_point = self._has_agreeing_point(collection.active_index, document, point.id)
                 kind = Inconsistency.WRONG_CHUNKS if is_of_point else Inconsistency.WRONG_DOCUMENTS
                 wrong[kind, document.id].append(point.id)
-        still = self._catalog.documents_at_rest([document_id for _, document_id in wrong]) if wrong else {}
+        still = self._catalog.consistency.documents_at_rest([document_id for _, document_id in wrong]) if wrong else {}
         for (kind, document_id), ids in wrong.items():
             if still.get(document_id) == documents[document_id]:  # otherwise a job has changed it in the meantime
                 yield Difference(kind, collection.active_index, collection.name, document_id, tuple(ids))
@@ -253,8 +260,8 @@ class ConsistencyCheck:
         if not chunks:
             return
         # Query the catalog again: the document may have been replaced in the meantime.
-        still = self._catalog.chunk_owners(index, [chunk.id for chunk in chunks])
-        is_idle = self._catalog.unqueued_documents(list(set(still.values())))
+        still = self._catalog.consistency.chunk_owners(index, [chunk.id for chunk in chunks])
+        is_idle = self._catalog.consistency.unqueued_documents(list(set(still.values())))
         by_document: dict[str, list[str]] = defaultdict(list)
         for chunk_id, document_id in still.items():
             if is_idle.get(document_id):
@@ -265,7 +272,7 @@ class ConsistencyCheck:
     def _unnamed_indexes(self) -> Iterator[Difference]:
         aliases = set(self._index.aliases().values())
         present = self._index.indexes()  # read before the catalog, which reserves names of new indexes
-        named = set(self._catalog.reserved_names(GarbageKind.INDEX))
+        named = set(self._catalog.garbage.names(GarbageKind.INDEX))
         for collection in self._catalog.collections():
             named.update(self._catalog.index_names(collection.name))
         for name in present:
@@ -277,7 +284,7 @@ class ConsistencyCheck:
 
     def _unneeded_files(self) -> Iterator[Difference]:
         for content_hash in self._proofs.unneeded:
-            if not self._catalog.needs_file(content_hash):  # query again: a document may have been added
+            if not self._catalog.garbage.needs_file(content_hash):  # query again: a document may have been added
                 is_proven = self._proofs.is_of_row(content_hash)
                 kind = Inconsistency.UNNAMED_FILES if is_proven else Inconsistency.UNNEEDED_FILES
                 yield Difference(kind, "", ids=(content_hash,))
@@ -285,16 +292,16 @@ class ConsistencyCheck:
     def _mend_chunks(self, difference: Difference) -> bool:
         """Queue ingestion, which rewrites rows and payloads and keeps vectors."""
         index, document_id = difference.index, difference.document_id
-        for owner in set(self._catalog.chunk_owners(index, difference.ids).values()) - {document_id}:
-            self._catalog.forget_indexed(index, document_id=owner)
-        return self._catalog.queue_again(document_id)
+        for owner in set(self._catalog.consistency.chunk_owners(index, difference.ids).values()) - {document_id}:
+            self._catalog.consistency.forget_indexed(index, document_id=owner)
+        return self._catalog.consistency.queue_again(document_id)
 
     def _mend_document(self, difference: Difference) -> bool:
         collection = self._catalog.collection(difference.collection)
         index, document_id = difference.index, difference.document_id
         if difference.kind is Inconsistency.MISSING_POINTS and not self._has_original(document_id):
             return False  # without the original nothing can be embedded again, and existing points would be lost
-        if index == collection.active_index and self._catalog.queue_again(document_id):
+        if index == collection.active_index and self._catalog.consistency.queue_again(document_id):
             return True
         # The document cannot be ingested, or the index is not the active one (a reindex or roll-back fills it).
         if difference.kind is Inconsistency.STALE_POINTS:
@@ -302,7 +309,7 @@ class ConsistencyCheck:
         else:
             delete_points_of(self._index, index, document_id)
             self._index.delete_points(index, difference.ids)
-            self._catalog.forget_indexed(index, document_id=document_id)
+            self._catalog.consistency.forget_indexed(index, document_id=document_id)
         return True
 
     def _has_original(self, document_id: str) -> bool:
@@ -317,7 +324,7 @@ class ConsistencyCheck:
         building = self._catalog.standby(difference.collection, IndexRole.BUILDING)
         if building is not None and building.active_index == difference.index:
             collection = building
-            self._catalog.forget_indexed(difference.index)
+            self._catalog.consistency.forget_indexed(difference.index)
         create_index(self._index, replace(collection, active_index=difference.index))
         self._catalog.queue_lens_indexes(collection.name, is_lost=True)
 

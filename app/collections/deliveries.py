@@ -10,12 +10,15 @@ import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 from app.collections.standing_news import NewsReader
 from app.errors import DeliveryError, GircseError, UnavailableError
-from app.ports.ledger import Ledger
 from app.types.access import may_see
 from app.types.standing import Channel, Delivery, News, StandingSearch
+
+if TYPE_CHECKING:  # it brings in SQL
+    from app.catalog import SqlCatalog
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +35,7 @@ class Deliverer:
 
     def __init__(
         self,
-        catalog: Ledger,
+        catalog: SqlCatalog,
         news: NewsReader,
         senders: Mapping[Channel, Send],
         *,
@@ -57,8 +60,8 @@ class Deliverer:
 
     def run_once(self) -> bool:
         """Send one due delivery. Returns False if none is due."""
-        self._catalog.form_deliveries()
-        delivery = self._catalog.claim_delivery(lease=self._lease)
+        self._catalog.deliveries.form()
+        delivery = self._catalog.deliveries.claim(lease=self._lease)
         if delivery is None:
             return False
         try:
@@ -66,32 +69,32 @@ class Deliverer:
         except DeliveryError as error:
             if error.is_final or delivery.attempts >= MAX_ATTEMPTS:
                 log.warning("Gave up on delivery %s: %s", delivery.id, error)
-                self._catalog.finish_delivery(delivery, error=str(error))
+                self._catalog.deliveries.finish(delivery, error=str(error))
             else:
                 log.info("Delivery %s failed and will be retried: %s", delivery.id, error)
-                self._catalog.put_off_delivery(delivery, str(error), retry_in=retry_in(delivery.attempts))
+                self._catalog.deliveries.put_off(delivery, str(error), retry_in=retry_in(delivery.attempts))
         except UnavailableError:
             raise
         except GircseError as error:
-            self._catalog.finish_delivery(delivery, error=str(error))
+            self._catalog.deliveries.finish(delivery, error=str(error))
         except Exception:  # an error in one delivery must not end all of them
             log.exception("Delivery %s failed", delivery.id)
             reason = "Internal error; see the server's log."
-            self._catalog.put_off_delivery(delivery, reason, retry_in=retry_in(delivery.attempts))
+            self._catalog.deliveries.put_off(delivery, reason, retry_in=retry_in(delivery.attempts))
         return True
 
     def _send(self, delivery: Delivery) -> None:
-        found = self._catalog.delivered(delivery)
+        found = self._catalog.deliveries.delivered(delivery)
         if found is None:
             return
         search, kept = found
-        users = {user.name: user for user in self._catalog.users()}
+        users = {user.name: user for user in self._catalog.access.users()}
         if not may_see(users, search.owner, search.collection):
             raise DeliveryError("Its owner may no longer read the collection.", is_final=True)
         news = self._news.read(search.collection, kept)
         if news:  # empty if all passages were deleted in the meantime
             self._senders[delivery.channel](delivery, search, news)
-        self._catalog.finish_delivery(delivery)
+        self._catalog.deliveries.finish(delivery)
 
 
 def retry_in(attempts: int) -> timedelta:

@@ -8,26 +8,26 @@ from __future__ import annotations
 from functools import partial
 
 from app.errors import IncompleteDeletionError
-from app.ports.ledger import IndexLedger
+from app.ports.ledger import GarbageLedger
 from app.ports.parts import BlobStore, VectorIndex
 from app.types.documents import GarbageKind
 
 
-def remove_unneeded(*, catalog: IndexLedger, index: VectorIndex, blobs: BlobStore) -> None:
-    while due := catalog.garbage():
+def remove_unneeded(*, garbage: GarbageLedger, index: VectorIndex, blobs: BlobStore) -> None:
+    while due := garbage.due():
         for garbage_item in due:
             if garbage_item.kind is GarbageKind.INDEX:
                 drop_index(index, garbage_item.name)
             elif garbage_item.kind is GarbageKind.LABELS:
                 drop_labels(index, garbage_item.name)
             else:
-                discard_file(blobs, garbage_item.name, catalog=catalog)
-            catalog.forget_garbage(garbage_item)
+                discard_file(blobs, garbage_item.name, garbage=garbage)
+            garbage.forget(garbage_item)
 
 
-def discard_file(blobs: BlobStore, content_hash: str, *, catalog: IndexLedger) -> None:
+def discard_file(blobs: BlobStore, content_hash: str, *, garbage: GarbageLedger) -> None:
     """Delete a stored file with its text and layout, unless a document needs it."""
-    blobs.discard(content_hash, is_needed=partial(catalog.needs_file, content_hash))
+    blobs.discard(content_hash, is_needed=partial(garbage.needs_file, content_hash))
 
 
 def drop_index(index: VectorIndex, name: str) -> None:

@@ -6,11 +6,14 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 from app.errors import EngineFaultError, NotFoundError
-from app.ports.ledger import Ledger
 from app.ports.parts import VectorIndex
 from app.types.documents import Collection, PointDamage
+
+if TYPE_CHECKING:  # it brings in SQL
+    from app.catalog import SqlCatalog
 
 SAMPLE = 32
 MOST_IN_PLACE = 0.05  # share of an index's points; with more damaged points the whole index is rebuilt
@@ -33,7 +36,7 @@ class IndexDamage:
 
 
 def probe_index(
-    catalog: Ledger,
+    catalog: SqlCatalog,
     index: VectorIndex,
     collection: Collection,
     *,
@@ -61,7 +64,7 @@ def probe_index(
 
 
 def _look(
-    catalog: Ledger, index: VectorIndex, collection: Collection, sample: int | None, former: IndexDamage | None
+    catalog: SqlCatalog, index: VectorIndex, collection: Collection, sample: int | None, former: IndexDamage | None
 ) -> IndexDamage | None:
     name = collection.active_index
     there, wanted = index.count(name), catalog.chunk_count(name)
@@ -84,40 +87,40 @@ def _look(
         wrong = tuple(each for damage in damages for each in damage.ids)
         is_of_points = len(wrong) <= max(1, MOST_IN_PLACE * looked_at)
         return IndexDamage(damages[0].reason, ids=wrong, is_of_points=is_of_points)
-    if not is_whole and (lacking or (there < wanted and catalog.is_at_rest(collection.name))):
+    if not is_whole and (lacking or (there < wanted and catalog.consistency.is_at_rest(collection.name))):
         lacking = sum(len(each) for each in map(partial(_missing, catalog, index, name), _pages(catalog, name)))
     return IndexDamage(f"{lacking} of its {wanted} chunks lack their points", lacking) if lacking else None
 
 
-def sample_of(catalog: Ledger, collection: Collection, count: int) -> Iterator[list[str]]:
+def sample_of(catalog: SqlCatalog, collection: Collection, count: int) -> Iterator[list[str]]:
     """Pages of ids of about `count` chunks of the active index, or of all chunks if it has no more."""
     name = collection.active_index
     if catalog.chunk_count(name) <= count:
         yield from _pages(catalog, name)
         return
-    ids = catalog.sample_chunks(name, count=count)
+    ids = catalog.consistency.sample_chunks(name, count=count)
     for start in range(0, len(ids), _PAGE):
         yield ids[start : start + _PAGE]
 
 
-def _chosen(catalog: Ledger, name: str, count: int, former: IndexDamage | None) -> list[str]:
-    return list({*catalog.sample_chunks(name, count=count), *(former.ids if former else ())})
+def _chosen(catalog: SqlCatalog, name: str, count: int, former: IndexDamage | None) -> list[str]:
+    return list({*catalog.consistency.sample_chunks(name, count=count), *(former.ids if former else ())})
 
 
-def _pages(catalog: Ledger, name: str) -> Iterator[list[str]]:
-    for page in catalog.chunk_pages(name):
+def _pages(catalog: SqlCatalog, name: str) -> Iterator[list[str]]:
+    for page in catalog.consistency.chunk_pages(name):
         for start in range(0, len(page), _PAGE):
             yield [chunk.id for chunk in page[start : start + _PAGE]]
 
 
-def _at_rest(catalog: Ledger, name: str, ids: Sequence[str]) -> list[str]:
+def _at_rest(catalog: SqlCatalog, name: str, ids: Sequence[str]) -> list[str]:
     """The chunk ids whose documents have no open job."""
-    owners = catalog.chunk_owners(name, ids)
-    is_idle = catalog.unqueued_documents(list(set(owners.values())))
+    owners = catalog.consistency.chunk_owners(name, ids)
+    is_idle = catalog.consistency.unqueued_documents(list(set(owners.values())))
     return [chunk_id for chunk_id, document_id in owners.items() if is_idle.get(document_id)]
 
 
-def _missing(catalog: Ledger, index: VectorIndex, name: str, ids: Sequence[str]) -> set[str]:
+def _missing(catalog: SqlCatalog, index: VectorIndex, name: str, ids: Sequence[str]) -> set[str]:
     there = index.present_ids(name, ids)
     absent = _at_rest(catalog, name, [each for each in ids if each not in there])
     return set(absent) - index.present_ids(name, absent)

@@ -14,13 +14,16 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 from app.collections.library import Library
 from app.errors import ConflictError
-from app.ports.ledger import Ledger
 from app.types.documents import DocumentKey, Job, JobPriority, Source, SourceFailure
+
+if TYPE_CHECKING:  # it brings in SQL
+    from app.catalog import SqlCatalog
 
 Find = Callable[
     [Path, Iterable[Path]], Iterator[Source | SourceFailure]
@@ -113,7 +116,7 @@ def _batches(sources: Iterable[Source | SourceFailure]) -> Iterator[list[Source 
         yield batch
 
 
-def documents_below(catalog: Ledger, collection: str, paths: Iterable[Path]) -> list[DocumentKey]:
+def documents_below(catalog: SqlCatalog, collection: str, paths: Iterable[Path]) -> list[DocumentKey]:
     """The documents of these files and of all files below these folders, including documents of single rows."""
     wanted = set(paths)
     if not wanted:
@@ -167,7 +170,7 @@ class FolderMirror:
     Raises ConflictError, and deletes nothing, if the folder was replaced or unmounted since then.
     """
 
-    def __init__(self, library: Library, catalog: Ledger, collection: str, root: Path, find: Find) -> None:
+    def __init__(self, library: Library, catalog: SqlCatalog, collection: str, root: Path, find: Find) -> None:
         self._library = library
         self._catalog = catalog
         self._collection = collection

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from app.collections.index_probe import IndexDamage, probe_index
 from app.errors import (
@@ -21,9 +22,11 @@ from app.errors import (
     UnavailableError,
     VectorIndexUnavailableError,
 )
-from app.ports.ledger import Ledger
 from app.ports.parts import BlobStore, VectorIndex
 from app.types.documents import Collection, DocumentState, StoredFile
+
+if TYPE_CHECKING:  # it brings in SQL
+    from app.catalog import SqlCatalog
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +63,7 @@ class Integrity:
 
     def __init__(
         self,
-        catalog: Ledger,
+        catalog: SqlCatalog,
         index: VectorIndex,
         blobs: BlobStore,
         *,
@@ -182,7 +185,7 @@ class Integrity:
     def _look_at_files_of(self, name: str) -> None:
         files: list[StoredFile] = []
         texts: list[StoredFile] = []
-        for page in self._catalog.stored_files(name):
+        for page in self._catalog.consistency.stored_files(name):
             for file in page:
                 if self._stop.is_set():
                     return
@@ -281,7 +284,7 @@ class Integrity:
 
     def _is_needed(self, file: StoredFile) -> bool:
         """Whether a document still has the file, and it is still damaged: it may have been replaced since then."""
-        return self._catalog.needs_file(file.content_hash) and not self._blobs.is_sound(file.content_hash)
+        return self._catalog.garbage.needs_file(file.content_hash) and not self._blobs.is_sound(file.content_hash)
 
 
 def _index_of(collection: str) -> str:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from app.errors import ConflictError, InputError, NotFoundError
 from app.ports.catalog import LensesAndJudgements
-from app.ports.ledger import Ledger
 from app.search.lenses import find_lens
 from app.types.documents import CountedCollection
 from app.types.lens_indexes import LensIndex, LensIndexState, LensIndexStatus, state_of
+
+if TYPE_CHECKING:  # it brings in SQL
+    from app.catalog import SqlCatalog
 
 MOST_OF_COLLECTION = 16  # each one slows every ingestion down a little
 _BYTES_OF_LABEL = 76  # its JSON without the numbers, 44, and its entry in the index of labels, about 32
@@ -17,7 +21,7 @@ _BYTES_OF_NUMBER = 8 / 3  # float16 in base64
 class LensIndexes:
     """Queues, lists and deletes lens indexes. Workers build them."""
 
-    def __init__(self, catalog: Ledger) -> None:
+    def __init__(self, catalog: SqlCatalog) -> None:
         self._catalog = catalog
 
     def build(self, collection: str, lens: str) -> LensIndexStatus:

@@ -10,18 +10,20 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import replace
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from app.errors import EngineFaultError
-from app.ports.ledger import Ledger
 from app.ports.parts import Embedder, VectorIndex
 from app.search.fingerprints import require_same_model
 from app.search.value_reader import ValueReader
 from app.search.value_syntax import parse_values
 from app.types.documents import Collection, Job, Point
 from app.types.lens_indexes import LensIndex
+
+if TYPE_CHECKING:  # it brings in SQL
+    from app.catalog import SqlCatalog
 
 _MOST_ROUNDS = 3  # rounds without progress after which the engine is considered faulty
 
@@ -32,7 +34,7 @@ T = TypeVar("T")
 class LensIndexer:
     """Labels points for the worker. Implements the port `LensIndexing`. Thread-safe."""
 
-    def __init__(self, *, catalog: Ledger, index: VectorIndex, embedder: Embedder) -> None:
+    def __init__(self, *, catalog: SqlCatalog, index: VectorIndex, embedder: Embedder) -> None:
         self._catalog = catalog
         self._index = index
         self._embedder = embedder
@@ -117,7 +119,7 @@ def read_ahead(pages: Iterable[T], executor: Executor) -> Iterator[T]:
         yield page
 
 
-def queue_outdated(catalog: Ledger) -> int:
+def queue_outdated(catalog: SqlCatalog) -> int:
     """Queue rebuilds of lens indexes whose labels an earlier release computed in another way.
 
     Returns the number of collections with such indexes.

@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from importlib import resources
 from pathlib import Path
+from typing import TYPE_CHECKING
 from unicodedata import normalize
 
 from app.collections.garbage import discard_file, remove_unneeded
 from app.errors import ConflictError, GircseError, InputError, NotFoundError, UnavailableError, UnknownCollectionError
-from app.ports.ledger import Ledger
 from app.ports.parts import BlobBatch, BlobStore, Embedder, VectorIndex
 from app.ports.texts import FormatDetector
 from app.search.fingerprints import require_same_model
@@ -38,6 +38,9 @@ from app.types.documents import (
 )
 from app.types.texts import Layout
 from app.types.uris import canonical_uri
+
+if TYPE_CHECKING:  # it brings in SQL
+    from app.catalog import SqlCatalog
 
 SAMPLE_COLLECTION = "sample"
 CREATION_LEASE = timedelta(minutes=10)
@@ -67,7 +70,7 @@ class Library:
     def __init__(
         self,
         *,
-        catalog: Ledger,
+        catalog: SqlCatalog,
         index: VectorIndex,
         blobs: BlobStore,
         embedder: Embedder,
@@ -148,7 +151,7 @@ class Library:
 
     def remove_unneeded(self) -> None:
         """Collect garbage, including what deletions before a crash left behind."""
-        remove_unneeded(catalog=self._catalog, index=self._index, blobs=self._blobs)
+        remove_unneeded(garbage=self._catalog.garbage, index=self._index, blobs=self._blobs)
 
     def add_document(
         self, collection: str, source: Source, *, priority: JobPriority = JobPriority.INTERACTIVE
@@ -275,7 +278,7 @@ class Library:
         while self._unsettled:
             content_hash = self._unsettled.pop()
             try:
-                discard_file(self._blobs, content_hash, catalog=self._catalog)
+                discard_file(self._blobs, content_hash, garbage=self._catalog.garbage)
             except UnavailableError:
                 self._unsettled.add(content_hash)
                 raise

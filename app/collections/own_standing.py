@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from app.collections.standing import check_watchable
 from app.collections.standing_news import NewsReader
 from app.errors import ConflictError, InputError, NotFoundError
-from app.ports.ledger import Ledger
 from app.ports.parts import SearchedIndex
 from app.search.questions import request_of
 from app.types.access import may_see
@@ -16,6 +16,9 @@ from app.types.documents import require_text
 from app.types.search import ALL_COLLECTIONS
 from app.types.searches import MAX_SEARCH_NAME_CHARACTERS, SavedSearch
 from app.types.standing import MAX_WEBHOOK_CHARACTERS, Channel, News, StandingSearch, Watch
+
+if TYPE_CHECKING:  # it brings in SQL
+    from app.catalog import SqlCatalog
 
 MAX_STANDING_SEARCHES = 100  # per user
 FEED_ENTRIES = 50
@@ -30,7 +33,7 @@ class OwnStanding:
 
     def __init__(
         self,
-        catalog: Ledger,
+        catalog: SqlCatalog,
         index: SearchedIndex | None,
         *,
         owner: Callable[[], str],
@@ -54,16 +57,16 @@ class OwnStanding:
         self._require_access(collection)
         check_watchable(request_of(saved.request, self._catalog))
         self._check_channels(watch)
-        own = self._catalog.standing_searches(self._owner())
+        own = self._catalog.standing.of_owner(self._owner())
         if len(own) >= MAX_STANDING_SEARCHES and all(each.id != saved.id for each in own):
             raise ConflictError(f"You have {len(own)} standing searches, the maximum. Stop one of them first.")
-        return self._catalog.watch(self._owner(), saved.id, watch)
+        return self._catalog.standing.watch(self._owner(), saved.id, watch)
 
     def unwatch(self, search: str) -> None:
-        self._catalog.unwatch(self._owner(), self.find(search).id)
+        self._catalog.standing.unwatch(self._owner(), self.find(search).id)
 
     def standing(self) -> list[StandingSearch]:
-        return [each for each in self._catalog.standing_searches(self._owner()) if self._reaches(each.collection)]
+        return [each for each in self._catalog.standing.of_owner(self._owner()) if self._reaches(each.collection)]
 
     def find(self, search: str) -> StandingSearch:
         for each in self.standing():
@@ -72,36 +75,38 @@ class OwnStanding:
         raise NotFoundError(f"You have no standing search {search[:MAX_SEARCH_NAME_CHARACTERS]!r}.")
 
     def renew_feed(self, search: str) -> StandingSearch:
-        return self._catalog.renew_feed(self._owner(), self.find(search).id)
+        return self._catalog.standing.renew_feed(self._owner(), self.find(search).id)
 
     def news(self, search: str, *, unseen_only: bool = True, limit: int = 100, offset: int = 0) -> list[News]:
         found = self.find(search)
         self._require_access(found.collection)
-        kept = self._catalog.matches(found.owner, found.id, unseen_only=unseen_only, limit=limit, offset=offset)
+        kept = self._catalog.standing.matches(
+            found.owner, found.id, unseen_only=unseen_only, limit=limit, offset=offset
+        )
         assert self._news is not None
         return self._news.read(found.collection, kept)
 
     def mark_seen(self, search: str, chunk_ids: Sequence[str] | None = None) -> int:
-        return self._catalog.mark_seen(self._owner(), self.find(search).id, chunk_ids)
+        return self._catalog.standing.mark_seen(self._owner(), self.find(search).id, chunk_ids)
 
     def failures(self, searches: Iterable[StandingSearch]) -> dict[str, dict[Channel, str]]:
-        return self._catalog.delivery_failures([each.id for each in searches])
+        return self._catalog.deliveries.failures([each.id for each in searches])
 
     def alerts(self) -> list[str]:
         owner = self._owner()
         return sorted(name for name, target in self._alerts.items() if target.is_for(owner))
 
     def feed(self, token: str) -> tuple[StandingSearch, list[News]]:
-        found = self._catalog.standing_search_of_feed(token)
-        users = {user.name: user for user in self._catalog.users()}
+        found = self._catalog.standing.of_feed(token)
+        users = {user.name: user for user in self._catalog.access.users()}
         if not may_see(users, found.owner, found.collection):
             raise NotFoundError("There is no feed at this address; it may have been renewed.")
-        kept = self._catalog.matches(found.owner, found.id, limit=FEED_ENTRIES)
+        kept = self._catalog.standing.matches(found.owner, found.id, limit=FEED_ENTRIES)
         assert self._news is not None
         return found, self._news.read(found.collection, kept)
 
     def _saved(self, search: str) -> SavedSearch:
-        for each in self._catalog.saved_searches(self._owner()):
+        for each in self._catalog.searches.saved_searches(self._owner()):
             if search in (each.id, each.name) and self._reaches(str(each.request["collection"])):
                 return each
         raise NotFoundError(f"You have no saved search {search[:MAX_SEARCH_NAME_CHARACTERS]!r}.")

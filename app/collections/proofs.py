@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from app.errors import NotFoundError
-from app.ports.ledger import Ledger
 from app.ports.parts import BlobStore, VectorIndex
 from app.types.documents import GarbageKind
+
+if TYPE_CHECKING:  # it brings in SQL
+    from app.catalog import SqlCatalog
 
 _MOST_POINTS = 16  # points per document whose texts are compared
 
@@ -19,7 +22,7 @@ _MOST_POINTS = 16  # points per document whose texts are compared
 class Proofs:
     """Evidence for one consistency check. Caches its lookups, so make a new one per check."""
 
-    def __init__(self, *, catalog: Ledger, index: VectorIndex, blobs: BlobStore) -> None:
+    def __init__(self, *, catalog: SqlCatalog, index: VectorIndex, blobs: BlobStore) -> None:
         self._catalog = catalog
         self._index = index
         self._blobs = blobs
@@ -41,12 +44,16 @@ class Proofs:
     @cached_property
     def unneeded(self) -> list[str]:
         """Hashes of stored files that belong to no document and are not being added or removed."""
-        noted = set(self._catalog.reserved_names(GarbageKind.FILE))
-        return [each for each in self._blobs.hashes() if each not in noted and not self._catalog.needs_file(each)]
+        noted = set(self._catalog.garbage.names(GarbageKind.FILE))
+        return [
+            each for each in self._blobs.hashes() if each not in noted and not self._catalog.garbage.needs_file(each)
+        ]
 
     @cached_property
     def _sizes_of_lost(self) -> set[int]:
-        pages = (page for each in self._catalog.collections() for page in self._catalog.stored_files(each.name))
+        pages = (
+            page for each in self._catalog.collections() for page in self._catalog.consistency.stored_files(each.name)
+        )
         files = (file for page in pages for file in page)
         return {file.byte_count for file in files if self._blobs.byte_count(file.content_hash) is None}
 

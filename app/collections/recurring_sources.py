@@ -14,14 +14,17 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 from app.collections.library import Library
 from app.errors import GircseError, LeaseLostError, SyncEndedError, UnavailableError, VanishedError
-from app.ports.ledger import Ledger
 from app.ports.sources import OpenedSource, SourceReader
 from app.types.quotas import Allowance
 from app.types.sources import Listing, Mark, RecurringSource, Round, SourceKind
 from app.types.uris import canonical_uri
+
+if TYPE_CHECKING:  # it brings in SQL
+    from app.catalog import SqlCatalog
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +59,7 @@ class SourceSchedule:
     def __init__(
         self,
         *,
-        catalog: Ledger,
+        catalog: SqlCatalog,
         library: Library,
         readers: Mapping[SourceKind, SourceReader],
         allowance_of: AllowanceOf,
@@ -91,7 +94,7 @@ class SourceSchedule:
         return source is not None
 
     def _claim(self) -> RecurringSource | None:
-        return self._catalog.claim_recurring_source(lease=self._lease, most_of_owner=_MOST_OF_OWNER)
+        return self._catalog.sources.claim(lease=self._lease, most_of_owner=_MOST_OF_OWNER)
 
     def _next(self, stop: threading.Event) -> RecurringSource | None:
         with self._claiming:  # only one of the idle threads polls
@@ -115,12 +118,12 @@ class SourceSchedule:
         except Exception:  # an error in one source must not end all of them
             log.exception("Source %s failed", source.id)
             found = Round(failed=1, error="Internal error; see the server's log.")
-        self._catalog.end_round(source, found)
+        self._catalog.sources.end_round(source, found)
 
     def _round(self, source: RecurringSource, stop: threading.Event) -> Round:
         """Run one sync. Raises LeaseLostError or _StoppedError if it must be abandoned."""
         allowance = self._allowance_of(source)
-        marks = self._catalog.source_marks(source.id)
+        marks = self._catalog.sources.marks(source.id)
         counts = _Counts()
         beat = _Beat(self._catalog, source, self._lease, stop)
         with self._readers[source.kind].open(source, marks, beat=beat) as opened:
@@ -176,7 +179,7 @@ class SourceSchedule:
         _, job = self._library.add_document(source.collection, replace(fetched.source, allowance=allowance))
         counts.changed += job is not None
         # Mark the item after adding the document: if killed in between, the next sync fetches it again, unchanged.
-        self._catalog.mark_item(source, address, fetched.mark)
+        self._catalog.sources.mark_item(source, address, fetched.mark)
 
     def _lose(self, source: RecurringSource, address: str, counts: _Counts) -> None:
         if source.removes:
@@ -185,7 +188,7 @@ class SourceSchedule:
                 if key.uri == uri:
                     self._library.delete_document(key.id)
                     counts.removed += 1
-        self._catalog.mark_item(source, address, None)
+        self._catalog.sources.mark_item(source, address, None)
 
 
 class _StoppedError(Exception):
@@ -195,7 +198,7 @@ class _StoppedError(Exception):
 class _Beat:
     """Heartbeat of a sync. Call it as often as you like; it prolongs the lease at most every `_PROLONG_EVERY_S`."""
 
-    def __init__(self, catalog: Ledger, source: RecurringSource, lease: timedelta, stop: threading.Event) -> None:
+    def __init__(self, catalog: SqlCatalog, source: RecurringSource, lease: timedelta, stop: threading.Event) -> None:
         self._catalog = catalog
         self._source = source
         self._lease = lease
@@ -209,7 +212,7 @@ class _Beat:
         if time.monotonic() >= self._next_at:
             self._next_at = time.monotonic() + _PROLONG_EVERY_S
             with suppress(UnavailableError):  # the lease outlasts a short outage
-                self._catalog.prolong_recurring_source(self._source, lease=self._lease)
+                self._catalog.sources.prolong(self._source, lease=self._lease)
 
 
 def to_fetch(listing: Listing, marks: Mapping[str, Mark]) -> list[str]:

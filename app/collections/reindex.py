@@ -10,17 +10,20 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from app.collections.consistency import ConsistencyCheck
 from app.collections.garbage import delete_points_of, remove_unneeded
 from app.collections.library import check_contract, create_index
 from app.errors import ConflictError, DocumentError, NotFoundError, UnknownDocumentError
-from app.ports.ledger import IngestedDocument, Ledger
+from app.ports.ledger import IngestedDocument
 from app.ports.parts import BlobStore, Embedder, VectorIndex
 from app.search.fingerprints import require_same_model
 from app.types.documents import CONTRACT, Collection, Document, IndexRole
 from app.types.upkeep import ContractChange
+
+if TYPE_CHECKING:  # it brings in SQL
+    from app.catalog import SqlCatalog
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +58,7 @@ class Reindexer:
     def __init__(
         self,
         *,
-        catalog: Ledger,
+        catalog: SqlCatalog,
         index: VectorIndex,
         blobs: BlobStore,
         embedder: Embedder,
@@ -194,7 +197,7 @@ class Reindexer:
             )
         require_same_model(building, self._embedder)
         if not self._index.exists(building.active_index):  # crashed before creating it, or Qdrant was emptied
-            self._catalog.forget_indexed(building.active_index)
+            self._catalog.consistency.forget_indexed(building.active_index)
             create_index(self._index, building)
         return building
 
@@ -250,7 +253,7 @@ class Reindexer:
         return False
 
     def _remove_unneeded(self) -> None:
-        remove_unneeded(catalog=self._catalog, index=self._index, blobs=self._blobs)
+        remove_unneeded(garbage=self._catalog.garbage, index=self._index, blobs=self._blobs)
 
 
 def _same_contract(one: Collection, other: Collection) -> bool:

@@ -13,11 +13,12 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from app.errors import InputError, NotFoundError, StandingChangedError
-from app.ports.ledger import IngestedDocument, Ledger
+from app.ports.ledger import IngestedDocument
 from app.ports.parts import Embedder, VectorIndex
 from app.search.calibration import MatchCalibration, Scale, measure_scale, off_topic_wordings
 from app.search.exclusions import exclude_negated
@@ -31,6 +32,9 @@ from app.types.documents import Collection, Job
 from app.types.search import SearchMode, SearchRequest
 from app.types.standing import PreparedSearch, StandingMatch, Told
 from embedder.lru import LRUCache
+
+if TYPE_CHECKING:  # it brings in SQL
+    from app.catalog import SqlCatalog
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +55,7 @@ class _Standing:
 class StandingCompletion:
     """A `Completion` that also records matches of standing searches. Thread-safe."""
 
-    def __init__(self, catalog: Ledger, index: VectorIndex, embedder: Embedder) -> None:
+    def __init__(self, catalog: SqlCatalog, index: VectorIndex, embedder: Embedder) -> None:
         self._catalog = catalog
         self._index = index
         self._preparation = StandingPreparation(catalog, index, embedder)
@@ -81,7 +85,7 @@ class StandingCompletion:
         return found
 
     def _new_chunks(self, collection: Collection, done: Mapping[Job, IngestedDocument]) -> Iterator[str]:
-        known = self._catalog.known_chunks(collection.active_index, [job.document_id for job in done])
+        known = self._catalog.standing.known_chunks(collection.active_index, [job.document_id for job in done])
         for document in done.values():
             for chunk in document.chunks:
                 if chunk.id not in known:
@@ -89,18 +93,18 @@ class StandingCompletion:
 
     def _visible(self, collection: Collection, standing: StandingSet) -> set[str]:
         """Ids of the searches whose owners may read the collection now."""
-        users = {user.name: user for user in self._catalog.users()}
+        users = {user.name: user for user in self._catalog.access.users()}
         return {each.id for each in standing.searches if may_see(users, each.owner, collection.name)}
 
     def _standing(self, collection: Collection) -> StandingSet:
         name = collection.active_index
-        version = self._catalog.standing_version(collection.name)
+        version = self._catalog.standing.version(collection.name)
         if not version:
             return StandingSet(0, (), collection, self._reader)
         with self._lock:
             kept = self._kept.get(name)
             if kept is None or kept.searches.version != version or self._has_grown(name, kept):
-                version, prepared = self._catalog.standing_in(collection.name)
+                version, prepared = self._catalog.standing.in_collection(collection.name)
                 points = self._index.count(name)
                 asked = self._preparation.prepare(prepared, collection, points)
                 kept = _Standing(StandingSet(version, asked, collection, self._reader), points)
@@ -122,7 +126,7 @@ class StandingCompletion:
 class StandingPreparation:
     """Embeds new and changed searches, measures the scale of their `match`, and stores both in the catalog."""
 
-    def __init__(self, catalog: Ledger, index: VectorIndex, embedder: Embedder) -> None:
+    def __init__(self, catalog: SqlCatalog, index: VectorIndex, embedder: Embedder) -> None:
         self._catalog = catalog
         self._index = index
         self._embedder = embedder
@@ -145,7 +149,7 @@ class StandingPreparation:
             (request, self._prepared(each, request, collection, points, scales, vectors)) for each, request in requests
         ]
         changes += [(old, new) for (old, _), (_, new) in zip(requests, prepared, strict=True) if new != old]
-        kept = self._catalog.prepare_standing(changes) if changes else {}
+        kept = self._catalog.standing.prepare(changes) if changes else {}
         return [_asked(request, _of_space(new, kept.get(new.id))) for request, new in prepared]
 
     def checked(self, search: PreparedSearch, collection: Collection) -> SearchRequest:

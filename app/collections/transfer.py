@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 from uuid import UUID, uuid5
 
 import numpy as np
@@ -39,10 +40,12 @@ from app.errors import (
     UnavailableError,
     full_disk_translated,
 )
-from app.ports.ledger import Ledger
 from app.ports.parts import BlobStore, Embedder, VectorIndex
 from app.types.documents import Chunk, Collection, DocumentRecord, DocumentState, GarbageKind, Judgement, Lens, Point
 from app.types.point_ids import PointIds
+
+if TYPE_CHECKING:  # it brings in SQL
+    from app.catalog import SqlCatalog
 
 Tell = Callable[[int], None]
 
@@ -62,7 +65,7 @@ class Transferred:
 
 
 class Transfer:
-    def __init__(self, *, catalog: Ledger, index: VectorIndex, blobs: BlobStore, embedder: Embedder) -> None:
+    def __init__(self, *, catalog: SqlCatalog, index: VectorIndex, blobs: BlobStore, embedder: Embedder) -> None:
         self._catalog = catalog
         self._index = index
         self._blobs = blobs
@@ -118,8 +121,8 @@ class Transfer:
         except BaseException:
             # If the process is killed, this happens when the reservation expires.
             with suppress(UnavailableError):
-                self._catalog.note_garbage(GarbageKind.INDEX, [index], due_in=timedelta(0))
-                remove_unneeded(catalog=self._catalog, index=self._index, blobs=self._blobs)
+                self._catalog.garbage.note(GarbageKind.INDEX, [index], due_in=timedelta(0))
+                remove_unneeded(garbage=self._catalog.garbage, index=self._index, blobs=self._blobs)
             raise
         self._index.point_to(name, index)
         made = self._catalog.counted_collection(name)
@@ -196,7 +199,7 @@ class Transfer:
 
     def _put_file(self, member: Member) -> None:
         content_hash = member.name[-64:]
-        self._catalog.note_garbage(GarbageKind.FILE, [content_hash], due_in=_LEASE)
+        self._catalog.garbage.note(GarbageKind.FILE, [content_hash], due_in=_LEASE)
         if not self._blobs.path(content_hash).exists():
             self._blobs.put_parts(content_hash, member.parts)
 

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from app.collections.index_probe import sample_of
 from app.errors import EngineFaultError
-from app.ports.ledger import Ledger
 from app.ports.parts import Embedder, VectorIndex
 from app.types.chunk_text import embedded_text_of, has_its_hash
 from app.types.documents import Collection, Point
+
+if TYPE_CHECKING:  # it brings in SQL
+    from app.catalog import SqlCatalog
 
 # Tolerance for one number of a unit vector. In bfloat16 the other texts of a batch change it by up to 0.0015. An error
 # below the tolerance changes a cosine by at most 0.0002.
@@ -34,7 +37,7 @@ class ComparedVectors:
 
 
 def compare_vectors(
-    catalog: Ledger, index: VectorIndex, embedder: Embedder, collection: Collection, *, sample: int | None
+    catalog: SqlCatalog, index: VectorIndex, embedder: Embedder, collection: Collection, *, sample: int | None
 ) -> ComparedVectors:
     """Compare the vectors of `sample` chunks of the active index (None: all). `embedder` must be the same model."""
     compared, wrong = 0, []

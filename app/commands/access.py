@@ -38,7 +38,7 @@ Password = Annotated[bool, typer.Option("--password", help="Prompt for a passwor
 def open_accounts() -> Iterator[AccountService]:
     """Open the account services as operator, with all rights. Creates the user admin if it is missing."""
     with open_catalog() as catalog, acting_as(OPERATOR):
-        accounts = Accounts(catalog)
+        accounts = Accounts(catalog.access)
         accounts.ensure_admin()
         settings = load_settings()
         yield account_service(access_to(catalog, settings), settings=settings)

@@ -15,7 +15,7 @@ from app.runtime.private_files import prepare_home, private_files
 from app.settings import Settings, load_settings
 
 if TYPE_CHECKING:  # these import numpy and more, which commands that ask a running service do not need
-    from app.ports.ledger import Ledger
+    from app.catalog import SqlCatalog
     from app.ports.parts import Embedder
     from app.services import Services
 
@@ -49,7 +49,7 @@ def embedder_of(settings: Settings) -> Embedder:
 
 
 @contextmanager
-def open_catalog(settings: Settings | None = None) -> Iterator[Ledger]:
+def open_catalog(settings: Settings | None = None) -> Iterator[SqlCatalog]:
     """Only the catalog, for commands that need neither model nor index."""
     with wiring("catalog").open_catalog(settings or load_settings()) as catalog:
         yield catalog

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from datetime import timedelta
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from app.collections.backup_schedule import last_backup, scheduled_backups
 from app.collections.blobs import FolderBlobStore
@@ -14,9 +15,11 @@ from app.collections.index_probe import probe_index, sample_of
 from app.collections.vector_check import compare_vectors
 from app.commands.composition import embedder_of, open_catalog, wiring
 from app.commands.findings import Finding
-from app.ports.ledger import Ledger
 from app.settings import Settings
 from app.types.documents import StoredFile, utc_now
+
+if TYPE_CHECKING:  # it brings in SQL
+    from app.catalog import SqlCatalog
 
 VECTORS = 16  # chunks per index that are embedded again
 SAMPLE = 2_000  # chunks per index that are checked, which takes about a second
@@ -124,9 +127,9 @@ def check_backups(settings: Settings) -> Finding:
     return Finding(False, detail, "A running worker makes them (gircse up, gircse worker). See its log for errors.")
 
 
-def _files(catalog: Ledger) -> Iterator[StoredFile]:
+def _files(catalog: SqlCatalog) -> Iterator[StoredFile]:
     for collection in catalog.collections():
-        for page in catalog.stored_files(collection.name):
+        for page in catalog.consistency.stored_files(collection.name):
             yield from page
 
 

@@ -80,7 +80,7 @@ def take_out(services: Services, collection: Collection, ids: Sequence[str]) -> 
     Points of documents whose original file is lost or damaged are kept, since they cannot be created again.
     """
     index = collection.active_index
-    owners = services.catalog.chunk_owners(index, ids)
+    owners = services.catalog.consistency.chunk_owners(index, ids)
     documents = {each: services.catalog.document(each) for each in set(owners.values())}
     sound = {key for key, document in documents.items() if services.blobs.is_sound(document.content_hash)}
     services.index.delete_points(index, [point_id for point_id in ids if owners.get(point_id) in sound])
@@ -113,7 +113,7 @@ def _is_mended_in_place(services: Services, collection: Collection, damage: Inde
 
 
 def _without_original(services: Services, collection: Collection) -> Iterator[StoredFile]:
-    for page in services.catalog.stored_files(collection.name):
+    for page in services.catalog.consistency.stored_files(collection.name):
         yield from (each for each in page if each.is_read and not services.blobs.is_sound(each.content_hash))
 
 
@@ -149,14 +149,14 @@ def _drop_damaged_standby(services: Services, name: str) -> None:
 def _read_damaged_texts(services: Services, is_proven: Callable[[str], bool]) -> None:
     """Ingest documents again whose text is lost, damaged or not `is_proven`. Existing vectors are kept."""
     for collection in services.catalog.collections():
-        for page in services.catalog.stored_files(collection.name):
+        for page in services.catalog.consistency.stored_files(collection.name):
             for file in page:
                 if not file.is_read:
                     continue
                 if services.blobs.is_text_sound(file.content_hash) and is_proven(file.content_hash):
                     continue
                 if services.blobs.is_sound(file.content_hash):
-                    services.catalog.queue_again(file.document_id)
+                    services.catalog.consistency.queue_again(file.document_id)
                 else:
                     uri = console.printable(file.uri)
                     typer.echo(f"  not repaired, because its file is lost or damaged, too: {uri}", err=True)

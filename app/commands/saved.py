@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from pydantic import TypeAdapter
@@ -16,13 +16,15 @@ from app.commands import console
 from app.commands.composition import open_catalog, open_services, wiring
 from app.commands.search import RESULT, AsJson, Form, chosen_form, print_result
 from app.commands.service import Local, find_service
-from app.ports.ledger import Ledger
 from app.ports.parts import VectorIndex
 from app.search.own_searches import OwnSearches
 from app.search.questions import request_of
 from app.settings import load_settings
 from app.types.access import OPERATOR
 from app.types.standing import Strength, Watch
+
+if TYPE_CHECKING:  # it brings in SQL
+    from app.catalog import SqlCatalog
 
 saved = typer.Typer(no_args_is_help=True, help="List, run, watch and delete saved searches.")
 history = typer.Typer(no_args_is_help=True, help="List and clear the history of searches on the web pages.")
@@ -166,7 +168,7 @@ def clear_history() -> None:
 def _opened() -> Iterator[OwnSearches]:
     with open_catalog() as catalog:
         limit = load_settings().search_history
-        yield OwnSearches(catalog, owner=lambda: OPERATOR.name, history_limit=limit)
+        yield OwnSearches(catalog.searches, owner=lambda: OPERATOR.name, history_limit=limit)
 
 
 def _id_of(name: str) -> str:
@@ -181,7 +183,7 @@ def _standing() -> Iterator[OwnStanding]:
 
 
 @contextmanager
-def _standing_over(catalog: Ledger, index: VectorIndex | None) -> Iterator[OwnStanding]:
+def _standing_over(catalog: SqlCatalog, index: VectorIndex | None) -> Iterator[OwnStanding]:
     """The operator's standing searches. The operator may read every collection."""
     alerts = wiring("alerts").alert_targets(load_settings())
 

@@ -54,7 +54,7 @@ def add_source(
         folder = CredentialsFolder(load_settings().credentials_folder)
         folder.find(credentials, user=OPERATOR.name, address=address)
     with open_catalog() as catalog:
-        found = catalog.add_recurring_source(
+        found = catalog.sources.add(
             collection, kind, address, every=every, removes=removes, owner=OPERATOR.name, options=options
         )
     typer.echo(f"Added {found.address} to {collection!r} as {found.id}; a running worker syncs it now.")
@@ -64,7 +64,7 @@ def add_source(
 def list_sources(collection: InCollection, as_json: console.JsonLines = False) -> None:
     """List the sources of a collection with the results of their last sync."""
     with open_catalog() as catalog:
-        found = catalog.recurring_sources(collection)
+        found = catalog.sources.of_collection(collection)
     if as_json:
         console.print_json_lines(RecurringSourceAnswer.of(each) for each in found)
         return
@@ -91,12 +91,12 @@ def list_sources(collection: InCollection, as_json: console.JsonLines = False) -
 def run_source(source_id: Id) -> None:
     """Schedule the next sync of a source for now."""
     with open_catalog() as catalog:
-        typer.echo(f"{catalog.hurry_recurring_source(source_id).address} is due now.")
+        typer.echo(f"{catalog.sources.hurry(source_id).address} is due now.")
 
 
 @sources.command("delete")
 def delete_source(source_id: Id) -> None:
     """Delete a source. Its documents are kept."""
     with open_catalog() as catalog:
-        catalog.delete_recurring_source(source_id)
+        catalog.sources.delete(source_id)
     typer.echo("Deleted the source. Its documents are kept.")

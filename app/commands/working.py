@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import islice
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 import typer
@@ -14,11 +15,13 @@ import typer
 from app.commands import console
 from app.commands.composition import wiring
 from app.errors import ConflictError
-from app.ports.ledger import Ledger
 from app.runtime.worker_lock import WorkerLock
 from app.services import Services
 from app.types.documents import JobKind, JobState
 from app.types.upkeep import JobReport
+
+if TYPE_CHECKING:  # it brings in SQL
+    from app.catalog import SqlCatalog
 
 STOP_TIMEOUT_S = 10
 POLL_BATCH = 500
@@ -79,7 +82,7 @@ class JobFollower:
     Polls the oldest jobs first, because workers run jobs roughly in order.
     """
 
-    def __init__(self, catalog: Ledger, *, reports_cancelled: bool = True) -> None:
+    def __init__(self, catalog: SqlCatalog, *, reports_cancelled: bool = True) -> None:
         self._catalog = catalog
         self._reports_cancelled = reports_cancelled
         self._waiting: OrderedDict[bytes, None] = OrderedDict()

@@ -13,15 +13,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from app.errors import ConflictError, GircseError, InputError, NotFoundError
 from app.evaluation.evaluate import Evaluator, PreparedEvaluation
 from app.evaluation.scoring import differences
-from app.ports.ledger import Ledger
 from app.ports.parts import Embedder, VectorIndex
 from app.search.service import SearchService
 from app.types.documents import utc_now
 from app.types.evaluation import Difference, EvaluationPlan, EvaluationReport, EvaluationRun, EvaluationState, Measure
+
+if TYPE_CHECKING:  # it brings in SQL
+    from app.catalog import SqlCatalog
 
 KEPT = 10
 STOP_S = 5.0
@@ -62,7 +65,7 @@ class _Run:
         )
 
 
-def evaluations_over(*, catalog: Ledger, index: VectorIndex, embedder: Embedder) -> BackgroundEvaluations:
+def evaluations_over(*, catalog: SqlCatalog, index: VectorIndex, embedder: Embedder) -> BackgroundEvaluations:
     """Builds the service. It searches with its own SearchService, so as not to evict users' queries from the cache."""
     search = SearchService(catalog, index, embedder)
     return BackgroundEvaluations(Evaluator(catalog=catalog, search=search, max_steps=lambda: embedder.info.max_steps))

@@ -11,12 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from time import perf_counter
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from app.errors import InputError, NotFoundError
 from app.evaluation.judged import Judged
 from app.evaluation.scoring import grades_in, resample, score_ranking, variant_labels
-from app.ports.ledger import Ledger
 from app.search.lenses import find_lens
 from app.types.evaluation import (
     EvaluationPlan,
@@ -31,6 +30,9 @@ from app.types.evaluation import (
     VariantScores,
 )
 from app.types.search import SearchMode, SearchRequest, SearchResult
+
+if TYPE_CHECKING:  # it brings in SQL
+    from app.catalog import SqlCatalog
 
 DEPTH = 100  # chunks per search
 MAX_VARIANTS = 24
@@ -70,7 +72,7 @@ class _Measured:
 class Evaluator:
     """max_steps: returns the model's limit. Called only when a plan is checked, since it may load the model."""
 
-    def __init__(self, *, catalog: Ledger, search: Searcher, max_steps: Callable[[], int]) -> None:
+    def __init__(self, *, catalog: SqlCatalog, search: Searcher, max_steps: Callable[[], int]) -> None:
         self._catalog = catalog
         self._search = search
         self._judged = Judged(catalog)

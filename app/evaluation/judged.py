@@ -6,11 +6,11 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from app.errors import ConflictError, InputError, NotFoundError
 from app.evaluation.qrels import read_judgements
-from app.ports.ledger import Ledger
 from app.search.judgements import BEST_GRADE, MAX_NAME_CHARACTERS, new_judgement
 from app.types.documents import Document, Judgement, require_text
 from app.types.evaluation import (
@@ -22,6 +22,9 @@ from app.types.evaluation import (
     NamedJudgement,
 )
 
+if TYPE_CHECKING:  # it brings in SQL
+    from app.catalog import SqlCatalog
+
 NAMES_SHOWN = 10
 _GENERIC = {"queries", "qrels", "jsonl", "json", "ndjson", "csv", "tsv", "txt", "gz"}  # parts of file names
 _IDS = ("_id", "id")  # metadata keys by which a file of judgements may refer to documents
@@ -30,7 +33,7 @@ _IDS = ("_id", "id")  # metadata keys by which a file of judgements may refer to
 class Judged:
     """Implements `JudgedQueries`."""
 
-    def __init__(self, catalog: Ledger) -> None:
+    def __init__(self, catalog: SqlCatalog) -> None:
         self._catalog = catalog
 
     def sources(self, collection: str) -> list[JudgementSource]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 from uuid import uuid4
 
 import numpy as np
@@ -11,13 +11,15 @@ import numpy as np
 from app.errors import ConflictError, InputError, NotFoundError
 from app.evaluation.judged import Judged
 from app.evaluation.weight_validation import choose, cross_validate, grid, ndcg_by_weights, place_of
-from app.ports.ledger import Ledger
 from app.search.fusion import WEIGHTS_AFTER_FEEDBACK
 from app.search.judgements import LOCAL_PERSON
 from app.types.documents import ScoredPoint, utc_now
 from app.types.evaluation import JudgedQuery
 from app.types.search import Leg, SearchRequest
 from app.types.weights import CollectionWeights, WeightTuning
+
+if TYPE_CHECKING:  # it brings in SQL
+    from app.catalog import SqlCatalog
 
 MIN_JUDGEMENTS, MIN_QUERIES = 20, 5
 MAX_QUERIES = 200  # a random sample, see `place_of`
@@ -30,7 +32,7 @@ class LegSearcher(Protocol):
 class WeightTuner:
     """Implements `Tuning`."""
 
-    def __init__(self, catalog: Ledger, search: LegSearcher) -> None:
+    def __init__(self, catalog: SqlCatalog, search: LegSearcher) -> None:
         self._catalog = catalog
         self._search = search
         self._judged = Judged(catalog)

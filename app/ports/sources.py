@@ -8,56 +8,7 @@ from datetime import timedelta
 from typing import Protocol
 
 from app.types.credentials import Credentials
-from app.types.sources import Fetched, Listing, Mark, RecurringSource, Round, SourceKind, SourceOptions
-
-
-class RecurringSourceLedger(Protocol):
-    """A part of `Ledger`."""
-
-    def recurring_sources(self, collection: str) -> list[RecurringSource]:
-        """In the order of addresses. Raises UnknownCollectionError."""
-        ...
-
-    def recurring_source(self, source_id: str) -> RecurringSource:
-        """Raises NotFoundError."""
-        ...
-
-    def add_recurring_source(
-        self,
-        collection: str,
-        kind: SourceKind,
-        address: str,
-        *,
-        every: timedelta,
-        removes: bool,
-        owner: str,
-        options: SourceOptions = ...,
-    ) -> RecurringSource:
-        """Due at once. One of this address is changed. Raises UnknownCollectionError and ConflictError."""
-        ...
-
-    def delete_recurring_source(self, source_id: str) -> None:
-        """Its documents stay."""
-        ...
-
-    def hurry_recurring_source(self, source_id: str) -> RecurringSource:
-        """Due now."""
-        ...
-
-    def claim_recurring_source(self, *, lease: timedelta, most_of_owner: int | None = None) -> RecurringSource | None:
-        """One that is due, of the owner of whom the fewest rounds go on; of nobody of whom `most_of_owner` do."""
-        ...
-
-    def prolong_recurring_source(self, source: RecurringSource, *, lease: timedelta) -> None:
-        """Raises LeaseLostError."""
-        ...
-
-    def source_marks(self, source_id: str) -> dict[str, Mark]: ...
-    def mark_item(self, source: RecurringSource, address: str, mark: Mark | None) -> None:
-        """It is a document now, as of this mark; None: it is none any more. Raises LeaseLostError."""
-        ...
-
-    def end_round(self, source: RecurringSource, found: Round) -> None: ...
+from app.types.sources import Fetched, Listing, Mark, RecurringSource, SourceKind, SourceOptions
 
 
 class OpenedSource(Protocol):

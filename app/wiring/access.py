@@ -36,10 +36,10 @@ def open_ways_in(services: Services) -> Iterator[WaysIn]:
         yield WaysIn()
         return
     secret = load_admin_secret(settings).secret
-    accounts = Accounts(services.catalog, admin_secret=secret)
+    accounts = Accounts(services.catalog.access, admin_secret=secret)
     accounts.ensure_admin()
     logins = Logins(
-        accounts, services.catalog, lifetime=timedelta(hours=settings.session_hours), idle=settings.session_idle
+        accounts, services.catalog.access, lifetime=timedelta(hours=settings.session_hours), idle=settings.session_idle
     )
     if settings.oidc_issuer is None:
         yield WaysIn(logins)
@@ -52,7 +52,7 @@ def open_ways_in(services: Services) -> Iterator[WaysIn]:
                 rules_of(settings),
                 logins=logins,
                 accounts=accounts,
-                ledger=services.catalog,
+                ledger=services.catalog.access,
                 secret=secret,
             ),
         )

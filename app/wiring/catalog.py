@@ -10,13 +10,12 @@ from app.catalog import CatalogFacts, SqlCatalog, check_file, check_rows, connec
 from app.collections.backup_schedule import last_backup
 from app.collections.blobs import FolderBlobStore
 from app.errors import DamagedCatalogError
-from app.ports.ledger import Ledger
 from app.runtime.private_files import prepare_home, private_files
 from app.settings import Settings
 
 
 @contextmanager
-def open_catalog(settings: Settings) -> Iterator[Ledger]:
+def open_catalog(settings: Settings) -> Iterator[SqlCatalog]:
     """Migrate and open the catalog. Files created within the block are readable only by this user.
 
     Raises DamagedCatalogError, which names the last backup.

@@ -26,7 +26,7 @@ def fetching_again(services: Services, stop: threading.Event) -> Iterator[None]:
         catalog=catalog,
         library=services.library,
         readers=source_readers(services),
-        allowance_of=allowance_by_owner(catalog, UserQuotas(catalog, services.settings)),
+        allowance_of=allowance_by_owner(catalog, UserQuotas(catalog.access, services.settings)),
     )
     threads = [
         threading.Thread(target=schedule.run, args=(stop,), name=f"sources-{number}", daemon=True)

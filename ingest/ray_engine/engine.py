@@ -87,14 +87,14 @@ class ShardEngine:
 
         Raises GircseError when this cluster can ingest no document of the collection.
         """
-        jobs = self._catalog.claim_shard(
+        jobs = self._catalog.shards.claim(
             self._owner, collection=collection, limit=self._shard_documents, lease=self._lease
         )
         if not jobs:
             return False
         shard = _Shard(jobs)
         try:
-            with LeaseKeeper(self._catalog, jobs, lease=self._lease) as leases:
+            with LeaseKeeper(self._catalog.shards, jobs, lease=self._lease) as leases:
                 self._work_off(shard, leases, stop or threading.Event())
         except StopRequestedError:
             self._give_back(shard)
@@ -110,7 +110,7 @@ class ShardEngine:
             shard.close()
         self._catalog.queue_lens_indexes(collection)  # nodes do not build lens indexes
         if shard.has_replaced:  # files of earlier versions
-            remove_unneeded(catalog=self._catalog, index=self._index, blobs=self._blobs)
+            remove_unneeded(garbage=self._catalog.garbage, index=self._index, blobs=self._blobs)
         return True
 
     def _work_off(self, shard: _Shard, leases: LeaseKeeper, stop: threading.Event) -> None:
@@ -118,7 +118,7 @@ class ShardEngine:
             _raise_if(stop)
             self._finish(shard, leases, job, partial(self._delete, job))
         jobs = [job for job in shard.open.values() if job.kind is not JobKind.DELETE]  # lost deletions are still open
-        documents = self._catalog.documents_of(jobs)  # without documents deleted since; their jobs are cancelled
+        documents = self._catalog.shards.documents_of(jobs)  # without documents deleted since; their jobs are cancelled
         works = [Work(job.id, documents[job.document_id]) for job in jobs if job.document_id in documents]
         if works:
             collection = self._catalog.collection(next(iter(shard.open.values())).collection)

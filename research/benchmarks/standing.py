@@ -39,11 +39,11 @@ def watch(services: Services, count: int) -> None:
     """Queries are first sentences of the sample library, of which others are then new."""
     texts = [row.text.split(". ")[0][:200] for row in sample_rows()]
     for number in range(-(-count // 500)):
-        services.catalog.add_user(User(f"reader-{number}", Role.READER, utc_now()))
+        services.catalog.access.add_user(User(f"reader-{number}", Role.READER, utc_now()))
     for number in range(count):
         question = {"query": f"{texts[number % len(texts)]} {number // len(texts) or ''}", "collection": WATCHED}
-        saved = services.catalog.save_search(f"reader-{number // 500}", f"search {number}", question)
-        services.catalog.watch(saved.owner, saved.id, Watch([Strength.FAIR, Strength.STRONG][number % 2]))
+        saved = services.catalog.searches.save_search(f"reader-{number // 500}", f"search {number}", question)
+        services.catalog.standing.watch(saved.owner, saved.id, Watch([Strength.FAIR, Strength.STRONG][number % 2]))
 
 
 def ingest(services: Services, pipeline: IngestPipeline, collection: str, texts: list[str], label: str) -> float:
@@ -52,7 +52,7 @@ def ingest(services: Services, pipeline: IngestPipeline, collection: str, texts:
         services.library.add_document(collection, text_source(f"text://{label}-{number}", text))
     began = _spent()
     while job := services.catalog.claim("benchmark", lease=_LEASE):
-        others = services.catalog.claim_batch(
+        others = services.catalog.shards.claim_batch(
             job, "benchmark", limit=_BLOCK - 1, max_bytes=8_192, max_attempts=2, lease=_LEASE
         )
         for outcome in pipeline.run_block([job, *others], heartbeat=lambda *_: None).values():
@@ -104,7 +104,7 @@ def main() -> None:
                 own = [f"{text} ".replace(". ", f", {name} {turn}. ") for text in texts]
                 spent[name].append(ingest(services, pipeline, name, own, f"{name}-{turn}"))
         owners = {f"reader-{number // 500}" for number in range(options.searches)}
-        found = sum(each.unseen for owner in owners for each in services.catalog.standing_searches(owner))
+        found = sum(each.unseen for owner in owners for each in services.catalog.standing.of_owner(owner))
     # The first round, in which caches are filled, is no pair.
     plain, watched = spent[PLAIN][1:], spent[WATCHED][1:]
     added = [b / a - 1 for a, b in zip(plain, watched, strict=True)]

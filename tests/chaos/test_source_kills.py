@@ -74,28 +74,28 @@ def kill_in_rounds(services: Services, supervisor: Supervisor, source: Recurring
     """How many of the kills met a round that was under way."""
     met = 0
     for _ in range(KILLS):
-        before = services.catalog.recurring_source(source.id).fencing_token
-        wanted = len(services.catalog.source_marks(source.id)) + random.randrange(1, ITEMS // KILLS)
+        before = services.catalog.sources.get(source.id).fencing_token
+        wanted = len(services.catalog.sources.marks(source.id)) + random.randrange(1, ITEMS // KILLS)
         end_lease(services.settings.home)
         wait_until(partial(has_begun, services, source, before))
         wait_until(partial(has_marks_or_ended, services, source, wanted))
-        met += services.catalog.recurring_source(source.id).is_running
+        met += services.catalog.sources.get(source.id).is_running
         supervisor.kill(Kill(Target.WORKER, 0, at_work=False, gap_s=0, pause_s=0))
     end_lease(services.settings.home)
     return met
 
 
 def has_begun(services: Services, source: RecurringSource, token: int) -> bool:
-    return services.catalog.recurring_source(source.id).fencing_token > token
+    return services.catalog.sources.get(source.id).fencing_token > token
 
 
 def has_marks_or_ended(services: Services, source: RecurringSource, count: int) -> bool:
-    is_running = services.catalog.recurring_source(source.id).is_running
-    return len(services.catalog.source_marks(source.id)) >= count or not is_running
+    is_running = services.catalog.sources.get(source.id).is_running
+    return len(services.catalog.sources.marks(source.id)) >= count or not is_running
 
 
 def is_finished(services: Services, source: RecurringSource) -> bool:
-    found = services.catalog.recurring_source(source.id)
+    found = services.catalog.sources.get(source.id)
     return not found.is_running and found.items == ITEMS
 
 
@@ -115,7 +115,7 @@ def test_rounds_that_are_killed_bring_everything_once(origin: Origin, model: Pat
     with ExitStack() as opened:
         services = opened.enter_context(open_services(settings))
         services.library.create_collection("library", document_steps=2)
-        source = services.catalog.add_recurring_source(
+        source = services.catalog.sources.add(
             "library", origin.kind, origin.address, every=timedelta(days=1), removes=True, owner=OPERATOR.name,
             options=origin.options,
         )  # fmt: skip

@@ -95,9 +95,11 @@ def watch_all(services: Services, port: int) -> dict[str, str]:
         for query in QUERIES:
             for strength in Strength:
                 question = {"query": query, "collection": collection}
-                saved = services.catalog.save_search(OPERATOR.name, f"{collection} {query} {strength}", question)
+                saved = services.catalog.searches.save_search(
+                    OPERATOR.name, f"{collection} {query} {strength}", question
+                )
                 watch = Watch(strength, webhook=f"http://127.0.0.1:{port}/")
-                found[services.catalog.watch(OPERATOR.name, saved.id, watch).id] = collection
+                found[services.catalog.standing.watch(OPERATOR.name, saved.id, watch).id] = collection
     return found
 
 
@@ -179,11 +181,11 @@ def test_each_new_chunk_is_told_once_across_kills(
         wait_until_idle(services)
         points = points_of(services, WATCHED)
         new = {point_id: point for point_id, point in points.items() if point_id not in before}
-        _, standing = services.catalog.standing_in(WATCHED)
+        _, standing = services.catalog.standing.in_collection(WATCHED)
         wanted = {each.id: wanted_of(each, new) for each in standing}
         told: dict[str, set[str]] = {}
         for search_id in collections:
-            kept = services.catalog.matches(OPERATOR.name, search_id, limit=5_000)
+            kept = services.catalog.standing.matches(OPERATOR.name, search_id, limit=5_000)
             told[search_id] = {each.chunk_id for each in kept}
             assert len(kept) == len(told[search_id])
         assert {each: told[each] for each in wanted} == wanted

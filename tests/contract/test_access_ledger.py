@@ -21,7 +21,7 @@ from app.types.quotas import Allowance, Quotas, StoredAmount
 @pytest.fixture
 def anna(catalog: SqlCatalog, clock: Clock) -> User:
     anna = User("anna", Role.EDITOR, clock(), ("team-*", "shared"), "hash of a password")
-    catalog.add_user(anna)
+    catalog.access.add_user(anna)
     return anna
 
 
@@ -40,30 +40,30 @@ def session_of(user: str, token: str, clock: Clock) -> WebSession:
 
 def test_users_come_back_as_they_were_kept(catalog: SqlCatalog, anna: User, clock: Clock) -> None:
     bert = User("bert", Role.ADMIN, clock())
-    catalog.add_user(bert)
-    assert catalog.users() == [anna, bert]
+    catalog.access.add_user(bert)
+    assert catalog.access.users() == [anna, bert]
     change = UserChange(Role.READER, collections=(), is_disabled=True, quotas=Quotas(documents=3))
-    disabled = catalog.change_user("anna", change)
+    disabled = catalog.access.change_user("anna", change)
     assert (
         disabled
         == replace(anna, role=Role.READER, disabled_at=clock(), collections=(), quotas=Quotas(documents=3))
-        == catalog.user("anna")
+        == catalog.access.user("anna")
     )
-    assert catalog.change_user("anna", UserChange()) == disabled
-    enabled = catalog.change_user("anna", UserChange(password_hash="new", is_disabled=False))
+    assert catalog.access.change_user("anna", UserChange()) == disabled
+    enabled = catalog.access.change_user("anna", UserChange(password_hash="new", is_disabled=False))
     assert enabled == replace(disabled, password_hash="new", disabled_at=None)
     with pytest.raises(ConflictError, match="anna"):
-        catalog.add_user(anna)
-    for ask in (catalog.user, catalog.delete_user):
+        catalog.access.add_user(anna)
+    for ask in (catalog.access.user, catalog.access.delete_user):
         with pytest.raises(UnknownUserError, match="'clara'"):
             ask("clara")
     with pytest.raises(UnknownUserError):
-        catalog.change_user("clara", UserChange(Role.READER))
+        catalog.access.change_user("clara", UserChange(Role.READER))
 
 
 def test_of_two_changes_at_the_same_time_neither_is_lost(catalog: SqlCatalog, anna: User, clock: Clock) -> None:
     """An admin disables and demotes while the user sets a password: both saw the user as it was."""
-    catalog.add_session(session_of("anna", "t" * 64, clock))
+    catalog.access.add_session(session_of("anna", "t" * 64, clock))
     changes = [
         UserChange(Role.READER, is_disabled=True),
         *(UserChange(password_hash=f"hash {number}") for number in range(8)),
@@ -74,23 +74,23 @@ def test_of_two_changes_at_the_same_time_neither_is_lost(catalog: SqlCatalog, an
     def change(wanted: UserChange) -> None:
         begin.wait(PATIENCE_S)
         with suppress(UnknownUserError):
-            catalog.change_user(
+            catalog.access.change_user(
                 "anna", wanted, only_password=None if wanted.password_hash is None else anna.password_hash
             )
 
     with ThreadPoolExecutor(len(changes)) as pool:
         list(pool.map(change, changes))
-    found = catalog.user("anna")
+    found = catalog.access.user("anna")
     assert (found.role, found.collections) == (Role.READER, ("letters",))
     assert found.disabled_at is not None
-    assert catalog.web_sessions("anna") == []  # in the same transaction
+    assert catalog.access.web_sessions("anna") == []  # in the same transaction
     with pytest.raises(UnknownUserError):
-        catalog.change_user("anna", UserChange(password_hash="later"), only_password=found.password_hash)
-    assert catalog.user("anna") == found
-    reset = catalog.change_user("anna", UserChange(password_hash="by an admin", is_disabled=False))
+        catalog.access.change_user("anna", UserChange(password_hash="later"), only_password=found.password_hash)
+    assert catalog.access.user("anna") == found
+    reset = catalog.access.change_user("anna", UserChange(password_hash="by an admin", is_disabled=False))
     with pytest.raises(UnknownUserError):  # who was checked by the former one
-        catalog.change_user("anna", UserChange(password_hash="own"), only_password=found.password_hash)
-    assert catalog.user("anna") == reset
+        catalog.access.change_user("anna", UserChange(password_hash="own"), only_password=found.password_hash)
+    assert catalog.access.user("anna") == reset
 
 
 def test_a_session_that_begins_while_its_user_is_disabled_does_not_outlive_that(
@@ -101,58 +101,58 @@ def test_a_session_that_begins_while_its_user_is_disabled_does_not_outlive_that(
     def log_in(number: int) -> None:
         begin.wait(PATIENCE_S)
         with suppress(UnknownUserError):
-            catalog.add_session(session_of("anna", f"{number}" * 64, clock))
+            catalog.access.add_session(session_of("anna", f"{number}" * 64, clock))
 
     def disable() -> None:
         begin.wait(PATIENCE_S)
-        catalog.change_user("anna", UserChange(is_disabled=True))
+        catalog.access.change_user("anna", UserChange(is_disabled=True))
 
     with ThreadPoolExecutor(5) as pool:
         for future in [pool.submit(disable), *(pool.submit(log_in, number) for number in range(4))]:
             future.result()
-    assert catalog.web_sessions("anna") == []
+    assert catalog.access.web_sessions("anna") == []
     for name in ("anna", "clara"):
         with pytest.raises(UnknownUserError):
-            catalog.add_session(session_of(name, "t" * 64, clock))
-    catalog.change_user("anna", UserChange(is_disabled=False))
-    catalog.add_session(session_of("anna", "t" * 64, clock))
+            catalog.access.add_session(session_of(name, "t" * 64, clock))
+    catalog.access.change_user("anna", UserChange(is_disabled=False))
+    catalog.access.add_session(session_of("anna", "t" * 64, clock))
 
 
 def test_keys_and_sessions_go_with_their_user(catalog: SqlCatalog, anna: User, clock: Clock) -> None:
-    catalog.add_key(key_of(anna, clock))
-    catalog.add_session(session_of("anna", "t" * 64, clock))
-    assert catalog.key("k1") == key_of(anna, clock)
-    assert catalog.web_session("t" * 64) is not None
-    catalog.delete_user("anna")
-    assert catalog.key("k1") is None
-    assert catalog.web_session("t" * 64) is None
+    catalog.access.add_key(key_of(anna, clock))
+    catalog.access.add_session(session_of("anna", "t" * 64, clock))
+    assert catalog.access.key("k1") == key_of(anna, clock)
+    assert catalog.access.web_session("t" * 64) is not None
+    catalog.access.delete_user("anna")
+    assert catalog.access.key("k1") is None
+    assert catalog.access.web_session("t" * 64) is None
     with pytest.raises(UnknownUserError):
-        catalog.add_key(key_of(anna, clock))
+        catalog.access.add_key(key_of(anna, clock))
 
 
 def test_keys_are_listed_the_newest_first_and_stay_when_revoked(catalog: SqlCatalog, anna: User, clock: Clock) -> None:
-    catalog.add_key(key_of(anna, clock))
+    catalog.access.add_key(key_of(anna, clock))
     newer = key_of(anna, clock, id="k2", created_at=clock() + timedelta(seconds=1))
-    catalog.add_key(newer)
-    catalog.revoke_key("k1")
-    assert catalog.keys("anna") == [newer, key_of(anna, clock, revoked_at=clock())]
-    assert catalog.keys("bert") == []
+    catalog.access.add_key(newer)
+    catalog.access.revoke_key("k1")
+    assert catalog.access.keys("anna") == [newer, key_of(anna, clock, revoked_at=clock())]
+    assert catalog.access.keys("bert") == []
     with pytest.raises(NotFoundError, match="'k3'"):
-        catalog.revoke_key("k3")
+        catalog.access.revoke_key("k3")
 
 
 def test_sessions_that_have_ended_are_forgotten(catalog: SqlCatalog, anna: User, clock: Clock) -> None:
     def begin(token: str) -> None:
-        catalog.add_session(session_of("anna", token, clock))
+        catalog.access.add_session(session_of("anna", token, clock))
 
     begin("first")
     clock.now += timedelta(hours=1)
     begin("second")
-    assert catalog.web_session("first") is None
-    assert catalog.web_session("second") is not None
-    catalog.end_sessions(["second"])
-    catalog.end_sessions(["second"])
-    assert catalog.web_session("second") is None
+    assert catalog.access.web_session("first") is None
+    assert catalog.access.web_session("second") is not None
+    catalog.access.end_sessions(["second"])
+    catalog.access.end_sessions(["second"])
+    assert catalog.access.web_session("second") is None
 
 
 def test_uploads_at_once_pass_no_quota(catalog: SqlCatalog, clock: Clock) -> None:
@@ -173,29 +173,29 @@ def test_uploads_at_once_pass_no_quota(catalog: SqlCatalog, clock: Clock) -> Non
     refused = {each for each in stored if each}
     assert stored.count("") == 5
     assert refused == {"anna may store 5 documents, and this is one more. Delete documents, or ask the desk."}
-    assert catalog.stored_amount("anna") == StoredAmount(bytes=40, documents=5, largest=8)
-    assert catalog.stored_amount("bert") == StoredAmount(bytes=0, documents=0, largest=0)
+    assert catalog.access.stored_amount("anna") == StoredAmount(bytes=40, documents=5, largest=8)
+    assert catalog.access.stored_amount("bert") == StoredAmount(bytes=0, documents=0, largest=0)
     there = stored.index("")
     larger = replace(new_document(f"{there}.txt", content="b"), byte_count=19, allowance=allowance)
     with pytest.raises(QuotaExceededError, match="would hold 51 bytes"):
         catalog.submit(("one", "two")[there % 2], larger)
     catalog.submit(("one", "two")[there % 2], replace(larger, byte_count=18))
-    assert catalog.stored_amount("anna").bytes == 50
+    assert catalog.access.stored_amount("anna").bytes == 50
 
 
 def test_sessions_are_listed_the_last_used_first(catalog: SqlCatalog, anna: User, clock: Clock) -> None:
-    catalog.add_user(User("bert", Role.READER, clock()))
+    catalog.access.add_user(User("bert", Role.READER, clock()))
     tokens = {"first": "anna", "second": "anna", "third": "bert"}
     kept = {token: session_of(user, token, clock) for token, user in tokens.items()}
     for session in kept.values():
-        catalog.add_session(session)
+        catalog.access.add_session(session)
     later = clock() + timedelta(minutes=5)
-    catalog.use_session("second", later)
+    catalog.access.use_session("second", later)
     used = replace(kept["second"], used_at=later)
-    assert catalog.web_sessions("anna") == [used, kept["first"]]
-    assert {each.user for each in catalog.web_sessions()} == {"anna", "bert"}
-    catalog.end_sessions(["first", "second"])
-    assert catalog.web_sessions() == [kept["third"]]
+    assert catalog.access.web_sessions("anna") == [used, kept["first"]]
+    assert {each.user for each in catalog.access.web_sessions()} == {"anna", "bert"}
+    catalog.access.end_sessions(["first", "second"])
+    assert catalog.access.web_sessions() == [kept["third"]]
 
 
 def test_what_was_noted_is_counted_and_listed(catalog: SqlCatalog, clock: Clock) -> None:
@@ -203,65 +203,65 @@ def test_what_was_noted_is_counted_and_listed(catalog: SqlCatalog, clock: Clock)
     for number, (actor, action, subject) in enumerate(
         [("anna", "login", "10.0.0.1"), ("bert", "login.failed", "10.0.0.1"), ("bert", "login.failed", "10.0.0.2")]
     ):
-        catalog.note(AuditEntry(start + timedelta(minutes=number), actor, action, subject, {"n": str(number)}))
-    assert [each.subject for each in catalog.audit_entries(actions=["login.failed"])] == ["10.0.0.2", "10.0.0.1"]
-    assert [each.detail["n"] for each in catalog.audit_entries(limit=1, offset=1)] == ["1"]
-    assert [each.action for each in catalog.audit_entries(actor="anna")] == ["login"]
-    assert catalog.count_noted("login.failed", since=start) == 2
-    assert catalog.count_noted("login.failed", since=start, subject="10.0.0.2") == 1
-    assert catalog.count_noted("login.failed", since=start, actor="anna") == 0
-    assert catalog.count_noted("login.failed", since=start + timedelta(minutes=1)) == 1
+        catalog.access.note(AuditEntry(start + timedelta(minutes=number), actor, action, subject, {"n": str(number)}))
+    assert [each.subject for each in catalog.access.audit_entries(actions=["login.failed"])] == ["10.0.0.2", "10.0.0.1"]
+    assert [each.detail["n"] for each in catalog.access.audit_entries(limit=1, offset=1)] == ["1"]
+    assert [each.action for each in catalog.access.audit_entries(actor="anna")] == ["login"]
+    assert catalog.access.count_noted("login.failed", since=start) == 2
+    assert catalog.access.count_noted("login.failed", since=start, subject="10.0.0.2") == 1
+    assert catalog.access.count_noted("login.failed", since=start, actor="anna") == 0
+    assert catalog.access.count_noted("login.failed", since=start + timedelta(minutes=1)) == 1
 
 
 def test_attempts_are_counted_one_by_one_however_many_are_at_once(catalog: SqlCatalog, clock: Clock) -> None:
     start, window = clock(), timedelta(minutes=15)
 
     def begin(number: int) -> tuple[int, int]:
-        counted = catalog.begin_attempt(["of name", f"of {number % 2}"], at=start, since=start - window)
+        counted = catalog.access.begin_attempt(["of name", f"of {number % 2}"], at=start, since=start - window)
         return counted["of name"].failures, counted[f"of {number % 2}"].failures
 
     with ThreadPoolExecutor(8) as threads:
         counts = list(threads.map(begin, range(24)))
     assert sorted(name for name, _ in counts) == list(range(1, 25))
     assert sorted(address for _, address in counts) == sorted([*range(1, 13)] * 2)
-    assert catalog.attempts(["of name", "of 2"], since=start - window) == {"of name": AttemptCount(start, 24)}
+    assert catalog.access.attempts(["of name", "of 2"], since=start - window) == {"of name": AttemptCount(start, 24)}
 
 
 def test_attempts_are_taken_back_and_begin_anew_after_their_window(catalog: SqlCatalog, clock: Clock) -> None:
     start, window = clock(), timedelta(minutes=15)
 
     def begin(*counters: str, at: datetime) -> list[int]:
-        return [each.failures for each in catalog.begin_attempt(counters, at=at, since=at - window).values()]
+        return [each.failures for each in catalog.access.begin_attempt(counters, at=at, since=at - window).values()]
 
     assert begin("a", "b", at=start) == [1, 1]
-    catalog.forgive_attempt(["a"])
-    catalog.forgive_attempt(["a", "c"])
+    catalog.access.forgive_attempt(["a"])
+    catalog.access.forgive_attempt(["a", "c"])
     assert begin("a", "b", at=start + window / 2) == [1, 2]
-    assert catalog.attempts(["b"], since=start) == {}
+    assert catalog.access.attempts(["b"], since=start) == {}
     assert begin("a", at=start + window) == [1]
-    assert catalog.attempts(["a"], since=start) == {"a": AttemptCount(start + window, 1)}
-    assert catalog.attempts(["a", "b"], since=start - window).keys() == {"a"}  # the other one is forgotten
+    assert catalog.access.attempts(["a"], since=start) == {"a": AttemptCount(start + window, 1)}
+    assert catalog.access.attempts(["a", "b"], since=start - window).keys() == {"a"}  # the other one is forgotten
 
 
 def test_identities_are_one_users_and_go_with_them(catalog: SqlCatalog, anna: User, clock: Clock) -> None:
     work, home = Identity("https://login.example.org", "0815"), Identity("https://other.example.org", "0815")
     bert = User("bert", Role.READER, clock())
-    catalog.add_user(bert, identity=work)
-    assert (catalog.user_of(work), catalog.user_of(home)) == ("bert", None)
+    catalog.access.add_user(bert, identity=work)
+    assert (catalog.access.user_of(work), catalog.access.user_of(home)) == ("bert", None)
     for name in ("clara", "bert"):  # neither the identity nor the name comes twice, and nothing is left of the attempt
         with pytest.raises(ConflictError):
-            catalog.add_user(replace(bert, name=name), identity=work)
-    assert [each.name for each in catalog.users()] == ["anna", "bert"]
-    catalog.connect_user("anna", home)
-    catalog.connect_user("anna", home)
+            catalog.access.add_user(replace(bert, name=name), identity=work)
+    assert [each.name for each in catalog.access.users()] == ["anna", "bert"]
+    catalog.access.connect_user("anna", home)
+    catalog.access.connect_user("anna", home)
     with pytest.raises(ConflictError, match="gircse users disconnect bert"):
-        catalog.connect_user("anna", work)
+        catalog.access.connect_user("anna", work)
     with pytest.raises(UnknownUserError):
-        catalog.connect_user("clara", replace(work, subject="1"))
-    assert catalog.identities() == [(home, "anna"), (work, "bert")]
+        catalog.access.connect_user("clara", replace(work, subject="1"))
+    assert catalog.access.identities() == [(home, "anna"), (work, "bert")]
     for name in ("anna", "bert"):
-        catalog.add_session(session_of(name, name * 16, clock))
-    assert catalog.disconnect_user("anna") == 1
-    assert [each.user for each in catalog.web_sessions()] == ["bert"]
-    catalog.delete_user("bert")
-    assert catalog.identities() == []
+        catalog.access.add_session(session_of(name, name * 16, clock))
+    assert catalog.access.disconnect_user("anna") == 1
+    assert [each.user for each in catalog.access.web_sessions()] == ["bert"]
+    catalog.access.delete_user("bert")
+    assert catalog.access.identities() == []

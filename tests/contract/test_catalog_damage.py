@@ -27,7 +27,7 @@ def test_a_value_that_no_column_holds_is_damage_wherever_it_is_read(
     reads: list[Callable[[], Any]] = [
         lambda: catalog.document(document_id),
         lambda: catalog.documents(),
-        lambda: list(catalog.stored_files("library")),
+        lambda: list(catalog.consistency.stored_files("library")),
         lambda: check_rows(engine),
     ]
     for read in reads:
@@ -63,15 +63,15 @@ def test_rows_of_chunks_and_of_documents_at_rest(
     document_id = ingested()
     submitted("b.txt")
     waiting = next(each for each in catalog.documents() if each.uri == "b.txt")
-    assert catalog.documents_at_rest([document_id, waiting.id, "0" * 36]) == {
+    assert catalog.consistency.documents_at_rest([document_id, waiting.id, "0" * 36]) == {
         document_id: catalog.document(document_id)
     }
     chunks: list[Chunk] = catalog.chunks(document_id)
     assert chunks
-    assert catalog.chunk_rows("library--1", [*(each.id for each in chunks), "0" * 36]) == {
+    assert catalog.consistency.chunk_rows("library--1", [*(each.id for each in chunks), "0" * 36]) == {
         each.id: each for each in chunks
     }
-    assert catalog.chunk_rows("library--2", [each.id for each in chunks]) == {}
+    assert catalog.consistency.chunk_rows("library--2", [each.id for each in chunks]) == {}
 
 
 @pytest.mark.parametrize("change", ["chunk_count = chunk_count + 1", "revision = 9"])
@@ -79,9 +79,9 @@ def test_documents_that_are_counted_wrongly(
     engine: Engine, catalog: SqlCatalog, ingested: Callable[..., str], change: str
 ) -> None:
     document_id = ingested()
-    assert catalog.miscounted_documents("library", "library--1") == []
+    assert catalog.consistency.miscounted_documents("library", "library--1") == []
     alter(engine, f"UPDATE document SET {change}")
-    assert catalog.miscounted_documents("library", "library--1") == [document_id]
+    assert catalog.consistency.miscounted_documents("library", "library--1") == [document_id]
 
 
 def test_an_id_that_no_index_looks_for_is_damage(
@@ -89,6 +89,9 @@ def test_an_id_that_no_index_looks_for_is_damage(
 ) -> None:
     ingested()
     alter(engine, "UPDATE chunk SET id = replace(id, '-', 'x')")
-    for read in (lambda: list(catalog.chunk_pages("library--1")), lambda: catalog.sample_chunks("library--1", count=2)):
+    for read in (
+        lambda: list(catalog.consistency.chunk_pages("library--1")),
+        lambda: catalog.consistency.sample_chunks("library--1", count=2),
+    ):
         with pytest.raises(DamagedCatalogError, match="which is none"):
             read()

@@ -36,7 +36,7 @@ def building(catalog: SqlCatalog) -> Collection:
 
 
 def names(catalog: SqlCatalog, kind: GarbageKind) -> list[str]:
-    return sorted(garbage_item.name for garbage_item in catalog.garbage() if garbage_item.kind is kind)
+    return sorted(garbage_item.name for garbage_item in catalog.garbage.due() if garbage_item.kind is kind)
 
 
 def test_a_name_is_given_once_even_after_its_collection_is_gone(catalog: SqlCatalog) -> None:
@@ -58,12 +58,12 @@ def test_a_reservation_that_ends_is_a_removal_unless_it_is_used_or_prolonged(cat
 
 
 def test_a_removal_noted_again_while_it_is_done_is_not_forgotten(catalog: SqlCatalog, clock: Clock) -> None:
-    catalog.note_garbage(GarbageKind.FILE, ["f", "g", "f"], due_in=timedelta(0))
-    first, second = catalog.garbage()
+    catalog.garbage.note(GarbageKind.FILE, ["f", "g", "f"], due_in=timedelta(0))
+    first, second = catalog.garbage.due()
     clock.advance(HOUR)
-    catalog.note_garbage(GarbageKind.FILE, ["f"], due_in=timedelta(0))
+    catalog.garbage.note(GarbageKind.FILE, ["f"], due_in=timedelta(0))
     for garbage_item in (first, second):
-        catalog.forget_garbage(garbage_item)
+        catalog.garbage.forget(garbage_item)
     assert names(catalog, GarbageKind.FILE) == ["f"]
 
 
@@ -77,7 +77,7 @@ def test_deleted_and_replaced_documents_let_go_of_their_files(
     catalog.submit_delete(document_id)
     catalog.complete_delete(claimed(catalog))
     assert names(catalog, GarbageKind.FILE) == ["a" * 64, "b" * 64]
-    assert not catalog.needs_file("b" * 64)
+    assert not catalog.garbage.needs_file("b" * 64)
 
 
 def test_a_deleted_collection_leaves_a_note_of_all_its_indexes_and_files(
@@ -170,12 +170,15 @@ def test_the_consistency_check_sees_chunks_their_documents_and_which_are_idle(
     idle, busy = ingested("a.txt"), ingested("b.txt")
     submitted("b.txt", content_hash="b" * 64)
     ids = [new_chunk(document_id, ordinal).id for document_id in (idle, busy) for ordinal in (0, 1)]
-    assert [chunk.id for page in catalog.chunk_pages("library--1") for chunk in page] == sorted(ids)
-    assert catalog.chunk_owners("library--1", [ids[0], ids[2], "no such id"]) == {ids[0]: idle, ids[2]: busy}
-    assert catalog.unqueued_documents([idle, busy, "no such id"]) == {idle: True, busy: False}
-    assert catalog.queue_again(idle)
-    assert catalog.unqueued_documents([idle]) == {idle: False}
-    assert not catalog.queue_again("no such id")
+    assert [chunk.id for page in catalog.consistency.chunk_pages("library--1") for chunk in page] == sorted(ids)
+    assert catalog.consistency.chunk_owners("library--1", [ids[0], ids[2], "no such id"]) == {
+        ids[0]: idle,
+        ids[2]: busy,
+    }
+    assert catalog.consistency.unqueued_documents([idle, busy, "no such id"]) == {idle: True, busy: False}
+    assert catalog.consistency.queue_again(idle)
+    assert catalog.consistency.unqueued_documents([idle]) == {idle: False}
+    assert not catalog.consistency.queue_again("no such id")
 
 
 def test_a_collection_is_restored_whole_or_not_at_all(
@@ -208,13 +211,13 @@ def test_chunks_are_sampled_from_all_over_an_index(catalog: SqlCatalog) -> None:
     document, _ = catalog.submit("library", new_document())
     job = claimed(catalog)
     chunks = [replace(new_chunk(document.id, number), id=str(uuid4())) for number in range(20)]
-    assert not catalog.is_at_rest("library")
+    assert not catalog.consistency.is_at_rest("library")
     catalog.complete_ingest(job, title="t", metadata={}, chunks=chunks)
-    assert catalog.is_at_rest("library")
+    assert catalog.consistency.is_at_rest("library")
     name = catalog.collection("library").active_index
-    sampled = set(catalog.sample_chunks(name, count=15))
+    sampled = set(catalog.consistency.sample_chunks(name, count=15))
     assert sampled <= {chunk.id for chunk in chunks}
     assert len(sampled) > 1
-    assert catalog.sample_chunks("none--1", count=3) == []
-    [[stored]] = catalog.stored_files("library")
+    assert catalog.consistency.sample_chunks("none--1", count=3) == []
+    [[stored]] = catalog.consistency.stored_files("library")
     assert (stored.document_id, stored.content_hash, stored.is_read) == (document.id, document.content_hash, True)

@@ -116,7 +116,7 @@ def test_its_job_fails_is_retried_released_and_cancelled_as_others_are(catalog: 
 def test_bulk_ingestion_leaves_it_to_the_worker(catalog: SqlCatalog, submitted: Callable[..., Job]) -> None:
     queued(catalog)
     job = submitted()
-    [taken] = catalog.claim_shard("ray", collection="library", limit=10, lease=LEASE)
+    [taken] = catalog.shards.claim("ray", collection="library", limit=10, lease=LEASE)
     assert taken.id == job.id
     assert claimed(catalog).kind is JobKind.LENS_INDEX
 
@@ -137,9 +137,9 @@ def test_other_values_of_its_lens_are_queued_and_the_former_labels_removed(catal
     catalog.save_lens(Lens("animals", "Which?", values=("cat", "dog")))
     changed = catalog.lens_index(done.id)
     assert (changed.values, changed.edition, changed.is_built_for(LIBRARY)) == (("cat", "dog"), 2, False)
-    assert catalog.garbage() == []
+    assert catalog.garbage.due() == []
     again = built(catalog, changed)
-    assert [(each.kind, each.name) for each in catalog.garbage()] == [
+    assert [(each.kind, each.name) for each in catalog.garbage.due()] == [
         (GarbageKind.LABELS, f"library--1/{done.built_field}")
     ]
     assert again.built_field == changed.field_in(LIBRARY)
@@ -155,7 +155,7 @@ def test_with_lens_values_or_collection_it_goes(catalog: SqlCatalog) -> None:
         done = built(catalog)
         go()
         assert catalog.lens_indexes("library") == catalog.jobs() == []
-        assert f"library--1/{done.built_field}" in [each.name for each in catalog.garbage()]
+        assert f"library--1/{done.built_field}" in [each.name for each in catalog.garbage.due()]
     assert not catalog.delete_lens_index("library", "animals")
     queued(catalog)
     catalog.delete_collection("library")
@@ -171,7 +171,7 @@ def test_a_switch_of_indexes_queues_it_and_keeps_the_former_labels(catalog: SqlC
     assert not catalog.lens_index(done.id).is_built_for(switched)
     again = built(catalog, catalog.lens_index(done.id))
     assert (again.is_built_for(switched), again.is_built_for(LIBRARY)) == (True, False)
-    assert not [each for each in catalog.garbage() if each.kind is GarbageKind.LABELS]
+    assert not [each for each in catalog.garbage.due() if each.kind is GarbageKind.LABELS]
     assert catalog.switch_index("library", IndexRole.PREVIOUS)
     assert built(catalog, catalog.lens_index(done.id)).built_field == done.built_field
 

@@ -19,54 +19,54 @@ def asked(query: str, **more: object) -> dict[str, object]:
 
 
 def test_a_search_is_saved_under_a_name_of_its_owners(catalog: SqlCatalog, clock: Clock) -> None:
-    first = catalog.save_search("anna", "cards", asked("late \ud800 cards\0", filters={"kind": "note"}))
+    first = catalog.searches.save_search("anna", "cards", asked("late \ud800 cards\0", filters={"kind": "note"}))
     assert first == SavedSearch(ANY, "anna", "cards", asked("late \ud800 cards\0", filters={"kind": "note"}), clock.now)
-    catalog.save_search("anna", "bills", asked("bills"))
-    other = catalog.save_search("ben", "cards", asked("other"))
+    catalog.searches.save_search("anna", "bills", asked("bills"))
+    other = catalog.searches.save_search("ben", "cards", asked("other"))
     clock.advance(timedelta(days=1))
-    replaced = catalog.save_search("anna", "cards", asked("new"))
+    replaced = catalog.searches.save_search("anna", "cards", asked("new"))
     assert (replaced.id, replaced.created_at, replaced.request) == (first.id, first.created_at, asked("new"))
-    assert [each.name for each in catalog.saved_searches("anna")] == ["bills", "cards"]
-    assert catalog.saved_search("ben", other.id) == other
-    for refused in (catalog.saved_search, catalog.delete_saved_search):
+    assert [each.name for each in catalog.searches.saved_searches("anna")] == ["bills", "cards"]
+    assert catalog.searches.saved_search("ben", other.id) == other
+    for refused in (catalog.searches.saved_search, catalog.searches.delete_saved_search):
         with pytest.raises(NotFoundError):
             refused("anna", other.id)
-    catalog.delete_saved_search("anna", first.id)
-    assert [each.name for each in catalog.saved_searches("anna")] == ["bills"]
-    assert catalog.saved_searches("ben") == [other]
+    catalog.searches.delete_saved_search("anna", first.id)
+    assert [each.name for each in catalog.searches.saved_searches("anna")] == ["bills"]
+    assert catalog.searches.saved_searches("ben") == [other]
 
 
 def test_saved_searches_are_bounded(catalog: SqlCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(searches, "MAX_SAVED_SEARCHES", 2)
-    catalog.save_search("anna", "one", asked("one"))
-    catalog.save_search("anna", "two", asked("two"))
+    catalog.searches.save_search("anna", "one", asked("one"))
+    catalog.searches.save_search("anna", "two", asked("two"))
     with pytest.raises(ConflictError, match="as many as are kept"):
-        catalog.save_search("anna", "three", asked("three"))
-    catalog.save_search("anna", "two", asked("second"))
-    catalog.save_search("ben", "three", asked("three"))
+        catalog.searches.save_search("anna", "three", asked("three"))
+    catalog.searches.save_search("anna", "two", asked("second"))
+    catalog.searches.save_search("ben", "three", asked("three"))
 
 
 def test_history_has_each_query_once_and_keeps_the_newest(catalog: SqlCatalog, clock: Clock) -> None:
     for query, more in (("a", {"steps": 1}), ("b", {}), ("a", {"steps": 5}), ("a", {"instruction": "i"}), ("c", {})):
         clock.advance(timedelta(seconds=1))
-        catalog.record_search("anna", asked(query, **more), keep=3)
-    catalog.record_search("ben", asked("z"), keep=3)
-    found = catalog.past_searches("anna", limit=10)
+        catalog.searches.record_search("anna", asked(query, **more), keep=3)
+    catalog.searches.record_search("ben", asked("z"), keep=3)
+    found = catalog.searches.past_searches("anna", limit=10)
     assert [each.request for each in found] == [asked("c"), asked("a", instruction="i"), asked("a", steps=5)]
     assert found[0] == PastSearch(ANY, "anna", asked("c"), clock.now)
-    assert catalog.past_searches("anna", limit=1) == found[:1]
-    assert catalog.forget_searches("ben", found[0].id) == 0
-    assert catalog.forget_searches("anna", found[0].id) == 1
-    assert catalog.forget_searches("anna") == 2
-    assert catalog.past_searches("anna", limit=10) == []
-    assert len(catalog.past_searches("ben", limit=10)) == 1
+    assert catalog.searches.past_searches("anna", limit=1) == found[:1]
+    assert catalog.searches.forget_searches("ben", found[0].id) == 0
+    assert catalog.searches.forget_searches("anna", found[0].id) == 1
+    assert catalog.searches.forget_searches("anna") == 2
+    assert catalog.searches.past_searches("anna", limit=10) == []
+    assert len(catalog.searches.past_searches("ben", limit=10)) == 1
 
 
 def test_searches_go_with_their_owner(catalog: SqlCatalog, clock: Clock) -> None:
     for name in ("anna", "ben"):
-        catalog.add_user(User(name, Role.READER, clock.now))
-        catalog.save_search(name, "cards", asked("cards"))
-        catalog.record_search(name, asked("cards"), keep=10)
-    catalog.delete_user("anna")
-    assert (catalog.saved_searches("anna"), catalog.past_searches("anna", limit=10)) == ([], [])
-    assert len(catalog.saved_searches("ben")) == len(catalog.past_searches("ben", limit=10)) == 1
+        catalog.access.add_user(User(name, Role.READER, clock.now))
+        catalog.searches.save_search(name, "cards", asked("cards"))
+        catalog.searches.record_search(name, asked("cards"), keep=10)
+    catalog.access.delete_user("anna")
+    assert (catalog.searches.saved_searches("anna"), catalog.searches.past_searches("anna", limit=10)) == ([], [])
+    assert len(catalog.searches.saved_searches("ben")) == len(catalog.searches.past_searches("ben", limit=10)) == 1

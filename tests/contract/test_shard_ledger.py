@@ -22,7 +22,7 @@ ENOUGH = 100
 @pytest.fixture
 def claimed_shard(catalog: SqlCatalog) -> Callable[..., list[Job]]:
     def claim(owner: str = "bulk-1", *, collection: str = "library", limit: int = ENOUGH) -> list[Job]:
-        return catalog.claim_shard(owner, collection=collection, limit=limit, lease=LEASE)
+        return catalog.shards.claim(owner, collection=collection, limit=limit, lease=LEASE)
 
     return claim
 
@@ -87,7 +87,7 @@ class TestAttempts:
         submitted()
         for _ in range(MAX_LOST_ATTEMPTS):
             [job] = claimed_shard()
-            catalog.heartbeat_shard({job: 0.5}, lease=LEASE)
+            catalog.shards.heartbeat({job: 0.5}, lease=LEASE)
             clock.advance(LEASE)
         assert claimed_shard() == []
         assert catalog.job(job.id).state is JobState.DEAD
@@ -99,7 +99,7 @@ class TestAlike:
     @pytest.fixture
     def alike(self, catalog: SqlCatalog) -> Callable[..., list[Job]]:
         def claim(job: Job, *, limit: int = ENOUGH, owner: str = "worker-1") -> list[Job]:
-            return catalog.claim_batch(job, owner, limit=limit, max_bytes=100, max_attempts=2, lease=LEASE)
+            return catalog.shards.claim_batch(job, owner, limit=limit, max_bytes=100, max_attempts=2, lease=LEASE)
 
         return claim
 
@@ -193,7 +193,7 @@ class TestLeases:
             submitted(f"{number}.txt")
         shard = claimed_shard()
         clock.advance(LEASE - timedelta(seconds=1))
-        assert catalog.heartbeat_shard(dict.fromkeys(shard, 0.25), lease=LEASE) == {job.id for job in shard}
+        assert catalog.shards.heartbeat(dict.fromkeys(shard, 0.25), lease=LEASE) == {job.id for job in shard}
         clock.advance(timedelta(seconds=2))
         assert claimed_shard("bulk-2") == []
         assert [catalog.job(job.id).progress for job in shard] == [0.25] * 3
@@ -207,11 +207,13 @@ class TestLeases:
         catalog.cancel(cancelled.id)
         catalog.complete_ingest(finished, title="", metadata={}, chunks=[])
         shard = [cancelled, finished, kept]
-        assert catalog.held_jobs(shard) == catalog.heartbeat_shard(dict.fromkeys(shard, 0.1), lease=LEASE) == {kept.id}
+        assert (
+            catalog.shards.held(shard) == catalog.shards.heartbeat(dict.fromkeys(shard, 0.1), lease=LEASE) == {kept.id}
+        )
         clock.advance(LEASE)
         newer = {job.id: job for job in claimed_shard("bulk-2")}
-        assert catalog.held_jobs([kept, overtaken]) == set()
-        assert catalog.heartbeat_shard({overtaken: 0.9}, lease=LEASE) == set()
+        assert catalog.shards.held([kept, overtaken]) == set()
+        assert catalog.shards.heartbeat({overtaken: 0.9}, lease=LEASE) == set()
         assert catalog.job(overtaken.id).progress == newer[overtaken.id].progress
 
     def test_a_paused_collection_holds_none(
@@ -220,4 +222,4 @@ class TestLeases:
         submitted()
         shard = claimed_shard()
         catalog.pause("library")
-        assert catalog.held_jobs(shard) == catalog.heartbeat_shard(dict.fromkeys(shard, 0.5), lease=LEASE) == set()
+        assert catalog.shards.held(shard) == catalog.shards.heartbeat(dict.fromkeys(shard, 0.5), lease=LEASE) == set()

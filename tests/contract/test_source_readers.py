@@ -65,7 +65,7 @@ class Rounds:
         self.toy, self.origin = toy_services, origin
         self.catalog = toy_services.services.catalog
         toy_services.services.library.ensure_collection("library")
-        self.source: RecurringSource = self.catalog.add_recurring_source(
+        self.source: RecurringSource = self.catalog.sources.add(
             "library",
             origin.kind,
             origin.address,
@@ -85,10 +85,10 @@ class Rounds:
         )
 
     def again(self, is_allowed: Any = lambda _: True) -> RecurringSource:
-        self.catalog.hurry_recurring_source(self.source.id)
+        self.catalog.sources.hurry(self.source.id)
         assert self.schedule(is_allowed).run_once()
         self.toy.work_off()
-        return self.catalog.recurring_source(self.source.id)  # type: ignore[no-any-return]
+        return self.catalog.sources.get(self.source.id)  # type: ignore[no-any-return]
 
     def texts(self) -> list[str]:
         """What can be found now."""
@@ -128,7 +128,7 @@ def test_what_a_list_says_is_unchanged_is_not_asked_for(rounds: Rounds) -> None:
     rounds.origin.put("oven", "The oven is hot.")
     asked: list[str] = []
     reader = rounds.origin.reader(lambda _: True)
-    marks = rounds.catalog.source_marks(rounds.source.id)
+    marks = rounds.catalog.sources.marks(rounds.source.id)
     with reader.open(rounds.source, marks, beat=lambda: None) as opened:
         listing = opened.items()
         for address, mark in listing.items.items():
@@ -149,7 +149,7 @@ def test_a_round_that_was_killed_is_taken_up(rounds: Rounds, monkeypatch: pytest
         pass
 
     with monkeypatch.context() as patch:
-        marked, seen = catalog.mark_item, []
+        marked, seen = catalog.sources.mark_item, []
 
         def die(source: RecurringSource, address: str, mark: Mark | None) -> None:
             seen.append(address)
@@ -157,15 +157,15 @@ def test_a_round_that_was_killed_is_taken_up(rounds: Rounds, monkeypatch: pytest
                 raise KilledError
             marked(source, address, mark)
 
-        patch.setattr(catalog, "mark_item", die)
+        patch.setattr(catalog.sources, "mark_item", die)
         with pytest.raises(KilledError):
             rounds.schedule().run_once()
     assert not rounds.schedule().run_once()  # its lease goes on
     later = utc_now() + timedelta(minutes=5)
-    monkeypatch.setattr(catalog, "_clock", lambda: later)
+    monkeypatch.setattr(catalog.database, "clock", lambda: later)
     assert rounds.schedule().run_once()
     rounds.toy.work_off()
-    found = catalog.recurring_source(rounds.source.id)
+    found = catalog.sources.get(rounds.source.id)
     assert (found.items, found.failed) == (3, 0)
     assert rounds.holds("the tide", "the heron", "the oven")
 
@@ -194,7 +194,7 @@ def test_passwords_are_told_nobody(rounds: Rounds, caplog: pytest.LogCaptureFixt
     assert "may not be sent to this address" in str(rounds.again().error)
     (rounds.origin.folder / NAME).unlink()
     assert "GIRCSE_CREDENTIALS_FOLDER" in str(rounds.again().error)
-    kept = repr(rounds.catalog.recurring_source(rounds.source.id)) + caplog.text
+    kept = repr(rounds.catalog.sources.get(rounds.source.id)) + caplog.text
     assert PASSWORD not in kept
     assert rounds.holds("tide comes")  # nothing was removed by rounds that failed
 
@@ -209,7 +209,7 @@ def test_mail_folders_are_chosen_and_nothing_becomes_read(rounds: Rounds) -> Non
     rounds.source = Rounds(rounds.toy, origin).source
     found = rounds.again()
     assert (found.items, found.error, rounds.holds("oven is hot", "grey heron")) == (2, None, True)
-    assert any("Entw%C3%BCrfe;UIDVALIDITY=" in each for each in rounds.catalog.source_marks(rounds.source.id))
+    assert any("Entw%C3%BCrfe;UIDVALIDITY=" in each for each in rounds.catalog.sources.marks(rounds.source.id))
     with origin.connected() as connection:
         connection.select("Archive")
         _, flags = connection.fetch("1", "(FLAGS)")
@@ -238,11 +238,11 @@ def test_objects_are_chosen_by_prefix_and_pattern(rounds: Rounds) -> None:
     for name in ("docs/tide", "docs/.hidden", "docs/old/heron", "notes/oven", "docs/\u00fc & \u00df"):
         origin.put(name, f"Of {name}.")
     address = f"{origin.address}/docs/"
-    rounds.source = rounds.catalog.add_recurring_source(
+    rounds.source = rounds.catalog.sources.add(
         "library", origin.kind, address, every=timedelta(hours=1), removes=True, owner=OPERATOR.name,
         options=SourceOptions(("*.txt", "!docs/old/**"), credentials=NAME),
     )  # fmt: skip
-    rounds.catalog.delete_recurring_source(rounds.catalog.recurring_sources("library")[0].id)
+    rounds.catalog.sources.delete(rounds.catalog.sources.of_collection("library")[0].id)
     found = rounds.again()
     assert (found.items, found.error) == (3, None)
     assert rounds.holds("Of docs/tide", "Of docs/.hidden", "Of docs/\u00fc & \u00df")
@@ -265,7 +265,7 @@ def test_a_bucket_that_denies_access_or_is_not_there_says_so(rounds: Rounds, cap
         assert told in error
         assert written not in error + caplog.text
     assert rounds.holds("The tide comes.")
-    rounds.source = rounds.catalog.add_recurring_source(
+    rounds.source = rounds.catalog.sources.add(
         "library", rounds.origin.kind, f"{rounds.origin.address}-gone", every=timedelta(hours=1), removes=True,
         owner=OPERATOR.name,
     )  # fmt: skip

@@ -24,8 +24,8 @@ HOOK = Watch(Strength.STRONG, webhook="https://example.org/hook")
 @pytest.fixture
 def watched(catalog: SqlCatalog) -> Callable[..., StandingSearch]:
     def watch(name: str = "cards", watch: Watch = HOOK, owner: str = "anna") -> StandingSearch:
-        saved = catalog.save_search(owner, name, {"query": name, "collection": "library"})
-        return catalog.watch(owner, saved.id, watch)
+        saved = catalog.searches.save_search(owner, name, {"query": name, "collection": "library"})
+        return catalog.standing.watch(owner, saved.id, watch)
 
     return watch
 
@@ -37,7 +37,7 @@ def completed(catalog: SqlCatalog) -> Callable[..., str]:
     def complete(*searches: StandingSearch, uri: str = "a.txt", chunks: int = 2, version: int | None = None) -> str:
         catalog.submit("library", new_document(uri))
         job = claimed(catalog)
-        version = catalog.standing_version("library") if version is None else version
+        version = catalog.standing.version("library") if version is None else version
         parts = [new_chunk(job.document_id, ordinal) for ordinal in range(chunks)]
         found = [
             StandingMatch(each.id, part.id, job.document_id, 0.5, Match.FAIR) for each in searches for part in parts
@@ -55,16 +55,22 @@ def test_matches_are_told_once_and_in_the_order_of_time(
     first = completed(search)
     clock.advance(timedelta(minutes=1))
     second = completed(search, other, uri="b.txt", chunks=1)
-    assert [each.document_id for each in catalog.matches("anna", search.id)] == [second, first, first]
-    assert catalog.standing_search("anna", search.id).unseen == 3
-    [newest, *_] = catalog.matches("anna", search.id)
-    assert catalog.mark_seen("anna", search.id, [newest.chunk_id, "unknown"]) == 1
-    assert len(catalog.matches("anna", search.id, unseen_only=True)) == 2
-    assert catalog.mark_seen("anna", search.id) == 2
-    for refused in (catalog.matches, catalog.mark_seen, catalog.unwatch, catalog.renew_feed, catalog.standing_search):
+    assert [each.document_id for each in catalog.standing.matches("anna", search.id)] == [second, first, first]
+    assert catalog.standing.get("anna", search.id).unseen == 3
+    [newest, *_] = catalog.standing.matches("anna", search.id)
+    assert catalog.standing.mark_seen("anna", search.id, [newest.chunk_id, "unknown"]) == 1
+    assert len(catalog.standing.matches("anna", search.id, unseen_only=True)) == 2
+    assert catalog.standing.mark_seen("anna", search.id) == 2
+    for refused in (
+        catalog.standing.matches,
+        catalog.standing.mark_seen,
+        catalog.standing.unwatch,
+        catalog.standing.renew_feed,
+        catalog.standing.get,
+    ):
         with pytest.raises(NotFoundError):
             refused("ben", search.id)
-    assert [each.unseen for each in catalog.standing_searches("ben")] == [1]
+    assert [each.unseen for each in catalog.standing.of_owner("ben")] == [1]
 
 
 def test_chunks_that_are_gone_are_told_no_more(
@@ -75,25 +81,25 @@ def test_chunks_that_are_gone_are_told_no_more(
     catalog.submit("library", new_document("a.txt", content="b"))
     job = claimed(catalog)
     kept = [new_chunk(job.document_id, 0)]
-    told = Told(catalog.standing_version("library"))
+    told = Told(catalog.standing.version("library"))
     catalog.complete_many({job: IngestedDocument("", {}, kept)}, told=told)
-    assert [each.chunk_id for each in catalog.matches("anna", search.id)] == [kept[0].id]
+    assert [each.chunk_id for each in catalog.standing.matches("anna", search.id)] == [kept[0].id]
 
 
 def test_a_completion_that_asked_other_searches_changes_nothing(
     catalog: SqlCatalog, watched: Callable[..., StandingSearch], submitted: Callable[..., Job]
 ) -> None:
     submitted()
-    job, version = claimed(catalog), catalog.standing_version("library")
+    job, version = claimed(catalog), catalog.standing.version("library")
     search = watched()
     done = {job: IngestedDocument("", {}, [new_chunk(job.document_id)])}
     with pytest.raises(StandingChangedError):
         catalog.complete_many(done, told=Told(version))
     assert catalog.chunks(job.document_id) == []
-    catalog.delete_saved_search("anna", search.id)
+    catalog.searches.delete_saved_search("anna", search.id)
     with pytest.raises(StandingChangedError):
         catalog.complete_many(done, told=Told(version + 1))
-    assert catalog.complete_many(done, told=Told(catalog.standing_version("library"))) == {job.id}
+    assert catalog.complete_many(done, told=Told(catalog.standing.version("library"))) == {job.id}
 
 
 def test_prepared_vectors_are_kept(catalog: SqlCatalog, watched: Callable[..., StandingSearch]) -> None:
@@ -101,27 +107,27 @@ def test_prepared_vectors_are_kept(catalog: SqlCatalog, watched: Callable[..., S
     prepared = PreparedSearch(
         search.id, "anna", search.request, Strength.STRONG, "s" * 64, [0.5, -0.25], 0.25, 0.125, 7, None
     )
-    _, [new] = catalog.standing_in("library")
-    assert catalog.prepare_standing([(new, prepared)]) == {search.id: prepared}
-    assert catalog.standing_in("library") == (1, [prepared])
+    _, [new] = catalog.standing.in_collection("library")
+    assert catalog.standing.prepare([(new, prepared)]) == {search.id: prepared}
+    assert catalog.standing.in_collection("library") == (1, [prepared])
     late = replace(prepared, median=0.75, points=8)
-    assert catalog.prepare_standing([(new, late)]) == {search.id: prepared}  # another worker was first
-    assert catalog.prepare_standing([(prepared, late)]) == {search.id: late}
-    catalog.prepare_standing([(late, prepared)])
-    assert catalog.watch("anna", search.id, HOOK).since == search.since
-    assert catalog.standing_in("library") == (2, [replace(prepared, space="")])
+    assert catalog.standing.prepare([(new, late)]) == {search.id: prepared}  # another worker was first
+    assert catalog.standing.prepare([(prepared, late)]) == {search.id: late}
+    catalog.standing.prepare([(late, prepared)])
+    assert catalog.standing.watch("anna", search.id, HOOK).since == search.since
+    assert catalog.standing.in_collection("library") == (2, [replace(prepared, space="")])
     catalog.create_collection(replace(LIBRARY, name="other", active_index="other--1"))
-    catalog.save_search("anna", "cards", {"query": "cards", "collection": "other"})
-    assert (catalog.standing_in("library")[1], len(catalog.standing_in("other")[1])) == ([], 1)
+    catalog.searches.save_search("anna", "cards", {"query": "cards", "collection": "other"})
+    assert (catalog.standing.in_collection("library")[1], len(catalog.standing.in_collection("other")[1])) == ([], 1)
 
 
 def test_a_feed_opens_by_its_newest_address(catalog: SqlCatalog, watched: Callable[..., StandingSearch]) -> None:
     search = watched()
-    assert catalog.standing_search_of_feed(search.feed_token).id == search.id
-    renewed = catalog.renew_feed("anna", search.id)
-    assert catalog.standing_search_of_feed(renewed.feed_token).id == search.id
+    assert catalog.standing.of_feed(search.feed_token).id == search.id
+    renewed = catalog.standing.renew_feed("anna", search.id)
+    assert catalog.standing.of_feed(renewed.feed_token).id == search.id
     with pytest.raises(NotFoundError):
-        catalog.standing_search_of_feed(search.feed_token)
+        catalog.standing.of_feed(search.feed_token)
 
 
 def test_each_match_is_in_one_delivery_of_its_channel(
@@ -129,30 +135,30 @@ def test_each_match_is_in_one_delivery_of_its_channel(
 ) -> None:
     search = watched(watch=Watch(webhook="https://example.org/hook"))
     completed(search)
-    threads = [threading.Thread(target=catalog.form_deliveries) for _ in range(4)]
+    threads = [threading.Thread(target=catalog.deliveries.form) for _ in range(4)]
     [each.start() for each in threads]
     [each.join() for each in threads]
-    delivery = catalog.claim_delivery(lease=LEASE)
+    delivery = catalog.deliveries.claim(lease=LEASE)
     assert delivery is not None
-    assert catalog.claim_delivery(lease=LEASE) is None
-    found = catalog.delivered(delivery)
+    assert catalog.deliveries.claim(lease=LEASE) is None
+    found = catalog.deliveries.delivered(delivery)
     assert found is not None
     assert (found[0].id, len(found[1])) == (search.id, 2)
     clock.advance(LEASE)  # its sender was killed
-    again = catalog.claim_delivery(lease=LEASE)
+    again = catalog.deliveries.claim(lease=LEASE)
     assert again is not None
     assert (again.id, again.attempts, again.fencing_token) == (delivery.id, 2, 2)
-    catalog.put_off_delivery(delivery, "late", retry_in=timedelta(0))  # by the one that lost it
-    assert catalog.claim_delivery(lease=LEASE) is None
-    catalog.put_off_delivery(again, "It answers 503.", retry_in=timedelta(seconds=30))
-    assert catalog.delivery_failures([search.id]) == {search.id: {Channel.WEBHOOK: "It answers 503."}}
+    catalog.deliveries.put_off(delivery, "late", retry_in=timedelta(0))  # by the one that lost it
+    assert catalog.deliveries.claim(lease=LEASE) is None
+    catalog.deliveries.put_off(again, "It answers 503.", retry_in=timedelta(seconds=30))
+    assert catalog.deliveries.failures([search.id]) == {search.id: {Channel.WEBHOOK: "It answers 503."}}
     clock.advance(timedelta(seconds=30))
-    third = catalog.claim_delivery(lease=LEASE)
+    third = catalog.deliveries.claim(lease=LEASE)
     assert third is not None
-    catalog.finish_delivery(third)
+    catalog.deliveries.finish(third)
     clock.advance(timedelta(days=1))
-    assert (catalog.form_deliveries(), catalog.claim_delivery(lease=LEASE)) == (0, None)
-    assert catalog.delivery_failures([search.id]) == {search.id: {}}
+    assert (catalog.deliveries.form(), catalog.deliveries.claim(lease=LEASE)) == (0, None)
+    assert catalog.deliveries.failures([search.id]) == {search.id: {}}
 
 
 def test_a_channel_that_is_new_tells_what_is_found_from_then_on(
@@ -160,14 +166,14 @@ def test_a_channel_that_is_new_tells_what_is_found_from_then_on(
 ) -> None:
     search = watched(watch=Watch())
     completed(search)
-    assert catalog.form_deliveries() == 0
-    catalog.watch("anna", search.id, Watch(alert="ops"))
-    assert catalog.form_deliveries() == 0
+    assert catalog.deliveries.form() == 0
+    catalog.standing.watch("anna", search.id, Watch(alert="ops"))
+    assert catalog.deliveries.form() == 0
     completed(search, uri="b.txt", chunks=1)
-    assert catalog.form_deliveries() == 1
-    delivery = catalog.claim_delivery(lease=LEASE)
+    assert catalog.deliveries.form() == 1
+    delivery = catalog.deliveries.claim(lease=LEASE)
     assert delivery is not None
-    found = catalog.delivered(delivery)
+    found = catalog.deliveries.delivered(delivery)
     assert found is not None
     assert (delivery.channel, len(found[1])) == (Channel.ALERT, 1)
 
@@ -175,15 +181,15 @@ def test_a_channel_that_is_new_tells_what_is_found_from_then_on(
 def test_what_a_person_watched_goes_with_them(
     catalog: SqlCatalog, clock: Clock, watched: Callable[..., StandingSearch], completed: Callable[..., str]
 ) -> None:
-    catalog.add_user(User("anna", Role.READER, clock.now))
+    catalog.access.add_user(User("anna", Role.READER, clock.now))
     search = watched()
     document = completed(search)
-    catalog.form_deliveries()
-    catalog.delete_user("anna")
-    assert catalog.standing_in("library")[1] == []
-    assert catalog.claim_delivery(lease=LEASE) is None
+    catalog.deliveries.form()
+    catalog.access.delete_user("anna")
+    assert catalog.standing.in_collection("library")[1] == []
+    assert catalog.deliveries.claim(lease=LEASE) is None
     other = watched(owner="ben")
     completed(other, uri="b.txt")
     _ = document
     catalog.delete_collection("library")
-    assert catalog.standing_searches("ben") == []
+    assert catalog.standing.of_owner("ben") == []

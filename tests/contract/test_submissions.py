@@ -75,8 +75,8 @@ def test_of_a_batch_only_what_changed_is_queued(catalog: SqlCatalog, ingested: C
     assert [job is None for _, job in submitted] == [False, True, False]
     assert [document.id for document, _ in submitted[:2]] == [edited, kept]
     assert [document.revision for document, _ in submitted] == [2, 1, 1]
-    assert [garbage_item.name for garbage_item in catalog.garbage()] == ["a" * 64]  # the file of the version before
-    assert {garbage_item.kind for garbage_item in catalog.garbage()} == {GarbageKind.FILE}
+    assert [garbage_item.name for garbage_item in catalog.garbage.due()] == ["a" * 64]  # the file of the version before
+    assert {garbage_item.kind for garbage_item in catalog.garbage.due()} == {GarbageKind.FILE}
 
 
 def test_the_last_of_one_uri_in_a_batch_counts(catalog: SqlCatalog, ingested: Callable[..., str]) -> None:
@@ -246,7 +246,7 @@ def test_a_batch_does_what_its_documents_would_do_one_by_one(
             (each.uri, each.content_hash, each.revision, each.state, numbers.get(each.id))
             for each in catalog.documents("library")
         ]
-        outcomes.append((told, sorted(kept), sorted(garbage_item.name for garbage_item in catalog.garbage())))
+        outcomes.append((told, sorted(kept), sorted(garbage_item.name for garbage_item in catalog.garbage.due())))
     assert outcomes[0] == outcomes[1]
 
 
@@ -256,6 +256,6 @@ def _moved(document: NewDocument, ids: Sequence[str], number: int) -> NewDocumen
 
 def _empty(catalog: SqlCatalog) -> None:
     catalog.delete_collection("library")
-    for garbage_item in catalog.garbage():
-        catalog.forget_garbage(garbage_item)
+    for garbage_item in catalog.garbage.due():
+        catalog.garbage.forget(garbage_item)
     catalog.create_collection(LIBRARY)

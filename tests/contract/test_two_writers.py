@@ -29,7 +29,7 @@ Write = Callable[[SqlCatalog, int, str], object]  # by whom, and the name of wha
 
 
 def save_search(catalog: SqlCatalog, writer: int, name: str) -> SavedSearch:
-    return catalog.save_search("anna", name, {"query": f"by {writer}", "collection": "library"})
+    return catalog.searches.save_search("anna", name, {"query": f"by {writer}", "collection": "library"})
 
 
 def save_lens(catalog: SqlCatalog, writer: int, name: str) -> None:
@@ -41,7 +41,7 @@ def index_lens(catalog: SqlCatalog, writer: int, name: str) -> None:
 
 
 def add_source(catalog: SqlCatalog, writer: int, name: str) -> None:
-    catalog.add_recurring_source(
+    catalog.sources.add(
         "library",
         SourceKind.GIT,
         f"https://host/{name}",
@@ -53,8 +53,8 @@ def add_source(catalog: SqlCatalog, writer: int, name: str) -> None:
 
 
 def watch(catalog: SqlCatalog, writer: int, name: str) -> None:
-    [saved] = [each for each in catalog.saved_searches("ben") if each.name == name]
-    catalog.watch("ben", saved.id, Watch(webhook=f"https://host/{writer}"))
+    [saved] = [each for each in catalog.searches.saved_searches("ben") if each.name == name]
+    catalog.standing.watch("ben", saved.id, Watch(webhook=f"https://host/{writer}"))
 
 
 def create_collection(catalog: SqlCatalog, writer: int, name: str) -> None:
@@ -62,18 +62,20 @@ def create_collection(catalog: SqlCatalog, writer: int, name: str) -> None:
 
 
 def record_search(catalog: SqlCatalog, writer: int, name: str) -> None:
-    catalog.record_search("anna", {"query": name, "collection": "library", "steps": writer}, keep=100)
+    catalog.searches.record_search("anna", {"query": name, "collection": "library", "steps": writer}, keep=100)
 
 
 def count(catalog: SqlCatalog, what: Write, name: str) -> int:
     found: dict[Write, Callable[[], list[str]]] = {
-        save_search: lambda: [each.name for each in catalog.saved_searches("anna")],
+        save_search: lambda: [each.name for each in catalog.searches.saved_searches("anna")],
         save_lens: lambda: [each.name for each in catalog.lenses()],
         index_lens: lambda: [each.lens for each in catalog.lens_indexes("library")],
-        add_source: lambda: [each.address.rpartition("/")[2] for each in catalog.recurring_sources("library")],
-        watch: lambda: [each.name for each in catalog.standing_searches("ben")],
+        add_source: lambda: [each.address.rpartition("/")[2] for each in catalog.sources.of_collection("library")],
+        watch: lambda: [each.name for each in catalog.standing.of_owner("ben")],
         create_collection: lambda: [each.name for each in catalog.collections()],
-        record_search: lambda: [str(each.request["query"]) for each in catalog.past_searches("anna", limit=100)],
+        record_search: lambda: [
+            str(each.request["query"]) for each in catalog.searches.past_searches("anna", limit=100)
+        ],
     }
     return found[what]().count(name)
 
@@ -94,7 +96,7 @@ def at_the_same_time(write: Callable[[int], object]) -> None:
 )
 def test_the_same_thing_is_made_once(catalog: SqlCatalog, write: Write) -> None:
     for name in map("name-{}".format, range(ROUNDS)):
-        catalog.save_search("ben", name, {"query": name, "collection": "library"})
+        catalog.searches.save_search("ben", name, {"query": name, "collection": "library"})
         at_the_same_time(lambda writer, name=name: write(catalog, writer, name))
         assert count(catalog, write, name) == 1
 

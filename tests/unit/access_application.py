@@ -70,7 +70,7 @@ def open_controlled_web(application: Any, **changes: Any) -> Iterator[FastAPI]:
 
 @contextmanager
 def open_access_application(application: Any) -> Iterator[AccessApplication]:
-    accounts = Accounts(application.services.catalog, admin_secret=ADMIN_SECRET)
+    accounts = Accounts(application.services.catalog.access, admin_secret=ADMIN_SECRET)
     keys = {}
     for number, (who, (role, of_user, of_key)) in enumerate(WHO.items()):
         name = f"user-{number}"

@@ -56,7 +56,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def accounts(toy_services: Any, clock: Clock) -> Accounts:
-    accounts = Accounts(toy_services.services.catalog, admin_secret=SECRET, clock=clock)
+    accounts = Accounts(toy_services.services.catalog.access, admin_secret=SECRET, clock=clock)
     accounts.ensure_admin()
     accounts.add_user("anna", role=Role.EDITOR, collections=["team-*", "shared"], password=PASSWORD)
     return accounts
@@ -64,7 +64,7 @@ def accounts(toy_services: Any, clock: Clock) -> Accounts:
 
 @pytest.fixture
 def logins(accounts: Accounts, toy_services: Any, clock: Clock) -> Logins:
-    return Logins(accounts, toy_services.services.catalog, clock=clock)
+    return Logins(accounts, toy_services.services.catalog.access, clock=clock)
 
 
 def refused(accounts: Accounts, shown: str) -> None:
@@ -78,7 +78,9 @@ def refused(accounts: Accounts, shown: str) -> None:
 def test_no_user_can_be_taken_for_the_operator(accounts: Accounts, toy_services: Any, clock: Clock) -> None:
     with pytest.raises(InputError, match="name of this server"):
         accounts.add_user("operator", role=Role.READER, password=PASSWORD)
-    toy_services.services.catalog.add_user(User("operator", Role.READER, clock()))  # as earlier versions called one
+    toy_services.services.catalog.access.add_user(
+        User("operator", Role.READER, clock())
+    )  # as earlier versions called one
     with pytest.raises(LoginRequiredError):
         accounts.principal_of_user("operator")
     assert not Principal("operator", Role.ADMIN).is_operator
@@ -269,7 +271,7 @@ def test_patterns_that_no_collection_can_match_are_refused(pattern: str) -> None
 
 def test_a_session_lasts_until_its_time_is_over(logins: Logins, clock: Clock, toy_services: Any) -> None:
     token = logins.log_in("anna", PASSWORD, address="10.0.0.1")
-    (session,) = toy_services.services.catalog.web_sessions("anna")
+    (session,) = toy_services.services.catalog.access.web_sessions("anna")
     assert logins.principal_of_session(token) == Principal(
         "anna", Role.EDITOR, ("team-*", "shared"), session_id=session.id
     )
@@ -280,12 +282,12 @@ def test_a_session_lasts_until_its_time_is_over(logins: Logins, clock: Clock, to
 
 def test_a_session_that_is_not_used_ends_sooner(accounts: Accounts, toy_services: Any, clock: Clock) -> None:
     catalog = toy_services.services.catalog
-    logins = Logins(accounts, catalog, idle=timedelta(hours=2), clock=clock)
+    logins = Logins(accounts, catalog.access, idle=timedelta(hours=2), clock=clock)
     token = logins.log_in("anna", PASSWORD, address="10.0.0.1", browser="Firefox on Linux")
     for _ in range(3):
         clock.now += timedelta(minutes=90)
         logins.principal_of_session(token)
-    (session,) = catalog.web_sessions("anna")
+    (session,) = catalog.access.web_sessions("anna")
     assert (session.used_at, session.address, session.browser) == (clock.now, "10.0.0.1", "Firefox on Linux")
     clock.now += timedelta(minutes=90)
     logins.principal_of_session(token, is_use=False)  # as the stream of an open page is looked at
@@ -357,7 +359,7 @@ def test_a_login_that_a_change_overtakes_opens_nothing(
 def test_another_admin_secret_ends_the_sessions_of_admin(logins: Logins, toy_services: Any) -> None:
     token = logins.log_in("admin", SECRET, address="10.0.0.1")
     catalog = toy_services.services.catalog
-    after = Logins(Accounts(catalog, admin_secret="gs_another-secret-of-the-admin"), catalog)
+    after = Logins(Accounts(catalog.access, admin_secret="gs_another-secret-of-the-admin"), catalog.access)
     with pytest.raises(LoginRequiredError):
         after.principal_of_session(token)
 
@@ -372,7 +374,7 @@ def test_guessing_is_stopped_by_address_and_goes_on_after_a_while(
         logins.log_in("anna", PASSWORD, address="10.0.0.1")
     assert stopped.value.retry_after_s > 0
     assert logins.log_in("anna", PASSWORD, address="10.0.0.2")
-    noted = toy_services.services.catalog.audit_entries(actions=[FAILED], limit=100)
+    noted = toy_services.services.catalog.access.audit_entries(actions=[FAILED], limit=100)
     assert len(noted) == MAX_FAILURES_OF_ADDRESS
     clock.now += WINDOW
     assert logins.log_in("anna", PASSWORD, address="10.0.0.1")
@@ -426,7 +428,7 @@ def test_no_more_wrong_passwords_are_tried_however_many_come_at_once(
 ) -> None:
     """Several servers share nothing but the catalog."""
     catalog = toy_services.services.catalog
-    several = [Logins(accounts, catalog, clock=clock) for _ in range(servers)]
+    several = [Logins(accounts, catalog.access, clock=clock) for _ in range(servers)]
     said = at_once(60, lambda n: several[n % servers].log_in("anna", "wrong password", address="10.0.0.1"))
     assert said == {LoginRequiredError: MAX_FAILURES_OF_ADDRESS, ThrottledError: 60 - MAX_FAILURES_OF_ADDRESS}
 
@@ -435,7 +437,7 @@ def test_a_count_that_was_read_before_others_began_passes_no_limit(
     logins: Logins, toy_services: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As by several servers that look at the same moment: what counts is what the attempt itself has counted."""
-    monkeypatch.setattr(toy_services.services.catalog, "attempts", lambda counters, *, since: {})
+    monkeypatch.setattr(toy_services.services.catalog.access, "attempts", lambda counters, *, since: {})
     said = [guess(logins, "anna", "10.0.0.1") for _ in range(MAX_FAILURES_OF_ADDRESS + 2)]
     assert said == [LoginRequiredError] * MAX_FAILURES_OF_ADDRESS + [ThrottledError] * 2
 
@@ -472,7 +474,7 @@ def test_wrong_keys_are_stopped_by_address_and_the_secret_with_them(
             come(right)
     assert come(shown).name == "anna"  # which was right before, and nobody guesses
     assert logins.principal_of_key(SECRET, address="10.0.0.2").name == "admin"
-    noted = toy_services.services.catalog.audit_entries(actions=[KEY_REFUSED])
+    noted = toy_services.services.catalog.access.audit_entries(actions=[KEY_REFUSED])
     assert [each.subject for each in noted] == ["10.0.0.1"] * MAX_FAILURES_OF_ADDRESS
     clock.now += WINDOW
     assert come(SECRET).name == "admin"
@@ -484,7 +486,7 @@ def test_who_is_stopped_costs_neither_hash_nor_write(
     for number in range(MAX_FAILURES_OF_ADDRESS):
         assert guess(logins, f"user-{number}", "10.0.0.1") is LoginRequiredError
     monkeypatch.setattr(hashing.SecretHasher, "matches", lambda *_: pytest.fail("hashed"))
-    monkeypatch.setattr(toy_services.services.catalog, "_writer", None)
+    monkeypatch.setattr(toy_services.services.catalog.database, "_writer", None)
     assert guess(logins, "anna", "10.0.0.1") is ThrottledError
 
 

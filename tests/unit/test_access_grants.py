@@ -284,7 +284,7 @@ def test_no_key_of_the_command_line_does_more_than_its_user(
             continue
         with open_catalog() as catalog:
             made.append(run.stdout.splitlines()[0])
-            principal = Accounts(catalog).principal_of_key(made[-1])
+            principal = Accounts(catalog.access).principal_of_key(made[-1])
             assert not is_more(principal.role, reached(principal), limit), options
             assert principal.role == (owner if role is None else role)
             if collections is not None:
@@ -293,5 +293,5 @@ def test_no_key_of_the_command_line_does_more_than_its_user(
     assert program.invoke(users, ["change", "anna", "--role", "reader", "-c", "shared"]).exit_code == 0
     with open_catalog() as catalog:  # what a key was given before counts no more than what its user has now
         for shown in made:
-            principal = Accounts(catalog).principal_of_key(shown)
+            principal = Accounts(catalog.access).principal_of_key(shown)
             assert not is_more(principal.role, reached(principal), (READER, frozenset({"shared"})))

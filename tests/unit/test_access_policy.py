@@ -51,7 +51,7 @@ def access(lasting_services: Any) -> Access:
     services = lasting_services.services
     for name in (OWN, HIDDEN):
         lasting_services.add(f"A text of {name}.", collection=name)
-        services.catalog.add_recurring_source(
+        services.catalog.sources.add(
             name, SourceKind.PAGE, f"https://{name}.example", every=timedelta(hours=1), removes=False, owner="anna"
         )
     return access_to(services.catalog, services.settings)
@@ -111,7 +111,7 @@ def job_in(access: Access, is_hidden: bool) -> str:
 
 
 def source_in(access: Access, is_hidden: bool) -> str:
-    (source,) = access.catalog.recurring_sources(HIDDEN if is_hidden else OWN)
+    (source,) = access.catalog.sources.of_collection(HIDDEN if is_hidden else OWN)
     return source.id
 
 
@@ -394,7 +394,7 @@ class Notes:
 
 
 def events(access: Access) -> list[tuple[str, str, Mapping[str, str]]]:
-    found = access.catalog.audit_entries(actions=["tested"], limit=1000)
+    found = access.catalog.access.audit_entries(actions=["tested"], limit=1000)
     return [(each.actor, each.subject, each.detail) for each in found]
 
 

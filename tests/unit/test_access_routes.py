@@ -51,8 +51,8 @@ class Scene:
     @cached_property
     def session_id(self) -> str:
         catalog = self.application.application.services.catalog
-        Logins(self.application.accounts, catalog).begin_session(self.user, address="10.0.0.1")
-        return catalog.web_sessions(self.user)[0].id
+        Logins(self.application.accounts, catalog.access).begin_session(self.user, address="10.0.0.1")
+        return catalog.access.web_sessions(self.user)[0].id
 
     @property
     def job(self) -> str:
@@ -695,7 +695,7 @@ def test_saved_and_past_searches_are_their_persons(application: AccessApplicatio
     )
     catalog = application.application.services.catalog
     name = client.get("/api/v1/me", headers=application.as_(owner)).json()["name"]
-    catalog.record_search(name, request, keep=9)
+    catalog.searches.record_search(name, request, keep=9)
     (past,) = client.get("/api/v1/history", headers=application.as_(owner)).json()
     for who in others:
         headers = application.as_(who)
@@ -717,13 +717,16 @@ def test_a_key_hears_of_its_users_searches_of_what_it_covers_alone(application: 
     headers = application.as_("editor of all with a key for own")
     owner = client.get("/api/v1/me", headers=headers).json()["name"]
     client.delete("/api/v1/history", headers=headers)
-    for each in services.catalog.saved_searches(owner):  # of the tests before
-        services.catalog.delete_saved_search(owner, each.id)
+    for each in services.catalog.searches.saved_searches(owner):  # of the tests before
+        services.catalog.searches.delete_saved_search(owner, each.id)
     hidden = {"query": MARKER, "collection": HIDDEN}
-    kept = [services.catalog.save_search(owner, f"of {name}", {**hidden, "collection": name}) for name in (HIDDEN, "*")]
-    services.catalog.record_search(owner, hidden, keep=9)
-    services.catalog.watch(owner, kept[0].id, Watch())
-    [past] = services.catalog.past_searches(owner, limit=9)
+    kept = [
+        services.catalog.searches.save_search(owner, f"of {name}", {**hidden, "collection": name})
+        for name in (HIDDEN, "*")
+    ]
+    services.catalog.searches.record_search(owner, hidden, keep=9)
+    services.catalog.standing.watch(owner, kept[0].id, Watch())
+    [past] = services.catalog.searches.past_searches(owner, limit=9)
     for path in ("saved-searches", "history", "standing-searches"):
         assert client.get(f"/api/v1/{path}", headers=headers).json() == []
     for each in kept:
@@ -740,14 +743,14 @@ def test_a_key_hears_of_its_users_searches_of_what_it_covers_alone(application: 
     ):
         body = {"name": name, "request": request}
         assert client.post("/api/v1/saved-searches", json=body, headers=headers).status_code == status, body
-    services.catalog.record_search(owner, mine, keep=9)
+    services.catalog.searches.record_search(owner, mine, keep=9)
     assert client.delete("/api/v1/history", headers=headers).status_code == 204
-    assert [each.id for each in services.catalog.past_searches(owner, limit=9)] == [past.id]
-    assert {each.id for each in services.catalog.saved_searches(owner)} == {each.id for each in kept}
+    assert [each.id for each in services.catalog.searches.past_searches(owner, limit=9)] == [past.id]
+    assert {each.id for each in services.catalog.searches.saved_searches(owner)} == {each.id for each in kept}
     made = client.post("/api/v1/saved-searches", json={"name": "mine", "request": mine}, headers=headers).json()
     assert client.put(f"/api/v1/saved-searches/{made['id']}/watch", json={}, headers=headers).json()["name"] == "mine"
-    for each in services.catalog.saved_searches(owner):
-        services.catalog.delete_saved_search(owner, each.id)
+    for each in services.catalog.searches.saved_searches(owner):
+        services.catalog.searches.delete_saved_search(owner, each.id)
 
 
 def test_documents_move_only_between_collections_of_ones_own(application: AccessApplication) -> None:

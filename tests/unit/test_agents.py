@@ -187,10 +187,10 @@ async def test_only_what_is_allowed_is_there(application: Any, allowed: list[Abi
 async def test_news_of_searches_that_keep_watch(application: Any) -> None:
     catalog = application.services.catalog
     for collection in ("library", "secret"):
-        saved = catalog.save_search(
+        saved = catalog.searches.save_search(
             "operator", f"cats in {collection}", {"query": "cat", "collection": collection, "mode": "sparse"}
         )
-        catalog.watch("operator", saved.id, Watch())
+        catalog.standing.watch("operator", saved.id, Watch())
         application.add(f"A new cat. {INJECTION}", collection=collection)
     async with client_of(application, Principal("mcp", Role.READER, ("library",))) as client:
         listed = (await ask(client, "news")).structured_content
@@ -205,7 +205,7 @@ async def test_news_of_searches_that_keep_watch(application: Any) -> None:
         assert INJECTION not in re.sub(f"<{mark[1]}>.*?</{mark[1]}>", "", text, flags=re.DOTALL)
         assert "no standing search" in await refusal(client, "news", search="cats in secret")
         assert (await ask(client, "news", search="cats in library", offset=1)).structured_content["news"] == []
-    assert [each.unseen for each in catalog.standing_searches("operator")] == [1, 1]  # nothing was marked as seen
+    assert [each.unseen for each in catalog.standing.of_owner("operator")] == [1, 1]  # nothing was marked as seen
 
 
 async def test_services_run_on_behalf_of_the_principal(application: Any) -> None:
@@ -228,11 +228,11 @@ def web_of(application: Any, *, access_control: bool) -> tuple[Any, dict[str, st
     """As the wiring mounts it, and the keys of anna, who sees the library, and of root."""
     settings = Settings(home=application.services.settings.home, access_control=access_control, mcp=True)
     services = replace(application.services, settings=settings)
-    accounts = Accounts(services.catalog)
+    accounts = Accounts(services.catalog.access)
     accounts.add_user("anna", role=Role.READER, collections=["library"])
     accounts.add_user("root", role=Role.ADMIN)
     keys = {name: accounts.add_key(name)[1] for name in ("anna", "root")}
-    api = api_of(services, logins=Logins(accounts, services.catalog) if access_control else None)
+    api = api_of(services, logins=Logins(accounts, services.catalog.access) if access_control else None)
     mount_agents(api, authorized(services))
     return api, keys
 
@@ -264,7 +264,7 @@ async def test_over_http_each_request_is_on_behalf_of_who_sent_it(application: A
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_an_open_connection_loses_what_its_user_loses(application: Any, mode: str) -> None:
     web, keys = web_of(application, access_control=True)
-    accounts = Accounts(application.services.catalog)
+    accounts = Accounts(application.services.catalog.access)
     headers = {"authorization": f"Bearer {keys['anna']}"}
     with served(web) as url:
         async with (

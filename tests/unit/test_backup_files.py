@@ -179,9 +179,11 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Installation:
         services.library.ensure_collection(LIBRARY)
         for number in range(3):
             services.library.add_document(LIBRARY, text_source(f"text://{number}", f"Ship {number} sails."))
-        Accounts(services.catalog).add_user("ada", role=Role.READER, password="a password that is long")
+        Accounts(services.catalog.access).add_user("ada", role=Role.READER, password="a password that is long")
         now = datetime.now(UTC)
-        services.catalog.add_session(WebSession("t" * 64, "ada", "c" * 64, now, now + timedelta(days=1), "one", now))
+        services.catalog.access.add_session(
+            WebSession("t" * 64, "ada", "c" * 64, now, now + timedelta(days=1), "one", now)
+        )
         with own_worker(services) as ensure_working:
             ensure_working()
             while services.catalog.count_documents(LIBRARY)[DocumentState.READY] < 3:
@@ -295,7 +297,7 @@ def test_a_backup_moves_between_databases(
     with small.serving() as one, there.serving() as other, back.serving() as third:
         assert hits(one) == hits(other) == hits(third)
     with open_services(there.load_settings()) as services:  # what counts rows goes on
-        Accounts(services.catalog).add_user("bob", role=Role.READER, password="another password, long")
+        Accounts(services.catalog.access).add_user("bob", role=Role.READER, password="another password, long")
 
 
 class Clock:

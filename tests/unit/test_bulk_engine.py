@@ -238,7 +238,7 @@ def test_a_file_that_is_missing_everywhere_fails_its_document(bulk_application):
 def test_an_absent_catalog_is_waited_for(bulk_application, monkeypatch):
     application, _, engine = bulk_application()
     stop = threading.Event()
-    claim = application.services.catalog.claim_shard
+    claim = application.services.catalog.shards.claim
     calls = []
 
     def absent_at_first(*args, **options):
@@ -249,7 +249,7 @@ def test_an_absent_catalog_is_waited_for(bulk_application, monkeypatch):
             stop.set()
         return claim(*args, **options)
 
-    monkeypatch.setattr(application.services.catalog, "claim_shard", absent_at_first)
+    monkeypatch.setattr(application.services.catalog.shards, "claim", absent_at_first)
     engine.run(COLLECTION, stop)
     assert application.services.catalog.job_counts()[JobState.DONE] == len(TEXTS) - 1
 

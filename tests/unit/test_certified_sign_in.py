@@ -59,7 +59,7 @@ def service(issuer: str, tmp_path_factory: pytest.TempPathFactory, toy_services_
     with ExitStack() as opened:
         toy = toy_services_class(tmp_path_factory.mktemp("certified"), opened, embedder=ToyEmbedder())
         app = opened.enter_context(open_controlled_web(toy, **settings))
-        yield app, Accounts(toy.services.catalog, admin_secret=ADMIN_SECRET)
+        yield app, Accounts(toy.services.catalog.access, admin_secret=ADMIN_SECRET)
 
 
 def at_the_provider(address: str, person: str) -> str:

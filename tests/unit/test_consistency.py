@@ -229,7 +229,7 @@ def test_a_lost_previous_index_is_given_up_and_a_lost_new_one_starts_over(applic
 
 def alter_rows(application: Any, *changes: str) -> None:
     """As damage does it: without looking at what refers to them."""
-    with closing(sqlite3.connect(file_of(application.services.catalog._engine) or "")) as database:
+    with closing(sqlite3.connect(file_of(application.services.catalog.database.engine) or "")) as database:
         for change in changes:
             database.execute(change)
         database.commit()

@@ -433,7 +433,7 @@ def test_a_damaged_point_stays_where_the_file_that_would_mend_it_is_damaged_too(
     with open_services(installation.load_settings()) as services:
         point_id = alter_point(services, text_of(3))
         name = services.catalog.collection(LIBRARY).active_index
-        document = services.catalog.document(services.catalog.chunk_owners(name, [point_id])[point_id])
+        document = services.catalog.document(services.catalog.consistency.chunk_owners(name, [point_id])[point_id])
         alter(services.blobs.path(document.content_hash))
     assert "not repaired, because its file is damaged, too" in installation.call("doctor", "--rebuild").output
     with open_services(installation.load_settings()) as services:
@@ -488,7 +488,7 @@ def test_what_could_not_be_made_again_is_left_and_told(installation: Installatio
     with open_services(installation.load_settings()) as services:
         name = services.catalog.collection(LIBRARY).active_index
         points = sorted(services.index.point_ids(name))
-        document = services.catalog.document(services.catalog.chunk_owners(name, points[:1])[points[0]])
+        document = services.catalog.document(services.catalog.consistency.chunk_owners(name, points[:1])[points[0]])
         services.blobs.path(document.content_hash).unlink()
         services.index.delete_points(name, points[1 : 1 + lost])
     installation.call("doctor", "--rebuild")

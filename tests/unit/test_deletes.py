@@ -216,7 +216,7 @@ def test_an_index_that_was_reserved_and_never_used_is_removed_when_its_lease_end
         toy_services.index.create(each, dimension=2)
     toy_services.services.library.remove_unneeded()
     assert toy_services.index.indexes() == [used]
-    assert catalog.reserved_names(GarbageKind.INDEX) == [used]
+    assert catalog.garbage.names(GarbageKind.INDEX) == [used]
 
 
 def test_an_index_that_stays_after_it_was_dropped_is_an_error(
@@ -232,7 +232,7 @@ def test_an_index_that_stays_after_it_was_dropped_is_an_error(
         application.services.library.delete_collection("letters")
     services = application.services
     with pytest.raises(IncompleteDeletionError):  # it is not forgotten
-        remove_unneeded(catalog=services.catalog, index=services.index, blobs=services.blobs)
+        remove_unneeded(garbage=services.catalog.garbage, index=services.index, blobs=services.blobs)
 
 
 def test_what_waits_to_be_deleted_is_found_no_more_and_restored_without_embedding_it_again(toy_services: Any) -> None:

@@ -76,8 +76,8 @@ def watched(toy_services: Any) -> Callable[..., Any]:
     def watch(owner: str = OPERATOR.name, **channels: str) -> Any:
         services = toy_services.services
         services.library.ensure_collection("library")
-        saved = services.catalog.save_search(owner, "cats", {"query": "cat", "collection": "library"})
-        return services.catalog.watch(owner, saved.id, Watch(**channels))
+        saved = services.catalog.searches.save_search(owner, "cats", {"query": "cat", "collection": "library"})
+        return services.catalog.standing.watch(owner, saved.id, Watch(**channels))
 
     return watch
 
@@ -85,7 +85,7 @@ def watched(toy_services: Any) -> Callable[..., Any]:
 def soon(toy_services: Any, monkeypatch: pytest.MonkeyPatch, *, hours: int = 4) -> None:
     """As if the pause were over."""
     later = utc_now() + timedelta(hours=hours)
-    monkeypatch.setattr(toy_services.services.catalog, "_clock", lambda: later)
+    monkeypatch.setattr(toy_services.services.catalog.database, "clock", lambda: later)
 
 
 def test_a_webhook_gets_what_was_found_signed(
@@ -119,7 +119,7 @@ def test_it_is_tried_again_by_the_same_id(
     assert deliverer().run_once()
     assert not deliverer().run_once()  # it waits
     catalog = toy_services.services.catalog
-    assert catalog.delivery_failures([search.id])[search.id] == {
+    assert catalog.deliveries.failures([search.id])[search.id] == {
         Channel.WEBHOOK: "The webhook answered with status 503."
     }
     for hours in (4, 8):
@@ -139,7 +139,7 @@ def test_a_webhook_of_a_private_network_is_not_reached(
     news = NewsReader(services.catalog, services.index)
     assert Deliverer(services.catalog, news, {Channel.WEBHOOK: WebhookSender()}).run_once()
     assert receiver.got == []
-    assert "not on the public internet" in services.catalog.delivery_failures([search.id])[search.id][Channel.WEBHOOK]
+    assert "not on the public internet" in services.catalog.deliveries.failures([search.id])[search.id][Channel.WEBHOOK]
 
 
 @pytest.mark.parametrize("status", [410, 200])
@@ -164,13 +164,13 @@ def test_who_may_not_read_any_more_is_told_nothing(
     toy_services: Any, deliverer: Callable[..., Deliverer], watched: Callable[..., Any], receiver: Receiver
 ) -> None:
     catalog = toy_services.services.catalog
-    catalog.add_user(User("anna", Role.READER, utc_now(), ("library",)))
+    catalog.access.add_user(User("anna", Role.READER, utc_now(), ("library",)))
     search = watched("anna", webhook=receiver.url)
     toy_services.add("cat sleeps")
-    catalog.change_user("anna", UserChange(is_disabled=True))
+    catalog.access.change_user("anna", UserChange(is_disabled=True))
     assert deliverer().run_once()
     assert receiver.got == []
-    assert "may no longer read" in catalog.delivery_failures([search.id])[search.id][Channel.WEBHOOK]
+    assert "may no longer read" in catalog.deliveries.failures([search.id])[search.id][Channel.WEBHOOK]
 
 
 def test_an_alert_goes_out_by_apprise_and_its_address_nowhere_else(
@@ -187,7 +187,7 @@ def test_an_alert_goes_out_by_apprise_and_its_address_nowhere_else(
     toy_services.add("cat sleeps")
     receiver.statuses = [500]
     assert deliverer(ops=target).run_once()
-    failure = toy_services.services.catalog.delivery_failures([search.id])[search.id][Channel.ALERT]
+    failure = toy_services.services.catalog.deliveries.failures([search.id])[search.id][Channel.ALERT]
     assert failure == "The alert 'ops' could not be sent."
     soon(toy_services, monkeypatch)
     assert deliverer(ops=target).run_once()

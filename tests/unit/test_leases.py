@@ -19,7 +19,7 @@ def test_nobody_hears_of_leases_after_it_stopped_to_listen(toy_services_factory:
     services = toy_services_factory("leases").services
     services.library.ensure_collection("library")
     services.library.add_document("library", text_source("a.txt", "One sentence."))
-    jobs = services.catalog.claim_shard("a driver", collection="library", limit=1, lease=LEASE)
+    jobs = services.catalog.shards.claim("a driver", collection="library", limit=1, lease=LEASE)
     told: list[str] = []
     reached, go = threading.Event(), threading.Event()
 
@@ -33,7 +33,7 @@ def test_nobody_hears_of_leases_after_it_stopped_to_listen(toy_services_factory:
         leases.listen(None)
         told.append("left")
 
-    with LeaseKeeper(services.catalog, jobs, lease=LEASE) as leases:
+    with LeaseKeeper(services.catalog.shards, jobs, lease=LEASE) as leases:
         leases.listen(slowly)
         assert told == ["told"]  # at once
         assert reached.wait(PATIENCE_S)  # by the thread that looks them up

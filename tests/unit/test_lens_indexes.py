@@ -420,7 +420,7 @@ def test_changed_values_are_indexed_anew(zoo: Any) -> None:
     assert counts(search(zoo, "dog", ("cat", "dog"))) == {"cat": 1, "dog": 1, OTHER: 3}
     index = zoo.services.catalog.collection("library").active_index
     assert zoo.services.index.count_unlabelled(index, former) == len(TEXTS)
-    assert not zoo.services.catalog.garbage()
+    assert not zoo.services.catalog.garbage.due()
     note_only = new_lens("animals", "Which animal?", note="as before", values=("cat", "dog"))
     zoo.services.catalog.save_lens(note_only)
     assert status(zoo).state is LensIndexState.READY
@@ -506,7 +506,7 @@ def test_a_deleted_one_leaves_nothing(zoo: Any) -> None:
     services.lens_indexes.delete("library", "animals")
     assert services.lens_indexes.status("library") == []
     assert search(zoo, "cat").values.scope is ValueScope.CANDIDATES  # type: ignore[union-attr]
-    assert [each.kind for each in services.catalog.garbage()] == [GarbageKind.LABELS]
+    assert [each.kind for each in services.catalog.garbage.due()] == [GarbageKind.LABELS]
     services.library.remove_unneeded()
     index = services.catalog.collection("library").active_index
     points = services.index.retrieve(index, list(services.index.point_ids(index)))

@@ -122,7 +122,7 @@ def test_a_catalog_that_goes_away_during_an_upload_leaves_no_file_that_no_docume
             add(b"The first letter.")
     assert len(set(blobs.hashes())) == 1  # nobody knows yet whether a document has it
     with monkeypatch.context() as patched:
-        patched.setattr(catalog, "needs_file", goes_away)
+        patched.setattr(catalog.garbage, "needs_file", goes_away)
         with pytest.raises(CatalogUnavailableError):
             add(b"The second letter.")
     add(b"The second letter.")

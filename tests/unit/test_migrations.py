@@ -227,7 +227,7 @@ def test_keys_of_admins_go_on_making_keys_and_others_manage_themselves(
                 (role.label, role.label, role.label),
             )
     upgrade(engine)
-    stored = SqlCatalog(engine).keys()
+    stored = SqlCatalog(engine).access.keys()
     assert {key.user: key.scopes for key in stored} == {"reader": (), "editor": (), "admin": (Scope.ACCESS,)}
 
 

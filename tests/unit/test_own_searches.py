@@ -61,7 +61,7 @@ def client(toy_services: Any) -> TestClient:
 
 
 def own(toy_services: Any, history_limit: int = 2) -> OwnSearches:
-    return OwnSearches(toy_services.services.catalog, owner=lambda: "operator", history_limit=history_limit)
+    return OwnSearches(toy_services.services.catalog.searches, owner=lambda: "operator", history_limit=history_limit)
 
 
 def test_a_search_is_saved_listed_asked_and_deleted_over_http(client: TestClient) -> None:

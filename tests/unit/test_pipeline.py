@@ -262,7 +262,7 @@ def test_the_text_of_a_version_replaced_while_it_is_read_is_not_kept(parts: Inge
 
     def replace() -> None:
         parts.submit("Another version.", uri="a.txt")
-        remove_unneeded(catalog=parts.catalog, index=parts.index, blobs=parts.blobs)
+        remove_unneeded(garbage=parts.catalog.garbage, index=parts.index, blobs=parts.blobs)
 
     with pytest.raises(LeaseLostError):
         parts.pipeline(embedder, batch_size=5, before_embedding=replace).run(job, heartbeat=lambda _: None)

@@ -114,7 +114,7 @@ def test_requests_beyond_those_of_a_minute_are_refused(application: AccessApplic
 def quotas(toy_services: Any) -> UserQuotas:
     settings = replace_settings(quota_mb=0.001, quota_documents=3, quota_requests=2)
     clock = lambda: datetime(2026, 5, 4, 12, 0, 30, tzinfo=UTC)  # noqa: E731
-    return UserQuotas(toy_services.services.catalog, settings, clock=clock)
+    return UserQuotas(toy_services.services.catalog.access, settings, clock=clock)
 
 
 def replace_settings(**values: Any) -> Settings:

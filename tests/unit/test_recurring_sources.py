@@ -83,7 +83,7 @@ def schedule_over(toy_services: Any, *, is_allowed: Callable[[str], bool] = lamb
         catalog=services.catalog,
         library=services.library,
         readers=dict.fromkeys(SourceKind, WebSourceReader(UrlReader(is_allowed=is_allowed))),
-        allowance_of=allowance_by_owner(services.catalog, UserQuotas(services.catalog, services.settings)),
+        allowance_of=allowance_by_owner(services.catalog, UserQuotas(services.catalog.access, services.settings)),
     )
 
 
@@ -93,7 +93,7 @@ def source(toy_services: Any) -> Callable[..., RecurringSource]:
         services = toy_services.services
         services.library.ensure_collection("library")
         every = timedelta(hours=1)
-        return services.catalog.add_recurring_source(
+        return services.catalog.sources.add(
             "library", kind, address, every=every, removes=removes, owner=owner
         )  # fmt: skip
 
@@ -103,10 +103,10 @@ def source(toy_services: Any) -> Callable[..., RecurringSource]:
 def again(toy_services: Any, source: RecurringSource, **guard: Any) -> RecurringSource:
     """A round of it, and its jobs."""
     catalog = toy_services.services.catalog
-    catalog.hurry_recurring_source(source.id)
+    catalog.sources.hurry(source.id)
     assert schedule_over(toy_services, **guard).run_once()
     toy_services.work_off()
-    return catalog.recurring_source(source.id)  # type: ignore[no-any-return]
+    return catalog.sources.get(source.id)  # type: ignore[no-any-return]
 
 
 def uris(toy_services: Any) -> list[str]:
@@ -250,7 +250,7 @@ def test_nothing_private_is_fetched(toy_services: Any, site: Site, source: Calla
         allowance_of=lambda _: None,
     )
     assert schedule.run_once()
-    assert "not on the public internet" in str(services.catalog.recurring_source(page.id).error)
+    assert "not on the public internet" in str(services.catalog.sources.get(page.id).error)
     assert site.sent == []
 
 
@@ -266,23 +266,23 @@ def test_a_round_that_is_killed_is_taken_up(
         pass
 
     with monkeypatch.context() as patch:
-        marked = catalog.mark_item
+        marked = catalog.sources.mark_item
 
         def die(found: RecurringSource, address: str, mark: object) -> None:
             if address.endswith("/b"):
                 raise KilledError
             marked(found, address, mark)
 
-        patch.setattr(catalog, "mark_item", die)
+        patch.setattr(catalog.sources, "mark_item", die)
         with pytest.raises(KilledError):
             schedule.run_once()
     assert not schedule.run_once()  # its lease goes on
     toy_services.work_off()
     later = utc_now() + timedelta(minutes=5)
-    monkeypatch.setattr(catalog, "_clock", lambda: later)
+    monkeypatch.setattr(catalog.database, "clock", lambda: later)
     assert schedule.run_once()
     toy_services.work_off()
-    found = catalog.recurring_source(sitemap.id)
+    found = catalog.sources.get(sitemap.id)
     assert (found.items, found.failed, found.changed) == (2, 0, 0)
     assert site.sent.count("/a") == 1
     assert len(uris(toy_services)) == 2
@@ -293,7 +293,7 @@ def test_who_may_not_add_documents_any_more_brings_nothing(
 ) -> None:
     site.pages["/a"] = "<p>Page.</p>"
     catalog = toy_services.services.catalog
-    catalog.add_user(User("anna", Role.READER, utc_now()))
+    catalog.access.add_user(User("anna", Role.READER, utc_now()))
     found = again(toy_services, source(SourceKind.PAGE, site.url("/a"), owner="anna"))
     assert "anna" in str(found.error)
     assert site.sent == []
@@ -305,11 +305,11 @@ def test_what_a_source_brings_is_on_the_account_of_its_owner(
     site.pages |= {f"/{name}": f"<p>Page {name}.</p>" for name in "abc"}
     site.sitemap("/a", "/b", "/c")
     catalog = toy_services.services.catalog
-    catalog.add_user(User("anna", Role.EDITOR, utc_now(), quotas=Quotas(documents=2)))
+    catalog.access.add_user(User("anna", Role.EDITOR, utc_now(), quotas=Quotas(documents=2)))
     sitemap = source(SourceKind.SITEMAP, site.url("/sitemap.xml"), owner="anna")
     found = again(toy_services, sitemap)
     assert (found.changed, found.failed, "anna may store 2 documents" in str(found.error)) == (2, 1, True)
-    assert catalog.stored_amount("anna").documents == 2
+    assert catalog.access.stored_amount("anna").documents == 2
     site.sitemap("/a", "/c")  # room is made in this round, and used in the next one
     again(toy_services, sitemap)
     found = again(toy_services, sitemap)

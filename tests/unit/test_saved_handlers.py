@@ -89,7 +89,7 @@ def test_a_link_leaves_out_what_is_as_usual_and_resolves_a_lens(toy_services: An
 
 def handlers_over(toy_services: Any, *, history_limit: int) -> SavedHandlers:
     services = toy_services.services
-    searches = OwnSearches(services.catalog, owner=lambda: OPERATOR.name, history_limit=history_limit)
+    searches = OwnSearches(services.catalog.searches, owner=lambda: OPERATOR.name, history_limit=history_limit)
     return SavedHandlers(catalog=services.catalog, searches=searches, standing=authorized(services).standing)
 
 

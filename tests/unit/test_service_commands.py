@@ -138,7 +138,7 @@ def test_a_service_of_another_release_is_not_asked(toy_services: Any, tmp_path: 
 
 def test_the_owner_needs_no_key_where_others_do(run: Run, toy_services: Any, tmp_path: Path) -> None:
     catalog = toy_services.services.catalog
-    logins = Logins(Accounts(catalog, admin_secret="gs_a-secret-that-nobody-guesses"), catalog)
+    logins = Logins(Accounts(catalog.access, admin_secret="gs_a-secret-that-nobody-guesses"), catalog.access)
     toy_services.add("The cat sleeps.")
     with serving(api_of(toy_services.services, logins=logins), tmp_path) as url:
         assert httpx.post(f"{url}/api/v1/search", json={"query": "cat"}).status_code == 401
@@ -201,9 +201,9 @@ def test_what_was_found_is_printed_in_the_form_that_is_asked_for(run: Run, url: 
 def test_saved_searches_are_listed_asked_and_deleted(run: Run, same_catalog: None, url: str) -> None:
     request = {"query": "cat on a sofa", "collection": "library", "mode": "dense", "limit": 3}
     with open_catalog() as catalog:
-        catalog.save_search("operator", "cats", request)
-        catalog.save_search("anna", "hers", request)
-        catalog.record_search("operator", {**request, "instruction": "Which animal?"}, keep=5)
+        catalog.searches.save_search("operator", "cats", request)
+        catalog.searches.save_search("anna", "hers", request)
+        catalog.searches.record_search("operator", {**request, "instruction": "Which animal?"}, keep=5)
     assert run("saved", "list").stdout.splitlines()[1].split()[:6] == ["cats", "cat", "on", "a", "sofa", "library"]
     (line,) = run("saved", "list", "--json").stdout.splitlines()
     assert json.loads(line)["request"] == request
@@ -230,7 +230,7 @@ def test_a_saved_search_keeps_watch_and_tells_its_news(
     run: Run, same_catalog: None, url: str, toy_services: Any
 ) -> None:
     question = {"query": "grey heron", "collection": "library", "mode": "sparse"}
-    toy_services.services.catalog.save_search("operator", "herons", question)
+    toy_services.services.catalog.searches.save_search("operator", "herons", question)
     begun = run("saved", "watch", "herons", "--strength", "strong", "--webhook", "https://example.org/hook").stdout
     assert "'herons' now watches 'library'" in begun
     assert re.search(r"/feeds/[\w-]{32}\.atom", begun)

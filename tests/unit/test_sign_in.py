@@ -117,7 +117,7 @@ def lasting_scene(
     with ExitStack() as opened:
         toy = toy_services_class(tmp_path_factory.mktemp("sign-in"), opened, embedder=ToyEmbedder())
         app = opened.enter_context(open_controlled_web(toy, **settings_of(provider)))
-        yield Scene(provider, toy, Accounts(toy.services.catalog, admin_secret=ADMIN_SECRET), app)
+        yield Scene(provider, toy, Accounts(toy.services.catalog.access, admin_secret=ADMIN_SECRET), app)
 
 
 @pytest.fixture
@@ -166,13 +166,13 @@ def test_a_first_sign_in_makes_a_user_and_a_session_as_a_password_does(scene: Sc
     assert (me["name"], me["role"], me["collections"]) == ("anna", "reader", ["own*"])
     (listed,) = browser.get("/api/v1/sessions").json()
     assert (listed["user"], listed["browser"], listed["address"]) == ("anna", "Firefox on Linux", "10.0.0.1")
-    noted = [(each.action, each.actor, dict(each.detail)) for each in scene.catalog.audit_entries(actor="anna")]
+    noted = [(each.action, each.actor, dict(each.detail)) for each in scene.catalog.access.audit_entries(actor="anna")]
     added = {"role": "reader", "by": "openid", "subject": ANNA["sub"]}
     assert noted == [("login", "anna", {"by": "openid"}), ("user.added", "anna", added)]
-    assert scene.catalog.identities() == [(Identity(scene.provider.issuer, ANNA["sub"]), "anna")]
+    assert scene.catalog.access.identities() == [(Identity(scene.provider.issuer, ANNA["sub"]), "anna")]
     browser.post("/logout")
     assert browser.get("/api/v1/me").status_code == 401
-    assert not scene.catalog.web_sessions("anna")
+    assert not scene.catalog.access.web_sessions("anna")
 
 
 def test_a_person_is_known_by_issuer_and_subject_alone(scene: Scene) -> None:
@@ -229,7 +229,7 @@ def test_a_disabled_user_stays_out_and_the_session_ends(scene: Scene) -> None:
     assert browser.get("/api/v1/me").status_code == 401
     refused = scene.sign_in(scene.browser())
     assert (refused.status_code, "is disabled here" in refused.text) == (403, True)
-    failed = scene.catalog.audit_entries(actions=["login.failed"], limit=1)[0]
+    failed = scene.catalog.access.audit_entries(actions=["login.failed"], limit=1)[0]
     assert (failed.actor, failed.subject, failed.detail["subject"]) == ("Anna", "10.0.0.1", ANNA["sub"])
 
 
@@ -241,7 +241,7 @@ def test_a_name_that_is_taken_is_not_taken_over(scene: Scene, name: str) -> None
     refused = scene.sign_in(scene.browser())
     assert refused.status_code == 409
     assert f"There is a user {name} already" in refused.text
-    assert not scene.catalog.identities()
+    assert not scene.catalog.access.identities()
     if name != "admin":
         scene.accounts.connect_user(name, Identity(scene.provider.issuer, "o'brien; rm -rf"))
         browser = scene.browser()
@@ -571,8 +571,8 @@ def test_the_command_line_connects_users(tmp_path: Path, monkeypatch: pytest.Mon
         assert isinstance(run("connect", name, "4711", *issuer).exception, error)
     assert "Removed 1 identities of anna" in run("disconnect", "anna").stdout
     with open_catalog() as catalog:
-        assert catalog.identities() == []
-        noted = [(each.action, each.actor) for each in catalog.audit_entries(limit=2)]
+        assert catalog.access.identities() == []
+        noted = [(each.action, each.actor) for each in catalog.access.audit_entries(limit=2)]
     assert noted == [("user.disconnected", "operator"), ("user.connected", "operator")]
 
 

@@ -38,7 +38,7 @@ def test_a_source_is_added_shown_run_and_deleted(toy_services: Any, handlers: So
     assert not shown.is_awaited
     said = handlers.act("library", {**FORM, "patterns": " docs/ \n\n*.md", "branch": "main"})
     assert "&lt;x&gt;" in said
-    [source] = catalog.recurring_sources("library")
+    [source] = catalog.sources.of_collection("library")
     assert (source.options.patterns, source.options.branch, source.removes) == (("docs/", "*.md"), "main", True)
     assert source.every == timedelta(hours=1)
     shown = handlers.show("library")
@@ -46,20 +46,20 @@ def test_a_source_is_added_shown_run_and_deleted(toy_services: Any, handlers: So
         assert text in shown.listing
     assert "<x>" not in shown.listing
     assert shown.is_awaited  # until a worker takes it up
-    held = catalog.claim_recurring_source(lease=timedelta(minutes=1))
+    held = catalog.sources.claim(lease=timedelta(minutes=1))
     shown = handlers.show("library")
     assert "fetching now" in shown.listing
     assert shown.is_awaited
-    catalog.end_round(held, Round(1, 2, 3, "There is no such branch or tag."))
+    catalog.sources.end_round(held, Round(1, 2, 3, "There is no such branch or tag."))
     shown = handlers.show("library")
     assert "1 changed, 2 removed, 3 failed" in shown.listing
     assert "There is no such branch or tag." in shown.listing
     assert not shown.is_awaited
     handlers.act("library", {"action": "run-source", "subject": source.id})
     assert handlers.show("library").is_awaited
-    assert catalog.claim_recurring_source(lease=timedelta(minutes=1)) is not None
+    assert catalog.sources.claim(lease=timedelta(minutes=1)) is not None
     handlers.act("library", {"action": "delete-source", "subject": source.id})
-    assert catalog.recurring_sources("library") == []
+    assert catalog.sources.of_collection("library") == []
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_a_source_is_added_shown_run_and_deleted(toy_services: Any, handlers: So
 def test_what_cannot_be_is_refused(toy_services: Any, handlers: SourceHandlers, wrong: dict[str, str]) -> None:
     with pytest.raises(InputError):
         handlers.act("library", {**FORM, **wrong})
-    assert toy_services.services.catalog.recurring_sources("library") == []
+    assert toy_services.services.catalog.sources.of_collection("library") == []
 
 
 def test_readers_see_sources_and_add_none(handlers: SourceHandlers) -> None:

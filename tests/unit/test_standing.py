@@ -48,7 +48,7 @@ def watched(toy_services: Any, standing: Any) -> Callable[..., str]:
     def watch(query: str = "cat", *, strength: Strength = Strength.FAIR, name: str = "", **asked: Any) -> str:
         toy_services.services.library.ensure_collection("library")
         question = question_of(SearchRequest(query, "library", **asked))
-        saved = toy_services.services.catalog.save_search(OPERATOR.name, name or query, question)
+        saved = toy_services.services.catalog.searches.save_search(OPERATOR.name, name or query, question)
         return str(standing.watch(saved.id, Watch(strength)).id)
 
     return watch
@@ -86,15 +86,15 @@ def test_two_workers_that_meet_a_new_search_at_once_ask_with_one_scale(
         toy_services.add(a_text(number))
     watched("cat dog")
     services = toy_services.services
-    _, new = services.catalog.standing_in("library")
+    _, new = services.catalog.standing.in_collection("library")
     for text in ("cat", *off_topic_wordings()[:6]):  # by the first, which measures before it knows the last
         toy_services.add(text)
-    [kept] = services.catalog.standing_in("library")[1]
+    [kept] = services.catalog.standing.in_collection("library")[1]
     second = StandingPreparation(services.catalog, services.index, toy_services.embedder)
     [asked] = second.prepare(new, services.catalog.collection("library"), 26)
     assert kept.points == 21
     assert asked.scale == Scale(kept.median, kept.deviation)
-    assert services.catalog.standing_in("library")[1] == [kept]
+    assert services.catalog.standing.in_collection("library")[1] == [kept]
 
 
 def test_only_what_is_new_in_a_document_is_told_and_each_once(
@@ -174,8 +174,8 @@ def test_a_user_who_may_not_read_the_collection_is_told_nothing(toy_services: An
     services.library.ensure_collection("library")
     catalog = services.catalog
     anna = Principal("anna", Role.READER, ("library",))
-    catalog.add_user(User("anna", Role.READER, utc_now(), ("library",)))
-    saved = catalog.save_search("anna", "cats", {"query": "cat", "collection": "library"})
+    catalog.access.add_user(User("anna", Role.READER, utc_now(), ("library",)))
+    saved = catalog.searches.save_search("anna", "cats", {"query": "cat", "collection": "library"})
     own = authorized(services).standing
     with acting_as(anna):
         own.watch(saved.id, Watch())
@@ -184,9 +184,9 @@ def test_a_user_who_may_not_read_the_collection_is_told_nothing(toy_services: An
         token = own.find("cats").feed_token
         assert len(own.news("cats")) == 1
     assert len(own.feed(token)[1]) == 1
-    catalog.change_user("anna", UserChange(collections=("other",)))
+    catalog.access.change_user("anna", UserChange(collections=("other",)))
     toy_services.add("cat two")
-    assert len(catalog.matches("anna", saved.id)) == 1  # nothing was found for her any more
+    assert len(catalog.standing.matches("anna", saved.id)) == 1  # nothing was found for her any more
     with acting_as(Principal("anna", Role.READER, ("other",))), pytest.raises(UnknownCollectionError):
         own.news("cats")
     with pytest.raises(NotFoundError):
@@ -231,7 +231,7 @@ def test_under_an_instruction_it_has_a_scale_of_its_own(
     toy_services.add("cat animal")
     toy_services.add("moon tide")
     assert [each.text for each in standing.news(search)] == ["cat animal"]
-    _, [prepared] = toy_services.services.catalog.standing_in("library")
+    _, [prepared] = toy_services.services.catalog.standing.in_collection("library")
     assert prepared.points >= 1
     assert prepared.vector
 
@@ -241,24 +241,24 @@ def test_the_scale_is_measured_again_when_the_index_has_doubled(toy_services: An
     seen = []
     for number in range(5):
         toy_services.add(a_text(number))
-        _, [prepared] = toy_services.services.catalog.standing_in("library")
+        _, [prepared] = toy_services.services.catalog.standing.in_collection("library")
         seen.append(prepared.points)
     assert seen == [1, 2, 2, 4, 4]
 
 
 def test_what_cannot_be_asked_says_why(toy_services: Any, standing: Any, watched: Callable[..., str]) -> None:
     catalog = toy_services.services.catalog
-    everywhere = catalog.save_search(OPERATOR.name, "everywhere", {"query": "cat", "collection": "*"})
+    everywhere = catalog.searches.save_search(OPERATOR.name, "everywhere", {"query": "cat", "collection": "*"})
     with pytest.raises(InputError, match="all collections"):
         standing.watch(everywhere.id, Watch())
     with pytest.raises(InputError, match="more like this"):
         watched("cat", name="like", like=("12345678-1234-5678-1234-567812345678",))
-    catalog.save_search(OPERATOR.name, "hook", {"query": "cat", "collection": "library"})
+    catalog.searches.save_search(OPERATOR.name, "hook", {"query": "cat", "collection": "library"})
     for url in ("ftp://host/x", "no address", "https://host/\n"):
         with pytest.raises(InputError, match="webhook"):
             standing.watch("hook", Watch(webhook=url))
     lens = watched("cat", name="by lens")
-    catalog.save_search(OPERATOR.name, "by lens", {"query": "cat", "collection": "library", "lens": "gone"})
+    catalog.searches.save_search(OPERATOR.name, "by lens", {"query": "cat", "collection": "library", "lens": "gone"})
     toy_services.add("cat sleeps")
     assert "gone" in str(standing.find(lens).error)
 
@@ -267,11 +267,11 @@ def test_a_search_that_is_saved_anew_is_asked_anew(
     toy_services: Any, standing: Any, watched: Callable[..., str]
 ) -> None:
     search = watched("cat", name="pets")
-    toy_services.services.catalog.save_search(OPERATOR.name, "pets", {"query": "dog", "collection": "library"})
+    toy_services.services.catalog.searches.save_search(OPERATOR.name, "pets", {"query": "dog", "collection": "library"})
     toy_services.add("dog sleeps")
     toy_services.add("cat sleeps")
     assert [each.text for each in standing.news(search)][-1] == "dog sleeps"
-    toy_services.services.catalog.save_search(OPERATOR.name, "pets", {"query": "dog", "collection": "*"})
+    toy_services.services.catalog.searches.save_search(OPERATOR.name, "pets", {"query": "dog", "collection": "*"})
     assert standing.standing() == []
 
 
@@ -282,7 +282,7 @@ def test_what_is_deleted_is_told_no_more(toy_services: Any, standing: Any, watch
     toy_services.services.library.delete_document(document.id)
     assert told(standing, search) == []
     assert standing.find(search).unseen == 0
-    toy_services.services.catalog.delete_saved_search(OPERATOR.name, search)
+    toy_services.services.catalog.searches.delete_saved_search(OPERATOR.name, search)
     toy_services.add("cat again")
     assert standing.standing() == []
 

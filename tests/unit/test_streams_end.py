@@ -37,7 +37,7 @@ def application(tmp_path_factory: pytest.TempPathFactory, toy_services_class: An
         patch.setattr(watched_streams, "POLL_S", 0.1)
         toy = toy_services_class(tmp_path_factory.mktemp("streams"), opened, embedder=ToyEmbedder())
         toy.add("A ferry.", collection="own")
-        accounts = Accounts(toy.services.catalog)
+        accounts = Accounts(toy.services.catalog.access)
         accounts.add_user("anna", role=Role.EDITOR, password=PASSWORD)
         url = opened.enter_context(served(opened.enter_context(open_controlled_web(toy))))
         yield Application(toy, accounts, url)

@@ -262,17 +262,17 @@ def origin(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
 def test_every_kind_is_synced_in_a_child(origin: Origin, toy_services: Any) -> None:
     services = toy_services.services
     services.library.ensure_collection("library")
-    added = services.catalog.add_recurring_source(
+    added = services.catalog.sources.add(
         "library", origin.kind, origin.address, every=HOUR, removes=True, owner=OPERATOR.name, options=origin.options
     )
     syncing = SyncingReader(credentials=CredentialsFolder(origin.folder), may_be_private=True)
     schedule = schedule_over(toy_services, syncing)
 
     def again() -> RecurringSource:
-        services.catalog.hurry_recurring_source(added.id)
+        services.catalog.sources.hurry(added.id)
         assert schedule.run_once()
         toy_services.work_off()
-        return services.catalog.recurring_source(added.id)  # type: ignore[no-any-return]
+        return services.catalog.sources.get(added.id)  # type: ignore[no-any-return]
 
     origin.put("tide", "The tide comes.")
     origin.put("oven", "The oven is hot.")
@@ -310,7 +310,7 @@ def add(toy_services: Any) -> Callable[..., RecurringSource]:
     def added(source: RecurringSource, **changes: Any) -> RecurringSource:
         toy_services.services.library.ensure_collection("library")
         values = {"every": HOUR, "removes": True, "owner": source.owner, "options": source.options} | changes
-        return toy_services.services.catalog.add_recurring_source(  # type: ignore[no-any-return]
+        return toy_services.services.catalog.sources.add(  # type: ignore[no-any-return]
             "library", source.kind, source.address, **values
         )
 
@@ -339,7 +339,7 @@ def test_a_sync_under_way_is_left(
         begun = children()
         assert any("git" in each.name() for each in begun) == (kind is SourceKind.GIT)
         if why == "deleted":
-            catalog.delete_recurring_source(source.id)
+            catalog.sources.delete(source.id)
         elif why == "changed":
             add(source, removes=False)
         else:
@@ -348,7 +348,7 @@ def test_a_sync_under_way_is_left(
         assert not sync.is_alive()
         wait_until(lambda: not any(map(goes_on, begun)))
     if why == "changed":  # it is due as it is now
-        claimed = catalog.claim_recurring_source(lease=HOUR)
+        claimed = catalog.sources.claim(lease=HOUR)
         assert (claimed.id, claimed.removes) == (source.id, False)
 
 
@@ -368,9 +368,9 @@ def test_no_owner_and_no_server_holds_up_the_others(
             each.start()
         assert slow.asked.acquire(timeout=PATIENCE_S)
         anna = add(good.source(SourceKind.PAGE, owner="anna", path="/tide"))
-        found = wait_until(lambda: (now := catalog.recurring_source(anna.id)).last_at and now)
+        found = wait_until(lambda: (now := catalog.sources.get(anna.id)).last_at and now)
         assert (found.changed, found.error) == (1, None)
-        assert sum(each.is_running for each in catalog.recurring_sources("library")) == PLACES // 2
+        assert sum(each.is_running for each in catalog.sources.of_collection("library")) == PLACES // 2
     assert not any(each.is_alive() for each in threads)
 
 
@@ -397,7 +397,7 @@ def test_an_item_that_trickles_is_left_and_the_others_come(
         source = add(server.source(SourceKind.SITEMAP, path="/map.xml"))
         limits = SyncLimits(item_s=2)
         assert schedule_over(toy_services, reader(limits)).run_once()
-    found = toy_services.services.catalog.recurring_source(source.id)
+    found = toy_services.services.catalog.sources.get(source.id)
     assert (found.changed, found.failed) == (1, 1)
     assert "/slow: The server did not finish its response within 2 s" in str(found.error)
 
@@ -446,9 +446,9 @@ def test_a_long_round_goes_on_with_the_next_one(
         schedule = schedule_over(toy_services, reader(), longest=timedelta(0))
         catalog = toy_services.services.catalog
         for count in (1, 2, 3):
-            catalog.hurry_recurring_source(source.id)
+            catalog.sources.hurry(source.id)
             assert schedule.run_once()
-            found = catalog.recurring_source(source.id)
+            found = catalog.sources.get(source.id)
             assert (found.items, found.changed, "wait for the next scheduled sync" in str(found.error)) == (
                 count,
                 1,

@@ -112,7 +112,7 @@ def differences(application: Any) -> list[object]:
 
 def is_untouched(application: Any) -> bool:
     services = application.services
-    noted = services.catalog.reserved_names(GarbageKind.INDEX)
+    noted = services.catalog.garbage.names(GarbageKind.INDEX)
     return (services.catalog.collections(), application.index.indexes(), list(services.blobs.hashes()), noted) == (
         [],
     ) * 4
@@ -159,7 +159,7 @@ def test_what_was_brought_in_is_not_embedded_again(packed: Path, elsewhere: Any)
         "library", text_source(document.uri, TEXTS[0], metadata={"year": 1990, "share": 0.1})
     )
     assert job is None
-    elsewhere.services.catalog.queue_again(document.id)
+    elsewhere.services.catalog.consistency.queue_again(document.id)
     elsewhere.work_off()
     assert elsewhere.embedder.embedded_texts == []
 
@@ -176,7 +176,7 @@ def test_a_copy_lives_beside_its_original(archive: Path, toy_services: Any) -> N
     # Its ids are those that ingestion would give: nothing is embedded again.
     toy_services.embedder.embedded_texts.clear()
     for document in catalog.documents("copy"):
-        assert catalog.queue_again(document.id)
+        assert catalog.consistency.queue_again(document.id)
     toy_services.work_off()
     assert toy_services.embedder.embedded_texts == []
     assert differences(toy_services) == []
@@ -381,7 +381,7 @@ def test_an_import_that_is_killed_leaves_no_half_collection(
         3,
     )
     in_two_hours = SqlCatalog(connect(f"sqlite:///{home / 'catalog_test.db'}"), clock=lambda: utc_now() + 2 * HOUR)
-    remove_unneeded(catalog=in_two_hours, index=index, blobs=application.services.blobs)
+    remove_unneeded(garbage=in_two_hours.garbage, index=index, blobs=application.services.blobs)
     assert (index.indexes(), list(application.services.blobs.hashes())) == ([], [])
     transfer_of(application).import_collection(packed)
     assert index.count("library") == 3

@@ -57,6 +57,14 @@ class NoHits:
         return SearchResult(request.query, request.instruction or "", 1, request.collection, (), (), {})
 
 
+class KeptSearches:
+    def __init__(self) -> None:
+        self.recorded: list[tuple[object, ...]] = []
+
+    def record_search(self, owner: str, request: Mapping[str, Any], *, keep: int) -> None:
+        self.recorded.append((owner, dict(request), keep))
+
+
 class OneDocumentCatalog:
     """The collections `library` and `other`, and one document in `library`."""
 
@@ -67,7 +75,7 @@ class OneDocumentCatalog:
 
         self.saved: dict[str, Lens] = {}
         self.judged: list[Judgement] = []
-        self.recorded: list[tuple[object, ...]] = []
+        self.searches = KeptSearches()
 
     def facets(self, collection: str, filters: Mapping[str, str]) -> dict[str, list[FacetValue]]:
         return {"topic": [FacetValue("economy", 1)]} if collection == "library" else {}
@@ -117,9 +125,6 @@ class OneDocumentCatalog:
     def jobs(self, *, collection: str | None = None, limit: int = 100) -> list[Job]:
         return []
 
-    def record_search(self, owner: str, request: Mapping[str, Any], *, keep: int) -> None:
-        self.recorded.append((owner, dict(request), keep))
-
     def submit_delete(self, document_id: str) -> Job:
         self.stored = replace(self.document(document_id), state=DocumentState.DELETING)
         return Job("j", JobKind.DELETE, "library", "d1", JobState.QUEUED, 0, 0.0, None, None, None, 1, NOW, NOW, None)
@@ -131,7 +136,7 @@ def handlers_over(search: NoHits, stored: OneDocumentCatalog | None = None) -> S
         search_service=search,
         catalog=catalog,
         lens_indexes=LensIndexes(catalog),
-        own_searches=OwnSearches(catalog, owner=lambda: "somebody", history_limit=5),
+        own_searches=OwnSearches(catalog.searches, owner=lambda: "somebody", history_limit=5),
         max_steps=20,
     )
 
@@ -171,11 +176,11 @@ def test_a_search_is_recorded_once_it_is_complete(search: NoHits, catalog: OneDo
     handlers = handlers_over(search, catalog)
     stages = handlers.search(fields("card", "Same topic.", 17, "dense", "library", 10, ""))
     next(stages)
-    assert catalog.recorded == []
+    assert catalog.searches.recorded == []
     list(stages)
     list(handlers.search_again(fields("", "", 5, "hybrid", "library", 3, "")))
     question = {"query": "card", "collection": "library", "instruction": "Same topic.", "steps": 17, "mode": "dense"}
-    assert catalog.recorded == [("somebody", {**question, "per_document": 3}, 5)]
+    assert catalog.searches.recorded == [("somebody", {**question, "per_document": 3}, 5)]
 
 
 def test_an_emptied_instruction_means_none_rather_than_the_default(handlers: SearchHandlers, search: NoHits) -> None:
