@@ -18,15 +18,15 @@ from app.answers.service import AnswerService
 from app.catalog import SqlCatalog
 from app.collections.blobs import FolderBlobStore
 from app.collections.integrity import Integrity
-from app.collections.lens_indexes import LensIndexes
+from app.collections.lens_indexes import QueuedLensIndexes
 from app.collections.lens_indexing import LensIndexer
 from app.collections.library import Library
 from app.collections.standing import StandingCompletion
-from app.collections.value_tables import ValueTables
+from app.collections.value_tables import CsvValueTables
 from app.evaluation.background import evaluations_over
 from app.ports.parts import VectorIndex
 from app.runtime.memory import limit_memory
-from app.runtime.metrics import Metrics
+from app.runtime.metrics import ProcessMetrics
 from app.search.service import SearchService
 from app.search.value_proposals import ValueProposer
 from app.services import Services
@@ -69,7 +69,7 @@ class ToyServices:
         self._numbers = itertools.count()
         evaluations = evaluations_over(catalog=catalog, index=index, embedder=embedder)
         opened.callback(evaluations.close)
-        metrics = Metrics()
+        metrics = ProcessMetrics()
         integrity = Integrity(catalog, index, blobs)
         search = SearchService(catalog, index, embedder, soundness=integrity, observer=metrics)
         self.services = Services(
@@ -83,8 +83,8 @@ class ToyServices:
             answers=AnswerService(search, embedder),
             proposals=ValueProposer(catalog, index, embedder),
             library=Library(catalog=catalog, index=index, blobs=blobs, embedder=embedder, detect_format=detect),
-            lens_indexes=LensIndexes(catalog),
-            value_tables=ValueTables(catalog, index),
+            lens_indexes=QueuedLensIndexes(catalog),
+            value_tables=CsvValueTables(catalog, index),
             evaluations=evaluations,
             integrity=integrity,
             checks={"catalog": catalog.is_alive, "index": index.is_alive},

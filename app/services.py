@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 from app.answers.service import AnswerService
 from app.collections.credentials_folder import CredentialsFolder
 from app.collections.integrity import Integrity
-from app.collections.lens_indexes import LensIndexes
+from app.collections.lens_indexes import QueuedLensIndexes
 from app.collections.library import Library
-from app.collections.value_tables import ValueTables
+from app.collections.value_tables import CsvValueTables
 from app.ports.evaluation import Evaluations
 from app.ports.parts import BlobStore, SharedEmbedder, VectorIndex
 from app.ports.sources import SourceCredentials
 from app.ports.texts import TokenCounter
-from app.runtime.metrics import Metrics
+from app.runtime.metrics import ProcessMetrics
 from app.search.service import SearchService
 from app.search.value_proposals import ValueProposer
 from app.settings import Settings
@@ -40,11 +40,11 @@ class Services:
     answers: AnswerService
     proposals: ValueProposer
     library: Library
-    lens_indexes: LensIndexes
-    value_tables: ValueTables
+    lens_indexes: QueuedLensIndexes
+    value_tables: CsvValueTables
     evaluations: Evaluations
     integrity: Integrity
     checks: Mapping[str, Callable[[], bool]]
-    metrics: Metrics = field(default_factory=Metrics)
+    metrics: ProcessMetrics = field(default_factory=ProcessMetrics)
     alerts: Mapping[str, AlertTarget] = field(default_factory=dict)
     source_credentials: SourceCredentials = field(default_factory=CredentialsFolder)

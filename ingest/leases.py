@@ -22,6 +22,10 @@ _FRESH_S = 0.1  # reuse a lookup this recent: short documents take many steps in
 LeaseListener = Callable[[set[str], float], None]  # ids of lost jobs, seconds until the leases of the others end
 
 
+class StopRequestedError(Exception):
+    """The worker must stop before its jobs are done. What it has embedded stays in the index."""
+
+
 class LeaseKeeper:
     """Renews leases in a thread, every third of their duration, and writes progress within a second, even while a batch
     takes minutes to compute. While the catalog is unavailable, leases are not renewed and expire by themselves."""

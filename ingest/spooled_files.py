@@ -14,7 +14,7 @@ from uuid import UUID
 
 from app.errors import FilesUnavailableError, full_disk_reason, is_full_disk
 from app.types.documents import Chunk
-from app.types.texts import Cell, Layout, Mark, TextPart, Word
+from app.types.texts import Cell, Mark, TextLayout, TextPart, Word
 
 _IN_MEMORY_BYTES = 4_000_000
 _CHUNK = struct.Struct("<16s32sQQI")  # id, text hash, start, end, page (0: none)
@@ -95,9 +95,9 @@ class SpooledText(_SpooledFile):
         return [Mark(start - begin, last - begin, level) for start, last, level in stored]
 
     @property
-    def layout(self) -> Layout:
+    def layout(self) -> TextLayout:
         """The layout of the whole text. Its items are created on access."""
-        return Layout(
+        return TextLayout(
             self.page_starts,
             _Rows(self._marks, Mark),
             _Rows(self._cells, Cell),

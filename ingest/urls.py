@@ -21,7 +21,7 @@ import httpx
 
 from app.errors import DocumentError, VanishedError
 from app.types.documents import Source, SourceFailure
-from app.types.sources import Fetched, Mark
+from app.types.sources import Fetched, ItemMark
 from ingest.addresses import is_public
 from ingest.readers.content_types import detect
 from ingest.readers.limits import DEFAULT_LIMITS, MEGABYTE
@@ -53,7 +53,7 @@ class _Answer:
     content_type: str
     requested: httpx.URL
     final: httpx.URL
-    mark: Mark
+    mark: ItemMark
 
 
 async def resolve_name(host: str, port: int) -> list[str]:
@@ -92,11 +92,11 @@ class UrlReader:
     def read(self, url: str) -> Source:
         """Fetches the document at `url`. Its URI is `url` without the fragment, even after redirects. Raises
         DocumentError."""
-        fetched = self.read_if_changed(url, Mark())
+        fetched = self.read_if_changed(url, ItemMark())
         assert fetched is not None  # without a mark nothing is unchanged
         return fetched.source
 
-    def read_if_changed(self, url: str, mark: Mark) -> Fetched | None:
+    def read_if_changed(self, url: str, mark: ItemMark) -> Fetched | None:
         """Fetches the document; None where the server answers 304 for `mark`. Raises VanishedError (404, 410),
         DocumentError."""
         answer = self._answer(url, mark)
@@ -109,11 +109,11 @@ class UrlReader:
 
     def read_bytes(self, url: str, *, most: int | None = None) -> bytes:
         """Fetches the body unparsed, at most `most` bytes. Raises DocumentError, also when it is larger."""
-        answer = self._answer(url, Mark(), most)
+        answer = self._answer(url, ItemMark(), most)
         assert answer is not None  # without a mark nothing is unchanged
         return answer.data
 
-    def _answer(self, url: str, mark: Mark, most: int | None = None) -> _Answer | None:
+    def _answer(self, url: str, mark: ItemMark, most: int | None = None) -> _Answer | None:
         conditions = {"If-None-Match": mark.etag, "If-Modified-Since": mark.modified}
         try:
             requested = httpx.URL(url.strip()).copy_with(fragment=None)
@@ -150,7 +150,7 @@ class UrlReader:
                     return None
                 if response.next_request is None:
                     response_headers = response.headers
-                    mark = Mark(
+                    mark = ItemMark(
                         response_headers.get("etag", "")[:_LONGEST_MARK],
                         response_headers.get("last-modified", "")[:_LONGEST_MARK],
                     )

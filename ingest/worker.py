@@ -18,7 +18,7 @@ from app.ports.ledger import JobListener, Ledger
 from app.ports.observer import SILENT, Observer
 from app.types.documents import Job, JobKind
 from ingest.incidents import log_incident
-from ingest.leases import LeaseKeeper
+from ingest.leases import LeaseKeeper, StopRequestedError
 from ingest.pipeline import IngestPipeline
 from ingest.points import IngestReport
 from ingest.worker_slots import WorkerSlots
@@ -33,10 +33,6 @@ _SHARED_ATTEMPTS = 2  # after more attempts, each ended by a killed worker, a jo
 _SUSPECTS = 8  # after the first attempt blocks are smaller by this factor, so that fewer jobs become suspects again
 _FIRST_RETRY_IN = timedelta(seconds=10)
 _LONGEST_RETRY_IN = timedelta(minutes=10)
-
-
-class StopRequestedError(Exception):
-    """The worker must stop before the job is done. The index keeps what has been embedded so far."""
 
 
 class Worker:

@@ -23,14 +23,14 @@ from app.answers.service import AnswerService
 from app.api.main import create_app
 from app.catalog import SqlCatalog, connect
 from app.cli import app as command_line
-from app.collections.background_reindex import Reindexing
+from app.collections.background_reindex import BackgroundReindexing
 from app.collections.blobs import FolderBlobStore
-from app.collections.fetching import Fetching
+from app.collections.fetching import BackgroundFetching
 from app.collections.integrity import Integrity
-from app.collections.lens_indexes import LensIndexes
+from app.collections.lens_indexes import QueuedLensIndexes
 from app.collections.library import Library
 from app.collections.pages import DocumentPages
-from app.collections.value_tables import ValueTables
+from app.collections.value_tables import CsvValueTables
 from app.evaluation.background import evaluations_over
 from app.search.service import SearchService
 from app.search.value_proposals import ValueProposer
@@ -169,15 +169,15 @@ def openapi_schema() -> dict[str, Any]:
             answers=AnswerService(search, model),
             proposals=ValueProposer(catalog, index, model),
             library=Library(catalog=catalog, index=index, blobs=blobs, embedder=model, detect_format=detect),
-            lens_indexes=LensIndexes(catalog),
-            value_tables=ValueTables(catalog, index),
+            lens_indexes=QueuedLensIndexes(catalog),
+            value_tables=CsvValueTables(catalog, index),
             evaluations=evaluations_over(catalog=catalog, index=index, embedder=model),
             integrity=Integrity(catalog, index, blobs),
             checks={},
         )
-        reindexing = Reindexing(catalog, open_reindexer=lambda is_stopping: nullcontext())  # type: ignore[arg-type]
+        reindexing = BackgroundReindexing(catalog, open_reindexer=lambda is_stopping: nullcontext())  # type: ignore[arg-type]
         server = ForwardingSource(RemoteEmbedder("http://127.0.0.1:7861"), services.settings)  # never called
-        with closing(Fetching(catalog, services.library, read_url=_reads_nothing)) as fetching:
+        with closing(BackgroundFetching(catalog, services.library, read_url=_reads_nothing)) as fetching:
             pages = DocumentPages(services.blobs, ProcessPageRenderer(), cache_bytes=0)  # never called
             authorized = authorize(services, fetching=fetching, reindexing=reindexing, pages=pages)
             schema = create_app(authorized, embeddings=openai_routes(server)).openapi()

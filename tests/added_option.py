@@ -52,7 +52,7 @@ from app.agents.server import Ability  # noqa: E402
 from app.cli import app as command_line  # noqa: E402
 from app.commands import search as search_command  # noqa: E402
 from app.errors import InputError  # noqa: E402
-from app.search.own_searches import OwnSearches  # noqa: E402
+from app.collections.own_searches import RecordedSearches  # noqa: E402
 from app.search.questions import request_of  # noqa: E402
 from app.testing import ToyEmbedder  # noqa: E402
 from app.types.access import Principal, Role  # noqa: E402
@@ -127,7 +127,7 @@ class Interfaces:
 
     def saved(self) -> dict[str, Any]:
         catalog = self.services.catalog
-        own = OwnSearches(catalog, owner=lambda: "operator", history_limit=2)
+        own = RecordedSearches(catalog, owner=lambda: "operator", history_limit=2)
         own.save("cats", question_of(request_of({"query": "cat", "collection": "library", "tone": "warm"}, catalog)))
         kept = own.find("cats").request
         again: Any = request_of(kept, catalog)
@@ -138,7 +138,7 @@ class Interfaces:
             search_service=self.services.search,
             catalog=self.services.catalog,
             lens_indexes=self.services.lens_indexes,
-            own_searches=OwnSearches(self.services.catalog, owner=lambda: "operator", history_limit=0),
+            own_searches=RecordedSearches(self.services.catalog, owner=lambda: "operator", history_limit=0),
             max_steps=20,
         )
         asked: Any = handlers.request(FIELDS | {"tone": "warm"})

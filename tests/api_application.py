@@ -9,8 +9,8 @@ from fastapi import FastAPI
 
 from app.access.authorized_services import AuthorizedServices, authorize
 from app.api.main import create_app
-from app.collections.background_reindex import Reindexing
-from app.collections.fetching import Fetching
+from app.collections.background_reindex import BackgroundReindexing
+from app.collections.fetching import BackgroundFetching
 from app.collections.pages import DocumentPages
 from app.services import Services
 from app.types.documents import Source
@@ -34,18 +34,22 @@ class LocalRenderer:
 
 
 def authorized(
-    services: Services, *, fetching: Fetching | None = None, reindexing: Reindexing | None = None
+    services: Services, *, fetching: BackgroundFetching | None = None, reindexing: BackgroundReindexing | None = None
 ) -> AuthorizedServices:
     return authorize(
         services,
         pages=DocumentPages(services.blobs, LocalRenderer(), cache_bytes=1_000_000),
-        fetching=fetching or Fetching(services.catalog, services.library, read_url=_unread),
-        reindexing=reindexing or Reindexing(services.catalog, open_reindexer=_unopened),
+        fetching=fetching or BackgroundFetching(services.catalog, services.library, read_url=_unread),
+        reindexing=reindexing or BackgroundReindexing(services.catalog, open_reindexer=_unopened),
     )
 
 
 def api_of(
-    services: Services, *, fetching: Fetching | None = None, reindexing: Reindexing | None = None, **options: Any
+    services: Services,
+    *,
+    fetching: BackgroundFetching | None = None,
+    reindexing: BackgroundReindexing | None = None,
+    **options: Any,
 ) -> FastAPI:
     return create_app(authorized(services, fetching=fetching, reindexing=reindexing), **options)
 

@@ -33,7 +33,7 @@ from app.collections.credentials_folder import CredentialsFolder
 from app.ports.sources import SourceReader
 from app.types.sources import SourceKind, SourceOptions
 from ingest.recurring.git import GitSourceReader
-from ingest.recurring.hosts import HostGuard
+from ingest.recurring.hosts import SourceHostGuard
 from ingest.recurring.imap import ImapSourceReader
 from ingest.recurring.s3 import S3SourceReader
 from ingest.recurring.web import WebSourceReader
@@ -69,8 +69,8 @@ async def resolve_for_httpx(host: str, port: int) -> list[str]:
     return resolve(host, port)
 
 
-def guard_of(is_allowed: IsAllowed) -> HostGuard:
-    return HostGuard(is_allowed=is_allowed, resolve=resolve)
+def guard_of(is_allowed: IsAllowed) -> SourceHostGuard:
+    return SourceHostGuard(is_allowed=is_allowed, resolve=resolve)
 
 
 def write_credentials(

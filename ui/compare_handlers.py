@@ -12,7 +12,7 @@ from app.search.lenses import lenses_of
 from app.types.documents import Lens
 from app.types.search import DEFAULT_MODE, SearchMode, SearchRequest
 from ui.choices import NO_INSTRUCTION, read_choices
-from ui.comparison import Answer, Look, compare, top_words
+from ui.comparison import ComparedAnswer, Look, compare, top_words
 from ui.handler_inputs import read_choice, read_text, read_whole_number
 from ui.language import _
 from ui.lens_handlers import LensHandlers, chosen_value, read_values
@@ -69,7 +69,7 @@ class CompareHandlers(LensHandlers):
 
     def _compare(self, query: object, left: SideFields, right: SideFields) -> Iterator[CompareView]:
         looks = [self._look(LEFT, query, left), self._look(RIGHT, query, right)]
-        answers: list[Answer | GircseError | None] = [None, None]
+        answers: list[ComparedAnswer | GircseError | None] = [None, None]
         for place, look in enumerate(looks):
             answers[place] = self._find(look.request)
             yield _view(looks, answers)
@@ -140,18 +140,18 @@ class CompareHandlers(LensHandlers):
             raise InputError(_("There are no collections yet. Add documents on the Documents page first."))
         return self.catalog.collection(read_choice(collection, name="collection", side=name)).name
 
-    def _find(self, request: SearchRequest) -> Answer | GircseError:
+    def _find(self, request: SearchRequest) -> ComparedAnswer | GircseError:
         """Returns an error instead of raising it, so that the other side is still shown."""
         try:
-            return Answer(
+            return ComparedAnswer(
                 self.search_service.search(request, highlight=False),
                 self.search_service.search(replace(request, limit=DEPTH), highlight=False).hits,
             )
         except GircseError as error:
             return error
 
-    def _highlight(self, answer: Answer | GircseError | None) -> Answer | GircseError | None:
-        if not isinstance(answer, Answer) or not answer.result.hits:
+    def _highlight(self, answer: ComparedAnswer | GircseError | None) -> ComparedAnswer | GircseError | None:
+        if not isinstance(answer, ComparedAnswer) or not answer.result.hits:
             return answer
         try:
             return replace(answer, result=self.search_service.highlight(answer.result))
@@ -214,10 +214,12 @@ def _is_step(text: str, most: int) -> bool:
     return text.isascii() and text.isdecimal() and len(text) < 9 and 1 <= int(text) <= most
 
 
-def _view(looks: Sequence[Look], answers: Sequence[Answer | GircseError | None]) -> CompareView:
+def _view(looks: Sequence[Look], answers: Sequence[ComparedAnswer | GircseError | None]) -> CompareView:
     left, right = answers
-    comparison = compare(left, right) if isinstance(left, Answer) and isinstance(right, Answer) else None
-    words = [top_words(each.result.refinement) if isinstance(each, Answer) else () for each in answers]
+    comparison = (
+        compare(left, right) if isinstance(left, ComparedAnswer) and isinstance(right, ComparedAnswer) else None
+    )
+    words = [top_words(each.result.refinement) if isinstance(each, ComparedAnswer) else () for each in answers]
     return (
         render_summary(comparison, looks, answers),
         render_look(looks[0], left, words[0], words[1]),

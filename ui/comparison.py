@@ -25,7 +25,7 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ComparedAnswer:
     """Results of one search: the displayed hits, and deeper ones to look up ranks."""
 
     result: SearchResult
@@ -33,7 +33,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ComparedHit:
     """A hit of one side; `elsewhere` is its rank on the other side, None if not found there."""
 
     hit: Hit
@@ -44,8 +44,8 @@ class Place:
 class Comparison:
     """`depth` is the number of known ranks on the other side."""
 
-    left: tuple[Place, ...]
-    right: tuple[Place, ...]
+    left: tuple[ComparedHit, ...]
+    right: tuple[ComparedHit, ...]
     depth: int
 
     @property
@@ -66,32 +66,32 @@ class Comparison:
         return len(self.left) == len(self.right) and all(place.hit.rank == place.elsewhere for place in self.right)
 
     @property
-    def risen(self) -> Place | None:
+    def risen(self) -> ComparedHit | None:
         """The hit with the biggest rise from left to right."""
         return _furthest(self.right)
 
     @property
-    def fallen(self) -> Place | None:
+    def fallen(self) -> ComparedHit | None:
         """The hit with the biggest drop from left to right."""
         return _furthest(self.left)
 
 
-def compare(left: Answer, right: Answer) -> Comparison:
+def compare(left: ComparedAnswer, right: ComparedAnswer) -> Comparison:
     is_one_collection = left.result.collection == right.result.collection
     ranks_left, ranks_right = _ranks(left, is_one_collection), _ranks(right, is_one_collection)
     return Comparison(
-        tuple(Place(hit, ranks_right.get(_key(hit, is_one_collection))) for hit in left.result.hits),
-        tuple(Place(hit, ranks_left.get(_key(hit, is_one_collection))) for hit in right.result.hits),
+        tuple(ComparedHit(hit, ranks_right.get(_key(hit, is_one_collection))) for hit in left.result.hits),
+        tuple(ComparedHit(hit, ranks_left.get(_key(hit, is_one_collection))) for hit in right.result.hits),
         depth=max(len(each) for each in (left.deeper, right.deeper, left.result.hits, right.result.hits)),
     )
 
 
-def is_shown(place: Place, others: Sequence[Place]) -> bool:
+def is_shown(place: ComparedHit, others: Sequence[ComparedHit]) -> bool:
     """Whether the other list also shows this passage."""
     return place.elsewhere is not None and place.elsewhere <= len(others)
 
 
-def _ranks(answer: Answer, is_one_collection: bool) -> Mapping[PassageKey, int]:
+def _ranks(answer: ComparedAnswer, is_one_collection: bool) -> Mapping[PassageKey, int]:
     """Ranks by passage key. Deeper hits rank after the displayed ones, even if the deeper search ranked them higher."""
     ranks: dict[PassageKey, int] = {}
     for hit in answer.result.hits:
@@ -108,7 +108,7 @@ def _key(hit: Hit, is_one_collection: bool) -> PassageKey:
     return hit.document.uri, str(hit.chunk.start), hit.chunk.text
 
 
-def _furthest(places: Sequence[Place]) -> Place | None:
+def _furthest(places: Sequence[ComparedHit]) -> ComparedHit | None:
     moved = [place for place in places if place.elsewhere is not None and place.elsewhere > place.hit.rank]
     return max(moved, key=lambda place: ((place.elsewhere or 0) - place.hit.rank, -place.hit.rank), default=None)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from app.access.hashing import KEYS, PASSWORDS, digest, is_same
 from app.errors import ConflictError, ForbiddenError, InputError, LoginRequiredError, UnknownUserError
-from app.types.access import EVERYTHING, ApiKey, Identity, Principal, Role, Scope, User, UserChange, is_of_operator
+from app.types.access import EVERYTHING, AccountChange, ApiKey, Identity, Principal, Role, Scope, User, is_of_operator
 from app.types.documents import utc_now
 from app.types.quotas import Quotas
 from embedder.lru import LRUCache
@@ -101,7 +101,7 @@ class Accounts:
     ) -> User:
         """What is None stays. A new password, or being disabled, ends every session. Raises InputError."""
         self._changeable(name)
-        change = UserChange(
+        change = AccountChange(
             role,
             None if collections is None else check_collections(collections),
             _hashed(password),
@@ -116,7 +116,7 @@ class Accounts:
         user = self._changeable(name)
         if user.password_hash is None or not PASSWORDS.matches(current, user.password_hash) or user.disabled_at:
             return False
-        self._ledger.change_user(name, UserChange(password_hash=_hashed(new)), only_password=user.password_hash)
+        self._ledger.change_user(name, AccountChange(password_hash=_hashed(new)), only_password=user.password_hash)
         return True
 
     def remove_user(self, name: str) -> None:

@@ -14,6 +14,7 @@ from app.access.guard import Access, behind_guard
 from app.access.policy import POLICY
 from app.access.quotas import UserQuotas
 from app.access.source_service import SourceService
+from app.collections.own_searches import RecordedSearches
 from app.collections.own_standing import OwnStanding
 from app.evaluation.judged import Judged
 from app.evaluation.weight_tuning import WeightTuner
@@ -25,9 +26,8 @@ from app.ports.parts import Embedder
 from app.ports.services import Documents, Fetching, LensIndexes, Proposals, Reindexing, Search, ValueTables
 from app.ports.sources import RecurringSources
 from app.ports.standing import StandingSearches
-from app.runtime.metrics import ApplicationCollector, Metrics
+from app.runtime.metrics import ApplicationCollector, ProcessMetrics
 from app.runtime.worker_lock import is_worker_running
-from app.search.own_searches import OwnSearches
 from app.services import Services
 from app.settings import Settings
 
@@ -58,7 +58,7 @@ class AuthorizedServices:
     settings: Settings
     embedder: Embedder
     checks: Mapping[str, Callable[[], bool]]
-    metrics: Metrics
+    metrics: ProcessMetrics
     catalog: Catalog
     search: Search
     answers: Answers
@@ -76,7 +76,7 @@ class AuthorizedServices:
     reindexing: Reindexing
     lens_indexes: LensIndexes
     value_tables: ValueTables
-    own_searches: OwnSearches
+    own_searches: RecordedSearches
     standing: StandingSearches
     sources: RecurringSources
 
@@ -90,7 +90,7 @@ def authorize(services: Services, *, fetching: Fetching, reindexing: Reindexing,
         return authorizer.require_role().name
 
     catalog = behind_guard(services.catalog, POLICY["catalog"], access)
-    own_searches = OwnSearches(
+    own_searches = RecordedSearches(
         services.catalog.searches,
         owner=owner,
         history_limit=services.settings.search_history,

@@ -34,7 +34,7 @@ _ASKING = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class SentenceCandidate:
     """A sentence of a passage: characters [start, end) of its chunk's text."""
 
     passage: int
@@ -45,14 +45,14 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    candidate: Candidate
+    candidate: SentenceCandidate
     score: float
 
 
-def candidates_of(passages: Sequence[Passage]) -> list[Candidate]:
+def candidates_of(passages: Sequence[Passage]) -> list[SentenceCandidate]:
     """The first MAX_SENTENCES sentences of the passages, without questions."""
     sentences = [
-        Candidate(passage.number, start, end, passage.chunk.text[start:end])
+        SentenceCandidate(passage.number, start, end, passage.chunk.text[start:end])
         for passage in passages
         for start, end in sentence_spans(passage.chunk.text)
     ]
@@ -60,7 +60,7 @@ def candidates_of(passages: Sequence[Passage]) -> list[Candidate]:
 
 
 def score_candidates(
-    question: str, candidates: Sequence[Candidate], *, cosines: np.ndarray, passage_cosines: Sequence[float]
+    question: str, candidates: Sequence[SentenceCandidate], *, cosines: np.ndarray, passage_cosines: Sequence[float]
 ) -> list[Scored]:
     """Scores the candidates, best first.
 

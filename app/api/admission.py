@@ -19,7 +19,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.api.problems import openai_problem, problem
-from app.runtime.metrics import Metrics
+from app.runtime.metrics import ProcessMetrics
 from app.settings import Settings
 
 SEARCHES, ANSWERS, OTHERS = "searches", "answers", "others"
@@ -57,7 +57,7 @@ class ClassLimits:
 class BoundedSemaphore:
     """The slots of one request class and a bounded FIFO queue for them. Use it from one event loop only."""
 
-    def __init__(self, name: str, limits: ClassLimits, metrics: Metrics) -> None:
+    def __init__(self, name: str, limits: ClassLimits, metrics: ProcessMetrics) -> None:
         self.name = name
         self.limits = limits
         self._metrics = metrics
@@ -111,7 +111,7 @@ class Admission:
     Mount it before authentication, which costs more than a refusal.
     """
 
-    def __init__(self, app: ASGIApp, *, settings: Settings, metrics: Metrics) -> None:
+    def __init__(self, app: ASGIApp, *, settings: Settings, metrics: ProcessMetrics) -> None:
         self._app = app
         limits = limits_of(settings)
         self._classes = {name: BoundedSemaphore(name, limit, metrics) for name, limit in limits.items()}

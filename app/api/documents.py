@@ -35,7 +35,7 @@ _METADATA = TypeAdapter(dict[str, MetadataValue])
 _MAPPING = TypeAdapter(dict[str, Any])
 
 
-class Posted(NamedTuple):
+class PostedDocument(NamedTuple):
     collection: str
     source: Source | NewUrl  # an uploaded file is on disk, unless it is small
 
@@ -84,7 +84,9 @@ def document_routes(services: AuthorizedServices, *, read_url: ReadUrl | None) -
     @routes.post(
         "", status_code=202, response_model=SubmissionAnswer, openapi_extra=POST_DOCUMENT_BODY, responses=OTHER_BODY
     )
-    def add_document(posted: Annotated[Posted, Depends(_posted_document)], key: IdempotencyKey = None) -> object:
+    def add_document(
+        posted: Annotated[PostedDocument, Depends(_posted_document)], key: IdempotencyKey = None
+    ) -> object:
         """Adds a file, a text or the page at a `url` and queues its ingestion. Follow the progress with the job."""
         return answer_once(
             catalog,
@@ -108,7 +110,7 @@ def document_routes(services: AuthorizedServices, *, read_url: ReadUrl | None) -
     return routes
 
 
-def _add(services: AuthorizedServices, posted: Posted, read_url: ReadUrl | None) -> Submission:
+def _add(services: AuthorizedServices, posted: PostedDocument, read_url: ReadUrl | None) -> Submission:
     source = posted.source
     if isinstance(source, NewUrl):
         source = _fetched(source, read_url)
@@ -116,7 +118,7 @@ def _add(services: AuthorizedServices, posted: Posted, read_url: ReadUrl | None)
     return Submission(document=document, job=job)
 
 
-def _identity_of(posted: Posted) -> str:
+def _identity_of(posted: PostedDocument) -> str:
     """A string that is equal for equal documents, however their form was encoded. Files count by their SHA-256."""
     source = posted.source
     if isinstance(source, NewUrl):
@@ -132,7 +134,7 @@ def _fetched(new: NewUrl, read_url: ReadUrl | None) -> Source:
     return replace(read_url(new.url), title=new.title, metadata=new.metadata)
 
 
-async def _posted_document(request: Request) -> AsyncIterator[Posted]:
+async def _posted_document(request: Request) -> AsyncIterator[PostedDocument]:
     """Parse the body as JSON or form. An uploaded file stays open until the response is sent."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind == "multipart/form-data":
@@ -144,19 +146,19 @@ async def _posted_document(request: Request) -> AsyncIterator[Posted]:
         raise HTTPException(415, "Send application/json with a text or URL, or multipart/form-data with a file.")
 
 
-def _posted_json(body: bytes) -> Posted:
+def _posted_json(body: bytes) -> PostedDocument:
     """Parse a JSON body: with the field `url` it is a page to fetch, otherwise a text."""
     try:
         if "url" in _MAPPING.validate_json(body):
             url = NewUrl.model_validate_json(body)
-            return Posted(url.collection, url)
+            return PostedDocument(url.collection, url)
         new = NewText.model_validate_json(body)
     except ValidationError as error:
         raise RequestValidationError(error.errors()) from error
     data = new.text.encode()
     uri = new.uri or f"text://{hashlib.sha256(data).hexdigest()}"
     title = new.title or _first_words(new.text)
-    return Posted(new.collection, Source(uri, uri, "text/plain", data=data, title=title, metadata=new.metadata))
+    return PostedDocument(new.collection, Source(uri, uri, "text/plain", data=data, title=title, metadata=new.metadata))
 
 
 def _first_words(text: str) -> str:
@@ -164,7 +166,7 @@ def _first_words(text: str) -> str:
     return textwrap.shorten(text[: 10 * TITLE_CHARACTERS].replace("\x00", " "), TITLE_CHARACTERS, placeholder=" …")
 
 
-def _posted_file(form: FormData) -> Posted:
+def _posted_file(form: FormData) -> PostedDocument:
     file = form.get("file")
     if not isinstance(file, UploadFile):
         raise HTTPException(422, "The form has no file; send it in the field `file`.")
@@ -180,7 +182,7 @@ def _posted_file(form: FormData) -> Posted:
         title=texts.get("title", ""),
         metadata=_parse_metadata(texts.get("metadata")),
     )
-    return Posted(texts.get("collection") or DEFAULT_COLLECTION, source)
+    return PostedDocument(texts.get("collection") or DEFAULT_COLLECTION, source)
 
 
 def _path_parts(path: str) -> list[str]:

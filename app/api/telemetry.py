@@ -13,7 +13,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.runtime.logs import begin_request, fields
-from app.runtime.metrics import Metrics
+from app.runtime.metrics import ProcessMetrics
 
 REQUEST_ID_HEADER = "x-request-id"
 UNMATCHED = "(none)"  # requests without a matching route share one series
@@ -26,7 +26,7 @@ class RequestTelemetry:
     """Middleware. The request id is not reset at the end: each request has its own context, and the handler of an
     unexpected error, which runs after this middleware, still needs it."""
 
-    def __init__(self, app: ASGIApp, *, metrics: Metrics) -> None:
+    def __init__(self, app: ASGIApp, *, metrics: ProcessMetrics) -> None:
         self._app = app
         self._metrics = metrics
 

@@ -10,12 +10,14 @@ from app.catalog.dump import CatalogSnapshot, is_filled, load, snapshot
 from app.catalog.engine import connect, file_of
 from app.catalog.migrate import CatalogFacts, describe, upgrade
 from app.catalog.row_checks import check_rows
+from app.catalog.searches import SqlSearches
 
 __all__ = [
     "CatalogFacts",
     "CatalogSnapshot",
     "SqlAccess",
     "SqlCatalog",
+    "SqlSearches",
     "check_file",
     "check_rows",
     "connect",

@@ -16,7 +16,7 @@ from app.catalog.access_tables import ApiKeyRow, AttemptRow, AuditRow, IdentityR
 from app.catalog.searches import delete_searches_of
 from app.catalog.sessions import CatalogPart, add_unless_taken, insert_into
 from app.errors import ConflictError, NotFoundError, UnknownUserError
-from app.types.access import ApiKey, AttemptCount, AuditEntry, Identity, User, UserChange, WebSession
+from app.types.access import AccountChange, ApiKey, AttemptCount, AuditEntry, Identity, User, WebSession
 from app.types.quotas import StoredAmount
 
 
@@ -45,7 +45,7 @@ class SqlAccess(CatalogPart):
         except IntegrityError:
             raise ConflictError(f"There is a user {user.name!r} already; choose another name.") from None
 
-    def change_user(self, name: str, change: UserChange, *, only_password: str | None = None) -> User:
+    def change_user(self, name: str, change: AccountChange, *, only_password: str | None = None) -> User:
         """As the user is afterwards. `only_password`: the hash that this enabled user must still have. Raises
         UnknownUserError."""
         values = _changed(change)
@@ -238,7 +238,7 @@ def _user_row(session: Session, name: str) -> UserRow:
     return row
 
 
-def _changed(change: UserChange) -> dict[str, Any]:
+def _changed(change: AccountChange) -> dict[str, Any]:
     values: dict[str, Any] = {}
     if change.role is not None:
         values["role"] = change.role.label

@@ -11,14 +11,14 @@ from sqlalchemy.orm import Session
 from app.catalog import garbage, jobs
 from app.catalog.access import SqlAccess
 from app.catalog.consistency import SqlConsistency
-from app.catalog.facets import Facets
+from app.catalog.facets import SqlFacets
 from app.catalog.garbage import SqlGarbage
-from app.catalog.idempotency import IdempotencyRecords
+from app.catalog.idempotency import SqlIdempotency
 from app.catalog.indexes import IndexLedger, note_collection, write_indexed
-from app.catalog.judgements import LensesAndJudgements
-from app.catalog.ledger import JobLedger
+from app.catalog.judgements import SqlLensesAndJudgements
+from app.catalog.ledger import SqlJobs
 from app.catalog.lens_indexes import LensIndexLedger
-from app.catalog.lists import DocumentLists
+from app.catalog.lists import SqlDocumentLists
 from app.catalog.recurring_sources import SqlSources
 from app.catalog.restoring import Restoring
 from app.catalog.searches import SqlSearches
@@ -51,14 +51,14 @@ from app.types.standing import Told
 
 
 class SqlCatalog(
-    JobLedger,
+    SqlJobs,
     IndexLedger,
     Restoring,
-    DocumentLists,
-    Facets,
-    LensesAndJudgements,
+    SqlDocumentLists,
+    SqlFacets,
+    SqlLensesAndJudgements,
     Submissions,
-    IdempotencyRecords,
+    SqlIdempotency,
     WeightTunings,
     LensIndexLedger,
 ):

@@ -48,7 +48,7 @@ _EXACT_WHOLE = 10**15  # beyond it a float's own spelling is kept
 _OF_DOCUMENT = {"document_id": DocumentRow.id, "title": DocumentRow.title, "uri": DocumentRow.uri}
 
 
-class Facets(CatalogPart):
+class SqlFacets(CatalogPart):
     def facets(self, collection: str, filters: Mapping[str, str] | None = None) -> dict[str, list[FacetValue]]:
         entries = _entries(self._database.engine.dialect)
         conditions = {key: _has(entries, key, value) for key, value in check_filters(filters or {}).items()}

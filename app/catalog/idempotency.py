@@ -11,7 +11,7 @@ from app.catalog.tables import AnswerRow
 from app.types.idempotency import IdempotencyRecord
 
 
-class IdempotencyRecords(CatalogPart):
+class SqlIdempotency(CatalogPart):
     def begin_answer(self, caller: str, key: str, *, digest: str, lease: timedelta) -> IdempotencyRecord | None:
         now = self._database.clock()
         with self._database.writing() as session:

@@ -23,7 +23,7 @@ _PAGE = 500
 _JUDGEMENTS = UUID("6a0b1f0e-93d5-5a52-9c53-0d9b2b7f4d11")
 
 
-class LensesAndJudgements(CatalogPart):
+class SqlLensesAndJudgements(CatalogPart):
     def lenses(self) -> list[Lens]:
         with self._database.reading() as session:
             return [row.as_lens() for row in session.scalars(select(LensRow).order_by(LensRow.name))]

@@ -21,7 +21,7 @@ from app.types.upkeep import JobReport
 _RETRY_BATCH_SIZE = 100  # jobs in one transaction
 
 
-class JobLedger(CatalogPart):
+class SqlJobs(CatalogPart):
     def job(self, job_id: str) -> Job:
         with self._database.reading() as session:
             return jobs.find(session, job_id).as_job()

@@ -12,7 +12,7 @@ from app.catalog.tables import ChunkRow, CollectionRow, DocumentRow, JobRow, sto
 from app.types.documents import Chunk, Document, DocumentState, Job, PageStart
 
 
-class DocumentLists(CatalogPart):
+class SqlDocumentLists(CatalogPart):
     def find_documents(
         self, collection: str, *, text: str = "", state: DocumentState | None = None, limit: int = 100, offset: int = 0
     ) -> list[Document]:

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Mapped, Session, mapped_column
 from app.catalog.sessions import CatalogPart, again_if_taken, collection_row
 from app.catalog.tables import Table, enum_column
 from app.errors import ConflictError, LeaseLostError, NotFoundError
-from app.types.sources import MAX_SOURCES, Mark, RecurringSource, Round, SourceKind, SourceOptions
+from app.types.sources import MAX_SOURCES, ItemMark, RecurringSource, Round, SourceKind, SourceOptions
 
 _AS_IT_IS = SourceOptions()
 
@@ -154,12 +154,12 @@ class SqlSources(CatalogPart):
         with self._database.writing() as session:
             _held(session, source).next_at = self._database.clock() + lease
 
-    def marks(self, source_id: str) -> dict[str, Mark]:
+    def marks(self, source_id: str) -> dict[str, ItemMark]:
         statement = select(SourceItemRow).where(SourceItemRow.source_id == source_id)
         with self._database.reading() as session:
-            return {row.address: Mark(row.etag, row.modified) for row in session.scalars(statement)}
+            return {row.address: ItemMark(row.etag, row.modified) for row in session.scalars(statement)}
 
-    def mark_item(self, source: RecurringSource, address: str, mark: Mark | None) -> None:
+    def mark_item(self, source: RecurringSource, address: str, mark: ItemMark | None) -> None:
         """It is a document now, as of this mark; None: it is none any more. Raises LeaseLostError."""
         with self._database.writing() as session:
             _held(session, source)

@@ -21,15 +21,18 @@ class SqlSearches(CatalogPart):
     """Saved and past searches. Each method is limited to the searches of one owner."""
 
     def saved_searches(self, owner: str) -> list[SavedSearch]:
+        """In the order of names."""
         with self._database.reading() as session:
             return [row.as_saved_search() for row in session.scalars(_saved_of(owner).order_by(SavedSearchRow.name))]
 
     def saved_search(self, owner: str, search_id: str) -> SavedSearch:
+        """Raises NotFoundError."""
         with self._database.reading() as session:
             return _saved(session, owner, search_id).as_saved_search()
 
     @again_if_taken
     def save_search(self, owner: str, name: str, request: SearchQuestion) -> SavedSearch:
+        """Replaces the request of a search of this name. Raises ConflictError at MAX_SAVED_SEARCHES."""
         with self._database.writing() as session:
             row = session.scalar(_saved_of(owner).where(SavedSearchRow.name == name))
             if row is None:
@@ -48,17 +51,20 @@ class SqlSearches(CatalogPart):
             return row.as_saved_search()
 
     def delete_saved_search(self, owner: str, search_id: str) -> None:
+        """Raises NotFoundError."""
         with self._database.writing() as session:
             row = _saved(session, owner, search_id)
             stop_watching(session, owner, search_id)
             session.delete(row)
 
     def past_searches(self, owner: str, *, limit: int) -> list[PastSearch]:
+        """The newest first."""
         newest = select(PastSearchRow).where(PastSearchRow.owner == owner).order_by(PastSearchRow.asked_at.desc())
         with self._database.reading() as session:
             return [row.as_past_search() for row in session.scalars(newest.limit(limit))]
 
     def record_search(self, owner: str, request: SearchQuestion, *, keep: int) -> None:
+        """Replaces the entry of the same query, instruction and collection. Deletes the oldest beyond `keep`."""
         key = json.dumps([owner, *(request.get(name) for name in ("query", "instruction", "collection"))])
         with self._database.writing() as session:
             insert = insert_into(session, PastSearchRow)
@@ -72,6 +78,7 @@ class SqlSearches(CatalogPart):
             session.execute(delete(PastSearchRow).where(PastSearchRow.id.in_(ids)))
 
     def forget_searches(self, owner: str, search_id: str | None = None) -> int:
+        """Deletes one past search, or all. Returns how many there were."""
         statement = delete(PastSearchRow).where(PastSearchRow.owner == owner)
         if search_id is not None:
             statement = statement.where(PastSearchRow.id == search_id)

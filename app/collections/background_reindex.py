@@ -37,7 +37,7 @@ class _Run:
     future: Future[ReindexReport] = field(default_factory=Future)
 
 
-class Reindexing:
+class BackgroundReindexing:
     """Starts and reports reindexing runs. Thread-safe. Keeps the result of a run until the next of its collection."""
 
     def __init__(self, catalog: SqlCatalog, *, open_reindexer: OpenReindexer) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from app.types.documents import Collection, Point
 from app.types.lens_indexes import LABEL_PREFIX
 
 if TYPE_CHECKING:  # it brings in SQL
-    from app.catalog import SqlCatalog
+    from app.catalog import CatalogSnapshot, SqlCatalog
 
 Row = dict[str, object]
 Tell = Callable[[int], None]
@@ -43,12 +43,6 @@ BACKUP = ArchiveFormat(
     "gircse backup",
 )
 _POINTS_AT_ONCE = 1_000
-
-
-class Snapshot(Protocol):
-    revision: str
-
-    def pages(self) -> Iterator[tuple[str, list[Row]]]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +64,7 @@ class BackupWriter:
         self,
         *,
         catalog: SqlCatalog,
-        open_snapshot: Callable[[], AbstractContextManager[Snapshot]],
+        open_snapshot: Callable[[], AbstractContextManager[CatalogSnapshot]],
         index: VectorIndex | None,
         files: Path,
     ) -> None:
@@ -198,7 +192,7 @@ class BackupReader:
             yield from (member for member in members if member.kind in kinds)
 
 
-def _add_catalog(archive: ArchiveWriter, snapshot: Snapshot) -> dict[str, tuple[str, bool]]:
+def _add_catalog(archive: ArchiveWriter, snapshot: CatalogSnapshot) -> dict[str, tuple[str, bool]]:
     """Add the snapshot's rows. Returns content hash → (URI of a document with it, whether it is ingested)."""
     documents: dict[str, tuple[str, bool]] = {}
     for number, (table, rows) in enumerate(snapshot.pages(), start=1):

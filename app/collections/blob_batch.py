@@ -19,7 +19,7 @@ from app.collections.layouts import is_empty, layout_bytes
 from app.collections.verified import Verified
 from app.errors import DamagedFileError, FilesUnavailableError, full_disk_reason, is_full_disk
 from app.types.documents import StoredBytes
-from app.types.texts import Layout
+from app.types.texts import TextLayout
 
 _PIECE_BYTES = 1 << 20
 _FEW_FILES = 16  # up to this number, files are synced one by one
@@ -30,7 +30,7 @@ class NotAHashError(DamagedFileError, ValueError):
     pass
 
 
-class Batch:
+class FolderBlobBatch:
     """Files written under temporary names. `keep` syncs and renames all of them; `clear` removes the rest."""
 
     def __init__(self, folder: Path, verified: Verified) -> None:
@@ -54,7 +54,7 @@ class Batch:
                 write_text(file, parts)
         self._written[name] = temporary
 
-    def put_layout(self, content_hash: str, layout: Layout) -> None:
+    def put_layout(self, content_hash: str, layout: TextLayout) -> None:
         name = layout_name(content_hash)
         if is_empty(layout):
             self._written.pop(name, None)

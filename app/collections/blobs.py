@@ -14,13 +14,13 @@ from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO
 
-from app.collections.blob_batch import Batch, checked, errors_translated, layout_name, temporary_in, text_name
+from app.collections.blob_batch import FolderBlobBatch, checked, errors_translated, layout_name, temporary_in, text_name
 from app.collections.kept_texts import has_digest, is_whole_text, read_text, read_window, text_pieces
 from app.collections.layouts import is_whole_layout, read_layout
 from app.collections.verified import Verified
 from app.errors import DamagedFileError, FilesUnavailableError, NotFoundError
 from app.types.documents import StoredBytes, TextWindow
-from app.types.texts import Layout
+from app.types.texts import TextLayout
 
 _STORED = re.compile(r"\.?(?P<hash>[0-9a-f]{64})(\.txt|\.layout)?(\.aside)?")
 
@@ -38,8 +38,8 @@ class FolderBlobStore:
             return batch.put_file(file)
 
     @contextmanager
-    def batch(self) -> Iterator[Batch]:
-        batch = Batch(self._folder, self._verified)
+    def batch(self) -> Iterator[FolderBlobBatch]:
+        batch = FolderBlobBatch(self._folder, self._verified)
         try:
             yield batch
             batch.keep()
@@ -155,11 +155,11 @@ class FolderBlobStore:
         with self._opened_text(content_hash) as file:
             yield from text_pieces(file)
 
-    def put_layout(self, content_hash: str, layout: Layout) -> None:
+    def put_layout(self, content_hash: str, layout: TextLayout) -> None:
         with self.batch() as batch:
             batch.put_layout(content_hash, layout)
 
-    def layout(self, content_hash: str, start: int, end: int) -> Layout:
+    def layout(self, content_hash: str, start: int, end: int) -> TextLayout:
         path = self._layout_path(content_hash)
         try:
             with _opened(path, content_hash) as file:
@@ -169,7 +169,7 @@ class FolderBlobStore:
         except DamagedFileError:
             raise
         except NotFoundError:
-            return Layout()
+            return TextLayout()
 
     def get_layout(self, content_hash: str) -> bytes:
         path = self._layout_path(content_hash)

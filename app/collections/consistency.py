@@ -65,7 +65,7 @@ _MENDED_BY_INGESTION = frozenset({Inconsistency.MISSING_POINTS, Inconsistency.ST
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class Discrepancy:
     """One difference. `ids` are the points or files concerned, at most one page; `document_id` is "" for none."""
 
     kind: Inconsistency
@@ -86,7 +86,7 @@ class ConsistencyCheck:
         self._blobs = blobs
         self._proofs = Proofs(catalog=catalog, index=index, blobs=blobs)
 
-    def differences(self) -> Iterator[Difference]:
+    def differences(self) -> Iterator[Discrepancy]:
         """Yield all differences. The caller may stop early, and may repair each one before taking the next."""
         remove_unneeded(garbage=self._catalog.garbage, index=self._index, blobs=self._blobs)
         self._proofs = Proofs(catalog=self._catalog, index=self._index, blobs=self._blobs)
@@ -96,7 +96,7 @@ class ConsistencyCheck:
         yield from self._unnamed_indexes()
         yield from self._unneeded_files()
 
-    def of_index(self, collection: Collection, index: str) -> Iterator[Difference]:
+    def of_index(self, collection: Collection, index: str) -> Iterator[Discrepancy]:
         """Differences in one physical index of the collection, which must exist."""
         try:
             for page in self._index.scan(index):
@@ -104,25 +104,25 @@ class ConsistencyCheck:
             for chunks in self._catalog.consistency.chunk_pages(index):
                 yield from self._of_chunks(collection, index, chunks)
         except EngineFaultError:
-            yield Difference(Inconsistency.DAMAGED_INDEX, index, collection.name)
+            yield Discrepancy(Inconsistency.DAMAGED_INDEX, index, collection.name)
 
-    def of_counts(self, collection: Collection) -> Iterator[Difference]:
+    def of_counts(self, collection: Collection) -> Iterator[Discrepancy]:
         index = collection.active_index
         for document_id in self._catalog.consistency.miscounted_documents(collection.name, index):
-            yield Difference(Inconsistency.WRONG_COUNTS, index, collection.name, document_id)
+            yield Discrepancy(Inconsistency.WRONG_COUNTS, index, collection.name, document_id)
 
-    def of_chunks(self, collection: Collection, pages: Iterable[Sequence[str]]) -> Iterator[Difference]:
+    def of_chunks(self, collection: Collection, pages: Iterable[Sequence[str]]) -> Iterator[Discrepancy]:
         """Checks the points of these chunks in the active index. Skips points that do not exist."""
         for ids in pages:
             try:
                 payloads = self._index.payloads(collection.active_index, ids)
             except EngineFaultError:
-                yield Difference(Inconsistency.DAMAGED_INDEX, collection.active_index, collection.name)
+                yield Discrepancy(Inconsistency.DAMAGED_INDEX, collection.active_index, collection.name)
                 return
             points = [Point(point_id, (), payload) for point_id, payload in payloads.items()]
             yield from self._of_points(collection, collection.active_index, points)
 
-    def mend(self, difference: Difference, *, removes_unmanaged: bool = False, removes_proven: bool = False) -> bool:
+    def mend(self, difference: Discrepancy, *, removes_unmanaged: bool = False, removes_proven: bool = False) -> bool:
         """Repair a difference, partly by queueing ingestion for a worker. Returns whether anything was done.
 
         `removes_proven` trusts the catalog over the other stores, for use right after restoring it from a backup.
@@ -153,23 +153,23 @@ class ConsistencyCheck:
             self._index.delete_points(difference.index, difference.ids)
         return True
 
-    def _of_collection(self, collection: Collection, present: set[str]) -> Iterator[Difference]:
+    def _of_collection(self, collection: Collection, present: set[str]) -> Iterator[Discrepancy]:
         building = self._catalog.standby(collection.name, IndexRole.BUILDING)
         if collection.active_index not in present and self._has_other_index(collection, present):
-            yield Difference(Inconsistency.LOST_INDEX, self._index.aliases()[collection.name], collection.name)
+            yield Discrepancy(Inconsistency.LOST_INDEX, self._index.aliases()[collection.name], collection.name)
             return
         for name in self._catalog.index_names(collection.name):
             if name in present:
                 if building is None or name != building.active_index:  # the reindexer checks that one
                     yield from self.of_index(collection, name)
             else:
-                yield Difference(Inconsistency.MISSING_INDEX, name, collection.name)
+                yield Discrepancy(Inconsistency.MISSING_INDEX, name, collection.name)
                 if name == collection.active_index:
                     for chunks in self._catalog.consistency.chunk_pages(name):
                         yield from self._missing(collection, name, chunks)
         yield from self.of_counts(collection)
         if self._index.aliases().get(collection.name) != collection.active_index:
-            yield Difference(Inconsistency.WRONG_ALIAS, collection.active_index, collection.name)
+            yield Discrepancy(Inconsistency.WRONG_ALIAS, collection.active_index, collection.name)
 
     def _has_other_index(self, collection: Collection, present: set[str]) -> bool:
         """Whether the alias points to an index with chunks in the catalog, while the collection's row names another."""
@@ -178,7 +178,7 @@ class ConsistencyCheck:
             return False
         return self._catalog.chunk_count(named) > 0
 
-    def _of_points(self, collection: Collection, index: str, page: Sequence[Point]) -> Iterator[Difference]:
+    def _of_points(self, collection: Collection, index: str, page: Sequence[Point]) -> Iterator[Discrepancy]:
         """Check that each existing point has a chunk row, and that both name the same document."""
         chunks = self._catalog.consistency.chunk_rows(index, [point.id for point in page])
         owners = {chunk_id: chunk.document_id for chunk_id, chunk in chunks.items()}
@@ -203,24 +203,24 @@ class ConsistencyCheck:
                 kind = Inconsistency.LOST_DOCUMENTS if is_proven else Inconsistency.LOST_POINTS
             elif document_id and not is_idle[document_id]:
                 continue  # the document has an open job
-            yield Difference(kind, index, collection.name, document_id, tuple(ids))
+            yield Discrepancy(kind, index, collection.name, document_id, tuple(ids))
         if index == collection.active_index:
             yield from self._of_rows(collection, page, chunks)
 
     def _of_lost_owner(
         self, collection: Collection, index: str, page: Sequence[Point], ids: Sequence[str]
-    ) -> Iterator[Difference]:
+    ) -> Iterator[Discrepancy]:
         """Differences of chunks whose rows name a document that does not exist, unlike their points."""
         named = {point.id: _document_of(point) or "" for point in page if point.id in ids}
         is_there = self._catalog.consistency.unqueued_documents(list(set(named.values())))
         for document_id in sorted(set(named.values())):
             own_ids = tuple(each for each, owner in named.items() if owner == document_id)
             kind = Inconsistency.WRONG_CHUNKS if document_id in is_there else Inconsistency.LOST_DOCUMENTS
-            yield Difference(kind, index, collection.name, document_id, own_ids)
+            yield Discrepancy(kind, index, collection.name, document_id, own_ids)
 
     def _of_rows(
         self, collection: Collection, page: Sequence[Point], chunks: Mapping[str, Chunk]
-    ) -> Iterator[Difference]:
+    ) -> Iterator[Discrepancy]:
         """Compare the contents of chunk and document rows with the payloads of their points."""
         together = [each for each in page if each.id in chunks and chunks[each.id].document_id == _document_of(each)]
         documents = self._catalog.consistency.documents_at_rest(
@@ -241,7 +241,7 @@ class ConsistencyCheck:
         still = self._catalog.consistency.documents_at_rest([document_id for _, document_id in wrong]) if wrong else {}
         for (kind, document_id), ids in wrong.items():
             if still.get(document_id) == documents[document_id]:  # otherwise a job has changed it in the meantime
-                yield Difference(kind, collection.active_index, collection.name, document_id, tuple(ids))
+                yield Discrepancy(kind, collection.active_index, collection.name, document_id, tuple(ids))
 
     def _has_agreeing_point(self, index: str, document: Document, but: str) -> bool:
         """Whether another point of the document agrees with its row. Then the row is right and this point is wrong."""
@@ -252,11 +252,11 @@ class ConsistencyCheck:
                 return True
         return False
 
-    def _of_chunks(self, collection: Collection, index: str, chunks: Sequence[Chunk]) -> Iterator[Difference]:
+    def _of_chunks(self, collection: Collection, index: str, chunks: Sequence[Chunk]) -> Iterator[Discrepancy]:
         present = self._index.present_ids(index, [chunk.id for chunk in chunks])
         yield from self._missing(collection, index, [chunk for chunk in chunks if chunk.id not in present])
 
-    def _missing(self, collection: Collection, index: str, chunks: Sequence[Chunk]) -> Iterator[Difference]:
+    def _missing(self, collection: Collection, index: str, chunks: Sequence[Chunk]) -> Iterator[Discrepancy]:
         if not chunks:
             return
         # Query the catalog again: the document may have been replaced in the meantime.
@@ -267,9 +267,9 @@ class ConsistencyCheck:
             if is_idle.get(document_id):
                 by_document[document_id].append(chunk_id)
         for document_id, ids in by_document.items():
-            yield Difference(Inconsistency.MISSING_POINTS, index, collection.name, document_id, tuple(ids))
+            yield Discrepancy(Inconsistency.MISSING_POINTS, index, collection.name, document_id, tuple(ids))
 
-    def _unnamed_indexes(self) -> Iterator[Difference]:
+    def _unnamed_indexes(self) -> Iterator[Discrepancy]:
         aliases = set(self._index.aliases().values())
         present = self._index.indexes()  # read before the catalog, which reserves names of new indexes
         named = set(self._catalog.garbage.names(GarbageKind.INDEX))
@@ -280,23 +280,23 @@ class ConsistencyCheck:
                 # Another installation may share this Qdrant server; the indexes that it uses have an alias.
                 is_ours = _PHYSICAL_NAME.fullmatch(name) and name not in aliases
                 kind = Inconsistency.UNNAMED_INDEX if is_ours else Inconsistency.UNMANAGED_INDEX
-                yield Difference(Inconsistency.LOST_INDEX if self._catalog.chunk_count(name) else kind, name)
+                yield Discrepancy(Inconsistency.LOST_INDEX if self._catalog.chunk_count(name) else kind, name)
 
-    def _unneeded_files(self) -> Iterator[Difference]:
+    def _unneeded_files(self) -> Iterator[Discrepancy]:
         for content_hash in self._proofs.unneeded:
             if not self._catalog.garbage.needs_file(content_hash):  # query again: a document may have been added
                 is_proven = self._proofs.is_of_row(content_hash)
                 kind = Inconsistency.UNNAMED_FILES if is_proven else Inconsistency.UNNEEDED_FILES
-                yield Difference(kind, "", ids=(content_hash,))
+                yield Discrepancy(kind, "", ids=(content_hash,))
 
-    def _mend_chunks(self, difference: Difference) -> bool:
+    def _mend_chunks(self, difference: Discrepancy) -> bool:
         """Queue ingestion, which rewrites rows and payloads and keeps vectors."""
         index, document_id = difference.index, difference.document_id
         for owner in set(self._catalog.consistency.chunk_owners(index, difference.ids).values()) - {document_id}:
             self._catalog.consistency.forget_indexed(index, document_id=owner)
         return self._catalog.consistency.queue_again(document_id)
 
-    def _mend_document(self, difference: Difference) -> bool:
+    def _mend_document(self, difference: Discrepancy) -> bool:
         collection = self._catalog.collection(difference.collection)
         index, document_id = difference.index, difference.document_id
         if difference.kind is Inconsistency.MISSING_POINTS and not self._has_original(document_id):
@@ -315,7 +315,7 @@ class ConsistencyCheck:
     def _has_original(self, document_id: str) -> bool:
         return self._blobs.is_sound(self._catalog.document(document_id).content_hash)
 
-    def _make_again(self, difference: Difference) -> None:
+    def _make_again(self, difference: Discrepancy) -> None:
         collection = self._catalog.collection(difference.collection)
         previous = self._catalog.standby(difference.collection, IndexRole.PREVIOUS)
         if previous is not None and previous.active_index == difference.index:

@@ -39,7 +39,7 @@ class _Wanted:
         return "" if self.allowance is None else self.allowance.user
 
 
-class Fetching:
+class BackgroundFetching:
     """The queue of pages to fetch. Thread-safe. Fetched pages leave it; failed ones stay until `forget` or `retry`."""
 
     def __init__(self, catalog: Catalog, library: Library, *, read_url: ReadUrl) -> None:

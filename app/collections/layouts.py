@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import BinaryIO, Generic, TypeVar
 
-from app.types.texts import Cell, Layout, Mark, Word
+from app.types.texts import Cell, Mark, TextLayout, Word
 
 _HEAD = struct.Struct("<8sQQQQ")
 _SIGNATURE, _FIRST_SIGNATURE = b"gircse-2", b"gircse-1"
@@ -28,11 +28,11 @@ _PIECE_BYTES = 1 << 20
 Row = TypeVar("Row")
 
 
-def is_empty(layout: Layout) -> bool:
+def is_empty(layout: TextLayout) -> bool:
     return not (layout.page_starts or layout.marks or layout.cells or layout.words)
 
 
-def layout_bytes(layout: Layout) -> Iterator[bytes]:
+def layout_bytes(layout: TextLayout) -> Iterator[bytes]:
     digest = hashlib.sha256()
     for part in _parts(layout):
         digest.update(part)
@@ -40,7 +40,7 @@ def layout_bytes(layout: Layout) -> Iterator[bytes]:
     yield digest.digest()
 
 
-def _parts(layout: Layout) -> Iterator[bytes]:
+def _parts(layout: TextLayout) -> Iterator[bytes]:
     kinds = (layout.page_starts, layout.marks, layout.cells, layout.words)
     yield _HEAD.pack(_SIGNATURE, *map(len, kinds))
     yield from _packed(_PAGE, ((start,) for start in layout.page_starts))
@@ -70,7 +70,7 @@ def _has_digest(file: BinaryIO, length: int) -> bool:
     return file.read() == digest.digest()
 
 
-def read_layout(file: BinaryIO, start: int, end: int) -> Layout:
+def read_layout(file: BinaryIO, start: int, end: int) -> TextLayout:
     """All page starts, and the records that overlap characters [start, end). The file must be whole."""
     file.seek(0)
     _, *counts = _HEAD.unpack(file.read(_HEAD.size))
@@ -80,7 +80,7 @@ def read_layout(file: BinaryIO, start: int, end: int) -> Layout:
     marks = _Table(file, begins[1], counts[1], _MARK, Mark)
     cells = _Table(file, begins[2], counts[2], _CELL, Cell)
     words = _Table(file, begins[3], counts[3], _WORD, Word)
-    return Layout(
+    return TextLayout(
         pages[0 : len(pages)],
         [mark for mark in marks.within(start, end) if mark.end > start],
         [cell for cell in cells.within(start, end) if cell.end > start],

@@ -18,7 +18,7 @@ _BYTES_OF_LABEL = 76  # its JSON without the numbers, 44, and its entry in the i
 _BYTES_OF_NUMBER = 8 / 3  # float16 in base64
 
 
-class LensIndexes:
+class QueuedLensIndexes:
     """Queues, lists and deletes lens indexes. Workers build them."""
 
     def __init__(self, catalog: SqlCatalog) -> None:

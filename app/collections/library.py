@@ -36,7 +36,7 @@ from app.types.documents import (
     require_short_uri,
     require_text,
 )
-from app.types.texts import Layout
+from app.types.texts import TextLayout
 from app.types.uris import canonical_uri
 
 if TYPE_CHECKING:  # it brings in SQL
@@ -233,7 +233,7 @@ class Library:
                 raise NotFoundError(f"{document.uri} has no text: {document.error}") from None
             raise
 
-    def layout(self, document: Document, start: int, end: int) -> Layout:
+    def layout(self, document: Document, start: int, end: int) -> TextLayout:
         return self._blobs.layout(document.content_hash, start, end)
 
     def add_sample(self, rows: Iterable[SampleRow]) -> list[Job]:

@@ -9,7 +9,7 @@ from app.ports.parts import BlobStore
 from app.runtime.lru import BytesCache
 from app.types.documents import Document
 from app.types.pages import IMAGE_WIDTHS, PageView, PageWords, PlacedWord
-from app.types.texts import POSITIONS, Layout, Word
+from app.types.texts import POSITIONS, TextLayout, Word
 from embedder.lru import LRUCache
 
 _KEPT_PAGES = 64  # pages whose words are cached
@@ -73,7 +73,7 @@ class DocumentPages:
         return starts[number - 1], starts[number] if number < len(starts) else 2**62
 
     def _recognized(self, document: Document, number: int, first: int, last: int) -> list[Word]:
-        found: Layout = self._blobs.layout(document.content_hash, first, last)
+        found: TextLayout = self._blobs.layout(document.content_hash, first, last)
         return [word for word in found.words if word.page == number]
 
     def _marked(

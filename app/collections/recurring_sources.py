@@ -20,7 +20,7 @@ from app.collections.library import Library
 from app.errors import GircseError, LeaseLostError, SyncEndedError, UnavailableError, VanishedError
 from app.ports.sources import OpenedSource, SourceReader
 from app.types.quotas import Allowance
-from app.types.sources import Listing, Mark, RecurringSource, Round, SourceKind
+from app.types.sources import ItemMark, Listing, RecurringSource, Round, SourceKind
 from app.types.uris import canonical_uri
 
 if TYPE_CHECKING:  # it brings in SQL
@@ -169,11 +169,11 @@ class SourceSchedule:
         source: RecurringSource,
         opened: OpenedSource,
         address: str,
-        mark: Mark | None,
+        mark: ItemMark | None,
         allowance: Allowance | None,
         counts: _Counts,
     ) -> None:
-        fetched = opened.fetch(address, mark or Mark())
+        fetched = opened.fetch(address, mark or ItemMark())
         if fetched is None:
             return
         _, job = self._library.add_document(source.collection, replace(fetched.source, allowance=allowance))
@@ -215,7 +215,7 @@ class _Beat:
                 self._catalog.sources.prolong(self._source, lease=self._lease)
 
 
-def to_fetch(listing: Listing, marks: Mapping[str, Mark]) -> list[str]:
+def to_fetch(listing: Listing, marks: Mapping[str, ItemMark]) -> list[str]:
     """Addresses to fetch: new ones, then those that may have changed, in random order.
 
     If the listing is incomplete, every earlier address may have changed. The random order gives each item a turn even

@@ -16,7 +16,7 @@ from app.types.lens_indexes import ValueRow
 from app.types.values import value_names
 
 
-class ValueTables:
+class CsvValueTables:
     """Reads tables page by page, so that memory does not grow with the collection."""
 
     def __init__(self, catalog: SearchedCatalog, index: Labels) -> None:

@@ -14,7 +14,7 @@ from app.errors import ConflictError, NotFoundError
 from app.services import Services
 
 
-class Engine(StrEnum):
+class IngestEngine(StrEnum):
     LOCAL = "local"
     RAY = "ray"
 

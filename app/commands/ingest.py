@@ -17,7 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from app.collections.intake import Intake, Taken, documents_below, is_gone, require_filled
 from app.commands import console
-from app.commands.bulk import Engine, ray_engine, require_ray
+from app.commands.bulk import IngestEngine, ray_engine, require_ray
 from app.commands.composition import open_services, wiring
 from app.commands.working import Complaints, JobFollower, own_worker
 from app.errors import ConflictError
@@ -121,15 +121,15 @@ def ingest(
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before deleting.")] = False,
     engine: Annotated[
-        Engine, typer.Option(help="ray: embed on all CPUs or GPUs of this machine or of a Ray cluster.")
-    ] = Engine.LOCAL,
+        IngestEngine, typer.Option(help="ray: embed on all CPUs or GPUs of this machine or of a Ray cluster.")
+    ] = IngestEngine.LOCAL,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until everything is searchable.")] = True,
 ) -> None:
     """Add files, folders, rows and web pages to a collection. Unchanged documents are skipped.
 
     Example: gircse ingest ~/papers notes.md https://example.org/page -c reading
     """
-    if engine is Engine.RAY:
+    if engine is IngestEngine.RAY:
         require_ray()
         if not wait:
             raise typer.BadParameter("Ray runs only while this command waits", param_hint="--engine ray --no-wait")
@@ -149,7 +149,7 @@ def ingest(
             typer.echo(f"The collection is paused. `gircse jobs resume {collection}` resumes its jobs.", err=True)
         outcome = _take_in(services, collection, request, prune=prune, yes=yes)
         if wait:
-            _wait(outcome, ray_engine(services, collection) if engine is Engine.RAY else own_worker(services))
+            _wait(outcome, ray_engine(services, collection) if engine is IngestEngine.RAY else own_worker(services))
         _print_summary(outcome, has_waited=wait)
     has_failed = bool(outcome.failures.count or outcome.follower.failures.count)
     for verdict, complaints in (

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from app.api.search_schemas import LensIndexAnswer, ProposalsAnswer
-from app.collections.lens_indexes import LensIndexes
+from app.collections.lens_indexes import QueuedLensIndexes
 from app.commands import console
 from app.commands.composition import open_catalog, open_services
 from app.search import lenses as all_lenses
@@ -103,7 +103,7 @@ def build_index(name: Name, collection: Collection = DEFAULT_COLLECTION) -> None
     Example: gircse lenses index build "Same place" -c sample
     """
     with open_catalog() as catalog:
-        found = LensIndexes(catalog).build(collection, name)
+        found = QueuedLensIndexes(catalog).build(collection, name)
     typer.echo(
         f"Queued the index of {found.lens!r} with {len(found.values)} values; a running `gircse up` or `gircse worker` "
         f"builds it. Progress: `gircse lenses index list -c {collection}`."
@@ -117,7 +117,7 @@ def list_indexes(
 ) -> None:
     """List the lens indexes of a collection with progress and cost."""
     with open_catalog() as catalog:
-        found = LensIndexes(catalog).status(collection)
+        found = QueuedLensIndexes(catalog).status(collection)
     if as_json:
         for each in found:
             typer.echo(console.json_of(LensIndexAnswer.model_validate(each), indent=None))
@@ -155,5 +155,5 @@ def print_values(
 def delete_index(name: Name, collection: Collection = DEFAULT_COLLECTION) -> None:
     """Delete the index of a lens. The lens is kept."""
     with open_catalog() as catalog:
-        LensIndexes(catalog).delete(collection, name)
+        QueuedLensIndexes(catalog).delete(collection, name)
     typer.echo(f"Deleted the index of {name!r}.")

@@ -10,7 +10,7 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from app.collections.backup_schedule import last_backup
-from app.collections.consistency import OF_DAMAGED_ROWS, UNMANAGED, ConsistencyCheck, Difference, Inconsistency
+from app.collections.consistency import OF_DAMAGED_ROWS, UNMANAGED, ConsistencyCheck, Discrepancy, Inconsistency
 from app.collections.index_probe import MOST_IN_PLACE, IndexDamage, probe_index
 from app.collections.reindex import Reindexer
 from app.collections.vector_check import compare_vectors
@@ -165,7 +165,7 @@ def _read_damaged_texts(services: Services, is_proven: Callable[[str], bool]) ->
 
 def mend_differences(
     services: Services,
-    is_to_mend: Callable[[Difference], bool],
+    is_to_mend: Callable[[Discrepancy], bool],
     *,
     removes_unmanaged: bool = False,
     removes_proven: bool = False,
@@ -175,7 +175,7 @@ def mend_differences(
     Points and indexes that gircse did not write are not counted. Differences caused by damaged catalog rows are listed
     one by one, at most `_MAX_LISTED`.
     """
-    damaged_rows: list[Difference] = []
+    damaged_rows: list[Discrepancy] = []
     found: Counter[tuple[Inconsistency, str, str]] = Counter()
     consistency = ConsistencyCheck(catalog=services.catalog, index=services.index, blobs=services.blobs)
     for difference in consistency.differences():
@@ -200,7 +200,7 @@ def mend_differences(
     ) + len(damaged_rows)
 
 
-def _print_damaged_rows(services: Services, damaged: Sequence[Difference]) -> None:
+def _print_damaged_rows(services: Services, damaged: Sequence[Discrepancy]) -> None:
     backup = last_backup(services.settings.backup_directory) or "FILE"
     typer.echo(
         "Rows of the catalog or the points that contradict them are damaged or lost. Neither were deleted. Stop all "
@@ -213,7 +213,7 @@ def _print_damaged_rows(services: Services, damaged: Sequence[Difference]) -> No
         typer.echo(f"  {difference.kind}: {where}{_uri_of(services, difference)}", err=True)
 
 
-def _uri_of(services: Services, difference: Difference) -> str:
+def _uri_of(services: Services, difference: Discrepancy) -> str:
     """`, URI` of the document, from the payload of the first point; empty if the point has none."""
     if not difference.index or not difference.ids:
         return ""

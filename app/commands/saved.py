@@ -11,13 +11,13 @@ from pydantic import TypeAdapter
 
 from app.api.search_schemas import PastSearchAnswer, SavedSearchAnswer, SearchQuestion
 from app.api.standing import NewsAnswer
+from app.collections.own_searches import RecordedSearches
 from app.collections.own_standing import OwnStanding
 from app.commands import console
 from app.commands.composition import open_catalog, open_services, wiring
 from app.commands.search import RESULT, AsJson, Form, chosen_form, print_result
 from app.commands.service import Local, find_service
 from app.ports.parts import VectorIndex
-from app.search.own_searches import OwnSearches
 from app.search.questions import request_of
 from app.settings import load_settings
 from app.types.access import OPERATOR
@@ -165,10 +165,10 @@ def clear_history() -> None:
 
 
 @contextmanager
-def _opened() -> Iterator[OwnSearches]:
+def _opened() -> Iterator[RecordedSearches]:
     with open_catalog() as catalog:
         limit = load_settings().search_history
-        yield OwnSearches(catalog.searches, owner=lambda: OPERATOR.name, history_limit=limit)
+        yield RecordedSearches(catalog.searches, owner=lambda: OPERATOR.name, history_limit=limit)
 
 
 def _id_of(name: str) -> str:

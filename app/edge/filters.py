@@ -7,16 +7,16 @@ from typing import Annotated, Any
 import qdrant_edge as edge
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from app.edge.values import JsonPath, Message, PointId
+from app.edge.values import EdgeMessage, JsonPath, PointId
 
 
-class Match(Message):
+class ValueMatch(EdgeMessage):
     value: bool | int | str | None = None
     any_of: list[int] | list[str] | None = Field(None, alias="any")
     except_of: list[int] | list[str] | None = Field(None, alias="except")
 
     @model_validator(mode="after")
-    def holds_one(self) -> Match:
+    def holds_one(self) -> ValueMatch:
         if len(self.model_fields_set) != 1:
             raise ValueError("give exactly one of value, any, except")
         return self
@@ -36,16 +36,16 @@ class Match(Message):
         return edge.MatchValue(value=value)
 
 
-class Range(Message):
+class Range(EdgeMessage):
     gt: float | None = None
     gte: float | None = None
     lt: float | None = None
     lte: float | None = None
 
 
-class FieldCondition(Message):
+class FieldCondition(EdgeMessage):
     key: JsonPath
-    match: Match | None = None
+    match: ValueMatch | None = None
     range: Range | None = None
 
     @model_validator(mode="after")
@@ -62,25 +62,25 @@ class FieldCondition(Message):
         )
 
 
-class PayloadField(Message):
+class PayloadField(EdgeMessage):
     key: JsonPath
 
 
-class IsEmpty(Message):
+class IsEmpty(EdgeMessage):
     is_empty: PayloadField
 
     def to_edge(self) -> edge.IsEmptyCondition:
         return edge.IsEmptyCondition(key=self.is_empty.key)
 
 
-class IsNull(Message):
+class IsNull(EdgeMessage):
     is_null: PayloadField
 
     def to_edge(self) -> edge.IsNullCondition:
         return edge.IsNullCondition(key=self.is_null.key)
 
 
-class HasId(Message):
+class HasId(EdgeMessage):
     has_id: list[PointId]
 
     def to_edge(self) -> edge.HasIdCondition:
@@ -103,7 +103,7 @@ Condition = Annotated[
 ]
 
 
-class Filter(Message):
+class Filter(EdgeMessage):
     must: list[Condition] | None = None
     should: list[Condition] | None = None
     must_not: list[Condition] | None = None

@@ -13,8 +13,8 @@ from app.edge.storage import OptimizersConfig, Quantization, VectorParams, Vecto
 from app.edge.values import (
     AnyVector,
     DenseVector,
+    EdgeMessage,
     JsonPath,
-    Message,
     MultiVector,
     PayloadChoice,
     PointId,
@@ -25,11 +25,11 @@ from app.edge.values import (
 )
 
 
-class SparseVectorParams(Message):
+class SparseVectorParams(EdgeMessage):
     modifier: Literal["none", "idf"] = "none"
 
 
-class CreateCollection(Message):
+class CreateCollection(EdgeMessage):
     """`vectors` has the settings of the default vector, named "", or settings by name."""
 
     vectors: VectorParams | dict[str, VectorParams] = Field(default_factory=dict)
@@ -52,7 +52,7 @@ class CreateCollection(Message):
         )
 
 
-class UpdateCollection(Message):
+class UpdateCollection(EdgeMessage):
     """Changes storage, quantization and the indexing threshold. Omitted fields keep their values."""
 
     vectors: dict[str, VectorParamsChange] = Field(default_factory=dict)
@@ -81,7 +81,7 @@ def _vectors_kind(value: Any) -> str:
     return "multi" if is_multivector(value) else "default"
 
 
-class Point(Message):
+class StoredPoint(EdgeMessage):
     id: PointId
     vector: Annotated[
         Annotated[DenseVector, Tag("default")]
@@ -100,11 +100,11 @@ class Point(Message):
         return edge.Point(id=self.id, vector=named, payload=self.payload)
 
 
-class UpsertPoints(Message):
-    points: list[Point]
+class UpsertPoints(EdgeMessage):
+    points: list[StoredPoint]
 
 
-class VectorsAs(Message):
+class VectorsAs(EdgeMessage):
     """`block` returns the dense vectors of all points as one base64 text of float32, and skips points without one.
 
     An extension of Qdrant's API: JSON numbers would take nine tenths of the time.
@@ -119,7 +119,7 @@ class RetrievePoints(VectorsAs):
     with_vector: VectorChoice = False
 
 
-class ChosenPoints(Message):
+class ChosenPoints(EdgeMessage):
     points: list[PointId] | None = None
     filter: Filter | None = None
 
@@ -143,7 +143,7 @@ class SetPayload(ChosenPoints):
     payload: dict[str, Any]
 
 
-class SetLabels(Message):
+class SetLabels(EdgeMessage):
     """Sets one key of the payload to a different value for each point. An extension of Qdrant's API."""
 
     key: JsonPath
@@ -161,7 +161,7 @@ class DeletePayload(ChosenPoints):
     keys: list[JsonPath]
 
 
-class BatchOperation(Message):
+class BatchOperation(EdgeMessage):
     set_payload: SetPayload | None = None
     delete_payload: DeletePayload | None = None
 
@@ -202,11 +202,11 @@ class BatchOperation(Message):
         return change.delete_payload(point_ids=list(points), keys=keys)
 
 
-class BatchUpdate(Message):
+class BatchUpdate(EdgeMessage):
     operations: list[BatchOperation]
 
 
-class QuantizationSearchParams(Message):
+class QuantizationSearchParams(EdgeMessage):
     ignore: bool = False
     rescore: bool | None = None
     oversampling: Annotated[float, Field(ge=1)] | None = None
@@ -215,7 +215,7 @@ class QuantizationSearchParams(Message):
         return edge.QuantizationSearchParams(ignore=self.ignore, rescore=self.rescore, oversampling=self.oversampling)
 
 
-class SearchParams(Message):
+class SearchParams(EdgeMessage):
     """Searches are exact by default. `exact=False` uses the HNSW graph, if optimizing has built one."""
 
     exact: bool = True
@@ -231,19 +231,19 @@ class SearchParams(Message):
         )
 
 
-class Rrf(Message):
+class Rrf(EdgeMessage):
     k: Annotated[int, Field(ge=1)] = 2  # Qdrant's default
 
 
-class NearestQuery(Message):
+class NearestQuery(EdgeMessage):
     nearest: Vector
 
 
-class FusionQuery(Message):
+class FusionQuery(EdgeMessage):
     fusion: Literal["rrf"]
 
 
-class RrfQuery(Message):
+class RrfQuery(EdgeMessage):
     rrf: Rrf
 
 
@@ -262,7 +262,7 @@ Query = Annotated[
 ]
 
 
-class Prefetch(Message):
+class Prefetch(EdgeMessage):
     query: Query
     using: str = ""
     prefetch: list[Prefetch] = Field(default_factory=list)
@@ -297,7 +297,7 @@ class QueryPoints(Prefetch):
     with_vector: VectorChoice = False
 
 
-class QueryBatch(Message):
+class QueryBatch(EdgeMessage):
     searches: list[QueryPoints]
 
 
@@ -309,12 +309,12 @@ class ScrollPoints(VectorsAs):
     with_vector: VectorChoice = False
 
 
-class CountPoints(Message):
+class CountPoints(EdgeMessage):
     filter: Filter | None = None
     exact: bool = True
 
 
-class Facet(Message):
+class Facet(EdgeMessage):
     key: JsonPath
     limit: Annotated[int, Field(ge=1)] = 10
     filter: Filter | None = None
@@ -324,11 +324,11 @@ class Facet(Message):
 SchemaType = Literal["keyword", "integer", "float", "bool", "datetime", "uuid", "text"]
 
 
-class SchemaParams(Message):
+class SchemaParams(EdgeMessage):
     type: SchemaType
 
 
-class CreateIndex(Message):
+class CreateIndex(EdgeMessage):
     field_name: JsonPath
     field_schema: SchemaType | SchemaParams
 
@@ -339,32 +339,32 @@ class CreateIndex(Message):
         )
 
 
-class Optimization(Message):
+class Optimization(EdgeMessage):
     """The arguments for the optimizing process: the new configuration, and payload indexes to create."""
 
     config: CreateCollection
     indexes: list[CreateIndex]
 
 
-class CreateAlias(Message):
+class CreateAlias(EdgeMessage):
     alias_name: str
     collection_name: str
 
 
-class DeleteAlias(Message):
+class DeleteAlias(EdgeMessage):
     alias_name: str
 
 
-class RenameAlias(Message):
+class RenameAlias(EdgeMessage):
     old_alias_name: str
     new_alias_name: str
 
 
-class AliasAction(Message):
+class AliasAction(EdgeMessage):
     create_alias: CreateAlias | None = None
     delete_alias: DeleteAlias | None = None
     rename_alias: RenameAlias | None = None
 
 
-class ChangeAliases(Message):
+class ChangeAliases(EdgeMessage):
     actions: list[AliasAction]

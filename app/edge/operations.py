@@ -11,12 +11,12 @@ import qdrant_edge as edge
 
 from app.edge import messages
 from app.edge.connection import API_VERSION, TITLE
-from app.edge.errors import RefusedError
+from app.edge.errors import RefusedRequestError
 from app.edge.filters import filter_to_edge
 from app.edge.optimizing import Optimizer
 from app.edge.queries import block_of, payload_choice, query_points, record_to_json
 from app.edge.shards import Shards
-from app.edge.values import AnyVector, PointId, SparseVector, is_multivector
+from app.edge.values import AnyVector, PointId, SparseVectorMessage, is_multivector
 
 PathParams = Mapping[str, str]
 _DONE = {"operation_id": 0, "status": "completed"}
@@ -83,7 +83,7 @@ def update_collection(optimizer: Optimizer, path: PathParams, body: bytes) -> ob
     """
     change, config = messages.UpdateCollection.model_validate_json(body), optimizer.shards.config(path["name"])
     if unknown := change.vectors.keys() - config.dense.keys():
-        raise RefusedError(400, f"Wrong input: Not existing vector name error: {min(unknown)!r}")
+        raise RefusedRequestError(400, f"Wrong input: Not existing vector name error: {min(unknown)!r}")
     optimizer.ask(path["name"], change.applied_to(config))
     return True
 
@@ -195,7 +195,9 @@ def facet(shards: Shards, path: PathParams, body: bytes) -> object:
     request = messages.Facet.model_validate_json(body)
     shard = shards.shard(path["name"])
     if request.key not in shard.info().payload_schema:
-        raise RefusedError(400, f"Bad request: no payload index on `{request.key}`: create a keyword index on it first")
+        raise RefusedRequestError(
+            400, f"Bad request: no payload index on `{request.key}`: create a keyword index on it first"
+        )
     condition = filter_to_edge(request.filter)
     found = shard.facet(
         facet=edge.FacetRequest(key=request.key, limit=request.limit, exact=request.exact, filter=condition)
@@ -247,7 +249,7 @@ def _check_query(config: messages.CreateCollection, request: messages.QueryPoint
         if stage.rrf is None:
             _check_vector(config, stage.using, stage.nearest)
         elif not stage.prefetch:
-            raise RefusedError(400, "Bad request: a fusion needs prefetches to fuse")
+            raise RefusedRequestError(400, "Bad request: a fusion needs prefetches to fuse")
 
 
 def _stages(request: messages.Prefetch) -> list[messages.Prefetch]:
@@ -256,19 +258,21 @@ def _stages(request: messages.Prefetch) -> list[messages.Prefetch]:
 
 def _check_vector(config: messages.CreateCollection, using: str, vector: AnyVector) -> None:
     """Raise RefusedError for a wrong vector. Edge would raise a plain `Exception`, as it does for internal errors."""
-    is_sparse = isinstance(vector, SparseVector)
+    is_sparse = isinstance(vector, SparseVectorMessage)
     if using not in (config.sparse_vectors if is_sparse else config.dense):
         kind = "sparse" if is_sparse else "dense"
-        raise RefusedError(400, f"Wrong input: Not existing vector name error: no {kind} vector is named {using!r}")
-    if isinstance(vector, SparseVector):
+        raise RefusedRequestError(
+            400, f"Wrong input: Not existing vector name error: no {kind} vector is named {using!r}"
+        )
+    if isinstance(vector, SparseVectorMessage):
         return
     params, several = config.dense[using], is_multivector(vector)
     if several and params.multivector_config is None:
-        raise RefusedError(
+        raise RefusedRequestError(
             400, f"Wrong input: Conversion between multi and regular vectors failed: {using!r} is no multivector"
         )
     for each in cast("list[list[float]]", vector if several else [vector]):
         if len(each) != params.size:
-            raise RefusedError(
+            raise RefusedRequestError(
                 400, f"Wrong input: Vector dimension error: expected dim: {params.size}, got {len(each)}"
             )

@@ -26,7 +26,7 @@ _WRITERS_WAIT_S = 0.5  # longest time that writers are blocked before they get a
 
 
 @dataclass(slots=True)
-class Stage:
+class OptimizerStage:
     """What the optimizer is doing; `total` is None if points are not counted in this stage."""
 
     name: str
@@ -40,7 +40,7 @@ class Optimizer:
     def __init__(self, shards: Shards) -> None:
         self.shards = shards
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._stages: dict[str, Stage] = {}
+        self._stages: dict[str, OptimizerStage] = {}
         self._turn = asyncio.Lock()
         self._indexes: dict[str, list[CreateIndex]] = {}
 
@@ -49,7 +49,7 @@ class Optimizer:
         name = self.shards.resolve(name)
         if not self.is_running(name):
             self.shards.mark(name, awaits_optimizing=True)
-            self._stages[name] = Stage("waiting for its turn")
+            self._stages[name] = OptimizerStage("waiting for its turn")
             self._tasks[name] = asyncio.create_task(
                 self._optimize(name, Optimization(config=config, indexes=self._indexes.pop(name, [])))
             )
@@ -62,7 +62,7 @@ class Optimizer:
         task = self._tasks.get(self.shards.resolve(name))
         return task is not None and not task.done()
 
-    def stage(self, name: str) -> Stage | None:
+    def stage(self, name: str) -> OptimizerStage | None:
         return self._stages[self.shards.resolve(name)] if self.is_running(name) else None
 
     def error(self, name: str) -> str | None:
@@ -88,7 +88,7 @@ class Optimizer:
             folder = self.shards.new_folder()
             try:
                 changes = await self._copy(name, folder)
-                self._stages[name] = Stage("merging and indexing")
+                self._stages[name] = OptimizerStage("merging and indexing")
                 if await _run_in_process(folder, wanted):
                     folder = await self._catch_up_and_switch(name, folder, wanted.config, changes)
                 else:
@@ -99,7 +99,7 @@ class Optimizer:
 
     async def _copy(self, name: str, folder: Path) -> Changes:
         """Copy the shard's files and start recording changes. Blocks writers, so that the files do not change."""
-        self._stages[name] = Stage("copying")
+        self._stages[name] = OptimizerStage("copying")
         async with self.shards.write_lock(name):
             self.shards.flush()
             await asyncio.to_thread(shutil.copytree, self.shards.folder(name), folder)
@@ -109,7 +109,7 @@ class Optimizer:
         """Apply recorded changes to the copy and put it in the shard's place. Returns the folder no longer needed."""
         copy = edge.EdgeShard.load(path=str(folder))
         await asyncio.sleep(_BREATH_S)
-        stage = self._stages[name] = Stage("applying recent writes", total=len(changes))
+        stage = self._stages[name] = OptimizerStage("applying recent writes", total=len(changes))
         while True:
             async with self.shards.write_lock(name):
                 give_way_at = time.monotonic() + _WRITERS_WAIT_S

@@ -25,7 +25,7 @@ _SPARE = 16  # points fetched beyond the limit, to detect a tie across it
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class QueryStage:
     """One query to run. `condition` combines its own filter with those of all enclosing stages."""
 
     request: Prefetch
@@ -34,7 +34,7 @@ class Stage:
 
 
 def query_points(shard: edge.EdgeShard, requests: Sequence[QueryPoints]) -> list[list[dict[str, object]]]:
-    stages = [Stage(request, request.filter, request.offset + request.limit) for request in requests]
+    stages = [QueryStage(request, request.filter, request.offset + request.limit) for request in requests]
     return [_points(shard, request, ranked) for request, ranked in zip(requests, _ranked(shard, stages), strict=True)]
 
 
@@ -84,24 +84,24 @@ def payload_choice(choice: PayloadChoice) -> Any:
     return edge.PayloadSelector.Include(keys=choice.get("include", []))
 
 
-def _ranked(shard: edge.EdgeShard, stages: Sequence[Stage]) -> list[Ranked]:
+def _ranked(shard: edge.EdgeShard, stages: Sequence[QueryStage]) -> list[Ranked]:
     """The ranking of each stage. All stages without prefetches run in one call."""
     nearest = iter(_nearest(shard, [stage for stage in stages if not stage.request.prefetch]))
     return [_of_prefetches(shard, stage) if stage.request.prefetch else next(nearest) for stage in stages]
 
 
-def _of_prefetches(shard: edge.EdgeShard, stage: Stage) -> Ranked:
+def _of_prefetches(shard: edge.EdgeShard, stage: QueryStage) -> Ranked:
     request, condition, limit = stage.request, stage.condition, stage.limit
-    inner = [Stage(each, _both(condition, each.filter), each.limit) for each in request.prefetch]
+    inner = [QueryStage(each, _both(condition, each.filter), each.limit) for each in request.prefetch]
     rankings = _ranked(shard, inner)
     if request.rrf is not None:
         fused = _fuse(rankings, request.rrf)
         return [pair for pair in fused if request.score_threshold is None or pair[1] >= request.score_threshold][:limit]
     candidates = Filter(must=[HasId(has_id=[point_id for ranking in rankings for point_id, _ in ranking])])
-    return _nearest(shard, [Stage(request, _both(condition, candidates), limit)])[0]
+    return _nearest(shard, [QueryStage(request, _both(condition, candidates), limit)])[0]
 
 
-def _nearest(shard: edge.EdgeShard, stages: Sequence[Stage]) -> list[Ranked]:
+def _nearest(shard: edge.EdgeShard, stages: Sequence[QueryStage]) -> list[Ranked]:
     """The nearest points of each stage. One call scans all points for all stages; stages with a tie are repeated."""
     points = shard.info().points_count
     limits = {number: min(stage.limit + _SPARE, points + 1) for number, stage in enumerate(stages)}
@@ -119,7 +119,7 @@ def _nearest(shard: edge.EdgeShard, stages: Sequence[Stage]) -> list[Ranked]:
     return rankings
 
 
-def _request(stage: Stage, limit: int) -> edge.QueryRequest:
+def _request(stage: QueryStage, limit: int) -> edge.QueryRequest:
     request = stage.request
     return edge.QueryRequest(
         limit=limit,

@@ -42,7 +42,7 @@ from app.edge.connection import (
     read_connection,
     write_connection,
 )
-from app.edge.errors import RefusedError, unsupported
+from app.edge.errors import RefusedRequestError, unsupported
 from app.edge.optimizing import Optimizer
 from app.edge.shards import Shards
 from embedder.server.http_guard import BoundedProtocol
@@ -126,7 +126,7 @@ def create_app(shards: Shards, connection: EdgeConnection, data_dir: Path) -> St
         middleware=[Middleware(TokenMiddleware, token=connection.token)],
         lifespan=lifespan,
         exception_handlers={
-            RefusedError: _refused,
+            RefusedRequestError: _refused,
             ValidationError: _malformed,
             HTTPException: _no_such_route,
             Exception: _broken,
@@ -170,7 +170,7 @@ async def _ready(request: Request) -> Response:
 
 
 def _refused(request: Request, error: Exception) -> Response:
-    assert isinstance(error, RefusedError)
+    assert isinstance(error, RefusedRequestError)
     return _failure(error.status, str(error), _started(request))
 
 

@@ -21,7 +21,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from app.edge.changes import Changes
 from app.edge.connection import replace_file
-from app.edge.errors import RefusedError, unknown_collection
+from app.edge.errors import RefusedRequestError, unknown_collection
 from app.edge.messages import AliasAction, CreateCollection
 from app.edge.process import PUT_ASIDE
 from app.edge.values import PointId
@@ -85,7 +85,7 @@ class Shards:
             self._open[name] = edge.EdgeShard.load(path=str(folder))
         elif not (folder / _SEGMENTS).exists():
             # Its memory-mapped files still work until they are closed; then all new writes would be lost.
-            raise RefusedError(500, f"the files of the collection were removed from {folder} while it was open")
+            raise RefusedRequestError(500, f"the files of the collection were removed from {folder} while it was open")
         return self._open[name]
 
     def write_lock(self, name: str) -> asyncio.Lock:
@@ -113,9 +113,9 @@ class Shards:
     def create(self, name: str, config: CreateCollection) -> None:
         _check_name(name)
         if name in self._table.collections or name in self._table.aliases:
-            raise RefusedError(409, f"Wrong input: Collection `{name}` already exists!")
+            raise RefusedRequestError(409, f"Wrong input: Collection `{name}` already exists!")
         if not config.dense and not config.sparse_vectors:
-            raise RefusedError(400, "Wrong input: a collection needs at least one vector")
+            raise RefusedRequestError(400, "Wrong input: a collection needs at least one vector")
         folder = uuid.uuid4().hex
         shard = edge.EdgeShard.create(path=str(self._folder / folder), config=config.to_edge())
         table = self._table.model_copy(deep=True)
@@ -147,14 +147,14 @@ class Shards:
                 if create.collection_name not in table.collections:
                     raise unknown_collection(create.collection_name)
                 if create.alias_name in table.collections:
-                    raise RefusedError(409, f"Wrong input: Collection `{create.alias_name}` already exists!")
+                    raise RefusedRequestError(409, f"Wrong input: Collection `{create.alias_name}` already exists!")
                 table.aliases[create.alias_name] = create.collection_name
             if delete := action.delete_alias:
                 table.aliases.pop(delete.alias_name, None)
             if rename := action.rename_alias:
                 _check_name(rename.new_alias_name)
                 if rename.old_alias_name not in table.aliases:
-                    raise RefusedError(404, f"Not found: Alias `{rename.old_alias_name}` does not exists!")
+                    raise RefusedRequestError(404, f"Not found: Alias `{rename.old_alias_name}` does not exists!")
                 table.aliases[rename.new_alias_name] = table.aliases.pop(rename.old_alias_name)
         self._save(table)
 
@@ -252,4 +252,4 @@ def _close(shard: edge.EdgeShard, name: str) -> None:
 
 def _check_name(name: str) -> None:
     if not name or name in (".", "..") or len(name) > _LONGEST_NAME or _FORBIDDEN_IN_NAMES & set(name):
-        raise RefusedError(400, f"Wrong input: {name!r} cannot name a collection: use letters, digits, - and _")
+        raise RefusedRequestError(400, f"Wrong input: {name!r} cannot name a collection: use letters, digits, - and _")

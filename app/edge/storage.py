@@ -7,16 +7,16 @@ from typing import Annotated, Any, Literal
 import qdrant_edge as edge
 from pydantic import Discriminator, Field, Tag
 
-from app.edge.values import Message
+from app.edge.values import EdgeMessage
 
 _MAX_SIM = edge.MultiVectorConfig(comparator=edge.MultiVectorComparator.MaxSim)
 
 
-class MultiVectorConfig(Message):
+class MultiVectorConfig(EdgeMessage):
     comparator: Literal["max_sim"]
 
 
-class VectorParams(Message):
+class VectorParams(EdgeMessage):
     size: Annotated[int, Field(ge=1, le=65_536)]
     distance: Literal["Cosine"]
     on_disk: bool | None = None
@@ -32,17 +32,17 @@ class VectorParams(Message):
         )
 
 
-class VectorParamsChange(Message):
+class VectorParamsChange(EdgeMessage):
     on_disk: bool | None = None
 
 
-class ScalarParams(Message):
+class ScalarParams(EdgeMessage):
     type: Literal["int8"]
     quantile: Annotated[float, Field(ge=0.5, le=1)] | None = None
     always_ram: bool = False
 
 
-class ScalarQuantization(Message):
+class ScalarQuantization(EdgeMessage):
     scalar: ScalarParams
 
     def to_edge(self) -> edge.ScalarQuantizationConfig:
@@ -51,11 +51,11 @@ class ScalarQuantization(Message):
         )
 
 
-class BinaryParams(Message):
+class BinaryParams(EdgeMessage):
     always_ram: bool = False
 
 
-class BinaryQuantization(Message):
+class BinaryQuantization(EdgeMessage):
     binary: BinaryParams
 
     def to_edge(self) -> edge.BinaryQuantizationConfig:
@@ -74,7 +74,7 @@ Quantization = Annotated[
 ]
 
 
-class OptimizersConfig(Message):
+class OptimizersConfig(EdgeMessage):
     indexing_threshold: Annotated[int, Field(ge=1)] | None = None  # KB of vectors; None: Qdrant's default
 
     def to_edge(self) -> edge.EdgeOptimizersConfig:

@@ -38,7 +38,7 @@ JsonPath = Annotated[str, AfterValidator(_check_path)]
 DenseVector = Annotated[list[Component], Field(min_length=1), AfterValidator(_refuse_zero)]
 
 
-class Message(BaseModel):
+class EdgeMessage(BaseModel):
     model_config = ConfigDict(extra="forbid", populate_by_name=True)
 
     @model_validator(mode="before")
@@ -48,7 +48,7 @@ class Message(BaseModel):
         return {key: value for key, value in data.items() if value is not None} if isinstance(data, dict) else data
 
 
-class SparseVector(Message):
+class SparseVectorMessage(EdgeMessage):
     indices: list[Annotated[int, Field(ge=0, lt=2**32)]]
     values: list[Component]
 
@@ -61,7 +61,7 @@ def is_multivector(value: Any) -> bool:
 
 
 def _vector_kind(value: Any) -> str:
-    if isinstance(value, dict | SparseVector):
+    if isinstance(value, dict | SparseVectorMessage):
         return "sparse"
     return "multi" if is_multivector(value) else "dense"
 
@@ -70,11 +70,11 @@ MultiVector = Annotated[list[DenseVector], Field(min_length=1)]
 Vector = Annotated[
     Annotated[DenseVector, Tag("dense")]
     | Annotated[MultiVector, Tag("multi")]
-    | Annotated[SparseVector, Tag("sparse")],
+    | Annotated[SparseVectorMessage, Tag("sparse")],
     Discriminator(_vector_kind),
 ]
-AnyVector = list[float] | list[list[float]] | SparseVector
+AnyVector = list[float] | list[list[float]] | SparseVectorMessage
 
 
 def vector_to_edge(vector: AnyVector) -> Any:
-    return vector.to_edge() if isinstance(vector, SparseVector) else vector
+    return vector.to_edge() if isinstance(vector, SparseVectorMessage) else vector

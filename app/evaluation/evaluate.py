@@ -11,12 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from time import perf_counter
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from app.errors import InputError, NotFoundError
 from app.evaluation.judged import Judged
 from app.evaluation.scoring import grades_in, resample, score_ranking, variant_labels
 from app.search.lenses import find_lens
+from app.search.service import SearchService
 from app.types.evaluation import (
     EvaluationPlan,
     EvaluationReport,
@@ -29,7 +30,7 @@ from app.types.evaluation import (
     Variant,
     VariantScores,
 )
-from app.types.search import SearchMode, SearchRequest, SearchResult
+from app.types.search import SearchMode, SearchRequest
 
 if TYPE_CHECKING:  # it brings in SQL
     from app.catalog import SqlCatalog
@@ -37,10 +38,6 @@ if TYPE_CHECKING:  # it brings in SQL
 DEPTH = 100  # chunks per search
 MAX_VARIANTS = 24
 MAX_SEARCHES = 200_000
-
-
-class Searcher(Protocol):
-    def search(self, request: SearchRequest, *, highlight: bool) -> SearchResult: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +69,7 @@ class _Measured:
 class Evaluator:
     """max_steps: returns the model's limit. Called only when a plan is checked, since it may load the model."""
 
-    def __init__(self, *, catalog: SqlCatalog, search: Searcher, max_steps: Callable[[], int]) -> None:
+    def __init__(self, *, catalog: SqlCatalog, search: SearchService, max_steps: Callable[[], int]) -> None:
         self._catalog = catalog
         self._search = search
         self._judged = Judged(catalog)

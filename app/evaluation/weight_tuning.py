@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import numpy as np
@@ -13,9 +12,10 @@ from app.evaluation.judged import Judged
 from app.evaluation.weight_validation import choose, cross_validate, grid, ndcg_by_weights, place_of
 from app.search.fusion import WEIGHTS_AFTER_FEEDBACK
 from app.search.judgements import LOCAL_PERSON
-from app.types.documents import ScoredPoint, utc_now
+from app.search.service import SearchService
+from app.types.documents import utc_now
 from app.types.evaluation import JudgedQuery
-from app.types.search import Leg, SearchRequest
+from app.types.search import SearchRequest
 from app.types.weights import CollectionWeights, WeightTuning
 
 if TYPE_CHECKING:  # it brings in SQL
@@ -25,14 +25,10 @@ MIN_JUDGEMENTS, MIN_QUERIES = 20, 5
 MAX_QUERIES = 200  # a random sample, see `place_of`
 
 
-class LegSearcher(Protocol):
-    def find_legs(self, request: SearchRequest) -> Mapping[Leg, Sequence[ScoredPoint]]: ...
-
-
 class WeightTuner:
     """Implements `Tuning`."""
 
-    def __init__(self, catalog: SqlCatalog, search: LegSearcher) -> None:
+    def __init__(self, catalog: SqlCatalog, search: SearchService) -> None:
         self._catalog = catalog
         self._search = search
         self._judged = Judged(catalog)

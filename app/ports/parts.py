@@ -22,7 +22,7 @@ from app.types.documents import (
     TextWindow,
 )
 from app.types.lens_indexes import Label
-from app.types.texts import Layout
+from app.types.texts import TextLayout
 from embedder.model_info import ModelInfo
 from embedder.refinement import Refinement
 
@@ -309,7 +309,7 @@ class BlobBatch(Protocol):
         ...
 
     def put_text(self, content_hash: str, parts: Iterable[str]) -> None: ...
-    def put_layout(self, content_hash: str, layout: Layout) -> None:
+    def put_layout(self, content_hash: str, layout: TextLayout) -> None:
         """Of its text, in the place of what was there."""
         ...
 
@@ -373,11 +373,11 @@ class BlobStore(Protocol):
         """In UTF-8, piece by piece. Raises as `get_text`, behind the last where it is damaged."""
         ...
 
-    def put_layout(self, content_hash: str, layout: Layout) -> None:
+    def put_layout(self, content_hash: str, layout: TextLayout) -> None:
         """Of its text, in the place of what was there."""
         ...
 
-    def layout(self, content_hash: str, start: int, end: int) -> Layout:
+    def layout(self, content_hash: str, start: int, end: int) -> TextLayout:
         """What lies in characters [start, end), or reaches into them; an empty one where none is kept. Raises
         DamagedFileError."""
         ...

@@ -8,7 +8,7 @@ from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
-class Passage:
+class RerankPassage:
     """`id` and `text_hash` name it for those who keep what they computed of it; `id` is "" where it is no chunk."""
 
     id: str
@@ -19,7 +19,7 @@ class Passage:
 class Reranker(Protocol):
     """Safe to call from several threads."""
 
-    def scores(self, query: str, passages: Sequence[Passage], *, instruction: str) -> list[float]:
+    def scores(self, query: str, passages: Sequence[RerankPassage], *, instruction: str) -> list[float]:
         """How well each passage answers the query under the instruction ("": none), in their order.
 
         -1 to 1, the higher the better. Raises UnavailableError where there is no such score for each of them,

@@ -17,7 +17,7 @@ from app.types.lens_indexes import LensIndexStatus
 from app.types.proposals import ValueProposal
 from app.types.quotas import Allowance
 from app.types.search import SearchRequest, SearchResult
-from app.types.texts import Layout
+from app.types.texts import TextLayout
 from app.types.upkeep import ContractChange, Fetch, ReindexStatus
 from app.types.values import LensValue
 from embedder.refinement import Refinement
@@ -58,7 +58,7 @@ class Texts(Protocol):
         """Those of the characters [start, end) that a document has."""
         ...
 
-    def layout(self, document: Document, start: int, end: int) -> Layout:
+    def layout(self, document: Document, start: int, end: int) -> TextLayout:
         """Headings, rows and cells in that stretch of its text; none where they are not kept."""
         ...
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Protocol
 
 from app.types.credentials import Credentials
-from app.types.sources import Fetched, Listing, Mark, RecurringSource, SourceKind, SourceOptions
+from app.types.sources import Fetched, ItemMark, Listing, RecurringSource, SourceKind, SourceOptions
 
 
 class OpenedSource(Protocol):
@@ -16,7 +16,7 @@ class OpenedSource(Protocol):
         """Raises DocumentError."""
         ...
 
-    def fetch(self, address: str, mark: Mark) -> Fetched | None:
+    def fetch(self, address: str, mark: ItemMark) -> Fetched | None:
         """None: it is as it was at this mark. Raises VanishedError where it is gone, and DocumentError."""
         ...
 
@@ -25,7 +25,7 @@ class SourceReader(Protocol):
     """Of one kind of source."""
 
     def open(
-        self, source: RecurringSource, marks: Mapping[str, Mark], *, beat: Callable[[], None]
+        self, source: RecurringSource, marks: Mapping[str, ItemMark], *, beat: Callable[[], None]
     ) -> AbstractContextManager[OpenedSource]:
         """For one round. `beat` is called now and then while something takes long; what it raises ends the round.
 

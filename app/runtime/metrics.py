@@ -26,7 +26,7 @@ _STAGE_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.
 _LOOK_AGAIN_S = 10.0  # minimum interval between reads of the index size
 
 
-class Metrics:
+class ProcessMetrics:
     """Implements `Observer`, counts requests, and renders the response of /metrics."""
 
     def __init__(self, *, spans: Spans = NO_SPANS) -> None:

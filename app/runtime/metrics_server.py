@@ -8,14 +8,14 @@ from contextlib import contextmanager
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from app.runtime.metrics import CONTENT_TYPE, Metrics
+from app.runtime.metrics import CONTENT_TYPE, ProcessMetrics
 
 HOST = "127.0.0.1"
 _TIMEOUT_S = 10
 
 
 @contextmanager
-def serving_metrics(port: int, metrics: Metrics, *, is_well: Callable[[], bool]) -> Iterator[int]:
+def serving_metrics(port: int, metrics: ProcessMetrics, *, is_well: Callable[[], bool]) -> Iterator[int]:
     """Serves within the block and yields the port, which is a free one for port 0. /healthz responds 503 while
     `is_well` returns False."""
 

@@ -7,12 +7,12 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
 
-class Span(Protocol):
+class TraceSpan(Protocol):
     def note(self, name: str, value: str | int) -> None: ...
 
 
 class Spans(Protocol):
-    def span(self, name: str, *, headers: Mapping[str, str] | None = None) -> AbstractContextManager[Span]:
+    def span(self, name: str, *, headers: Mapping[str, str] | None = None) -> AbstractContextManager[TraceSpan]:
         """Starts a span. headers: of a request; they may name the trace that the span belongs to."""
         ...
 
@@ -27,7 +27,7 @@ class SilentSpan:
 
 
 class SilentSpans:
-    def span(self, name: str, *, headers: Mapping[str, str] | None = None) -> AbstractContextManager[Span]:
+    def span(self, name: str, *, headers: Mapping[str, str] | None = None) -> AbstractContextManager[TraceSpan]:
         return nullcontext(_SILENT)
 
     def close(self) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from app.ports.parts import Embedder
 from app.search.aspect_vectors import kept_vectors
-from app.search.aspects import Aspect, aspects
+from app.search.aspects import BankAspect, aspects
 
 # Averaged, since a single wording is often near to an unrelated instruction, and three seldom are.
 _NEAREST_WORDINGS = 3
@@ -19,7 +19,7 @@ _TEXTS_AT_ONCE = 512  # per call of the embedder; other calls run in between
 
 @dataclass(frozen=True, slots=True)
 class NearAspect:
-    aspect: Aspect
+    aspect: BankAspect
     similarity: float  # mean cosine of the instruction and the nearest wordings
 
 
@@ -44,7 +44,7 @@ def mean_of_nearest(cosines: np.ndarray, count: int) -> float:
     return float(np.sort(cosines)[-count:].mean())
 
 
-def bank_wordings(bank: Sequence[Aspect] | None = None) -> list[str]:
+def bank_wordings(bank: Sequence[BankAspect] | None = None) -> list[str]:
     return [wording for aspect in (aspects() if bank is None else bank) for wording in aspect.instructions]
 
 
@@ -55,7 +55,7 @@ class AspectSearch:
     them in memory.
     """
 
-    def __init__(self, embedder: Embedder, bank: tuple[Aspect, ...] | None = None) -> None:
+    def __init__(self, embedder: Embedder, bank: tuple[BankAspect, ...] | None = None) -> None:
         self._embedder = embedder
         self._bank = aspects() if bank is None else bank
         self._wordings: np.ndarray | None = None

@@ -11,17 +11,17 @@ _FILE = "aspects.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Aspect:
+class BankAspect:
     name: str
     instructions: tuple[str, ...]
     values: tuple[str, ...]
 
 
 @cache
-def aspects() -> tuple[Aspect, ...]:
+def aspects() -> tuple[BankAspect, ...]:
     """Loads the bank from the package; cached."""
     rows = json.loads((files("app.search") / _FILE).read_text("utf-8"))
-    return tuple(Aspect(row["aspect"], tuple(row["instructions"]), tuple(row["values"])) for row in rows)
+    return tuple(BankAspect(row["aspect"], tuple(row["instructions"]), tuple(row["values"])) for row in rows)
 
 
 @cache

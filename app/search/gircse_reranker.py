@@ -12,7 +12,7 @@ import numpy as np
 
 from app.ports.observer import SILENT, Observer
 from app.ports.parts import Embedder
-from app.ports.rerank import Passage
+from app.ports.rerank import RerankPassage
 from app.types.search import MAX_RERANK
 from embedder.lru import LRUCache
 
@@ -35,7 +35,7 @@ def beginning_of(text: str, characters: int = MOST_CHARACTERS) -> str:
 Key = tuple[str, str, str, int, str]  # chunk id, text hash, instruction, steps, fingerprint
 
 
-class GircseReranker:
+class EmbedderReranker:
     """Implements `Reranker`. Caches up to `kept` vectors in memory (LRU)."""
 
     def __init__(
@@ -46,7 +46,7 @@ class GircseReranker:
         self._observer = observer
         self._vectors: LRUCache[Key, np.ndarray] = LRUCache(kept)
 
-    def scores(self, query: str, passages: Sequence[Passage], *, instruction: str) -> list[float]:
+    def scores(self, query: str, passages: Sequence[RerankPassage], *, instruction: str) -> list[float]:
         """Cosines of query and passages. If the model gives a passage a vector per step, its best cosine counts."""
         if not passages:
             return []
@@ -59,7 +59,7 @@ class GircseReranker:
     def close(self) -> None:
         """Does nothing: no resource is open."""
 
-    def _embed(self, passages: Sequence[Passage], instruction: str, steps: int) -> np.ndarray:
+    def _embed(self, passages: Sequence[RerankPassage], instruction: str, steps: int) -> np.ndarray:
         """(n, D), or (n, K, D) for a model with a vector per step."""
         info = self._embedder.info
         fingerprint, has_several = info.fingerprint, info.vectors_per_document(steps) > 1

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from app.errors import UnavailableError
-from app.ports.rerank import Passage, Reranker
+from app.ports.rerank import Reranker, RerankPassage
 from app.search.fusion import RankedPoint
 from app.search.steering import WORD_ANGLE, strength_of
 from app.types.chunk_text import embedded_text_of
@@ -95,10 +95,10 @@ def spread(scores: Sequence[float]) -> list[float]:
     return [(score - lowest) / (best - lowest) if best > lowest else 1.0 for score in scores]
 
 
-def _passage(ranked: RankedPoint) -> Passage:
+def _passage(ranked: RankedPoint) -> RerankPassage:
     payload = ranked.point.payload
     metadata = cast("Mapping[str, object]", payload["metadata"])
-    return Passage(ranked.point.id, embedded_text_of(payload), str(metadata["text_hash"]))
+    return RerankPassage(ranked.point.id, embedded_text_of(payload), str(metadata["text_hash"]))
 
 
 def with_score(ranked: RankedPoint, score: float) -> RankedPoint:

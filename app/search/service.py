@@ -22,7 +22,7 @@ from app.ports.rerank import Reranker
 from app.search.calibration import MatchCalibration, best_match
 from app.search.exclusions import ExclusionRanker, exclude_negated, excluded_values, reported_exclusions
 from app.search.fusion import WEIGHTS_AFTER_FEEDBACK, rank_in_legs
-from app.search.gircse_reranker import GircseReranker
+from app.search.gircse_reranker import EmbedderReranker
 from app.search.grouping import select
 from app.search.highlights import Highlighter
 from app.search.highlights_bm25 import highlight_by_bm25
@@ -86,7 +86,7 @@ class SearchService:
         self._observer = observer
         self._soundness = soundness or Unwatched()
         self._rerank_candidates = rerank_candidates
-        self._reranker = reranker or GircseReranker(embedder, observer=observer)
+        self._reranker = reranker or EmbedderReranker(embedder, observer=observer)
         self._catalog = catalog
         self._index: SearchedIndex = JoinedIndexes(index)
         self._embedder = embedder

@@ -9,7 +9,7 @@ import numpy as np
 
 from app.errors import InputError
 from app.ports.parts import Embedder
-from app.ports.rerank import Passage, Reranker
+from app.ports.rerank import Reranker, RerankPassage
 from app.search.gircse_reranker import STEPS
 from app.types.documents import require_text
 from app.types.values import LensValue, flatten_phrases
@@ -32,7 +32,7 @@ def rerank_texts(
     """Returns a score per text, in order. Raises InputError, and UnavailableError if the re-ranker does not respond."""
     _check(texts)
     used = embedder.info.default_query_instruction if instruction is None else instruction
-    passages = [Passage("", text, hashlib.sha256(text.encode()).hexdigest()) for text in texts]
+    passages = [RerankPassage("", text, hashlib.sha256(text.encode()).hexdigest()) for text in texts]
     scores = reranker.scores(query, passages, instruction=used)
     if not values:
         return scores

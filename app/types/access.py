@@ -92,7 +92,7 @@ class User:
 
 
 @dataclass(frozen=True, slots=True)
-class UserChange:
+class AccountChange:
     """A change of a user; None leaves a field unchanged. One SQL statement writes only the given columns, so that
     concurrent changes of different fields do not overwrite each other."""
 

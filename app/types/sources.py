@@ -36,7 +36,7 @@ class SourceOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class ItemMark:
     """ETag and modification time, by which a server tells whether an item has changed."""
 
     etag: str = ""
@@ -48,7 +48,7 @@ class Fetched:
     """A fetched item. The `media_type` of its source is empty if no parser supports it."""
 
     source: Source
-    mark: Mark
+    mark: ItemMark
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Listing:
     `is_whole`: items that are not listed no longer exist, as in a sitemap. A feed lists only new items.
     """
 
-    items: Mapping[str, Mark | None]
+    items: Mapping[str, ItemMark | None]
     is_whole: bool
     note: str | None = None  # for users: what the listing leaves out
 
@@ -98,5 +98,5 @@ class Round:
     error: str | None = None
 
 
-Marks = Mapping[str, Mark]
+Marks = Mapping[str, ItemMark]
 """Marks by address, of the items that are documents."""

@@ -52,7 +52,7 @@ class Word(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class TextLayout:
     """Layout of a text or a part of it; all sequences are in the order of the text."""
 
     page_starts: Sequence[int] = ()

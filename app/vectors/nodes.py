@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(eq=False, slots=True)
-class Node:
+class QdrantNode:
     """A target of requests: a configured address, and an IP address if its name has several."""
 
     url: httpx.URL
@@ -93,7 +93,7 @@ class NodeTransport(httpx.BaseTransport):
         self._http = httpx.Client(limits=httpx.Limits(max_connections=None), verify=has_tls)
         self._turns = count()
         self._changed = threading.Condition()
-        self._nodes: list[Node] = [Node(url) for url in self._urls]
+        self._nodes: list[QdrantNode] = [QdrantNode(url) for url in self._urls]
         self._resolved_at = -RESOLVE_EVERY_S
         self._failed_at = 0.0  # when the last working node failed
         self._watch: threading.Thread | None = None
@@ -126,7 +126,7 @@ class NodeTransport(httpx.BaseTransport):
             attempts.note(answer)
         return attempts.end(", ".join(map(shown, self._urls)))
 
-    def _next_node(self, attempts: _Attempts) -> Node | None:
+    def _next_node(self, attempts: _Attempts) -> QdrantNode | None:
         """A working node, round-robin; None after the deadline, or if no node has worked for RESTART_S."""
         with self._changed:
             self._begin_watch_if_due()
@@ -149,7 +149,7 @@ class NodeTransport(httpx.BaseTransport):
         has_other = sum(node.is_well for node in self._nodes) > 1
         return max(attempts.left_s() / (2 if has_other else 1), 0.001)
 
-    def _send(self, node: Node, request: httpx.Request, path: bytes, seconds: float) -> httpx.Response:
+    def _send(self, node: QdrantNode, request: httpx.Request, path: bytes, seconds: float) -> httpx.Response:
         """Sends one attempt and reads the whole response, both within `seconds`."""
         until = time.monotonic() + seconds
         timeouts = {"connect": min(CONNECT_S, seconds), "read": seconds, "write": seconds, "pool": seconds}
@@ -162,14 +162,14 @@ class NodeTransport(httpx.BaseTransport):
             answer.status_code, headers=answer.headers, stream=httpx.ByteStream(body), extensions=answer.extensions
         )
 
-    def _is_reachable(self, node: Node) -> bool:
+    def _is_reachable(self, node: QdrantNode) -> bool:
         """Pings the node unless it responded recently. For writes: their long deadlines do not reveal a dead node."""
         if time.monotonic() - node.heard_at < _PINGED_AFTER_S or self._answers(node):
             return True
         self._fail(node, "no answer to a ping")
         return False
 
-    def _answers(self, node: Node) -> bool:
+    def _answers(self, node: QdrantNode) -> bool:
         request = httpx.Request("GET", node.url)
         timeouts = dict.fromkeys(("connect", "read", "write", "pool"), PING_S)
         try:
@@ -179,7 +179,7 @@ class NodeTransport(httpx.BaseTransport):
         node.heard_at = time.monotonic()
         return answer.status_code not in _AWAY
 
-    def _fail(self, node: Node, reason: object) -> None:
+    def _fail(self, node: QdrantNode, reason: object) -> None:
         with self._changed:
             if node.is_well:
                 node.is_well = False
@@ -214,7 +214,7 @@ class NodeTransport(httpx.BaseTransport):
                     return
                 self._changed.wait(pause_s)
 
-    def _recover(self, node: Node) -> None:
+    def _recover(self, node: QdrantNode) -> None:
         with self._changed:
             node.is_well = True
             self._changed.notify_all()
@@ -225,7 +225,7 @@ class NodeTransport(httpx.BaseTransport):
         found = [(url, ip) for url in self._urls for ip in _ips_of(url)]
         with self._changed:
             known = {(node.url, node.ip): node for node in self._nodes}
-            self._nodes = [known.get(address) or Node(*address) for address in found]
+            self._nodes = [known.get(address) or QdrantNode(*address) for address in found]
             self._resolved_at = time.monotonic()
             self._changed.notify_all()
 

@@ -89,7 +89,7 @@ def needs_payload_indexes(info: models.CollectionInfo) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class SearchedIndex:
+class IndexTuning:
     """Search parameters of an index, paths of its payload indexes for numbers, and whether it has multivectors."""
 
     params: models.SearchParams
@@ -97,12 +97,12 @@ class SearchedIndex:
     is_multivector: bool = False
 
 
-_UNKNOWN = SearchedIndex(_EXACT)
+_UNKNOWN = IndexTuning(_EXACT)
 
 
-def searched_index(info: models.CollectionInfo) -> SearchedIndex:
+def searched_index(info: models.CollectionInfo) -> IndexTuning:
     numbers = (path for path, index in info.payload_schema.items() if index.data_type is models.PayloadSchemaType.FLOAT)
-    return SearchedIndex(search_params(info), frozenset(numbers), holds_multivectors(info))
+    return IndexTuning(search_params(info), frozenset(numbers), holds_multivectors(info))
 
 
 class SearchedIndexes:
@@ -112,9 +112,9 @@ class SearchedIndexes:
     def __init__(self, look: Callable[[str], models.CollectionInfo]) -> None:
         self._look = look
         self._lock = threading.Lock()
-        self._known: dict[str, tuple[float, SearchedIndex]] = {}
+        self._known: dict[str, tuple[float, IndexTuning]] = {}
 
-    def of(self, index: str) -> SearchedIndex:
+    def of(self, index: str) -> IndexTuning:
         with self._lock:
             looked_at, found = self._known.get(index, (-_LOOK_AGAIN_S, _UNKNOWN))
         if time.monotonic() - looked_at >= _LOOK_AGAIN_S:

@@ -9,7 +9,7 @@ import torch
 from sentence_transformers import CrossEncoder
 
 from app.errors import InputError, RerankerUnavailableError
-from app.ports.rerank import Passage
+from app.ports.rerank import RerankPassage
 from app.wiring.query_template import QueryTemplate
 from embedder.model.model_thread import on_model_thread
 
@@ -34,7 +34,7 @@ class CrossEncoderReranker:
             )
         self._template = template
 
-    def scores(self, query: str, passages: Sequence[Passage], *, instruction: str) -> list[float]:
+    def scores(self, query: str, passages: Sequence[RerankPassage], *, instruction: str) -> list[float]:
         """Scores from 0 to 1: a logistic function is applied to the model's raw scores."""
         if not passages:
             return []

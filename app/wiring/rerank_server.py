@@ -16,7 +16,7 @@ from typing import Any, Literal
 import httpx
 
 from app.errors import InputError, RerankerUnavailableError
-from app.ports.rerank import Passage
+from app.ports.rerank import RerankPassage
 from app.wiring.query_template import QueryTemplate
 from app.wiring.remote import client_options
 
@@ -55,7 +55,7 @@ class ServerReranker:
         self._lock = threading.Lock()
         self._resumes_at = -math.inf
 
-    def scores(self, query: str, passages: Sequence[Passage], *, instruction: str) -> list[float]:
+    def scores(self, query: str, passages: Sequence[RerankPassage], *, instruction: str) -> list[float]:
         if not passages:
             return []
         self._check_pause()
@@ -169,6 +169,6 @@ def _unusable(what: str) -> RerankerUnavailableError:
     return RerankerUnavailableError(f"The rerank server returned {what}.")
 
 
-def _bytes_of(passages: Sequence[Passage]) -> int:
+def _bytes_of(passages: Sequence[RerankPassage]) -> int:
     """The largest size of the texts in JSON: an escaped character takes six bytes."""
     return 6 * sum(len(passage.text) for passage in passages)

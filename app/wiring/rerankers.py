@@ -11,8 +11,8 @@ from pathlib import Path
 from app.errors import InputError, RerankerUnavailableError
 from app.ports.observer import SILENT, Observer
 from app.ports.parts import Embedder
-from app.ports.rerank import Passage, Reranker
-from app.search.gircse_reranker import GircseReranker
+from app.ports.rerank import Reranker, RerankPassage
+from app.search.gircse_reranker import EmbedderReranker
 from app.settings import Settings
 from app.wiring.query_template import QueryTemplate
 from app.wiring.rerank_server import ServerReranker
@@ -42,7 +42,7 @@ def reranker_for(settings: Settings, embedder: Embedder, *, observer: Observer =
                 model, device=device, template=template
             )
         )
-    return GircseReranker(embedder, steps=settings.rerank_steps, kept=settings.rerank_kept_vectors, observer=observer)
+    return EmbedderReranker(embedder, steps=settings.rerank_steps, kept=settings.rerank_kept_vectors, observer=observer)
 
 
 class OpenedAtFirstUse:
@@ -54,7 +54,7 @@ class OpenedAtFirstUse:
         self._reranker: Reranker | None = None
         self._fault = ""
 
-    def scores(self, query: str, passages: Sequence[Passage], *, instruction: str) -> list[float]:
+    def scores(self, query: str, passages: Sequence[RerankPassage], *, instruction: str) -> list[float]:
         """Load the model if necessary and score. After a failed load it does not try again: a try may take a minute."""
         with self._lock:
             if self._fault:

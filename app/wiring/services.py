@@ -10,12 +10,12 @@ from app.answers.service import AnswerService
 from app.collections.blobs import FolderBlobStore
 from app.collections.credentials_folder import CredentialsFolder
 from app.collections.integrity import Integrity
-from app.collections.lens_indexes import LensIndexes
+from app.collections.lens_indexes import QueuedLensIndexes
 from app.collections.library import Library
-from app.collections.value_tables import ValueTables
+from app.collections.value_tables import CsvValueTables
 from app.edge import EdgeProcess
 from app.evaluation.background import evaluations_over
-from app.runtime.metrics import Metrics
+from app.runtime.metrics import ProcessMetrics
 from app.runtime.readiness import WhileBusy
 from app.search.service import SearchService
 from app.search.value_proposals import ValueProposer
@@ -40,7 +40,7 @@ def open_services(
     """All services. `embedder` and `edge` (the home's embedded engine) may still be starting when passed in."""
     embedder = embedder or embedder_for(settings)
     spans = open_spans("gircse")
-    metrics = Metrics(spans=spans)
+    metrics = ProcessMetrics(spans=spans)
     blobs = FolderBlobStore(settings.home / "files")
     reranker = reranker_for(settings, embedder, observer=metrics)
     language_model = language_model_for(settings)
@@ -74,8 +74,8 @@ def open_services(
             answers=AnswerService(search, embedder, language_model=language_model),
             proposals=ValueProposer(catalog, index, embedder),
             library=Library(catalog=catalog, index=index, blobs=blobs, embedder=embedder, detect_format=detect),
-            lens_indexes=LensIndexes(catalog),
-            value_tables=ValueTables(catalog, index),
+            lens_indexes=QueuedLensIndexes(catalog),
+            value_tables=CsvValueTables(catalog, index),
             evaluations=evaluations,
             integrity=integrity,
             checks={

@@ -9,7 +9,7 @@ from importlib.metadata import version
 from typing import Any
 
 from app.errors import ConflictError
-from app.runtime.tracing import NO_SPANS, Span, Spans
+from app.runtime.tracing import NO_SPANS, Spans, TraceSpan
 from app.settings import is_tracing_wanted
 
 _SEND = "opentelemetry.exporter.otlp.proto.http.trace_exporter"
@@ -50,7 +50,7 @@ class _OpenTelemetrySpans:
         self._provider.shutdown()
 
     @contextmanager
-    def span(self, name: str, *, headers: Mapping[str, str] | None = None) -> Iterator[Span]:
+    def span(self, name: str, *, headers: Mapping[str, str] | None = None) -> Iterator[TraceSpan]:
         parent = self._context.extract(dict(headers)) if headers is not None else None
         kind = self._api.SpanKind.INTERNAL if headers is None else self._api.SpanKind.SERVER
         # Error messages may quote documents or queries, so they must not go into traces.

@@ -12,8 +12,8 @@ from fastapi import FastAPI
 from app.access.authorized_services import AuthorizedServices, authorize
 from app.api.hosts import HostGuard
 from app.api.main import create_app
-from app.collections.background_reindex import Reindexing
-from app.collections.fetching import Fetching
+from app.collections.background_reindex import BackgroundReindexing
+from app.collections.fetching import BackgroundFetching
 from app.collections.library import SAMPLE_COLLECTION
 from app.collections.pages import DocumentPages
 from app.errors import InputError
@@ -55,8 +55,8 @@ def open_web(services: Services) -> Iterator[FastAPI]:
     if isinstance(services.embedder, RemoteEmbedder):
         services.embedder.wait_until_there()
     read_url = url_reader(services.settings).read
-    fetching = Fetching(services.catalog, services.library, read_url=read_url)
-    reindexing = Reindexing(
+    fetching = BackgroundFetching(services.catalog, services.library, read_url=read_url)
+    reindexing = BackgroundReindexing(
         services.catalog, open_reindexer=lambda is_stopping: open_reindexer(services, is_stopping=is_stopping)
     )
     renderer = ProcessPageRenderer(limits=read_limits(services.settings))

@@ -25,7 +25,7 @@ from app.errors import (
 from app.ports.ledger import Completion, Ledger
 from app.ports.parts import BlobStore, VectorIndex
 from app.types.documents import Collection, Document, Job, JobKind
-from ingest.leases import LeaseKeeper
+from ingest.leases import LeaseKeeper, StopRequestedError
 from ingest.ray_engine.gathering import GatheredDocument
 from ingest.ray_engine.parts import BrokenRunError, Cluster, Run
 from ingest.ray_engine.results import FailedDocument, Result, Work
@@ -37,10 +37,6 @@ DEFAULT_SHARD_DOCUMENTS = 10_000
 _MOST_BREAKS = 5  # broken runs of one shard in a row without a document done in between
 
 Delete = Callable[[Job], None]
-
-
-class StopRequestedError(Exception):
-    """The shard must be released. The index keeps what has been embedded so far."""
 
 
 class ShardEngine:

@@ -14,10 +14,10 @@ from app.ports.sources import OpenedSource, SourceCredentials
 from app.types.access import is_of_operator
 from app.types.credentials import Credentials
 from app.types.documents import Source
-from app.types.sources import MAX_LISTED_ITEMS, Fetched, Listing, Mark, RecurringSource
+from app.types.sources import MAX_LISTED_ITEMS, Fetched, ItemMark, Listing, RecurringSource
 from ingest.readers.limits import DEFAULT_LIMITS, MEGABYTE
 from ingest.recurring.git_program import Git, GitLimits, environment_of, require_git
-from ingest.recurring.hosts import HostGuard
+from ingest.recurring.hosts import SourceHostGuard
 from ingest.recurring.selection import PathSelection
 from ingest.recurring.temporary import temporary_folder
 
@@ -35,7 +35,7 @@ class GitSourceReader:
     def __init__(
         self,
         *,
-        guard: HostGuard,
+        guard: SourceHostGuard,
         credentials: SourceCredentials,
         folder: Path | None = None,
         limits: GitLimits | None = None,
@@ -48,7 +48,7 @@ class GitSourceReader:
 
     @contextmanager
     def open(
-        self, source: RecurringSource, marks: Mapping[str, Mark], *, beat: Callable[[], None]
+        self, source: RecurringSource, marks: Mapping[str, ItemMark], *, beat: Callable[[], None]
     ) -> Iterator[OpenedSource]:
         require_git()
         address = urlsplit(source.address)
@@ -70,7 +70,7 @@ class GitSourceReader:
 
 
 class _Repository:
-    def __init__(self, git: Git, source: RecurringSource, marks: Mapping[str, Mark]) -> None:
+    def __init__(self, git: Git, source: RecurringSource, marks: Mapping[str, ItemMark]) -> None:
         self._git = git
         self._source = source
         self._marks = marks
@@ -86,19 +86,19 @@ class _Repository:
         files = sorted(_files(listed, selection))
         for path, blob in files[:MAX_LISTED_ITEMS]:
             self._blobs[item_address(self._source.address, path)] = path, blob
-        items: dict[str, Mark | None] = {address: Mark(blob) for address, (_, blob) in self._blobs.items()}
+        items: dict[str, ItemMark | None] = {address: ItemMark(blob) for address, (_, blob) in self._blobs.items()}
         if not ignores_filter:
-            wanted = [blob for address, (_, blob) in self._blobs.items() if self._marks.get(address) != Mark(blob)]
+            wanted = [blob for address, (_, blob) in self._blobs.items() if self._marks.get(address) != ItemMark(blob)]
             self._missing = list(dict.fromkeys(wanted))
         is_whole = len(files) <= MAX_LISTED_ITEMS
         note = None if is_whole else f"It has {len(files):,} files; only the first {MAX_LISTED_ITEMS:,} are synced."
         return Listing(items, is_whole=is_whole, note=note)
 
-    def fetch(self, address: str, mark: Mark) -> Fetched | None:
+    def fetch(self, address: str, mark: ItemMark) -> Fetched | None:
         if address not in self._blobs:
             raise VanishedError("The repository no longer has this file.")
         path, blob = self._blobs[address]
-        if mark == Mark(blob):
+        if mark == ItemMark(blob):
             return None
         self._fetch_missing(blob)
         size = int(self._git.run("cat-file", "-s", blob))
@@ -109,7 +109,7 @@ class _Repository:
         data = self._git.run("cat-file", "blob", blob)
         if data.startswith(_LARGE_FILE):
             raise DocumentError("This file is stored in Git LFS, which is not fetched. Exclude it with a pattern.")
-        return Fetched(Source(name=path, uri=address, media_type="", data=data), Mark(blob))
+        return Fetched(Source(name=path, uri=address, media_type="", data=data), ItemMark(blob))
 
     def _fetch_missing(self, blob: str) -> None:
         """Fetches the blob and the next missing ones, 200 per command: a command per blob would take a second each."""

@@ -16,7 +16,7 @@ def resolve_host(host: str, port: int) -> list[str]:
     return list(dict.fromkeys(str(address[0]) for *_, address in infos))
 
 
-class HostGuard:
+class SourceHostGuard:
     def __init__(
         self,
         *,

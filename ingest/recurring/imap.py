@@ -19,29 +19,31 @@ from app.errors import DocumentError, InputError, VanishedError
 from app.ports.sources import OpenedSource, SourceCredentials
 from app.types.credentials import Credentials
 from app.types.documents import Source
-from app.types.sources import MAX_LISTED_ITEMS, Fetched, Listing, Mark, RecurringSource
+from app.types.sources import MAX_LISTED_ITEMS, Fetched, ItemMark, Listing, RecurringSource
 from ingest.readers.limits import DEFAULT_LIMITS, MEGABYTE
 from ingest.recurring.folder_names import decoded_folder, encoded_folder
-from ingest.recurring.hosts import HostGuard
+from ingest.recurring.hosts import SourceHostGuard
 
 _PORT = 993
 _STEP_TIMEOUT_S = 60.0
 _INBOX = "INBOX"
-_MARK = Mark("message")  # the same for every message: they never change
+_MARK = ItemMark("message")  # the same for every message: they never change
 _LISTED = re.compile(rb'\((?P<flags>[^)]*)\) (?:"(?:\\.|[^"])*"|NIL) (?P<name>.+)', re.DOTALL)
 _UID, _SIZE = re.compile(rb"\bUID (\d+)"), re.compile(rb"\bRFC822\.SIZE (\d+)")
 _ITEM = re.compile(r"/(?P<folder>[^;/]+);UIDVALIDITY=(?P<validity>\d+)/;UID=(?P<uid>\d+)")
 
 
 class ImapSourceReader:
-    def __init__(self, *, guard: HostGuard, credentials: SourceCredentials, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self, *, guard: SourceHostGuard, credentials: SourceCredentials, tls: ssl.SSLContext | None = None
+    ) -> None:
         self._guard = guard
         self._credentials = credentials
         self._tls = tls
 
     @contextmanager
     def open(
-        self, source: RecurringSource, marks: Mapping[str, Mark], *, beat: Callable[[], None]
+        self, source: RecurringSource, marks: Mapping[str, ItemMark], *, beat: Callable[[], None]
     ) -> Iterator[OpenedSource]:
         if not source.options.credentials:
             raise InputError("A mailbox needs credentials: name those that the operator has put down for it.")
@@ -108,7 +110,7 @@ class _Mailbox:
         )
         return Listing({address: _MARK for _, address in kept}, is_whole=is_whole, note=note)
 
-    def fetch(self, address: str, mark: Mark) -> Fetched | None:
+    def fetch(self, address: str, mark: ItemMark) -> Fetched | None:
         if mark == _MARK:
             return None
         parts = _ITEM.search(address)

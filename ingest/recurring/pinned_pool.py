@@ -15,7 +15,7 @@ from urllib3.exceptions import NewConnectionError
 
 from app.errors import DocumentError
 from ingest.readers.limits import MEGABYTE
-from ingest.recurring.hosts import HostGuard
+from ingest.recurring.hosts import SourceHostGuard
 
 _TIMEOUT = urllib3.Timeout(connect=20, read=60)
 MAX_ANSWER_BYTES = 16 * MEGABYTE  # an S3 page lists 1,000 keys of up to 1 kB, which escaping can triple
@@ -27,7 +27,7 @@ _RETRIES = urllib3.Retry(total=2, redirect=3, backoff_factor=0.2, status_forceli
 
 
 @contextmanager
-def pinned_pool(guard: HostGuard) -> Iterator[urllib3.PoolManager]:
+def pinned_pool(guard: SourceHostGuard) -> Iterator[urllib3.PoolManager]:
     """A pool whose connections use `guard`. It is closed after the block."""
 
     class Plain(_Pinned, HTTPConnection):
@@ -81,7 +81,7 @@ def _read_whole(answer: urllib3.BaseHTTPResponse) -> _Whole:
 
 
 class _Pinned:
-    _guard: HostGuard
+    _guard: SourceHostGuard
 
     def _new_conn(self: Any) -> socket.socket:
         failure: OSError | None = None

@@ -18,9 +18,9 @@ from app.errors import DocumentError, InputError, VanishedError
 from app.ports.sources import OpenedSource, SourceCredentials
 from app.types.credentials import Credentials
 from app.types.documents import Source
-from app.types.sources import MAX_LISTED_ITEMS, Fetched, Listing, Mark, RecurringSource
+from app.types.sources import MAX_LISTED_ITEMS, Fetched, ItemMark, Listing, RecurringSource
 from ingest.readers.limits import DEFAULT_LIMITS, MEGABYTE
-from ingest.recurring.hosts import HostGuard
+from ingest.recurring.hosts import SourceHostGuard
 from ingest.recurring.pinned_pool import pinned_pool
 from ingest.recurring.selection import PathSelection
 
@@ -45,13 +45,13 @@ class _Place:
 
 
 class S3SourceReader:
-    def __init__(self, *, guard: HostGuard, credentials: SourceCredentials) -> None:
+    def __init__(self, *, guard: SourceHostGuard, credentials: SourceCredentials) -> None:
         self._guard = guard
         self._credentials = credentials
 
     @contextmanager
     def open(
-        self, source: RecurringSource, marks: Mapping[str, Mark], *, beat: Callable[[], None]
+        self, source: RecurringSource, marks: Mapping[str, ItemMark], *, beat: Callable[[], None]
     ) -> Iterator[OpenedSource]:
         name = source.options.credentials
         own = self._credentials.find(name, user=source.owner, address=source.address) if name else Credentials("")
@@ -78,7 +78,7 @@ class _Bucket:
 
     def items(self) -> Listing:
         selection = PathSelection(self._source.options.patterns)
-        items: dict[str, Mark | None] = {}
+        items: dict[str, ItemMark | None] = {}
         is_whole = True
         with _mapped_errors():
             objects = self._client.list_objects(self._place.bucket, prefix=self._place.prefix or None, recursive=True)
@@ -93,11 +93,11 @@ class _Bucket:
                 address = item_address(self._source.address, self._place, entry.object_name)
                 self._keys[address] = entry.object_name
                 modified = entry.last_modified.isoformat() if not entry.etag else ""
-                items[address] = Mark(str(entry.etag or ""), modified)
+                items[address] = ItemMark(str(entry.etag or ""), modified)
         note = None if is_whole else f"It has more than {MAX_LISTED_ITEMS:,} objects; only the first ones are synced."
         return Listing(items, is_whole=is_whole, note=note)
 
-    def fetch(self, address: str, mark: Mark) -> Fetched | None:
+    def fetch(self, address: str, mark: ItemMark) -> Fetched | None:
         key = self._keys.get(address)
         if key is None:
             raise VanishedError("The bucket no longer has this object.")
@@ -109,7 +109,7 @@ class _Bucket:
                 answer.close()
                 answer.release_conn()
         # The ETag of the fetched object, which may be newer than the listing.
-        current = Mark(answer.headers.get("etag", "").strip('"'))
+        current = ItemMark(answer.headers.get("etag", "").strip('"'))
         if mark == current and current.etag:
             return None
         source = Source(name=key, uri=address, media_type="", data=data)

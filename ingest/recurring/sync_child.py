@@ -20,13 +20,13 @@ from typing import BinaryIO
 from app.errors import DocumentError, InputError, VanishedError
 from app.ports.sources import OpenedSource, SourceReader
 from app.types.credentials import Credentials
-from app.types.sources import Fetched, Listing, Mark, SourceKind
+from app.types.sources import Fetched, ItemMark, Listing, SourceKind
 from ingest.addresses import is_public
 from ingest.readers.child_side import address_space, be_ended_first, forbid_files, lift_alarm, limit, take_streams
 from ingest.readers.limits import ProcessLimits
 from ingest.readers.messages import OUT_OF_MEMORY_EXIT_CODE, READY, write_frame
 from ingest.recurring.git import GitSourceReader
-from ingest.recurring.hosts import HostGuard
+from ingest.recurring.hosts import SourceHostGuard
 from ingest.recurring.imap import ImapSourceReader
 from ingest.recurring.sync_messages import (
     ITEMS_PER_PART,
@@ -157,7 +157,7 @@ class _GivenCredentials:
 
 def _reader_of(request: SyncRequest) -> SourceReader:
     is_allowed = _is_any if request.may_be_private else is_public
-    guard, credentials = HostGuard(is_allowed=is_allowed), _GivenCredentials(request.credentials)
+    guard, credentials = SourceHostGuard(is_allowed=is_allowed), _GivenCredentials(request.credentials)
     match request.source.kind:
         case SourceKind.GIT:
             return GitSourceReader(guard=guard, credentials=credentials, folder=Path(request.folder))
@@ -169,7 +169,7 @@ def _reader_of(request: SyncRequest) -> SourceReader:
             return WebSourceReader(UrlReader(is_allowed=is_allowed))
 
 
-def _s3_reader(guard: HostGuard, credentials: _GivenCredentials) -> SourceReader:
+def _s3_reader(guard: SourceHostGuard, credentials: _GivenCredentials) -> SourceReader:
     if find_spec("minio") is None:
         raise InputError("Buckets need the package minio: pip install 'gircse-search[sources]'")
     from ingest.recurring.s3 import S3SourceReader
@@ -196,8 +196,8 @@ def _fitting(addresses: Iterable[str], characters: int) -> list[str]:
     return [address for address, length in zip(short, lengths, strict=True) if length <= characters]
 
 
-def _cut(mark: Mark | None) -> Mark | None:
-    return mark and Mark(mark.etag[:MAX_MARK], mark.modified[:MAX_MARK])
+def _cut(mark: ItemMark | None) -> ItemMark | None:
+    return mark and ItemMark(mark.etag[:MAX_MARK], mark.modified[:MAX_MARK])
 
 
 def _receive(requests: BinaryIO, inbox: queue.SimpleQueue[ChildRequest]) -> None:

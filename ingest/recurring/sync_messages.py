@@ -13,7 +13,7 @@ from typing import BinaryIO, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from app.types.credentials import Credentials
-from app.types.sources import Mark, RecurringSource
+from app.types.sources import ItemMark, RecurringSource
 from ingest.readers.limits import MEGABYTE, ProcessLimits
 from ingest.readers.messages import MessageError, read_frame, write_frame
 
@@ -32,7 +32,7 @@ class SyncRequest:
     """Open this source and list its items. `folder` holds temporary files."""
 
     source: RecurringSource
-    marks: Mapping[str, Mark]
+    marks: Mapping[str, ItemMark]
     credentials: Credentials | None
     may_be_private: bool  # whether addresses outside the public internet are allowed
     folder: str
@@ -42,7 +42,7 @@ class SyncRequest:
 @dataclass(frozen=True, slots=True)
 class FetchRequest:
     address: str
-    mark: Mark
+    mark: ItemMark
     limits: ProcessLimits
 
 
@@ -55,7 +55,7 @@ class Progress:
 class ItemsPart:
     """The next items of a listing: address → mark, or None."""
 
-    items: dict[str, Mark | None]
+    items: dict[str, ItemMark | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class ItemHead:
     name: str
     uri: str
     media_type: str
-    mark: Mark
+    mark: ItemMark
     byte_count: int
 
 

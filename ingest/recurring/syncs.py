@@ -17,7 +17,7 @@ from typing import BinaryIO, NoReturn
 from app.errors import DocumentError, FilesUnavailableError, InputError, SyncEndedError, VanishedError
 from app.ports.sources import OpenedSource, SourceCredentials
 from app.types.documents import Source
-from app.types.sources import MAX_LISTED_ITEMS, Fetched, Listing, Mark, RecurringSource, SourceKind
+from app.types.sources import MAX_LISTED_ITEMS, Fetched, ItemMark, Listing, RecurringSource, SourceKind
 from app.types.uris import canonical_uri
 from ingest.readers.child_process import Check, ChildLostError, ChildProcess
 from ingest.readers.limits import DEFAULT_LIMITS, MEGABYTE, ProcessLimits
@@ -87,7 +87,7 @@ class SyncingReader:
 
     @contextmanager
     def open(
-        self, source: RecurringSource, marks: Mapping[str, Mark], *, beat: Callable[[], None]
+        self, source: RecurringSource, marks: Mapping[str, ItemMark], *, beat: Callable[[], None]
     ) -> Iterator[OpenedSource]:
         name = source.options.credentials
         own = self._credentials.find(name, user=source.owner, address=source.address) if name else None
@@ -145,7 +145,7 @@ class _Sync:
         with self._exchange(self._request, self._request.limits) as (answers, check):
             return self._listing(answers, check)
 
-    def fetch(self, address: str, mark: Mark) -> Fetched | None:
+    def fetch(self, address: str, mark: ItemMark) -> Fetched | None:
         if self._child is None:
             self._restart_child()
         limits = self._limits.of_item(self._request.source.kind)
@@ -200,7 +200,7 @@ class _Sync:
 
     def _listing(self, answers: BinaryIO, check: Check) -> Listing:
         until = time.monotonic() + self._limits.list_s
-        items: dict[str, Mark | None] = {}
+        items: dict[str, ItemMark | None] = {}
         characters = 0
         while True:
             match read_answer(answers):

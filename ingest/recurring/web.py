@@ -12,7 +12,7 @@ from xml.etree.ElementTree import ParseError
 from app.errors import DocumentError, InputError
 from app.ports.sources import OpenedSource
 from app.types.documents import MAX_URI_BYTES
-from app.types.sources import MAX_ITEMS, Fetched, Listing, Mark, RecurringSource, SourceKind
+from app.types.sources import MAX_ITEMS, Fetched, ItemMark, Listing, RecurringSource, SourceKind
 from ingest.readers.limits import MEGABYTE
 from ingest.readers.xml import feed_xml
 from ingest.urls import UrlReader
@@ -31,7 +31,7 @@ class WebSourceReader:
 
     @contextmanager
     def open(
-        self, source: RecurringSource, marks: Mapping[str, Mark], *, beat: Callable[[], None]
+        self, source: RecurringSource, marks: Mapping[str, ItemMark], *, beat: Callable[[], None]
     ) -> Iterator[OpenedSource]:
         yield _WebPages(self._urls, source, beat)
 
@@ -52,7 +52,7 @@ class _WebPages:
             return Listing.unmarked(islice(entries, MAX_ITEMS), is_whole=False)
         return self._sitemap(address)
 
-    def fetch(self, address: str, mark: Mark) -> Fetched | None:
+    def fetch(self, address: str, mark: ItemMark) -> Fetched | None:
         return self._urls.read_if_changed(address, mark)
 
     def _sitemap(self, address: str) -> Listing:

@@ -23,10 +23,10 @@ from time import perf_counter, process_time
 
 import numpy as np
 
-from app.ports.rerank import Passage
+from app.ports.rerank import RerankPassage
 from app.search import reranking
 from app.search.fusion import RankedPoint
-from app.search.gircse_reranker import STEPS, GircseReranker, beginning_of
+from app.search.gircse_reranker import STEPS, EmbedderReranker, beginning_of
 from app.search.reranking import Candidate, rerank
 from app.search.retrieval import CHUNK_KEYS, QueryVectors, find_points
 from app.search.value_distributions import QUERY_TEMPERATURE
@@ -114,7 +114,7 @@ class Looked:
         self._asked = asked
         self._rows = rows
 
-    def scores(self, query: str, passages: Sequence[Passage], *, instruction: str) -> list[float]:
+    def scores(self, query: str, passages: Sequence[RerankPassage], *, instruction: str) -> list[float]:
         ids = [int(each.id) for each in passages]
         rows = ids if self._rows is None else [self._rows[each] for each in ids]
         return (self._vectors[rows] @ self._asked).astype(float).tolist()
@@ -394,8 +394,8 @@ def cost(model: str, *, rounds: int) -> tuple[str, Mapping[str, float]]:
     embedder = LocalEmbedder(model, dtype="auto", limits=Limits(cache_mb=0))
     for turn in range(rounds + 1):
         texts = [chunks[(turn * CANDIDATES + at) % len(chunks)] for at in range(CANDIDATES)]
-        passages = [Passage(f"{turn}-{at}", text, "") for at, text in enumerate(texts)]
-        reranker = GircseReranker(embedder)
+        passages = [RerankPassage(f"{turn}-{at}", text, "") for at, text in enumerate(texts)]
+        reranker = EmbedderReranker(embedder)
         spent, worked = [], []
         for _ in range(2):
             started, began = perf_counter(), process_time()

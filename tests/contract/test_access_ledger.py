@@ -14,7 +14,7 @@ from patience import PATIENCE_S
 
 from app.catalog import SqlCatalog
 from app.errors import ConflictError, NotFoundError, QuotaExceededError, UnknownUserError
-from app.types.access import ApiKey, AttemptCount, AuditEntry, Identity, Role, Scope, User, UserChange, WebSession
+from app.types.access import AccountChange, ApiKey, AttemptCount, AuditEntry, Identity, Role, Scope, User, WebSession
 from app.types.quotas import Allowance, Quotas, StoredAmount
 
 
@@ -42,15 +42,15 @@ def test_users_come_back_as_they_were_kept(catalog: SqlCatalog, anna: User, cloc
     bert = User("bert", Role.ADMIN, clock())
     catalog.access.add_user(bert)
     assert catalog.access.users() == [anna, bert]
-    change = UserChange(Role.READER, collections=(), is_disabled=True, quotas=Quotas(documents=3))
+    change = AccountChange(Role.READER, collections=(), is_disabled=True, quotas=Quotas(documents=3))
     disabled = catalog.access.change_user("anna", change)
     assert (
         disabled
         == replace(anna, role=Role.READER, disabled_at=clock(), collections=(), quotas=Quotas(documents=3))
         == catalog.access.user("anna")
     )
-    assert catalog.access.change_user("anna", UserChange()) == disabled
-    enabled = catalog.access.change_user("anna", UserChange(password_hash="new", is_disabled=False))
+    assert catalog.access.change_user("anna", AccountChange()) == disabled
+    enabled = catalog.access.change_user("anna", AccountChange(password_hash="new", is_disabled=False))
     assert enabled == replace(disabled, password_hash="new", disabled_at=None)
     with pytest.raises(ConflictError, match="anna"):
         catalog.access.add_user(anna)
@@ -58,20 +58,20 @@ def test_users_come_back_as_they_were_kept(catalog: SqlCatalog, anna: User, cloc
         with pytest.raises(UnknownUserError, match="'clara'"):
             ask("clara")
     with pytest.raises(UnknownUserError):
-        catalog.access.change_user("clara", UserChange(Role.READER))
+        catalog.access.change_user("clara", AccountChange(Role.READER))
 
 
 def test_of_two_changes_at_the_same_time_neither_is_lost(catalog: SqlCatalog, anna: User, clock: Clock) -> None:
     """An admin disables and demotes while the user sets a password: both saw the user as it was."""
     catalog.access.add_session(session_of("anna", "t" * 64, clock))
     changes = [
-        UserChange(Role.READER, is_disabled=True),
-        *(UserChange(password_hash=f"hash {number}") for number in range(8)),
-        UserChange(collections=("letters",)),
+        AccountChange(Role.READER, is_disabled=True),
+        *(AccountChange(password_hash=f"hash {number}") for number in range(8)),
+        AccountChange(collections=("letters",)),
     ]
     begin = threading.Barrier(len(changes))
 
-    def change(wanted: UserChange) -> None:
+    def change(wanted: AccountChange) -> None:
         begin.wait(PATIENCE_S)
         with suppress(UnknownUserError):
             catalog.access.change_user(
@@ -85,11 +85,11 @@ def test_of_two_changes_at_the_same_time_neither_is_lost(catalog: SqlCatalog, an
     assert found.disabled_at is not None
     assert catalog.access.web_sessions("anna") == []  # in the same transaction
     with pytest.raises(UnknownUserError):
-        catalog.access.change_user("anna", UserChange(password_hash="later"), only_password=found.password_hash)
+        catalog.access.change_user("anna", AccountChange(password_hash="later"), only_password=found.password_hash)
     assert catalog.access.user("anna") == found
-    reset = catalog.access.change_user("anna", UserChange(password_hash="by an admin", is_disabled=False))
+    reset = catalog.access.change_user("anna", AccountChange(password_hash="by an admin", is_disabled=False))
     with pytest.raises(UnknownUserError):  # who was checked by the former one
-        catalog.access.change_user("anna", UserChange(password_hash="own"), only_password=found.password_hash)
+        catalog.access.change_user("anna", AccountChange(password_hash="own"), only_password=found.password_hash)
     assert catalog.access.user("anna") == reset
 
 
@@ -105,7 +105,7 @@ def test_a_session_that_begins_while_its_user_is_disabled_does_not_outlive_that(
 
     def disable() -> None:
         begin.wait(PATIENCE_S)
-        catalog.access.change_user("anna", UserChange(is_disabled=True))
+        catalog.access.change_user("anna", AccountChange(is_disabled=True))
 
     with ThreadPoolExecutor(5) as pool:
         for future in [pool.submit(disable), *(pool.submit(log_in, number) for number in range(4))]:
@@ -114,7 +114,7 @@ def test_a_session_that_begins_while_its_user_is_disabled_does_not_outlive_that(
     for name in ("anna", "clara"):
         with pytest.raises(UnknownUserError):
             catalog.access.add_session(session_of(name, "t" * 64, clock))
-    catalog.access.change_user("anna", UserChange(is_disabled=False))
+    catalog.access.change_user("anna", AccountChange(is_disabled=False))
     catalog.access.add_session(session_of("anna", "t" * 64, clock))
 
 

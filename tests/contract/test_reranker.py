@@ -11,8 +11,8 @@ import pytest
 from cross_encoders import save_tiny_cross_encoder
 from rerank_server import cohere_answer, rerank_server, tei_answer
 
-from app.ports.rerank import Passage, Reranker
-from app.search.gircse_reranker import GircseReranker
+from app.ports.rerank import Reranker, RerankPassage
+from app.search.gircse_reranker import EmbedderReranker
 from app.settings import Settings
 from app.testing import ToyEmbedder
 from app.wiring.embedding import LocalEmbedder
@@ -33,10 +33,10 @@ def kind(request: pytest.FixtureRequest) -> str:
 def reranker(kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reranker]:
     template = QueryTemplate("{instruction} {query}")
     if kind == "toy":
-        yield GircseReranker(ToyEmbedder())
+        yield EmbedderReranker(ToyEmbedder())
     elif kind == "gircse-mini":
         with closing(LocalEmbedder("gircse-mini", dtype="float32")) as embedder:
-            yield GircseReranker(embedder)
+            yield EmbedderReranker(embedder)
     elif kind == "cross-encoder":
         model = save_tiny_cross_encoder(tmp_path_factory.mktemp("cross-encoder"))
         with closing(reranker_for(Settings(rerank_by="cross-encoder", rerank_model=str(model)), ToyEmbedder())) as made:
@@ -48,8 +48,8 @@ def reranker(kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Re
                 yield made
 
 
-def passages(texts: Sequence[str]) -> list[Passage]:
-    return [Passage(f"id-{text}", text, hashlib.sha256(text.encode()).hexdigest()) for text in texts]
+def passages(texts: Sequence[str]) -> list[RerankPassage]:
+    return [RerankPassage(f"id-{text}", text, hashlib.sha256(text.encode()).hexdigest()) for text in texts]
 
 
 def test_every_passage_has_a_score_in_its_place(reranker: Reranker, kind: str) -> None:

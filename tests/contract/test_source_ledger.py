@@ -11,7 +11,7 @@ from catalog_samples import Clock
 
 from app.catalog import SqlCatalog
 from app.errors import ConflictError, LeaseLostError, NotFoundError, UnknownCollectionError
-from app.types.sources import Mark, RecurringSource, Round, SourceKind, SourceOptions
+from app.types.sources import ItemMark, RecurringSource, Round, SourceKind, SourceOptions
 
 LEASE, HOUR = timedelta(minutes=3), timedelta(hours=1)
 OPTIONS = SourceOptions(("docs/", "!*.txt"), "main", "token")
@@ -72,7 +72,7 @@ def test_each_round_is_one_workers(catalog: SqlCatalog, clock: Clock, added: Cal
     assert again is not None
     for late in (
         lambda: catalog.sources.prolong(held, lease=LEASE),
-        lambda: catalog.sources.mark_item(held, "x", Mark("1")),
+        lambda: catalog.sources.mark_item(held, "x", ItemMark("1")),
     ):
         with pytest.raises(LeaseLostError):
             late()
@@ -91,16 +91,16 @@ def test_marks_are_of_a_source_and_go_with_it(catalog: SqlCatalog, added: Callab
     added()
     held = catalog.sources.claim(lease=LEASE)
     assert held is not None
-    catalog.sources.mark_item(held, "x", Mark("1", "Monday"))
-    catalog.sources.mark_item(held, "y", Mark("2"))
-    catalog.sources.mark_item(held, "x", Mark("3"))
-    assert catalog.sources.marks(held.id) == {"x": Mark("3"), "y": Mark("2")}
+    catalog.sources.mark_item(held, "x", ItemMark("1", "Monday"))
+    catalog.sources.mark_item(held, "y", ItemMark("2"))
+    catalog.sources.mark_item(held, "x", ItemMark("3"))
+    assert catalog.sources.marks(held.id) == {"x": ItemMark("3"), "y": ItemMark("2")}
     assert catalog.sources.get(held.id).items == 2
     catalog.sources.mark_item(held, "y", None)
-    assert catalog.sources.marks(held.id) == {"x": Mark("3")}
+    assert catalog.sources.marks(held.id) == {"x": ItemMark("3")}
     catalog.sources.delete(held.id)
     with pytest.raises(LeaseLostError):
-        catalog.sources.mark_item(held, "x", Mark("4"))
+        catalog.sources.mark_item(held, "x", ItemMark("4"))
     assert catalog.sources.marks(held.id) == {}
 
 

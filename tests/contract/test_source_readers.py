@@ -26,7 +26,7 @@ from source_origins import (
 from app.collections.recurring_sources import SourceSchedule
 from app.types.access import OPERATOR
 from app.types.documents import utc_now
-from app.types.sources import Mark, RecurringSource, SourceOptions
+from app.types.sources import ItemMark, RecurringSource, SourceOptions
 from ingest.addresses import is_public
 
 pytestmark = pytest.mark.xdist_group("source_readers")  # the servers are shared
@@ -151,7 +151,7 @@ def test_a_round_that_was_killed_is_taken_up(rounds: Rounds, monkeypatch: pytest
     with monkeypatch.context() as patch:
         marked, seen = catalog.sources.mark_item, []
 
-        def die(source: RecurringSource, address: str, mark: Mark | None) -> None:
+        def die(source: RecurringSource, address: str, mark: ItemMark | None) -> None:
             seen.append(address)
             if len(seen) == 2:  # its document is there, and nothing says so
                 raise KilledError

@@ -25,8 +25,8 @@ from schemathesis import GenerationMode
 from schemathesis.checks import CheckFunction, load_all_checks
 from schemathesis.core.failures import FailureGroup
 
-from app.collections.background_reindex import Reindexing
-from app.collections.fetching import Fetching
+from app.collections.background_reindex import BackgroundReindexing
+from app.collections.fetching import BackgroundFetching
 from app.commands.serve import running_worker
 from app.errors import DocumentError
 from app.services import Services
@@ -58,10 +58,13 @@ def fetch_nothing(url: str) -> Source:
 @contextmanager
 def open_api(services: Services) -> Iterator[FastAPI]:
     catalog = services.catalog
-    reindexing = Reindexing(
+    reindexing = BackgroundReindexing(
         catalog, open_reindexer=lambda is_stopping: open_reindexer(services, is_stopping=is_stopping)
     )
-    with closing(reindexing), closing(Fetching(catalog, services.library, read_url=fetch_nothing)) as fetching:
+    with (
+        closing(reindexing),
+        closing(BackgroundFetching(catalog, services.library, read_url=fetch_nothing)) as fetching,
+    ):
         yield api_of(
             services, read_url=fetch_nothing, fetching=fetching, reindexing=reindexing, max_body_bytes=1_000_000
         )

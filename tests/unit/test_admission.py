@@ -18,7 +18,7 @@ from patience import PATIENCE_S
 
 from app.api import admission
 from app.api.admission import OTHERS, SEARCHES, BoundedSemaphore, ClassLimits, core_count, limits_of, request_class_of
-from app.runtime.metrics import Metrics
+from app.runtime.metrics import ProcessMetrics
 from app.settings import Settings
 from app.testing import ToyEmbedder
 
@@ -179,7 +179,7 @@ async def test_openai_clients_are_refused_in_their_own_words(
 
 
 async def test_the_one_who_has_waited_longest_is_next() -> None:
-    places = BoundedSemaphore("searches", ClassLimits(at_once=1, waiting=1, burst=3, wait_s=30), Metrics())
+    places = BoundedSemaphore("searches", ClassLimits(at_once=1, waiting=1, burst=3, wait_s=30), ProcessMetrics())
     assert await places.acquire()
     entered: list[int] = []
 
@@ -198,7 +198,7 @@ async def test_the_one_who_has_waited_longest_is_next() -> None:
 
 
 async def test_a_burst_may_wait_and_what_goes_on_for_long_may_not() -> None:
-    places = BoundedSemaphore("searches", ClassLimits(at_once=1, waiting=1, burst=3, wait_s=30), Metrics())
+    places = BoundedSemaphore("searches", ClassLimits(at_once=1, waiting=1, burst=3, wait_s=30), ProcessMetrics())
     assert await places.acquire()
     waiters: list[asyncio.Task[bool]] = []
 

@@ -11,7 +11,7 @@ from api_application import api_of
 from fastapi.testclient import TestClient
 from patience import wait_until
 
-from app.collections.fetching import Fetching
+from app.collections.fetching import BackgroundFetching
 from app.errors import DocumentError
 from app.types.documents import Source
 
@@ -28,7 +28,7 @@ def read_url(url: str) -> Source:
 def client(toy_services: Any) -> Iterator[TestClient]:
     services = toy_services.services
     services.library.ensure_collection("library")
-    with closing(Fetching(services.catalog, services.library, read_url=read_url)) as fetching:
+    with closing(BackgroundFetching(services.catalog, services.library, read_url=read_url)) as fetching:
         yield TestClient(api_of(services, read_url=read_url, fetching=fetching), raise_server_exceptions=False)
 
 

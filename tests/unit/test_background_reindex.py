@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from patience import PATIENCE_S, wait_until
 
-from app.collections.background_reindex import Reindexing
+from app.collections.background_reindex import BackgroundReindexing
 from app.collections.reindex import Reindexer
 from app.errors import ConflictError, InputError, UnavailableError, UnknownCollectionError
 from app.testing import ToyEmbedder
@@ -50,7 +50,7 @@ def application(toy_services_factory: Callable[..., Any]) -> Any:
 
 
 @pytest.fixture
-def reindexing_factory(application: Any) -> Iterator[Callable[[], Reindexing]]:
+def reindexing_factory(application: Any) -> Iterator[Callable[[], BackgroundReindexing]]:
     services, made = application.services, []
 
     @contextmanager
@@ -69,8 +69,8 @@ def reindexing_factory(application: Any) -> Iterator[Callable[[], Reindexing]]:
             small_bytes=0,  # one by one
         )
 
-    def make() -> Reindexing:
-        made.append(Reindexing(services.catalog, open_reindexer=open_reindexer))
+    def make() -> BackgroundReindexing:
+        made.append(BackgroundReindexing(services.catalog, open_reindexer=open_reindexer))
         return made[-1]
 
     yield make
@@ -80,16 +80,16 @@ def reindexing_factory(application: Any) -> Iterator[Callable[[], Reindexing]]:
 
 
 @pytest.fixture
-def reindexing(reindexing_factory: Callable[[], Reindexing]) -> Reindexing:
+def reindexing(reindexing_factory: Callable[[], BackgroundReindexing]) -> BackgroundReindexing:
     return reindexing_factory()
 
 
-def wait_for(reindexing: Reindexing, state: ReindexState) -> Any:
+def wait_for(reindexing: BackgroundReindexing, state: ReindexState) -> Any:
     wait_until(lambda: reindexing.status("library").state is state, told=lambda: reindexing.status("library"))
     return reindexing.status("library")
 
 
-def test_it_is_built_switched_to_told_of_and_taken_back(application: Any, reindexing: Reindexing) -> None:
+def test_it_is_built_switched_to_told_of_and_taken_back(application: Any, reindexing: BackgroundReindexing) -> None:
     assert reindexing.status("library").state is ReindexState.NONE
     assert reindexing.start("library", SHORTER).total in (0, COUNT)
     done = wait_for(reindexing, ReindexState.DONE)
@@ -100,7 +100,7 @@ def test_it_is_built_switched_to_told_of_and_taken_back(application: Any, reinde
 
 
 def test_one_that_ends_while_its_status_is_read_still_runs_or_can_be_taken_back(
-    application: Any, reindexing: Reindexing, monkeypatch: pytest.MonkeyPatch
+    application: Any, reindexing: BackgroundReindexing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     standby = application.services.catalog.standby
 
@@ -118,7 +118,9 @@ def test_one_that_ends_while_its_status_is_read_still_runs_or_can_be_taken_back(
     assert status.state is ReindexState.RUNNING or status.can_roll_back
 
 
-def test_a_second_one_of_the_same_collection_is_refused_while_it_runs(application: Any, reindexing: Reindexing) -> None:
+def test_a_second_one_of_the_same_collection_is_refused_while_it_runs(
+    application: Any, reindexing: BackgroundReindexing
+) -> None:
     application.embedder.unblocked.clear()
     reindexing.start("library", SHORTER)
     running = wait_for(reindexing, ReindexState.RUNNING)
@@ -131,7 +133,7 @@ def test_a_second_one_of_the_same_collection_is_refused_while_it_runs(applicatio
     wait_for(reindexing, ReindexState.DONE)
 
 
-def test_what_cannot_be_is_told_at_once_and_blocks_nothing(application: Any, reindexing: Reindexing) -> None:
+def test_what_cannot_be_is_told_at_once_and_blocks_nothing(application: Any, reindexing: BackgroundReindexing) -> None:
     with pytest.raises(ConflictError, match="already has these settings"):
         reindexing.start("library", ContractChange())
     with pytest.raises(InputError, match="chunk_tokens"):
@@ -151,7 +153,7 @@ def test_what_cannot_be_is_told_at_once_and_blocks_nothing(application: Any, rei
     [(UnavailableError("The disk is away."), "disk is away"), (RuntimeError("hunter2"), "server's log")],
 )
 def test_a_failure_says_why_and_the_next_start_goes_on(
-    application: Any, reindexing: Reindexing, error: Exception, told: str
+    application: Any, reindexing: BackgroundReindexing, error: Exception, told: str
 ) -> None:
     application.embedder.error = error
     reindexing.start("library", SHORTER)
@@ -165,7 +167,7 @@ def test_a_failure_says_why_and_the_next_start_goes_on(
 
 
 def test_what_a_process_left_half_built_is_seen_and_finished_by_the_next(
-    application: Any, reindexing_factory: Callable[[], Reindexing]
+    application: Any, reindexing_factory: Callable[[], BackgroundReindexing]
 ) -> None:
     first = reindexing_factory()
     application.embedder.unblocked.clear()

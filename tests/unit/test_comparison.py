@@ -16,7 +16,7 @@ from app.types.search import Highlight, Hit, HitChunk, HitDocument, SearchMode, 
 from embedder.refinement_steps import RefinementStep
 from embedder.refinement_steps import RefinementToken as Token
 from ui.choices import Choices
-from ui.comparison import Answer, Look, compare, top_words
+from ui.comparison import ComparedAnswer, Look, compare, top_words
 from ui.contract import Example
 from ui.render import moves
 from ui.render.comparison import (
@@ -44,11 +44,11 @@ def hit(rank: int, name: str, **changes: object) -> Hit:
     return Hit(rank, 1 / rank, document, chunk, Highlight(0, 12, 0.9))
 
 
-def answer(shown: str, deeper: str = "", *, collection: str = "library") -> Answer:
+def answer(shown: str, deeper: str = "", *, collection: str = "library") -> ComparedAnswer:
     """One letter for each passage, best first."""
     hits = tuple(hit(rank, name) for rank, name in enumerate(shown, start=1))
     result = SearchResult("query", "", 2, collection, hits, REFINEMENT, {})
-    return Answer(result, tuple(hit(rank, name) for rank, name in enumerate(deeper, start=1)))
+    return ComparedAnswer(result, tuple(hit(rank, name) for rank, name in enumerate(deeper, start=1)))
 
 
 def looks(
@@ -95,9 +95,9 @@ def test_the_same_answer_twice_has_no_moves() -> None:
 
 
 def test_passages_of_two_collections_are_the_same_by_source_place_and_text() -> None:
-    def one(collection: str, chunk: str, start: int) -> Answer:
+    def one(collection: str, chunk: str, start: int) -> ComparedAnswer:
         found = hit(1, "a", chunk=chunk, start=start)
-        return Answer(SearchResult("q", "", 1, collection, (found,), (), {}))
+        return ComparedAnswer(SearchResult("q", "", 1, collection, (found,), (), {}))
 
     assert compare(one("x", "1", 0), one("y", "2", 0)).shared == 1
     assert compare(one("x", "1", 0), one("y", "2", 9)).shared == 0
@@ -221,13 +221,13 @@ def test_readings_show_both_and_say_when_there_is_none() -> None:
     assert "island" in seen.text
     assert seen.of_class("token")
     part = SearchResult("query", "", 2, "library", (), REFINEMENT, {}, read_text="a <part>")
-    told = Seen(str(render_reading(look, Answer(part))))
+    told = Seen(str(render_reading(look, ComparedAnswer(part))))
     assert told.of_class("read-text")
     assert "“a <part>”" in told.text
     assert not seen.of_class("read-text")
     bare = SearchResult("q", "", 0, "library", (), (), {}, mode=SearchMode.SPARSE)
-    assert "not the model" in Seen(str(render_reading(look, Answer(bare)))).text
-    wordless = Seen(str(render_reading(look, Answer(replace(bare, mode=SearchMode.DENSE, read_text="a part")))))
+    assert "not the model" in Seen(str(render_reading(look, ComparedAnswer(bare)))).text
+    wordless = Seen(str(render_reading(look, ComparedAnswer(replace(bare, mode=SearchMode.DENSE, read_text="a part")))))
     assert "added no words" in wordless.text
     assert "“a part”" in wordless.text
     assert render_reading(look, None) == ""
@@ -249,7 +249,7 @@ def test_hostile_texts_stay_text(text: str, title: str, other: str, start: int) 
         RefinementStep(1, (Token(text, 0.5), Token(title, 0.4)), 0.1),
         RefinementStep(2, (Token(other, 1.0),)),
     )
-    one = Answer(SearchResult(text, other, 2, title, (bad,), steps, {}))
+    one = ComparedAnswer(SearchResult(text, other, 2, title, (bad,), steps, {}))
     both = [
         Look("A", title, SearchRequest(text, title, other, 2), Choices(bias={other: 5.0}, like={text: title})),
         Look("B", other, SearchRequest(other, text, title, 2, mode=SearchMode.HYBRID), Choices(filters={text: other})),

@@ -15,7 +15,7 @@ import pytest
 from qdrant_servers import SERVER, QdrantServer, open_index
 
 from app.catalog import file_of
-from app.collections.consistency import ConsistencyCheck, Difference, Inconsistency
+from app.collections.consistency import ConsistencyCheck, Discrepancy, Inconsistency
 from app.edge import EdgeProcess
 from app.testing import text_source
 from app.types.documents import DocumentState, IndexRole, Point
@@ -58,7 +58,7 @@ def consistency_of(application: Any) -> ConsistencyCheck:
     return ConsistencyCheck(catalog=services.catalog, index=services.index, blobs=services.blobs)
 
 
-def look(application: Any) -> list[Difference]:
+def look(application: Any) -> list[Discrepancy]:
     return list(consistency_of(application).differences())
 
 

@@ -17,7 +17,7 @@ from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 from app.collections.deliveries import MAX_ATTEMPTS, Deliverer, retry_in
 from app.collections.standing_news import NewsReader
 from app.errors import InputError
-from app.types.access import OPERATOR, Role, User, UserChange
+from app.types.access import OPERATOR, AccountChange, Role, User
 from app.types.alerts import AlertTarget, read_alerts
 from app.types.documents import utc_now
 from app.types.standing import Channel, Watch
@@ -167,7 +167,7 @@ def test_who_may_not_read_any_more_is_told_nothing(
     catalog.access.add_user(User("anna", Role.READER, utc_now(), ("library",)))
     search = watched("anna", webhook=receiver.url)
     toy_services.add("cat sleeps")
-    catalog.access.change_user("anna", UserChange(is_disabled=True))
+    catalog.access.change_user("anna", AccountChange(is_disabled=True))
     assert deliverer().run_once()
     assert receiver.got == []
     assert "may no longer read" in catalog.deliveries.failures([search.id])[search.id][Channel.WEBHOOK]

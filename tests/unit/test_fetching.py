@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from patience import PATIENCE_S, wait_until
 
-from app.collections.fetching import Fetching
+from app.collections.fetching import BackgroundFetching
 from app.errors import DocumentError, InputError, NotFoundError, UnknownCollectionError
 from app.types.documents import Source
 from app.types.quotas import Allowance
@@ -43,20 +43,20 @@ def web() -> Web:
 
 
 @pytest.fixture
-def fetching(toy_services: Any, web: Web) -> Iterator[Fetching]:
+def fetching(toy_services: Any, web: Web) -> Iterator[BackgroundFetching]:
     toy_services.services.library.ensure_collection("library")
-    fetching = Fetching(toy_services.services.catalog, toy_services.services.library, read_url=web.read)
+    fetching = BackgroundFetching(toy_services.services.catalog, toy_services.services.library, read_url=web.read)
     yield fetching
     web.unblocked.set()
     fetching.close()
 
 
-def finished(fetching: Fetching) -> list[Fetch]:
+def finished(fetching: BackgroundFetching) -> list[Fetch]:
     wait_until(lambda: all(each.state is FetchState.FAILED for each in fetching.fetches("library")))
     return fetching.fetches("library")
 
 
-def test_what_is_fetched_becomes_a_document_and_is_forgotten(toy_services: Any, fetching: Fetching) -> None:
+def test_what_is_fetched_becomes_a_document_and_is_forgotten(toy_services: Any, fetching: BackgroundFetching) -> None:
     fetching.add("library", [PAGE, f" {PAGE} "])
     assert finished(fetching) == []
     (document,) = toy_services.services.catalog.documents("library")
@@ -66,7 +66,7 @@ def test_what_is_fetched_becomes_a_document_and_is_forgotten(toy_services: Any, 
 
 
 def test_what_failed_stays_with_its_reason_until_it_is_tried_again(
-    toy_services: Any, fetching: Fetching, web: Web
+    toy_services: Any, fetching: BackgroundFetching, web: Web
 ) -> None:
     fetching.add("library", [ABSENT])
     assert finished(fetching) == [Fetch(ABSENT, FetchState.FAILED, "The server answers 404 Not Found.")]
@@ -76,7 +76,7 @@ def test_what_failed_stays_with_its_reason_until_it_is_tried_again(
     assert [each.uri for each in toy_services.services.catalog.documents("library")] == [ABSENT]
 
 
-def test_what_failed_can_be_taken_away(fetching: Fetching) -> None:
+def test_what_failed_can_be_taken_away(fetching: BackgroundFetching) -> None:
     fetching.add("library", [ABSENT])
     finished(fetching)
     fetching.forget("library", ABSENT)
@@ -86,14 +86,14 @@ def test_what_failed_can_be_taken_away(fetching: Fetching) -> None:
             use("library", ABSENT)
 
 
-def test_the_unforeseen_is_logged_and_not_shown(fetching: Fetching, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_unforeseen_is_logged_and_not_shown(fetching: BackgroundFetching, caplog: pytest.LogCaptureFixture) -> None:
     fetching.add("library", [CRASH])
     (failed,) = finished(fetching)
     assert "hunter2" not in (failed.error or "")
     assert "hunter2" in caplog.text
 
 
-def test_what_waits_is_seen_and_cannot_be_taken_away(fetching: Fetching, web: Web) -> None:
+def test_what_waits_is_seen_and_cannot_be_taken_away(fetching: BackgroundFetching, web: Web) -> None:
     web.unblocked.clear()
     urls = [f"https://example.org/{number}" for number in range(8)]
     fetching.add("library", urls)
@@ -108,7 +108,7 @@ def test_what_waits_is_seen_and_cannot_be_taken_away(fetching: Fetching, web: We
     assert sorted(web.asked) == urls
 
 
-def test_who_asks_for_one_page_does_not_wait_for_all_pages_of_another(fetching: Fetching, web: Web) -> None:
+def test_who_asks_for_one_page_does_not_wait_for_all_pages_of_another(fetching: BackgroundFetching, web: Web) -> None:
     web.unblocked.clear()
     urls = [f"https://example.org/{number}" for number in range(20)]
     fetching.add("library", urls, allowance=Allowance("mallory"))
@@ -132,13 +132,13 @@ def test_who_asks_for_one_page_does_not_wait_for_all_pages_of_another(fetching: 
         "https://a/" + "x" * 2000,
     ],
 )
-def test_what_is_no_address_is_refused_with_all_the_others(fetching: Fetching, web: Web, url: str) -> None:
+def test_what_is_no_address_is_refused_with_all_the_others(fetching: BackgroundFetching, web: Web, url: str) -> None:
     with pytest.raises(InputError):
         fetching.add("library", [PAGE, url])
     assert (fetching.fetches("library"), web.asked) == ([], [])
 
 
-def test_too_many_are_refused(fetching: Fetching, web: Web) -> None:
+def test_too_many_are_refused(fetching: BackgroundFetching, web: Web) -> None:
     web.unblocked.clear()
     fetching.add("library", [f"https://example.org/{number}" for number in range(MAX_URLS)])
     with pytest.raises(InputError, match="At most 200 URLs"):
@@ -147,7 +147,7 @@ def test_too_many_are_refused(fetching: Fetching, web: Web) -> None:
 
 
 def test_an_unknown_collection_is_refused_and_one_that_goes_meanwhile_is_told(
-    toy_services: Any, fetching: Fetching, web: Web
+    toy_services: Any, fetching: BackgroundFetching, web: Web
 ) -> None:
     with pytest.raises(UnknownCollectionError):
         fetching.add("other", [PAGE])

@@ -21,12 +21,12 @@ from app.collections.credentials_folder import CredentialsFolder
 from app.errors import DocumentError, InputError, LeaseLostError
 from app.types.access import OPERATOR
 from app.types.documents import utc_now
-from app.types.sources import Listing, Mark, RecurringSource, SourceKind, SourceOptions
+from app.types.sources import ItemMark, Listing, RecurringSource, SourceKind, SourceOptions
 from ingest.addresses import is_public
 from ingest.recurring.git import GitSourceReader
 from ingest.recurring.git_program import GitLimits
 
-MARKS: dict[str, Mark] = {}
+MARKS: dict[str, ItemMark] = {}
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ def test_links_and_submodules_are_left_out_and_nothing_is_run(repository: BareRe
     with reader_of(tmp_path).open(source, MARKS, beat=lambda: None) as opened:
         listing = opened.items()
         assert names(listing) == ["a.md"]
-        fetched = opened.fetch(next(iter(listing.items)), Mark())
+        fetched = opened.fetch(next(iter(listing.items)), ItemMark())
     assert fetched is not None
     assert fetched.source.data == b"a"
     assert not ran.exists()
@@ -103,7 +103,7 @@ def test_only_blobs_that_changed_are_sent_where_the_server_can(repository: BareR
     source = source_of(repository.bare.as_uri())
     reader = reader_of(repository.folder)
     with reader.open(source, MARKS, beat=lambda: None) as opened:
-        marks = {each: mark or Mark() for each, mark in opened.items().items.items()}
+        marks = {each: mark or ItemMark() for each, mark in opened.items().items.items()}
     repository.put("b.md", "changed")
     with reader.open(source, marks, beat=lambda: None) as opened:
         listing = opened.items()
@@ -125,7 +125,7 @@ def test_what_git_lfs_keeps_and_what_is_too_much_say_so(repository: BareReposito
     with reader_of(repository.folder).open(source, MARKS, beat=lambda: None) as opened:
         [address] = opened.items().items
         with pytest.raises(DocumentError, match="LFS"):
-            opened.fetch(address, Mark())
+            opened.fetch(address, ItemMark())
     repository.put("noise.bin", "".join(os.urandom(1_000).hex() for _ in range(2_000)))
     repository.git("config", "uploadpack.allowFilter", "false", at=repository.bare)
     repository.git("config", "core.compression", "0", at=repository.bare)
@@ -234,7 +234,7 @@ def test_over_ssh_by_a_key_and_to_a_known_host_alone(repository: BareRepository,
         def read() -> bytes:
             with reader_of(tmp_path).open(source, MARKS, beat=lambda: None) as opened:
                 [found] = opened.items().items
-                fetched = opened.fetch(found, Mark())
+                fetched = opened.fetch(found, ItemMark())
                 assert fetched is not None
                 return fetched.source.data
 

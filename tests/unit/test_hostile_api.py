@@ -18,7 +18,7 @@ import pytest
 from api_application import api_of
 from fastapi.testclient import TestClient
 
-from app.collections.fetching import Fetching
+from app.collections.fetching import BackgroundFetching
 from app.types.documents import Source
 from app.wiring.sources import url_reader
 from ingest.urls import UrlReader
@@ -46,7 +46,7 @@ def client_of(application: Any) -> Iterator[TestClient]:
     application.add("The cat sleeps on the sofa.")
     services = application.services
     read_url = url_reader(services.settings).read
-    with closing(Fetching(services.catalog, services.library, read_url=read_url)) as fetching:
+    with closing(BackgroundFetching(services.catalog, services.library, read_url=read_url)) as fetching:
         api = api_of(services, read_url=read_url, fetching=fetching, max_body_bytes=200_000)
         yield TestClient(api, raise_server_exceptions=False)
 
@@ -273,7 +273,9 @@ def test_no_log_line_is_forged(toy_services: Any, caplog: pytest.LogCaptureFixtu
     def fail(url: str) -> Source:
         raise RuntimeError("no route")
 
-    with closing(Fetching(toy_services.services.catalog, toy_services.services.library, read_url=fail)) as fetching:
+    with closing(
+        BackgroundFetching(toy_services.services.catalog, toy_services.services.library, read_url=fail)
+    ) as fetching:
         api = api_of(toy_services.services, fetching=fetching)
         client = TestClient(api, raise_server_exceptions=False)
         client.post("/api/v1/search", json={"query": forged, "collection": forged, "instruction": forged})

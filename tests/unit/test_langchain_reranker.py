@@ -146,7 +146,7 @@ def scores_of_both(
     )
     scores = {each.page_content: each.metadata["relevance_score"] for each in found}
     with closing(LocalEmbedder(DEFAULT_MODEL, dtype="float32")) as embedder:
-        reranker = search_reranker.GircseReranker(embedder)
+        reranker = search_reranker.EmbedderReranker(embedder)
         answer = rerank_texts(
             embedder, reranker, texts[0], texts[1:], instruction=instruction, values=parse_values(values)
         )

@@ -13,11 +13,11 @@ from sample_files import presentation, word_file, workbook
 from app.collections.blobs import FolderBlobStore
 from app.collections.layouts import is_whole_layout, layout_bytes, read_layout
 from app.errors import DamagedFileError
-from app.types.texts import ROW, Cell, ExtractedText, Layout, Mark, Word
+from app.types.texts import ROW, Cell, ExtractedText, Mark, TextLayout, Word
 from ingest.readers.document import read_document
 from ui.render.structured_text import Marked, StructuredText
 
-LAYOUT = Layout(
+LAYOUT = TextLayout(
     [0, 40],
     [Mark(0, 9, 1), Mark(11, 30, ROW), Mark(32, 60, ROW)],
     [Cell(11, 17, 22, 0), Cell(24, 27, 30, 1), Cell(32, 38, 60, 0)],
@@ -34,7 +34,7 @@ HTML = (
 )
 
 
-def stored(layout: Layout, start: int = 0, end: int = 10**9) -> Layout:
+def stored(layout: TextLayout, start: int = 0, end: int = 10**9) -> TextLayout:
     return read_layout(io.BytesIO(b"".join(layout_bytes(layout))), start, end)
 
 
@@ -45,7 +45,7 @@ def test_what_lies_in_a_stretch_or_reaches_into_it_is_read() -> None:
     assert found.marks == LAYOUT.marks[1:]
     assert found.cells == LAYOUT.cells[1:]
     assert found.words == LAYOUT.words[:1]
-    assert stored(LAYOUT, 61, 100) == Layout([0, 40], [], [], [])
+    assert stored(LAYOUT, 61, 100) == TextLayout([0, 40], [], [], [])
 
 
 @given(cut=st.integers(0, 400), flipped=st.integers(0, 10_000))
@@ -90,12 +90,12 @@ def test_a_damaged_layout_is_told_and_neither_read_nor_exported(tmp_path: Path) 
 def test_it_stands_beside_the_text_and_goes_with_it(tmp_path: Path) -> None:
     blobs = FolderBlobStore(tmp_path)
     content_hash = blobs.put(b"The bytes.")
-    assert blobs.layout(content_hash, 0, 10) == Layout()
+    assert blobs.layout(content_hash, 0, 10) == TextLayout()
     blobs.put_layout(content_hash, LAYOUT)
     assert blobs.layout(content_hash, 0, 100) == LAYOUT
     assert set(blobs.hashes()) == {content_hash}
-    blobs.put_layout(content_hash, Layout())
-    assert blobs.layout(content_hash, 0, 100) == Layout()
+    blobs.put_layout(content_hash, TextLayout())
+    assert blobs.layout(content_hash, 0, 100) == TextLayout()
     blobs.put_layout(content_hash, LAYOUT)
     blobs.discard(content_hash, is_needed=lambda: False)
     assert list(tmp_path.iterdir()) == []
@@ -147,7 +147,7 @@ def test_a_long_row_of_several_paragraphs_keeps_each_value_once() -> None:
 
 
 def rendered(found: ExtractedText, passage: tuple[int, int], *, begin: int = 0) -> str:
-    layout = Layout(found.page_starts, found.marks, found.cells, found.words)
+    layout = TextLayout(found.page_starts, found.marks, found.cells, found.words)
     return str(StructuredText(found.text[begin:], begin, layout, Marked(*passage)).render(begin, len(found.text)))
 
 

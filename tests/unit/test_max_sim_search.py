@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from app.ports.rerank import Passage
+from app.ports.rerank import RerankPassage
 from app.search.calibration import MatchCalibration, Scale
-from app.search.gircse_reranker import GircseReranker
+from app.search.gircse_reranker import EmbedderReranker
 from app.search.max_sim import best_cosines
 from app.search.standing import AskedSearch, StandingSet
 from app.search.value_reader import ValueReader
@@ -52,11 +52,11 @@ def test_the_best_of_all_vectors_counts_for_each_query() -> None:
 
 
 def test_a_second_look_takes_the_best_step() -> None:
-    reranker = GircseReranker(StepsEmbedder(), steps=STEPS)
-    passages = [Passage("a", "owl eel bat", "a"), Passage("b", "yak hen cod", "b")]
+    reranker = EmbedderReranker(StepsEmbedder(), steps=STEPS)
+    passages = [RerankPassage("a", "owl eel bat", "a"), RerankPassage("b", "yak hen cod", "b")]
     assert reranker.scores("owl", passages, instruction="") == pytest.approx([1.0, 0.0])
     assert reranker.scores("bat", passages, instruction="") == pytest.approx([1.0, 0.0])  # from what is kept
-    assert GircseReranker(StepsEmbedder(), steps=1).scores("owl", passages, instruction="")[0] < 0.7  # one vector
+    assert EmbedderReranker(StepsEmbedder(), steps=1).scores("owl", passages, instruction="")[0] < 0.7  # one vector
 
 
 def test_a_match_is_that_of_the_best_step() -> None:

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.api.search_schemas import SearchQuestion
+from app.collections.own_searches import RecordedSearches
 from app.errors import InputError, NotFoundError
-from app.search.own_searches import OwnSearches
 from app.search.value_syntax import parse_values
 from app.types.search import SearchMode, SearchRequest, read_request
 from app.types.searches import question_of
@@ -60,8 +60,10 @@ def client(toy_services: Any) -> TestClient:
     return TestClient(api_of(toy_services.services), raise_server_exceptions=False)
 
 
-def own(toy_services: Any, history_limit: int = 2) -> OwnSearches:
-    return OwnSearches(toy_services.services.catalog.searches, owner=lambda: "operator", history_limit=history_limit)
+def own(toy_services: Any, history_limit: int = 2) -> RecordedSearches:
+    return RecordedSearches(
+        toy_services.services.catalog.searches, owner=lambda: "operator", history_limit=history_limit
+    )
 
 
 def test_a_search_is_saved_listed_asked_and_deleted_over_http(client: TestClient) -> None:

@@ -17,7 +17,7 @@ from app.collections.pages import DocumentPages
 from app.runtime.lru import BytesCache
 from app.testing import text_source
 from app.types.pages import PageWords, PlacedWord
-from app.types.texts import Layout
+from app.types.texts import TextLayout
 from ingest.readers import ProcessPageRenderer
 
 TEXT = "The lighthouse keeper writes down every ship that passes in the night."
@@ -72,7 +72,7 @@ def test_the_words_of_a_passage_are_marked_on_its_page(lasting_services: Any, sc
 def test_places_survive_that_a_document_is_read_again(lasting_services: Any, scan: Any, client: TestClient) -> None:
     address, passage = f"/api/v1/documents/{scan.id}/pages/2", {"start": 0, "end": 500}
     before = client.get(address, params=passage).json()
-    lasting_services.services.blobs.put_layout(scan.content_hash, Layout())
+    lasting_services.services.blobs.put_layout(scan.content_hash, TextLayout())
     assert client.get(address).json()["words"] == []  # recognised words have no other place
     again = add(lasting_services, PDF, name="copy.pdf")
     assert again.content_hash == scan.content_hash

@@ -14,7 +14,7 @@ from urllib3.exceptions import MaxRetryError
 
 from app.errors import DocumentError
 from ingest.addresses import is_public
-from ingest.recurring.hosts import HostGuard
+from ingest.recurring.hosts import SourceHostGuard
 from ingest.recurring.pinned_pool import pinned_pool
 
 
@@ -44,7 +44,7 @@ def port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
 def test_tls_is_for_the_name_that_was_asked(port: int) -> None:
     with pinned_pool(guard_of(lambda _: True)) as pool:
         assert pool.request("GET", f"https://{HOST}:{port}/").data == f"{HOST}:{port}".encode()
-    elsewhere = HostGuard(is_allowed=lambda _: True, resolve=lambda *_: ["127.0.0.1"])
+    elsewhere = SourceHostGuard(is_allowed=lambda _: True, resolve=lambda *_: ["127.0.0.1"])
     with pinned_pool(elsewhere) as pool, pytest.raises(MaxRetryError, match="certificate"):
         pool.request("GET", f"https://other:{port}/")
 

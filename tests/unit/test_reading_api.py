@@ -14,7 +14,7 @@ from patience import wait_until
 from sample_files import pdf
 
 from app.api.reading import file_name
-from app.collections.background_reindex import Reindexing
+from app.collections.background_reindex import BackgroundReindexing
 from app.collections.reindex import Reindexer
 from app.errors import DocumentError
 from app.types.documents import Source
@@ -30,7 +30,7 @@ def read_url(url: str) -> Source:
 
 
 @pytest.fixture
-def reindexing(toy_services: Any) -> Iterator[Reindexing]:
+def reindexing(toy_services: Any) -> Iterator[BackgroundReindexing]:
     services = toy_services.services
 
     @contextmanager
@@ -46,13 +46,13 @@ def reindexing(toy_services: Any) -> Iterator[Reindexing]:
             small_bytes=0,
         )
 
-    reindexing = Reindexing(services.catalog, open_reindexer=open_reindexer)
+    reindexing = BackgroundReindexing(services.catalog, open_reindexer=open_reindexer)
     yield reindexing
     reindexing.close()
 
 
 @pytest.fixture
-def client(toy_services: Any, reindexing: Reindexing) -> TestClient:
+def client(toy_services: Any, reindexing: BackgroundReindexing) -> TestClient:
     toy_services.add(TEXT, metadata={"kind": "note", "year": 1999})
     toy_services.add("Short.", metadata={"kind": "letter"})
     return TestClient(api_of(toy_services.services, read_url=read_url, reindexing=reindexing))

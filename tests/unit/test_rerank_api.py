@@ -14,7 +14,7 @@ from langchain_core.documents import Document
 from starlette.testclient import TestClient
 from tiny_models import save_tiny_model
 
-from app.ports.rerank import Passage
+from app.ports.rerank import RerankPassage
 from app.wiring.query_template import QueryTemplate
 from app.wiring.rerank_server import ServerReranker
 from embedder import DEFAULT_MODEL, Encoder, GircseEmbeddings, GircseReranker, load_encoder
@@ -149,6 +149,6 @@ def test_our_own_client_reads_it(encoder: Encoder) -> None:
     with listening(create_application(server.engine, tokenizer=lambda: "{}", api_key=KEY)) as port:
         url = f"http://127.0.0.1:{port}/v1/rerank"
         template = QueryTemplate("{instruction} {query}")
-        passages = [Passage(str(at), text, "") for at, text in enumerate(ASK["documents"])]
+        passages = [RerankPassage(str(at), text, "") for at, text in enumerate(ASK["documents"])]
         with closing(ServerReranker(url, api_key=KEY, template=template)) as reranker:
             assert len(reranker.scores("a river", passages, instruction="")) == 3

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rerank_server import RerankServer, rerank_server, tei_answer
 
 from app.errors import InputError, RerankerUnavailableError
-from app.ports.rerank import Passage
+from app.ports.rerank import RerankPassage
 from app.search.service import SearchService
 from app.wiring import rerank_server as wiring
 from app.wiring.query_template import QueryTemplate
@@ -57,8 +57,8 @@ def rows(*scores: Any) -> dict[str, Any]:
     return {"results": [{"index": index, "relevance_score": score} for index, score in enumerate(scores)]}
 
 
-def passages(count: int = 3) -> list[Passage]:
-    return [Passage(str(at), TEXTS[at % 3], str(at)) for at in range(count)]
+def passages(count: int = 3) -> list[RerankPassage]:
+    return [RerankPassage(str(at), TEXTS[at % 3], str(at)) for at in range(count)]
 
 
 FAULTS: dict[str, tuple[Any, str]] = {

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.errors import InputError, RerankerUnavailableError
-from app.ports.rerank import Passage
+from app.ports.rerank import RerankPassage
 from app.search.fusion import RankedPoint
-from app.search.gircse_reranker import MOST_CHARACTERS, GircseReranker, beginning_of
+from app.search.gircse_reranker import MOST_CHARACTERS, EmbedderReranker, beginning_of
 from app.search.reranking import RERANK_WEIGHT, Candidate, join_scores, rerank
 from app.search.stages import StageName, search_in_stages
 from app.search.value_syntax import parse_values
@@ -102,8 +102,8 @@ def test_of_a_passage_the_beginning_is_looked_at_and_of_other_texts_all() -> Non
     embedder = ToyEmbedder()
     embedder.embedded_texts.clear()
     text = "word " * 100
-    passages = [Passage("chunk", text, "a"), Passage("", text, "a"), Passage("short", "a cat", "b")]
-    GircseReranker(embedder).scores("cat", passages, instruction="")
+    passages = [RerankPassage("chunk", text, "a"), RerankPassage("", text, "a"), RerankPassage("short", "a cat", "b")]
+    EmbedderReranker(embedder).scores("cat", passages, instruction="")
     assert sorted(map(len, embedder.embedded_texts)) == [5, MOST_CHARACTERS - 1, len(text)]
     assert beginning_of("x" * 500) == "x" * MOST_CHARACTERS
     assert beginning_of("one two", 6) == "one"
@@ -192,10 +192,10 @@ def test_passages_are_embedded_once_for_an_instruction_and_anew_for_another(zoo:
 
 def test_no_more_vectors_are_kept_than_said_and_none_of_another_model() -> None:
     embedder = ToyEmbedder()
-    reranker = GircseReranker(embedder, kept=2)
-    three = [Passage(str(at), f"text {at}", str(at)) for at in range(3)]
+    reranker = EmbedderReranker(embedder, kept=2)
+    three = [RerankPassage(str(at), f"text {at}", str(at)) for at in range(3)]
 
-    def embedded(passages: list[Passage]) -> list[str]:
+    def embedded(passages: list[RerankPassage]) -> list[str]:
         embedder.embedded_texts.clear()
         reranker.scores("text", passages, instruction="")
         return list(embedder.embedded_texts)
@@ -203,10 +203,10 @@ def test_no_more_vectors_are_kept_than_said_and_none_of_another_model() -> None:
     assert len(embedded(three)) == 3
     assert embedded(three[1:]) == []  # the last two
     assert embedded(three[:1]) == ["text 0"]
-    assert embedded([Passage("0", "text 0 changed", "new")]) == ["text 0 changed"]
+    assert embedded([RerankPassage("0", "text 0 changed", "new")]) == ["text 0 changed"]
     embedder.fingerprint = "toy-2"
     assert len(embedded(three[:1])) == 1
-    assert len(GircseReranker(embedder, kept=0).scores("text", three, instruction="")) == 3
+    assert len(EmbedderReranker(embedder, kept=0).scores("text", three, instruction="")) == 3
 
 
 def test_passages_go_in_calls_that_wait_among_the_queries() -> None:
@@ -217,11 +217,11 @@ def test_passages_go_in_calls_that_wait_among_the_queries() -> None:
             calls.append(list(texts))
             return super().embed_documents(texts, instruction=instruction, steps=steps)
 
-    passages = [Passage(str(at), f"{at} " + "word " * (40 * at), str(at)) for at in range(100)]
-    scores = GircseReranker(Watched()).scores("word", passages, instruction="")
+    passages = [RerankPassage(str(at), f"{at} " + "word " * (40 * at), str(at)) for at in range(100)]
+    scores = EmbedderReranker(Watched()).scores("word", passages, instruction="")
     assert all(len(call) <= 32 and sum(map(len, call)) <= 20_000 for call in calls)
     assert sum(map(len, calls)) == 100
-    alone = [GircseReranker(ToyEmbedder()).scores("word", [each], instruction="")[0] for each in passages]
+    alone = [EmbedderReranker(ToyEmbedder()).scores("word", [each], instruction="")[0] for each in passages]
     np.testing.assert_allclose(scores, alone, atol=1e-6)
 
 
@@ -336,4 +336,4 @@ def test_a_model_that_is_not_there_is_told_at_once_or_with_the_search(
     reranker = reranker_for(Settings(rerank_by="cross-encoder", rerank_model=str(two)), ToyEmbedder())
     for _ in range(2):
         with pytest.raises(RerankerUnavailableError, match="2 scores per pair"):
-            reranker.scores("cat", [Passage("", "text", "")], instruction="")
+            reranker.scores("cat", [RerankPassage("", "text", "")], instruction="")

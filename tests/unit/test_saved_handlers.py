@@ -14,8 +14,8 @@ from api_application import authorized
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from app.collections.own_searches import RecordedSearches
 from app.errors import GircseError, InputError
-from app.search.own_searches import OwnSearches
 from app.search.value_syntax import parse_values
 from app.types.access import OPERATOR, Principal, Role, acting_as
 from app.types.search import SearchMode, SearchRequest
@@ -89,7 +89,7 @@ def test_a_link_leaves_out_what_is_as_usual_and_resolves_a_lens(toy_services: An
 
 def handlers_over(toy_services: Any, *, history_limit: int) -> SavedHandlers:
     services = toy_services.services
-    searches = OwnSearches(services.catalog.searches, owner=lambda: OPERATOR.name, history_limit=history_limit)
+    searches = RecordedSearches(services.catalog.searches, owner=lambda: OPERATOR.name, history_limit=history_limit)
     return SavedHandlers(catalog=services.catalog, searches=searches, standing=authorized(services).standing)
 
 

@@ -16,7 +16,7 @@ from app.search.calibration import Scale, off_topic_wordings
 from app.search.questions import request_of
 from app.search.value_syntax import parse_values
 from app.testing import text_source
-from app.types.access import OPERATOR, Principal, Role, User, UserChange, acting_as
+from app.types.access import OPERATOR, AccountChange, Principal, Role, User, acting_as
 from app.types.documents import utc_now
 from app.types.search import Match, SearchMode, SearchRequest
 from app.types.searches import question_of
@@ -184,7 +184,7 @@ def test_a_user_who_may_not_read_the_collection_is_told_nothing(toy_services: An
         token = own.find("cats").feed_token
         assert len(own.news("cats")) == 1
     assert len(own.feed(token)[1]) == 1
-    catalog.access.change_user("anna", UserChange(collections=("other",)))
+    catalog.access.change_user("anna", AccountChange(collections=("other",)))
     toy_services.add("cat two")
     assert len(catalog.standing.matches("anna", saved.id)) == 1  # nothing was found for her any more
     with acting_as(Principal("anna", Role.READER, ("other",))), pytest.raises(UnknownCollectionError):

@@ -27,7 +27,7 @@ from app.collections.recurring_sources import PLACES, SourceSchedule
 from app.errors import DocumentError, InputError, SyncEndedError
 from app.types.access import OPERATOR
 from app.types.documents import utc_now
-from app.types.sources import Mark, RecurringSource, SourceKind, SourceOptions
+from app.types.sources import ItemMark, RecurringSource, SourceKind, SourceOptions
 from app.wiring.recurring import fetching_again
 from ingest.recurring import syncs
 from ingest.recurring.sync_messages import ItemHead
@@ -133,7 +133,7 @@ def list_items(reader: SyncingReader, source: RecurringSource) -> list[str]:
     with reader.open(source, {}, beat=lambda: None) as opened:
         found = list(opened.items().items)
         for address in found:
-            opened.fetch(address, Mark())
+            opened.fetch(address, ItemMark())
         return found
 
 
@@ -413,9 +413,9 @@ def test_a_sync_ends_after_several_items_that_trickle(
         with reader(SyncLimits(item_s=1)).open(source, {}, beat=lambda: None) as opened:
             first, second = opened.items().items
             with pytest.raises(DocumentError, match="within 1 s"):
-                opened.fetch(first, Mark())
+                opened.fetch(first, ItemMark())
             with pytest.raises(SyncEndedError, match="wait for the next sync"):
-                opened.fetch(second, Mark())
+                opened.fetch(second, ItemMark())
 
 
 def test_a_child_answers_for_the_item_that_was_asked_for(

@@ -21,7 +21,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from app.errors import CatalogUnavailableError
 from app.runtime.logs import JsonFormatter, LineFormatter, begin_request, fields, set_up_logging
-from app.runtime.metrics import Metrics
+from app.runtime.metrics import ProcessMetrics
 from app.runtime.metrics_server import serving_metrics
 from app.runtime.worker_lock import WorkerLock, is_worker_running
 from app.settings import load_log_settings
@@ -192,7 +192,7 @@ class TestMetrics:
         assert SECRET not in text
 
     def test_a_stage_that_fails_is_told(self) -> None:
-        metrics = Metrics()
+        metrics = ProcessMetrics()
         with pytest.raises(HTTPException), metrics.stage("search.embed"):
             raise HTTPException(503)
         assert value(metrics.render().decode(), "gircse_stage_faults_total", stage="search.embed") == 1
@@ -257,7 +257,7 @@ class TestMetrics:
 
 
 def test_worker_shows_metrics_and_whether_it_works() -> None:
-    metrics, well = Metrics(), [True]
+    metrics, well = ProcessMetrics(), [True]
     with metrics.stage("ingest.job"), serving_metrics(0, metrics, is_well=lambda: well[0]) as port:
         pass
     with (

@@ -12,7 +12,7 @@ from api_application import api_of
 from fastapi.testclient import TestClient
 from served import in_thread
 
-from app.runtime.metrics import Metrics
+from app.runtime.metrics import ProcessMetrics
 from app.runtime.tracing import NO_SPANS
 from app.search.service import SearchService
 from app.wiring.tracing import open_spans
@@ -79,7 +79,7 @@ def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
 def test_a_search_is_one_trace_of_request_embedding_and_index(collector: Collector, toy_services: Any) -> None:
     toy_services.add("The cat sleeps on the sofa.")
     spans = open_spans("gircse")
-    metrics, parts = Metrics(spans=spans), toy_services.services
+    metrics, parts = ProcessMetrics(spans=spans), toy_services.services
     search = SearchService(parts.catalog, parts.index, parts.embedder, observer=metrics)
     client = TestClient(api_of(replace(parts, metrics=metrics, search=search)))
     question = {"query": QUERY, "collection": "library", "explain": False}

@@ -17,9 +17,9 @@ from gradio.routes import App as GradioApp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.collections.lens_indexes import LensIndexes
+from app.collections.lens_indexes import QueuedLensIndexes
+from app.collections.own_searches import RecordedSearches
 from app.errors import InputError, UnknownCollectionError, UnknownDocumentError, UnknownLensError
-from app.search.own_searches import OwnSearches
 from app.search.stages import FIRST_STEPS
 from app.types.documents import (
     Collection,
@@ -135,8 +135,8 @@ def handlers_over(search: NoHits, stored: OneDocumentCatalog | None = None) -> S
     return SearchHandlers(
         search_service=search,
         catalog=catalog,
-        lens_indexes=LensIndexes(catalog),
-        own_searches=OwnSearches(catalog.searches, owner=lambda: "somebody", history_limit=5),
+        lens_indexes=QueuedLensIndexes(catalog),
+        own_searches=RecordedSearches(catalog.searches, owner=lambda: "somebody", history_limit=5),
         max_steps=20,
     )
 

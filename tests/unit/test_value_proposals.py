@@ -11,7 +11,7 @@ from fastapi.testclient import TestClient
 
 from app.errors import InputError, UnknownCollectionError
 from app.search.aspect_search import AspectSearch, embed_plainly
-from app.search.aspects import Aspect
+from app.search.aspects import BankAspect
 from app.search.judgements import new_lens
 from app.search.value_proposals import ValueProposer
 from app.search.value_words import values_of_words
@@ -21,13 +21,13 @@ from embedder.refinement import Refinement
 from embedder.refinement_steps import RefinementStep, RefinementToken
 
 BANK = (
-    Aspect("animal", ("Which animal is it?", "Which animal it is", "is it which animal"), ("cat", "dog", "horse")),
-    Aspect(
+    BankAspect("animal", ("Which animal is it?", "Which animal it is", "is it which animal"), ("cat", "dog", "horse")),
+    BankAspect(
         "vehicle",
         ("Which vehicle is it?", "the kind of vehicle", "kind of vehicle, the", "of the vehicle kind"),
         ("boat", "train", "bicycle"),
     ),
-    Aspect("pet", ("Which animal is kept?", "somebody keeps it"), ("dog", "cat", "horse", "parrot")),
+    BankAspect("pet", ("Which animal is kept?", "somebody keeps it"), ("dog", "cat", "horse", "parrot")),
 )
 TEXTS = ("the cat sleeps", "a cat plays", "the dog barks", "a horse runs", "a dog eats", "my horse and a cart")
 
@@ -39,7 +39,7 @@ def zoo(toy_services: Any) -> Any:
     return toy_services
 
 
-def proposer_over(application: Any, bank: tuple[Aspect, ...] = BANK) -> ValueProposer:
+def proposer_over(application: Any, bank: tuple[BankAspect, ...] = BANK) -> ValueProposer:
     services = application.services
     aspects = AspectSearch(application.embedder, bank)
     return ValueProposer(services.catalog, services.index, application.embedder, bank=aspects)

@@ -12,7 +12,7 @@ from app.search.soft_tokens import group_refinement
 from app.search.value_syntax import join_values
 from app.types.search import DEFAULT_MODE, Hit, SearchMode, SearchRequest
 from ui.choices import NO_INSTRUCTION, Choices
-from ui.comparison import Answer, Comparison, Look, Place, is_shown
+from ui.comparison import ComparedAnswer, ComparedHit, Comparison, Look, is_shown
 from ui.contract import COMPARE, SEARCH, Example
 from ui.language import _, html, later, ngettext, number
 from ui.render.hits import render_choices, render_section, render_source
@@ -31,7 +31,7 @@ _MODES = {
     SearchMode.HYBRID: later("by meaning and words"),
 }
 
-Outcome = Answer | GircseError | None
+Outcome = ComparedAnswer | GircseError | None
 """None while it is being computed."""
 
 
@@ -100,7 +100,7 @@ def _describe_shared(comparison: Comparison, looks: Sequence[Look]) -> str:
     return said
 
 
-def _describe_move(said: str, place: Place | None, *, is_risen: bool) -> Markup:
+def _describe_move(said: str, place: ComparedHit | None, *, is_risen: bool) -> Markup:
     if place is None:
         return Markup("")
     here, there = (place.elsewhere, place.hit.rank) if is_risen else (place.hit.rank, place.elsewhere)
@@ -143,8 +143,10 @@ def render_look(look: Look, outcome: Outcome, words: Sequence[str], others: Sequ
         )
         if thought
         else "",
-        choices=render_choices(look.chosen, outcome.result.exclusions if isinstance(outcome, Answer) else ()),
-        counts=render_value_counts(outcome.result.values, look.chosen.value) if isinstance(outcome, Answer) else "",
+        choices=render_choices(look.chosen, outcome.result.exclusions if isinstance(outcome, ComparedAnswer) else ()),
+        counts=render_value_counts(outcome.result.values, look.chosen.value)
+        if isinstance(outcome, ComparedAnswer)
+        else "",
     )
 
 
@@ -174,12 +176,17 @@ def render_comparison(comparison: Comparison | None, looks: Sequence[Look], outc
     )
 
 
-def _places(outcome: Outcome) -> tuple[Place, ...]:
-    return tuple(Place(hit, None) for hit in outcome.result.hits) if isinstance(outcome, Answer) else ()
+def _places(outcome: Outcome) -> tuple[ComparedHit, ...]:
+    return tuple(ComparedHit(hit, None) for hit in outcome.result.hits) if isinstance(outcome, ComparedAnswer) else ()
 
 
 def _render_side(
-    look: Look, outcome: Outcome, places: Sequence[Place], others: Sequence[Place], other: str, depth: int | None
+    look: Look,
+    outcome: Outcome,
+    places: Sequence[ComparedHit],
+    others: Sequence[ComparedHit],
+    other: str,
+    depth: int | None,
 ) -> Markup:
     heading = Markup('<h2 class="list-name"><span class="side">{}</span> {}</h2>').format(
         look.name, shorten(look.lens, 80)
@@ -209,7 +216,9 @@ def _nothing_found(look: Look) -> str:
     )
 
 
-def _render_place(look: Look, place: Place, others: Sequence[Place], other: str, depth: int | None) -> Markup:
+def _render_place(
+    look: Look, place: ComparedHit, others: Sequence[ComparedHit], other: str, depth: int | None
+) -> Markup:
     hit = place.hit
     number = f"{look.name.lower()}-{hit.rank}"
     pair = f"b-{hit.rank}" if look.name == "B" else f"b-{place.elsewhere}" if is_shown(place, others) else number
@@ -230,7 +239,7 @@ def _render_place(look: Look, place: Place, others: Sequence[Place], other: str,
     )
 
 
-def _render_move(look: Look, place: Place, others: Sequence[Place], other: str, depth: int) -> Markup:
+def _render_move(look: Look, place: ComparedHit, others: Sequence[ComparedHit], other: str, depth: int) -> Markup:
     """Signs for the eye, words for screen readers. The right list shows the change, the left the rank on the right."""
     rank, elsewhere = place.hit.rank, place.elsewhere
     if elsewhere is None:
@@ -307,7 +316,7 @@ def _render_whole(hit: Hit, number: str) -> Markup:
 
 def render_reading(look: Look, outcome: Outcome) -> str:
     """The words of each step on one side, with buttons to boost or suppress them."""
-    if not isinstance(outcome, Answer):
+    if not isinstance(outcome, ComparedAnswer):
         return ""
     result, steps = outcome.result, outcome.result.refinement
     if steps:

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from app.types.documents import Document, TextWindow
 from app.types.pages import PAGED_TYPES
-from app.types.texts import Layout
+from app.types.texts import TextLayout
 from ui.language import _, html, number
 from ui.render.structured_text import Marked, StructuredText
 from ui.render.text import clean, name_of, render_source_link, shorten
@@ -21,7 +21,7 @@ _LONGEST_PASSAGE = 20_000
 _LONGEST_WORD = 60
 _LEADING = re.compile(rf"(?:\S{{0,{_LONGEST_WORD}}}\s)?")
 PDF = "application/pdf"
-NO_LAYOUT = Layout()
+NO_LAYOUT = TextLayout()
 
 
 class PassagePlace(NamedTuple):
@@ -40,7 +40,7 @@ def view_bounds(start: int, end: int) -> tuple[int, int]:
 
 
 def render_document_view(
-    document: Document, window: TextWindow, passage: PassagePlace, *, layout: Layout = NO_LAYOUT, chunk: str = ""
+    document: Document, window: TextWindow, passage: PassagePlace, *, layout: TextLayout = NO_LAYOUT, chunk: str = ""
 ) -> str:
     """A <dialog>. Its buttons have data-event="open" with the document, the passage and the start of the shown text
     (data-from). `chunk` is the chunk id of the opened hit.
@@ -153,7 +153,7 @@ def _render_move(document: Document, passage: PassagePlace, place: int, label: s
     ).format(clean(document.id), start, end, "" if page is None else page, place, *sentence, label)
 
 
-def _render_text(window: TextWindow, passage: PassagePlace, layout: Layout) -> Markup:
+def _render_text(window: TextWindow, passage: PassagePlace, layout: TextLayout) -> Markup:
     text = window.text
     first = min(max(passage.start - window.start, 0), len(text))
     last = min(max(passage.end - window.start, first), len(text))

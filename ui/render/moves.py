@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
-from ui.comparison import Comparison, Place, is_shown
+from ui.comparison import ComparedHit, Comparison, is_shown
 from ui.language import _
 from ui.render.text import join
 
@@ -31,7 +31,7 @@ def render_moves(comparison: Comparison) -> Markup:
     ).format(width=WIDTH, height=comparison.size * ROW, said=said, lines=join(lines))
 
 
-def _render_line(place: Place) -> Markup:
+def _render_line(place: ComparedHit) -> Markup:
     left, right = place.elsewhere or place.hit.rank, place.hit.rank
     kind = "is-up" if left > right else "is-down" if left < right else "is-same"
     start, end = _y(left), _y(right)
@@ -43,7 +43,7 @@ def _render_line(place: Place) -> Markup:
     ).format(kind=kind, rank=right, edge=EDGE, start=start, end=end, middle=middle, neck=tip - 8, tip=tip)
 
 
-def _render_stub(place: Place, *, x: int, towards: int) -> Markup:
+def _render_stub(place: ComparedHit, *, x: int, towards: int) -> Markup:
     y = _y(place.hit.rank)
     inward = 1 if towards > x else -1
     return Markup('<g class="line is-lone"><path d="M{},{} H{}"/><circle cx="{}" cy="{}" r="4"/></g>').format(

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-from app.types.texts import NAVIGATION, ROW, Cell, Layout, Mark
+from app.types.texts import NAVIGATION, ROW, Cell, Mark, TextLayout
 from ui.render.text import clean, join
 
 _DEEPEST = 6  # heading level in HTML; the dialog's title has level 2
@@ -28,7 +28,7 @@ class Marked(NamedTuple):
 class StructuredText:
     """Renders characters [begin, end) of a document; `text` starts at its character `offset`."""
 
-    def __init__(self, text: str, offset: int, layout: Layout, passage: Marked) -> None:
+    def __init__(self, text: str, offset: int, layout: TextLayout, passage: Marked) -> None:
         self._text = text
         self._offset = offset
         self._layout = layout

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import unicodedata
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from app.errors import ConflictError, ForbiddenError, InputError, NotFoundError
-from app.ports.searches import SearchRecords
 from app.types.documents import require_text
 from app.types.search import SearchRequest
 from app.types.searches import (
@@ -19,8 +19,11 @@ from app.types.searches import (
     question_of,
 )
 
+if TYPE_CHECKING:  # it brings in SQL
+    from app.catalog import SqlSearches
 
-class OwnSearches:
+
+class RecordedSearches:
     """The caller's own saved searches and history.
 
     owner: returns the caller's user, or raises LoginRequiredError.
@@ -30,7 +33,7 @@ class OwnSearches:
 
     def __init__(
         self,
-        records: SearchRecords,
+        records: SqlSearches,
         *,
         owner: Callable[[], str],
         history_limit: int,
