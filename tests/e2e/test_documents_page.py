@@ -315,10 +315,10 @@ def test_a_collection_is_indexed_anew_while_the_page_is_closed_and_taken_back(
     again = shown_factory(name)
     again.open_settings()
     expect(again.page.locator("#settings-facts")).to_contain_text("Reindexed: 3 documents")
-    expect(again.page.locator("#settings-facts")).to_contain_text("40 tokens, 5 shared")
+    expect(again.page.locator("#settings-facts")).to_contain_text("40 tokens, overlap 5")
     again.page.get_by_role("button", name="Restore previous index").click()
     again.expect_message(f"{name}--1")
-    expect(again.page.locator("#settings-facts")).to_contain_text("200 tokens, 30 shared")
+    expect(again.page.locator("#settings-facts")).to_contain_text("200 tokens, overlap 30")
     again.page.get_by_role("button", name="Pause indexing").click()
     expect(again.page.get_by_role("button", name="Resume indexing")).to_be_visible()
     assert service.catalog.collection(name).is_paused
