@@ -55,7 +55,7 @@ test: $(VENV)/dev.stamp $(AXE) ## install and run all tests
 		|| command -v chromium-browser >/dev/null 2>&1 || echo "No chromium here: the tests of the page are skipped."
 	@$(IN_TEST_FOLDER) $(BIN)/python -m pytest -n $(TEST_PROCESSES) $(ARGS)
 
-research-test: $(VENV)/dev.stamp ## run the tests of research/ alone, which make test runs too
+research-test: $(VENV)/dev.stamp ## run the tests of research/, which make test leaves out
 	@$(IN_TEST_FOLDER) $(BIN)/python -m pytest -n $(TEST_PROCESSES) research/tests $(ARGS)
 
 check: $(VENV)/dev.stamp ## format, lint, types, fresh reference pages, import directions, vocabulary

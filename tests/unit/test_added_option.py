@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.xdist_group("added option")  # the program runs once
+
 ROOT = Path(__file__).parents[2]
 
 
