@@ -127,7 +127,7 @@ class Interfaces:
 
     def saved(self) -> dict[str, Any]:
         catalog = self.services.catalog
-        own = RecordedSearches(catalog, owner=lambda: "operator", history_limit=2)
+        own = RecordedSearches(catalog.searches, owner=lambda: "operator", history_limit=2)
         own.save("cats", question_of(request_of({"query": "cat", "collection": "library", "tone": "warm"}, catalog)))
         kept = own.find("cats").request
         again: Any = request_of(kept, catalog)
@@ -138,7 +138,7 @@ class Interfaces:
             search_service=self.services.search,
             catalog=self.services.catalog,
             lens_indexes=self.services.lens_indexes,
-            own_searches=RecordedSearches(self.services.catalog, owner=lambda: "operator", history_limit=0),
+            own_searches=RecordedSearches(self.services.catalog.searches, owner=lambda: "operator", history_limit=0),
             max_steps=20,
         )
         asked: Any = handlers.request(FIELDS | {"tone": "warm"})

@@ -47,8 +47,9 @@ def test_actions_of_others_are_named_by_their_commit() -> None:
     assert all(len(each.partition("@")[2]) == 40 for each in used)
 
 
-def test_its_jobs_are_the_tests_and_those_of_a_server() -> None:
+def test_its_jobs_are_the_tests_those_of_research_and_those_of_a_server() -> None:
     assert ".ci/run" in commands("tests").splitlines()
+    assert "make research-test" in commands("research").splitlines()
     job = JOBS["qdrant"]
     assert "make server-test" in commands("qdrant").splitlines()
     assert job["env"]["GIRCSE_TEST_QDRANT_URL"] == "http://qdrant:6333"
