@@ -87,5 +87,5 @@ def test_it_is_german_where_the_page_is(handlers: AnswerHandlers, chat: ChatServ
         none = [html for (html,) in handlers.answer("zebra", "library", "")][-1]
     assert "Antwort, geschrieben von" in shown
     assert "1 von 1 Sätzen werden" in shown
-    assert "entfernt: 9." in shown
+    assert "das Modell nicht bekommen hat: 9." in shown
     assert "Keine Passage beantwortet das." in none

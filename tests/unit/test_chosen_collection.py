@@ -55,8 +55,8 @@ def test_a_link_to_a_collection_that_is_gone_says_what_is_shown_in_its_place(toy
     for named in ({"c": "sample"}, {"collection": "library"}, {"c": "*"}, {"c": ""}, {}):
         assert missing_collection(catalog, request("gone", **named)) == ""
     said = missing_collection(catalog, request("sample", c="<b>gone</b>"))
-    assert "no collection “&lt;b&gt;gone&lt;/b&gt;” any more" in said
-    assert "of “library”" in said
+    assert "The collection “&lt;b&gt;gone&lt;/b&gt;” does not exist" in said
+    assert "shows “library” instead" in said
 
 
 def test_a_field_is_empty_where_there_is_no_collection(toy_services: Any) -> None:
