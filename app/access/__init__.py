@@ -1,1 +1,1 @@
-"""Access control: users, keys and sessions, and the one authorizer that every interface goes through."""
+"""Access control: users, keys and sessions, and the one authorizer of all interfaces."""

@@ -1,5 +1,7 @@
-"""Users, keys, sessions and the audit log, as their caller may see and change them: admins those of users who may do no
-more than they, users their own, and a key itself. The guard has checked role and scope before."""
+"""Users, keys, sessions and the audit log, limited to what the caller may see and change. Admins manage users with
+no more rights than their own, users manage themselves, and a key manages only itself. The guard has already checked
+role and scope.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from app.types.access import ApiKey, AuditEntry, Identity, Principal, Role, Scop
 from app.types.documents import utc_now
 from app.types.quotas import Quotas, QuotaUse
 
-if TYPE_CHECKING:  # it brings in SQL
+if TYPE_CHECKING:  # avoids importing SQL
     from app.catalog import SqlAccess
 
 
@@ -31,7 +33,7 @@ class AccountService:
         quotas: UserQuotas,
         idle: timedelta | None = None,
     ) -> None:
-        """`idle` is that of `Logins`."""
+        """`idle`: the same as in `Logins`."""
         self._quotas = quotas
         self._accounts = accounts
         self._ledger = ledger
@@ -45,7 +47,7 @@ class AccountService:
     # Users
 
     def users(self) -> list[User]:
-        """Those who may do no more than the caller."""
+        """Users with no more rights than the caller."""
         admin = self.me()
         return [user for user in self._accounts.users() if is_user_within(admin, user)]
 
@@ -55,7 +57,9 @@ class AccountService:
     def add_user(
         self, name: str, *, role: Role, collections: Iterable[str] | None = None, password: str | None = None
     ) -> User:
-        """With the caller's own collections, unless others are named. Raises ForbiddenError for more than those."""
+        """Without `collections`, the new user gets the caller's own. Raises ForbiddenError for rights that the
+        caller lacks.
+        """
         admin = self.me()
         granted = own_collections(admin) if collections is None else tuple(collections)
         require_grant(admin, role, granted)
@@ -73,7 +77,9 @@ class AccountService:
         password: str | None = None,
         quotas: Quotas | None = None,
     ) -> User:
-        """Raises UnknownUserError for one who may do more than the caller, ForbiddenError where they then could."""
+        """Raises UnknownUserError for a user with more rights than the caller, ForbiddenError if the change would
+        give them more.
+        """
         admin = self.me()
         before = self._within(admin, name)
         granted = None if collections is None else tuple(collections)
@@ -86,31 +92,33 @@ class AccountService:
         return user
 
     def identities(self) -> dict[str, list[Identity]]:
-        """By user, of those who may do no more than the caller."""
+        """Identities by user, for users with no more rights than the caller."""
         visible = {user.name for user in self.users()}
-        found: dict[str, list[Identity]] = {}
+        identities: dict[str, list[Identity]] = {}
         for identity, user in self._ledger.identities():
             if user in visible:
-                found.setdefault(user, []).append(identity)
-        return found
+                identities.setdefault(user, []).append(identity)
+        return identities
 
     def connect_user(self, name: str, identity: Identity) -> None:
-        """Whom an OpenID provider knows by it signs in as this user."""
+        """Let whoever signs in with this identity log in as this user."""
         self._within(self.me(), name)
         self._accounts.connect_user(name, identity)
         self._authorizer.note("user.connected", name, asdict(identity))
 
     def disconnect_user(self, name: str) -> int:
-        """From all identities; how many they were. Sessions end."""
+        """Unlink all identities and end all sessions. Returns the number of unlinked identities."""
         self._within(self.me(), name)
         return self._accounts.disconnect_user(name)
 
     def change_own_password(self, current: str, new: str) -> None:
-        """Raises ForbiddenError when the current one is wrong, or a key asks."""
+        """Raises ForbiddenError if the current password is wrong or the caller is a key."""
         principal = self.me()
         if principal.key_id is not None or not self._accounts.change_own_password(principal.name, current, new):
             self._authorizer.note("password.refused", principal.name)
-            raise ForbiddenError("The present password is wrong, or a key asks. Only its owner changes a password.")
+            raise ForbiddenError(
+                "The current password is wrong, or you use an API key. Only users change their own password."
+            )
         self._authorizer.note("password.changed", principal.name)
 
     def remove_user(self, name: str) -> None:
@@ -118,7 +126,7 @@ class AccountService:
         self._accounts.remove_user(name)
 
     def _within(self, admin: Principal, name: str) -> User:
-        """One who may do more is as one who is not there."""
+        """A user with more rights than the admin is reported as unknown."""
         user = self._accounts.user(name)
         if not is_user_within(admin, user):
             raise UnknownUserError.of(name)
@@ -127,7 +135,7 @@ class AccountService:
     # Quotas
 
     def quota_use(self, name: str | None = None) -> list[QuotaUse]:
-        """Of the caller; admins name another user, who may do no more than they."""
+        """Quota use of the caller. Admins may name a user with no more rights than their own."""
         principal = self.me()
         if name is None or name == principal.name:
             return self._quotas.use(principal)
@@ -137,45 +145,49 @@ class AccountService:
     # Sessions
 
     def sessions(self, user: str | None = None) -> list[WebSession]:
-        """People see their own, admins those of all who may do no more than they; a key without the scope `access`
-        sees none. The last used first."""
+        """Most recently used first. Users see their own sessions, admins also those of users with no more rights; a
+        key sees them only with the scope `access`.
+        """
         principal = self.me()
         if not principal.has_scope(Scope.ACCESS):
             return []
         is_admin = principal.role is Role.ADMIN
-        visible = {each.name for each in self._accounts.users() if is_admin and is_user_within(principal, each)}
+        visible = {other.name for other in self._accounts.users() if is_admin and is_user_within(principal, other)}
         visible.add(principal.name)
-        found = self._ledger.web_sessions(user if is_admin else principal.name)
-        shown = [each for each in found if each.user in visible and user in (None, each.user)]
-        return [each for each in shown if not each.has_ended(utc_now(), self._idle)]
+        sessions = self._ledger.web_sessions(user if is_admin else principal.name)
+        shown = [session for session in sessions if session.user in visible and user in (None, session.user)]
+        return [session for session in shown if not session.has_ended(utc_now(), self._idle)]
 
     def end_session(self, session_id: str) -> None:
-        """One that the caller cannot see is as one that is not there. Raises NotFoundError."""
-        ended = [each for each in self.sessions() if each.id == session_id]
+        """A session that the caller cannot see is reported as unknown. Raises NotFoundError."""
+        ended = [session for session in self.sessions() if session.id == session_id]
         if not ended:
-            raise NotFoundError(f"No session has the id {session_id[:80]!r}. `gircse sessions list` shows them.")
+            raise NotFoundError(
+                f"No session with the id {session_id[:80]!r}. `gircse sessions list` shows all sessions."
+            )
         self._end(ended)
 
     def end_other_sessions(self, user: str | None = None) -> int:
-        """All of the caller's, or of `user`, but the one that asks; how many they were."""
+        """End all sessions of the caller, or of `user`, except the current one. Returns their number."""
         principal = self.me()
         if principal.role is not Role.ADMIN and user not in (None, principal.name):
-            raise ForbiddenError("Only admins end the sessions of others.")
+            raise ForbiddenError("Only admins may end sessions of other users.")
         wanted = principal.name if user is None else self._within_or_own(principal, user).name
-        ended = [each for each in self.sessions(wanted) if each.id != principal.session_id]
+        ended = [session for session in self.sessions(wanted) if session.id != principal.session_id]
         self._end(ended)
         return len(ended)
 
     def _end(self, sessions: Sequence[WebSession]) -> None:
-        self._ledger.end_sessions([each.token_hash for each in sessions])
-        for each in sessions:
-            self._authorizer.note("session.ended", each.id, {"user": each.user})
+        self._ledger.end_sessions([session.token_hash for session in sessions])
+        for session in sessions:
+            self._authorizer.note("session.ended", session.id, {"user": session.user})
 
     # Keys
 
     def api_keys(self) -> list[ApiKey]:
-        """People see their own keys, admins those that do no more than they; a key sees itself, unless it has the
-        scope `access`."""
+        """Users see their own keys, admins also keys with no more rights than their own; a key without the scope
+        `access` sees only itself.
+        """
         principal = self.me()
         if not principal.has_scope(Scope.ACCESS):
             own = self._accounts.key(principal.key_id or "")
@@ -195,11 +207,12 @@ class AccountService:
         expires_at: datetime | None = None,
         scopes: Iterable[Scope] = (),
     ) -> tuple[ApiKey, str]:
-        """For the caller; admins may name another user. What is left out is as the caller has it: role, collections,
-        and the end of a key that makes another. Raises ForbiddenError for more than that."""
+        """Create a key for the caller, or, as an admin, for another user. Role, collections and a key's expiry
+        default to the caller's. Raises ForbiddenError for more rights than the caller's.
+        """
         principal = self.me()
         if principal.role is not Role.ADMIN and user not in (None, principal.name):
-            raise ForbiddenError("Only admins make keys for others.")
+            raise ForbiddenError("Only admins may create keys for other users.")
         owner = self._accounts.user(principal.name) if user is None else self._within_or_own(principal, user)
         wanted = min(owner.role, principal.role) if role is None else role
         granted = own_collections(principal) if collections is None else tuple(collections)
@@ -216,28 +229,30 @@ class AccountService:
         return key, secret
 
     def revoke_key(self, key_id: str) -> None:
-        """One that the caller cannot see is as one that is not there."""
-        key = next((each for each in self.api_keys() if each.id == key_id), None)
+        """A key that the caller cannot see is reported as unknown."""
+        key = next((own for own in self.api_keys() if own.id == key_id), None)
         if key is None:
-            raise NotFoundError(f"No key has the id {key_id!r}. `gircse keys list` shows them.")
+            raise NotFoundError(f"No key with the id {key_id!r}. `gircse keys list` shows all keys.")
         self._accounts.revoke_key(key_id)
         self._authorizer.note("key.revoked", key_id, {"user": key.user})
 
     def _within_or_own(self, principal: Principal, name: str) -> User:
-        """A key may reach less than its owner does, to whom it gives no more than it has."""
+        """A key may have fewer rights than its owner, but may create keys for the owner: they get no more rights
+        than it has.
+        """
         return self._accounts.user(name) if name == principal.name else self._within(principal, name)
 
     def _latest_end(self, principal: Principal, wanted: datetime | None) -> datetime | None:
-        maker = None if principal.key_id is None else self._accounts.key(principal.key_id)
-        if maker is None or maker.expires_at is None:
+        creator = None if principal.key_id is None else self._accounts.key(principal.key_id)
+        if creator is None or creator.expires_at is None:
             return wanted
-        if wanted is not None and wanted > maker.expires_at:
+        if wanted is not None and wanted > creator.expires_at:
             raise ForbiddenError(
-                f"Nobody gives more than they have: this key ends at {maker.expires_at:%Y-%m-%d %H:%M}."
+                f"A new key cannot outlive yours, which expires at {creator.expires_at:%Y-%m-%d %H:%M}."
             )
-        return wanted or maker.expires_at
+        return wanted or creator.expires_at
 
-    # What was noted
+    # Audit log
 
     def audit_entries(
         self, *, actions: Sequence[str] = (), actor: str | None = None, limit: int = 100, offset: int = 0

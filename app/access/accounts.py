@@ -1,4 +1,4 @@
-"""Users and API keys: what each may do, and authentication by key or password."""
+"""Users and API keys: their rights, and authentication by key or password."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from app.types.documents import utc_now
 from app.types.quotas import Quotas
 from embedder.lru import LRUCache
 
-if TYPE_CHECKING:  # it brings in SQL
+if TYPE_CHECKING:  # avoids importing SQL
     from app.catalog import SqlAccess
 
 ADMIN = "admin"
@@ -34,7 +34,7 @@ _NO_SUCH_KEY = "This API key is not valid: unknown, revoked or expired, or its u
 
 
 class Accounts:
-    """`admin_secret` is the password of the user `admin`, and a key of its own. Safe to use from several threads."""
+    """`admin_secret` is the password of the user `admin` and also works as an API key. Thread-safe."""
 
     def __init__(
         self,
@@ -46,7 +46,8 @@ class Accounts:
         self._ledger = ledger
         self._admin_secret = admin_secret
         self._clock = clock
-        # Argon2 takes milliseconds: what it said of a key is remembered, never whether the key may still be used.
+        # Argon2 takes milliseconds, so cache successful hash checks; whether the key is still valid is checked every
+        # time.
         self._checked: LRUCache[str, str] = LRUCache(KEPT_CHECKS)
         self._salt = secrets.token_urlsafe(32)
         self._lock = threading.Lock()
@@ -68,25 +69,27 @@ class Accounts:
         password: str | None = None,
         identity: Identity | None = None,
     ) -> User:
-        """Raises InputError, and ConflictError when the name is taken."""
+        """Raises InputError, and ConflictError if the name is taken."""
         if not _NAME.fullmatch(name):
-            raise InputError(f"{name[:80]!r} cannot name a user: use 1 to 63 of a-z, 0-9 and . _ @ -.")
+            raise InputError(f"{name[:80]!r} is not a valid user name: use 1 to 63 of a-z, 0-9 and . _ @ -.")
         if name == ADMIN:
-            raise ConflictError("The user admin is there from the start; its password is the admin secret.")
+            raise ConflictError("The user admin always exists; its password is the admin secret.")
         if is_of_operator(name):
-            raise InputError(f"{name!r} is the name of this server itself; choose another one.")
+            raise InputError(f"{name!r} is reserved for the server; choose another name.")
         user = User(name, role, self._clock(), check_collections(collections), _hashed(password))
         self._ledger.add_user(user, identity=identity)
         return user
 
     def connect_user(self, name: str, identity: Identity) -> None:
-        """Who signs in as this identity is this user. Raises InputError, UnknownUserError and ConflictError."""
+        """Link the identity, so that whoever signs in with it is this user. Raises InputError, UnknownUserError and
+        ConflictError.
+        """
         if not identity.subject or not (identity.issuer + identity.subject).isprintable():
-            raise InputError("The subject is what the provider calls the person: `sub`, as the sign-in page told it.")
+            raise InputError("The subject is the provider's id of the person (`sub`), as shown on the sign-in page.")
         self._ledger.connect_user(self._changeable(name).name, identity)
 
     def disconnect_user(self, name: str) -> int:
-        """From all identities; how many they were. Sessions end."""
+        """Unlink all identities and end all sessions. Returns the number of unlinked identities."""
         return self._ledger.disconnect_user(self._changeable(name).name)
 
     def change_user(
@@ -99,7 +102,7 @@ class Accounts:
         password: str | None = None,
         quotas: Quotas | None = None,
     ) -> User:
-        """What is None stays. A new password, or being disabled, ends every session. Raises InputError."""
+        """None leaves a field unchanged. A new password, or disabling, ends every session. Raises InputError."""
         self._changeable(name)
         change = AccountChange(
             role,
@@ -111,8 +114,9 @@ class Accounts:
         return self._ledger.change_user(name, change)
 
     def change_own_password(self, name: str, current: str, new: str) -> bool:
-        """Whether the current one was right. Raises InputError, and UnknownUserError for a user who was disabled, or
-        given another password, meanwhile."""
+        """False if the current password is wrong. Raises InputError, and UnknownUserError if the user was disabled
+        or got another password meanwhile.
+        """
         user = self._changeable(name)
         if user.password_hash is None or not PASSWORDS.matches(current, user.password_hash) or user.disabled_at:
             return False
@@ -120,11 +124,11 @@ class Accounts:
         return True
 
     def remove_user(self, name: str) -> None:
-        """With all keys and sessions."""
+        """Also deletes all keys and sessions."""
         self._ledger.delete_user(self._changeable(name).name)
 
     def ensure_admin(self) -> None:
-        """Makes the user admin, to whom keys can belong."""
+        """Create the user admin in the catalog, so that it can own keys."""
         try:
             self._ledger.user(ADMIN)
         except UnknownUserError:
@@ -132,7 +136,9 @@ class Accounts:
 
     def _changeable(self, name: str) -> User:
         if name == ADMIN:
-            raise ConflictError("The user admin stays as it is. Another secret: GIRCSE_ADMIN_SECRET, or its file.")
+            raise ConflictError(
+                "The user admin cannot be changed. To change its secret, set GIRCSE_ADMIN_SECRET or edit its file."
+            )
         return self._ledger.user(name)
 
     # Keys
@@ -150,15 +156,17 @@ class Accounts:
         expires_at: datetime | None = None,
         scopes: Iterable[Scope] = (),
     ) -> tuple[ApiKey, str]:
-        """The key, and the text to show: it is told this once. Raises ForbiddenError for more than its user may do."""
+        """Returns the key and its text, which cannot be shown again. Raises ForbiddenError for more rights than its
+        user has.
+        """
         owner = self._ledger.user(user)
         wanted = owner.role if role is None else role
         if wanted > owner.role:
             raise ForbiddenError(f"{user} is {owner.role.label}: a key of this user cannot be {wanted.label}.")
         if expires_at is not None and expires_at <= self._clock():
-            raise InputError(f"A key cannot expire at {expires_at:%Y-%m-%d %H:%M}, which is over.")
+            raise InputError(f"A key cannot expire in the past: {expires_at:%Y-%m-%d %H:%M}.")
         if len(label) > 80 or not label.isprintable():
-            raise InputError("The label of a key has at most 80 characters, all printable.")
+            raise InputError("A key's label must have at most 80 printable characters.")
         secret, key_id = secrets.token_urlsafe(32), secrets.token_hex(6)
         key = ApiKey(
             key_id,
@@ -180,15 +188,15 @@ class Accounts:
     def key(self, key_id: str) -> ApiKey | None:
         return self._ledger.key(key_id)
 
-    # Who is it?
+    # Authentication
 
     def was_right(self, shown: str) -> bool:
-        """Whether this process has found out before that this is a key, or the admin secret; it may be revoked now."""
-        return self._checked.get(self._remembered_as(shown)) is not None
+        """True if this process has verified this key or admin secret before; the key may be revoked by now."""
+        return self._checked.get(self._cache_key(shown)) is not None
 
     @staticmethod
     def is_generated(shown: str) -> bool:
-        """Whether it has the shape of a key, which is random; the admin secret may be chosen."""
+        """True if it has the format of a generated, random key; an admin secret may be chosen by a person."""
         return _KEY.fullmatch(shown) is not None
 
     def principal_of_key(self, shown: str) -> Principal:
@@ -212,12 +220,12 @@ class Accounts:
         )
 
     def principal_of_user(self, name: str) -> Principal:
-        """Raises LoginRequiredError when there is no such user any more, or it is disabled."""
+        """Raises LoginRequiredError if the user is missing or disabled."""
         try:
             user = self._ledger.user(name)
         except UnknownUserError:
             raise LoginRequiredError(_NO_SUCH_KEY) from None
-        if user.disabled_at is not None or is_of_operator(name):  # which earlier versions let a user be called
+        if user.disabled_at is not None or is_of_operator(name):  # earlier versions allowed the operator's name
             raise LoginRequiredError(_NO_SUCH_KEY)
         return Principal(user.name, user.role, user.collections, quotas=user.quotas)
 
@@ -233,7 +241,7 @@ class Accounts:
         return PASSWORDS.matches(password, user.password_hash) and user.disabled_at is None
 
     def credential_of(self, name: str) -> str:
-        """A digest of what this user logs in with: sessions that were begun with another one have ended."""
+        """A digest of the user's credential. A session is valid only while it stays the same."""
         if name == ADMIN:
             return digest(f"{ADMIN} {self._admin_secret}")
         return digest(f"{name} {self._ledger.user(name).password_hash}")
@@ -242,7 +250,7 @@ class Accounts:
         if key is None:
             return KEYS.matches(secret, None)
         shown = f"{KEY_PREFIX}{key.id}_{secret}"
-        if self._checked.get(self._remembered_as(shown)) == key.secret_hash:
+        if self._checked.get(self._cache_key(shown)) == key.secret_hash:
             return True
         is_right = KEYS.matches(secret, key.secret_hash)
         if is_right:
@@ -250,20 +258,24 @@ class Accounts:
         return is_right
 
     def _remember(self, shown: str, secret_hash: str = "") -> None:
-        self._checked.keep({self._remembered_as(shown): secret_hash})
+        self._checked.keep({self._cache_key(shown): secret_hash})
 
-    def _remembered_as(self, shown: str) -> str:
+    def _cache_key(self, shown: str) -> str:
         return digest(self._salt + shown)
 
 
 def check_collections(patterns: Iterable[str]) -> tuple[str, ...]:
-    """Raises InputError for what can match no collection."""
+    """Raises InputError for a pattern that can match no collection."""
     checked = tuple(dict.fromkeys(patterns))
     if len(checked) > MAX_PATTERNS:
-        raise InputError(f"At most {MAX_PATTERNS} collections can be listed, not {len(checked)}; `team-*` names many.")
-    for each in checked:
-        if not _PATTERN.fullmatch(each):
-            raise InputError(f"{each[:80]!r} names no collections: write a name, or a part of it with *, as team-*.")
+        raise InputError(
+            f"List at most {MAX_PATTERNS} collections, not {len(checked)}; a pattern such as `team-*` covers several."
+        )
+    for pattern in checked:
+        if not _PATTERN.fullmatch(pattern):
+            raise InputError(
+                f"{pattern[:80]!r} is not a collection name or pattern: write a name, or a pattern such as team-*."
+            )
     return checked
 
 
@@ -272,6 +284,6 @@ def _hashed(password: str | None) -> str | None:
         return None
     if not MIN_PASSWORD_CHARACTERS <= len(password) <= MAX_PASSWORD_CHARACTERS:
         raise InputError(
-            f"A password has {MIN_PASSWORD_CHARACTERS} to {MAX_PASSWORD_CHARACTERS} characters, not {len(password)}."
+            f"A password needs {MIN_PASSWORD_CHARACTERS} to {MAX_PASSWORD_CHARACTERS} characters, not {len(password)}."
         )
     return PASSWORDS.hash(password)

@@ -31,12 +31,12 @@ from app.runtime.worker_lock import is_worker_running
 from app.services import Services
 from app.settings import Settings
 
-if TYPE_CHECKING:  # it brings in SQL
+if TYPE_CHECKING:  # avoids importing SQL
     from app.catalog import SqlCatalog
 
 
 class ApplicationMetrics:
-    """The metrics of the process, with how much the application holds of everything."""
+    """The metrics of the process, with counts of what the application stores."""
 
     def __init__(self, services: Services) -> None:
         self._metrics = services.metrics
@@ -52,8 +52,9 @@ class ApplicationMetrics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthorizedServices:
-    """What interfaces are given. `checks`, `metrics` and `embedder` tell nothing of any collection; `damage`
-    names none where there is access control."""
+    """The services that interfaces get. `checks`, `metrics` and `embedder` reveal nothing about collections; with
+    access control, `damage` names no collection.
+    """
 
     settings: Settings
     embedder: Embedder
@@ -82,7 +83,9 @@ class AuthorizedServices:
 
 
 def authorize(services: Services, *, fetching: Fetching, reindexing: Reindexing, pages: Pages) -> AuthorizedServices:
-    """The one place where services get behind the guard. Vectors and files are reached through other services."""
+    """The one place that puts services behind the guard. Vectors and files are accessible only through other
+    services.
+    """
     access = access_to(services.catalog, services.settings)
     authorizer = access.authorizer
 
@@ -149,7 +152,7 @@ def account_service(access: Access, *, settings: Settings) -> AccountService:
 
 
 def _damage(services: Services) -> Mapping[str, str]:
-    found = services.integrity.damage()
-    if not found or not services.settings.access_control:
-        return found
-    return {"": f"{len(found)} collections are damaged; `gircse doctor` names them"}
+    damage = services.integrity.damage()
+    if not damage or not services.settings.access_control:
+        return damage
+    return {"": f"{len(damage)} collections are damaged; `gircse doctor` names them"}

@@ -1,4 +1,4 @@
-"""The one authorizer: decides on every request for something of a collection, whichever interface it came by."""
+"""The one authorizer: checks every request that concerns a collection, from any interface."""
 
 from __future__ import annotations
 
@@ -11,67 +11,72 @@ from app.errors import ForbiddenError, LoginRequiredError, UnknownCollectionErro
 from app.types.access import AuditEntry, Principal, Role, current_principal
 from app.types.documents import CountedCollection, utc_now
 
-if TYPE_CHECKING:  # it brings in SQL
+if TYPE_CHECKING:  # avoids importing SQL
     from app.catalog import SqlCatalog
 
 
 def without_hidden(error: UnknownCollectionError, principal: Principal) -> UnknownCollectionError:
-    """The error, which names no collection that this principal may not see."""
+    """The error without the names of collections that this principal may not see."""
     return UnknownCollectionError(error.name, list(filter(principal.covers, error.known)))
 
 
 class Authorizer:
-    """Decides by `current_principal`; without one everything is refused."""
+    """Checks `current_principal`; denies everything if there is none."""
 
     def __init__(self, catalog: SqlCatalog, *, clock: Callable[[], datetime] = utc_now) -> None:
         self._catalog = catalog
         self._clock = clock
 
     def require_role(self, role: Role = Role.READER) -> Principal:
-        """The caller, who has at least this role. Raises LoginRequiredError and ForbiddenError."""
+        """The caller, if they have at least this role. Raises LoginRequiredError and ForbiddenError."""
         principal = current_principal()
         if principal is None:
-            raise LoginRequiredError("Log in, or show an API key.")
+            raise LoginRequiredError("Log in or send an API key.")
         if principal.role < role:
-            raise ForbiddenError(f"This needs the role {role.label}, and {principal.name} is {principal.role.label}.")
+            raise ForbiddenError(
+                f"This needs the role {role.label}; {principal.name} has the role {principal.role.label}."
+            )
         return principal
 
     @contextmanager
     def require_access(self, role: Role, *collections: str) -> Iterator[Principal]:
-        """Access to these collections. A hidden one is reported as missing, inside the block too:
-        raises UnknownCollectionError, which names only those that may be seen."""
+        """Requires access to these collections. Also inside the block, a hidden collection is reported as missing:
+        UnknownCollectionError names only collections that the caller may see.
+        """
         principal = self.require_role(role)
         for name in collections:
             if not principal.covers(name):
-                raise UnknownCollectionError(name, [each.name for each in self.visible()])
+                raise UnknownCollectionError(name, [collection.name for collection in self.visible()])
         try:
             yield principal
         except UnknownCollectionError as error:
             raise without_hidden(error, principal) from None
 
     def require_everywhere(self, role: Role) -> Principal:
-        """For what concerns all collections, those included that others make later."""
+        """Requires access to all collections, including future ones."""
         principal = self.require_role(role)
         if not principal.sees_everything:
-            raise ForbiddenError("This concerns all collections, and you may not see all of them; name one.")
+            raise ForbiddenError("This needs access to all collections, which you do not have; name one.")
         return principal
 
     def reaches(self, collection: str) -> bool:
-        """Whether the caller may hear of something of their own in this collection: people of all that is theirs,
-        a key of what it covers."""
+        """True if the caller may see something of their own in this collection. A person sees everything of their
+        own; a key only what it covers.
+        """
         principal = self.require_role()
         return principal.key_id is None or principal.covers(collection)
 
     def visible(self) -> list[CountedCollection]:
         principal = self.require_role()
-        return [each for each in self._catalog.collections() if principal.covers(each.name)]
+        return [collection for collection in self._catalog.collections() if principal.covers(collection.name)]
 
     def visible_names(self) -> frozenset[str]:
         principal = self.require_role()
-        return frozenset(each.name for each in self._catalog.uncounted_collections() if principal.covers(each.name))
+        names = (collection.name for collection in self._catalog.uncounted_collections())
+        return frozenset(filter(principal.covers, names))
 
     def note(self, action: str, subject: str, detail: Mapping[str, str] | None = None) -> None:
-        """Writes to the audit log in the name of the caller."""
+        """Add an entry to the audit log in the caller's name."""
         principal = self.require_role()
         more = {"key": principal.key_id} if principal.key_id else {}
         self._catalog.access.note(

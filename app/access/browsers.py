@@ -1,10 +1,10 @@
-"""Names a browser and its system in words, of what it says of itself (User-Agent)."""
+"""Turns a User-Agent header into a readable name of browser and system."""
 
 from __future__ import annotations
 
 import re
 
-# The first that stands in it: others call themselves Chrome and Safari, too.
+# The first match wins, because other browsers also contain “Chrome” and “Safari”.
 _BROWSERS = (
     ("Edg", "Edge"),
     ("OPR/", "Opera"),
@@ -30,11 +30,11 @@ _PROGRAM = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,39}")
 
 
 def browser_in_words(user_agent: str) -> str:
-    """As “Firefox on Linux”; of a program its name, as “curl”."""
-    told = user_agent[:1_000]
-    browser = next((name for mark, name in _BROWSERS if mark in told), "")
+    """Such as “Firefox on Linux”; for a program just its name, such as “curl”."""
+    header = user_agent[:1_000]
+    browser = next((name for mark, name in _BROWSERS if mark in header), "")
     if not browser:
-        program = _PROGRAM.match(told.partition("/")[0].strip())
+        program = _PROGRAM.match(header.partition("/")[0].strip())
         return program[0] if program and program[0] != "Mozilla" else "an unknown browser"
-    system = next((name for mark, name in _SYSTEMS if mark in told), "")
+    system = next((name for mark, name in _SYSTEMS if mark in header), "")
     return f"{browser} on {system}" if system else browser

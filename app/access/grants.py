@@ -1,4 +1,4 @@
-"""What a principal may give to others: never more than it has itself, now or later. Knows no database."""
+"""Limits what a principal may grant to others: never more than its own rights, now or later. Needs no database."""
 
 from __future__ import annotations
 
@@ -9,29 +9,31 @@ from app.types.access import ApiKey, Principal, Role, User, matches
 
 
 def require_grant(grantor: Principal, role: Role, collections: Iterable[str]) -> None:
-    """Raises ForbiddenError where the role or a pattern reaches further than the grantor's own."""
+    """Raises ForbiddenError if the role or a pattern exceeds the grantor's own."""
     if role > grantor.role:
-        raise ForbiddenError(f"Nobody gives more than they have: you are {grantor.role.label}, not {role.label}.")
+        raise ForbiddenError(f"You cannot grant a role above your own ({grantor.role.label}).")
     for pattern in collections:
         if not grantor.covers(pattern):
             own = ", ".join(own_collections(grantor)) or "none"
-            raise ForbiddenError(f"Nobody gives more than they have: your collections are {own}, not {pattern!r}.")
+            raise ForbiddenError(f"You cannot grant access to {pattern!r}: your collections are {own}.")
 
 
 def own_collections(grantor: Principal) -> tuple[str, ...]:
-    """What is given where no collections are named. Of two lists that overlap in part, what both cover."""
-    return tuple(
-        dict.fromkeys(each for each in (*grantor.key_collections, *grantor.collections) if grantor.covers(each))
-    )
+    """Default collections of a grant. If the key's and the user's lists overlap in part, only patterns covered by
+    both.
+    """
+    return tuple(dict.fromkeys(filter(grantor.covers, (*grantor.key_collections, *grantor.collections))))
 
 
 def is_user_within(grantor: Principal, user: User) -> bool:
-    """Whether this user may do no more than the grantor, who else could come in as them by a new password."""
+    """True if the user has no more rights than the grantor. Otherwise the grantor could set the user's password and
+    log in with more rights.
+    """
     return user.role <= grantor.role and all(map(grantor.covers, user.collections))
 
 
 def is_key_within(grantor: Principal, key: ApiKey, owner: User) -> bool:
-    """A key reaches what both it and its owner cover."""
+    """A key covers only collections that its owner covers, too."""
     if min(key.role, owner.role) > grantor.role:
         return False
     return all(

@@ -1,5 +1,6 @@
-"""The one guard before the services: applies the rules of `app/access/policy.py` to each call, and denies what has no
-rule. It knows no service by name."""
+"""The guard in front of the services: applies the rules of `app/access/policy.py` to each call and denies methods
+without a rule. It contains no service names.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from app.access.quotas import UserQuotas
 from app.errors import ForbiddenError, UnknownCollectionError
 from app.types.access import Principal, Role, Scope
 
-if TYPE_CHECKING:  # it brings in SQL
+if TYPE_CHECKING:  # avoids importing SQL
     from app.catalog import SqlCatalog
 
 Service = TypeVar("Service")
@@ -22,7 +23,7 @@ Service = TypeVar("Service")
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What the functions of the policy decide by."""
+    """The objects that the policy's functions use."""
 
     authorizer: Authorizer
     catalog: SqlCatalog
@@ -31,8 +32,9 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """Which collections a call is about: `collections` finds them by the value of `argument`, and raises where the
-    caller may not know of that value. Without an argument the value is None."""
+    """How to find the collections of a call: `collections` gets the value of `argument` (None without an argument)
+    and raises if the caller may not know that value.
+    """
 
     argument: str | None
     collections: Callable[[Access, Any], tuple[str, ...]]
@@ -40,10 +42,11 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """An entry of the audit log: the event, the argument that is its subject, and the arguments that are its details.
-    The detail `collection` is the first collection of the call, whether or not an argument names it.
+    """An audit log entry: the event, the argument used as its subject, and the arguments used as its details. The
+    detail `collection` is the first collection of the call, even if no argument names it.
 
-    It is written before the call, so that there is no deed without an entry; or `after` it, if `applied` of its result.
+    The entry is written before the call, so that no action goes unrecorded; with `after`, it is written after the call
+    if `applied` accepts the result.
     """
 
     event: str
@@ -55,16 +58,16 @@ class Audit:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What a caller needs for one method. `role` None: anyone may call it, even without a login."""
+    """What a caller needs for one method. With role None, anyone may call it, even without a login."""
 
     role: Role | None
     subjects: tuple[Subject, ...] = ()
-    scope: Scope | None = None  # that a key needs
+    scope: Scope | None = None  # a scope that keys need
     audit: Audit | None = None
-    notes: tuple[str, ...] = ()  # events that the called function notes itself
-    give: Mapping[str, Callable[[Access, Any], Any]] = field(default_factory=dict)  # arguments that are replaced
-    instead: Callable[..., Any] | None = None  # called with Access, the service and the arguments, not the method
-    is_value: bool = False  # a property or an attribute
+    notes: tuple[str, ...] = ()  # events that the called function records itself
+    give: Mapping[str, Callable[[Access, Any], Any]] = field(default_factory=dict)  # arguments that the guard replaces
+    instead: Callable[..., Any] | None = None  # called with Access, the service and the arguments instead of the method
+    is_value: bool = False  # a property or attribute
 
 
 Rules = Mapping[str, Rule]
@@ -76,10 +79,10 @@ def behind_guard(service: Service, rules: Rules, access: Access) -> Service:
 
 
 class Guard:
-    """Has the members of a service that have a rule, each of which checks its caller, and no other member."""
+    """Has only those members of a service that have a rule; each checks its caller."""
 
     def __init__(self, service: object, rules: Rules, access: Access) -> None:
-        self._denial = f"{type(service).__name__}.%s has no rule in app/access/policy.py, so interfaces have no access."
+        self._denial = f"{type(service).__name__}.%s has no rule in app/access/policy.py, so interfaces cannot use it."
         self._values = {name: _value(service, name, rule, access) for name, rule in rules.items() if rule.is_value}
         for name, rule in rules.items():
             if not rule.is_value:
@@ -92,16 +95,16 @@ class Guard:
 
 
 class _Argument:
-    """Where the calls of one function have an argument."""
+    """The position of one argument in calls of one function."""
 
     def __init__(self, parameters: Signature, name: str) -> None:
-        found = parameters.parameters.get(name)
-        if found is None or found.kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD):
+        parameter = parameters.parameters.get(name)
+        if parameter is None or parameter.kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD):
             raise TypeError(f"no argument {name!r} in {parameters}")
-        is_positional = found.kind in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+        is_positional = parameter.kind in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
         self._name = name
         self._place = list(parameters.parameters).index(name) if is_positional else None
-        self._default = found.default
+        self._default = parameter.default
 
     def of(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> Any:
         if self._place is not None and self._place < len(args):
@@ -122,7 +125,7 @@ class _Argument:
 
 def _value(service: object, name: str, rule: Rule, access: Access) -> Callable[[], Any]:
     if not hasattr(service, name):
-        raise TypeError(f"{type(service).__name__} has no {name!r}, which has a rule.")
+        raise TypeError(f"{type(service).__name__} has no {name!r}, but there is a rule for it.")
 
     def value() -> Any:
         return getattr(service, name)
@@ -132,14 +135,16 @@ def _value(service: object, name: str, rule: Rule, access: Access) -> Callable[[
 
 def _method(service: object, name: str, rule: Rule, access: Access) -> Callable[..., Any]:
     if not callable(getattr(service, name, None)):
-        raise TypeError(f"{type(service).__name__} has no method {name!r}, which has a rule.")
+        raise TypeError(f"{type(service).__name__} has no method {name!r}, but there is a rule for it.")
     declared = getattr_static(type(service), name, None)
     method = getattr(service, name) if declared is None else declared.__get__(service, type(service))
     expected, function = signature(method), rule.instead
     if function is not None:
         _, _, *parameters = signature(function).parameters.values()
-        if [(each.name, each.kind) for each in parameters] != [(p.name, p.kind) for p in expected.parameters.values()]:
-            raise TypeError(f"{function.__name__} takes other arguments than {type(service).__name__}.{name}{expected}")
+        if [(own.name, own.kind) for own in parameters] != [(p.name, p.kind) for p in expected.parameters.values()]:
+            raise TypeError(
+                f"{function.__name__} does not take the arguments of {type(service).__name__}.{name}{expected}"
+            )
 
     def call(*args: Any, **keywords: Any) -> Any:
         if function is not None:
@@ -152,7 +157,7 @@ def _method(service: object, name: str, rule: Rule, access: Access) -> Callable[
 
 
 def _checked(function: Callable[..., Any], rule: Rule, access: Access) -> Callable[..., Any]:
-    """The function behind the rule. Signatures are read here, once, and not with each call."""
+    """Wraps the function with the rule's checks. Signatures are read once, here, instead of on each call."""
     role = rule.role
     if role is None:
         return function
@@ -191,7 +196,7 @@ def _collections(
         (each.collections, None if each.argument is None else _Argument(parameters, each.argument)) for each in subjects
     ]
 
-    if len(found) == 1:  # of nearly all methods; the loop takes as long as the rest of the check
+    if len(found) == 1:  # the usual case; the loop below would double the cost of the check
         ((find, single),) = found
         if single is not None:
             return lambda args, keywords: find(access, single.of(args, keywords))
@@ -226,12 +231,12 @@ def _note(
 def _require_scope(principal: Principal, scope: Scope) -> None:
     if not principal.has_scope(scope):
         raise ForbiddenError(
-            "A key manages itself alone. Log in, or show one made for this: `gircse keys add --scope access`."
+            "This key can only manage itself. Log in, or use a key made with `gircse keys add --scope access`."
         )
 
 
 def _items(items: Generator[Any, None, None], principal: Principal) -> Generator[Any, None, None]:
-    """The caller was checked before; what the items say of hidden collections is hidden here, too."""
+    """The caller is already checked; errors while iterating must not reveal hidden collections either."""
     try:
         yield from items
     except UnknownCollectionError as error:

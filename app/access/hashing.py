@@ -1,4 +1,6 @@
-"""Hashes of passwords and keys (Argon2id, RFC 9106). A check takes as much work where there is nothing to check."""
+"""Hashes of passwords and keys (Argon2id, RFC 9106). Checking a missing hash takes as long as checking a present
+one.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +12,16 @@ import threading
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
-# A password may be guessed, so each guess costs 64 MiB and tens of milliseconds. A key has 256 random bits.
+# Passwords can be guessed, so each guess costs 64 MiB and tens of milliseconds. A key has 256 random bits.
 _PASSWORDS = PasswordHasher(time_cost=3, memory_cost=64 * 1024, parallelism=1)
 _KEYS = PasswordHasher(time_cost=1, memory_cost=8 * 1024, parallelism=1)
-# However many ask at once, so much memory is taken.
+# Limits memory under concurrent requests.
 _AT_A_TIME = threading.Semaphore(2)
 _SOMETHING = secrets.token_urlsafe(32)
 
 
 class SecretHasher:
-    """`absent` is a hash that nothing matches, checked where there is none, so that the time does not tell."""
+    """If there is no stored hash, checks against `absent`, which nothing matches, so that timing reveals nothing."""
 
     def __init__(self, hasher: PasswordHasher) -> None:
         self._hasher = hasher
@@ -31,7 +33,7 @@ class SecretHasher:
             return self._hasher.hash(secret)
 
     def matches(self, secret: str, hashed: str | None) -> bool:
-        """False, after as much work, when `hashed` is None."""
+        """False if `hashed` is None, after the same amount of work."""
         known = self._absent_hash() if hashed is None else hashed
         try:
             with _AT_A_TIME:
@@ -52,10 +54,10 @@ KEYS = SecretHasher(_KEYS)
 
 
 def digest(text: str) -> str:
-    """SHA-256: of what is random, and so cannot be guessed from it."""
+    """SHA-256; use only for random values, because others could be guessed from it."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def is_same(one: str, other: str) -> bool:
-    """In a time that does not tell how much of it is."""
+    """Constant-time comparison."""
     return hmac.compare_digest(digest(one), digest(other))

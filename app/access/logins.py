@@ -1,4 +1,4 @@
-"""Sessions, and who comes in by a password or a key. Sessions are in the catalog, which many processes share."""
+"""Sessions, and login by password or key. Sessions are in the catalog, which all processes share."""
 
 from __future__ import annotations
 
@@ -16,16 +16,18 @@ from app.errors import LoginRequiredError, UnknownUserError
 from app.types.access import AuditEntry, Principal, WebSession
 from app.types.documents import utc_now
 
-if TYPE_CHECKING:  # it brings in SQL
+if TYPE_CHECKING:  # avoids importing SQL
     from app.catalog import SqlAccess
 
-NOTED_EVERY = timedelta(minutes=1)  # a use of a session within it costs no write
-KNOWN_FOR = timedelta(days=30)  # so long an address from which somebody logged in is known for them
+NOTED_EVERY = timedelta(minutes=1)  # record the use of a session at most this often
+KNOWN_FOR = timedelta(days=30)  # how long an address counts as known after a login
 LOGGED_IN, FAILED, KEY_REFUSED = "login", "login.failed", "key.refused"
 
 
 class Logins:
-    """An address is that of the client. A failure beyond the limits costs no hash, and is not noted."""
+    """Addresses are client addresses. Attempts beyond the limits are rejected without hashing and without a log
+    entry.
+    """
 
     def __init__(
         self,
@@ -36,7 +38,7 @@ class Logins:
         idle: timedelta | None = None,
         clock: Callable[[], datetime] = utc_now,
     ) -> None:
-        """A session ends after `lifetime`, and where it was not used for `idle`."""
+        """A session ends after `lifetime`, or after `idle` without use."""
         self.lifetime = lifetime
         self._idle = idle
         self._accounts = accounts
@@ -46,18 +48,19 @@ class Logins:
         self._keys = Throttle("key", ledger, clock=clock)
 
     def log_in(self, name: str, password: str, *, address: str, browser: str = "") -> str:
-        """The token of a new session. Raises LoginRequiredError, and ThrottledError after too many failures."""
+        """Returns the token of a new session. Raises LoginRequiredError, and ThrottledError after too many failures."""
         with self._passwords.attempt(address, name=name, is_known=lambda: self._is_known(name, address)):
-            credential = self._credential(name)  # before: a password that is set meanwhile ends the session
+            credential = self._credential(name)  # read it first, so that a concurrent password change ends the session
             if not self._accounts.check_password(name, password):
                 self._note(FAILED, actor=name, address=address)
                 raise LoginRequiredError("Name or password is wrong.")
         return self._begin_session(name, credential, address=address, browser=browser)
 
     def begin_session(self, name: str, *, address: str, browser: str = "", by: str = "") -> str:
-        """The token of a new session of a user who has shown who they are, `by` something else than a password.
+        """Returns the token of a new session for a user whose identity is verified by other means than a password
+        (`by`).
 
-        Raises LoginRequiredError for a user who is disabled or removed.
+        Raises LoginRequiredError for a disabled or deleted user.
         """
         return self._begin_session(name, self._credential(name), address=address, browser=browser, by=by)
 
@@ -76,21 +79,22 @@ class Logins:
         )
         try:
             self._ledger.add_session(session)
-        except UnknownUserError:  # removed or disabled since
+        except UnknownUserError:  # deleted or disabled meanwhile
             raise LoginRequiredError("Name or password is wrong.") from None
         self._note(LOGGED_IN, actor=name, address=address, detail={"by": by} if by else {})
         return token
 
     def log_out(self, token: str) -> None:
-        """Nothing happens when there is no such session."""
+        """Does nothing if there is no such session."""
         session = self._ledger.web_session(digest(token))
         if session is not None:
             self._ledger.end_sessions([session.token_hash])
             self._note("logout", actor=session.user, address="")
 
     def principal_of_session(self, token: str, *, is_use: bool = True) -> Principal:
-        """Raises LoginRequiredError when it has ended, or its user may not come in any more. Without `is_use` it
-        goes on lying unused: an open page is no person who does something."""
+        """Raises LoginRequiredError if the session has ended or its user may not log in any more. With `is_use`
+        False the session counts as idle: background requests of an open page are no activity.
+        """
         session, now = self._ledger.web_session(digest(token)), self._clock()
         if session is None or session.has_ended(now, self._idle):
             raise LoginRequiredError("Your session has ended. Log in again.")
@@ -102,8 +106,9 @@ class Logins:
         return replace(principal, session_id=session.id)
 
     def principal_of_key(self, shown: str, *, address: str) -> Principal:
-        """Raises LoginRequiredError, and ThrottledError after too many wrong ones from this address: whatever comes
-        from there is refused then but keys made here that were right before, which nobody guesses."""
+        """Raises LoginRequiredError, and ThrottledError after too many wrong keys from this address. A throttled
+        address may still use generated keys that were right before, because nobody guesses those.
+        """
         if self._accounts.was_right(shown):
             if not self._accounts.is_generated(shown):
                 self._keys.require_room(address)
@@ -117,7 +122,7 @@ class Logins:
                 raise
 
     def _credential(self, name: str) -> str:
-        """No session's for an unknown user, whose password is checked all the same: the time must not tell."""
+        """Empty for an unknown user. The caller still checks the password, so that timing reveals nothing."""
         with suppress(UnknownUserError):
             return self._accounts.credential_of(name)
         return ""

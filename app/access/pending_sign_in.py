@@ -1,4 +1,4 @@
-"""What a browser keeps between its way to an OpenID provider and back: signed, so that it comes back as it was."""
+"""The signed cookie that a browser keeps between redirect to an OpenID provider and return."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LIFETIME = timedelta(minutes=10)
 
 @dataclass(frozen=True, slots=True)
 class PendingSignIn:
-    """`verifier` is PKCE's, and `way` where the person wanted to go."""
+    """`verifier` is PKCE's; `way` is the page that the user wanted."""
 
     state: str
     nonce: str
@@ -27,7 +27,7 @@ class PendingSignIn:
 
     @classmethod
     def begin(cls, way: str, *, now: datetime) -> PendingSignIn:
-        """Hexadecimal: nothing in an address that could be taken for a key."""
+        """Random values are hexadecimal, so that nothing in a URL looks like an API key."""
         state, nonce, verifier = (secrets.token_hex(32) for _ in range(3))
         return cls(state, nonce, verifier, way, (now + LIFETIME).timestamp())
 
@@ -37,10 +37,10 @@ class PendingSignIn:
 
 
 def opened(sealed: str, key: bytes, *, now: datetime) -> PendingSignIn:
-    """Raises UntrustedSignInError where it was not sealed with this key, or is too old."""
+    """Raises UntrustedSignInError if the signature does not match this key, or the cookie is too old."""
     body, _, seal = sealed.partition(".")
     if not hmac.compare_digest(_seal(body.encode("utf-8", "replace"), key).encode(), seal.encode("utf-8", "replace")):
-        raise UntrustedSignInError("the cookie is none that this server made")
+        raise UntrustedSignInError("the cookie was not signed by this server")
     pending = PendingSignIn(**json.loads(base64.urlsafe_b64decode(body)))
     if pending.until <= now.timestamp():
         raise UntrustedSignInError("the cookie is too old")

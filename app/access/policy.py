@@ -1,6 +1,7 @@
-"""Who may call what: a rule for every method that interfaces have. `app/access/guard.py` applies them.
+"""Access policy: a rule for every method that interfaces can call. `app/access/guard.py` applies the rules.
 
-The functions above the table find the collections of a call, fill in arguments, or compute what depends on the caller.
+The functions above the table find the collections of a call, fill in arguments, or compute results that depend on the
+caller.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def one(access: Access, name: str) -> tuple[str, ...]:
 
 
 def one_or_visible(access: Access, name: str | None) -> tuple[str, ...]:
-    """Without a name the called function takes those that the caller sees."""
+    """Without a name, the called function uses all collections that the caller sees."""
     return () if name is None else (name,)
 
 
@@ -49,7 +50,7 @@ def one_or_all(access: Access, name: str | None) -> tuple[str, ...]:
 
 
 def all_for_reader(access: Access, nothing: None) -> tuple[str, ...]:
-    """For what tells of all collections: the caller must see all of them."""
+    """For results about all collections: the caller must see all of them."""
     access.authorizer.require_everywhere(READER)
     return ()
 
@@ -60,11 +61,11 @@ def all_for_admin(access: Access, nothing: None) -> tuple[str, ...]:
 
 
 def new_name(access: Access, name: str) -> tuple[str, ...]:
-    """A name outside of the caller's own patterns is refused whether or not such a collection exists."""
+    """Rejects a name outside the caller's patterns, whether or not such a collection exists."""
     principal = access.authorizer.require_role(EDITOR)
     if not principal.covers(name):
         own = ", ".join(principal.key_collections if "*" in principal.collections else principal.collections)
-        raise ForbiddenError(f"You may not make {name!r}: your collections are {own or 'none'}.")
+        raise ForbiddenError(f"You may not create {name!r}: your collections are {own or 'none'}.")
     return (name,)
 
 
@@ -73,7 +74,7 @@ def of_document_id(access: Access, document_id: str) -> tuple[str, ...]:
 
 
 def of_document_ids(access: Access, document_ids: Sequence[str]) -> tuple[str, ...]:
-    return tuple({_document(access, each).collection: None for each in document_ids})
+    return tuple({_document(access, document_id).collection: None for document_id in document_ids})
 
 
 def of_job_id(access: Access, job_id: str) -> tuple[str, ...]:
@@ -89,7 +90,7 @@ def of_judgement(access: Access, judgement: Judgement) -> tuple[str, ...]:
 
 
 def of_request(access: Access, request: SearchRequest | AnswerRequest) -> tuple[str, ...]:
-    """Of all collections `among_visible` leaves those that the caller sees."""
+    """A search of all collections is limited by `among_visible` instead."""
     return () if request.collection == ALL_COLLECTIONS else (request.collection,)
 
 
@@ -100,11 +101,11 @@ def of_hits(access: Access, result: SearchResult) -> tuple[str, ...]:
 
 
 def of_source_id(access: Access, source_id: str) -> tuple[str, ...]:
-    """The source of a hidden collection is reported as an unknown one."""
+    """The source of a hidden collection is reported as unknown."""
     principal = access.authorizer.require_role(EDITOR)
     source = access.catalog.sources.get(source_id)
     if not principal.covers(source.collection):
-        raise NotFoundError(f"There is no source with the id {source_id[:80]!r}.")
+        raise NotFoundError(f"No source with the id {source_id[:80]!r}.")
     return (source.collection,)
 
 
@@ -134,7 +135,7 @@ def own_name(access: Access, name: str) -> str:
 
 
 def in_own_name(access: Access, judgement: Judgement) -> Judgement:
-    """A judgement of no named person becomes the caller's; the operator is no named person."""
+    """A judgement without a person becomes the caller's, unless the caller is the operator, who is no person."""
     principal = access.authorizer.require_role()
     if judgement.judged_by != LOCAL_PERSON or principal.is_operator:
         return judgement
@@ -163,24 +164,24 @@ def visible_jobs(access: Access, catalog: Catalog, document_ids: Sequence[str]) 
 
 
 def pause_visible(access: Access, catalog: Catalog, collection: str | None = None) -> list[str]:
-    return [name for each in _each_visible(access, collection) for name in catalog.pause(each)]
+    return [name for visible in _each_visible(access, collection) for name in catalog.pause(visible)]
 
 
 def resume_visible(access: Access, catalog: Catalog, collection: str | None = None) -> list[str]:
-    return [name for each in _each_visible(access, collection) for name in catalog.resume(each)]
+    return [name for visible in _each_visible(access, collection) for name in catalog.resume(visible)]
 
 
 def retry_visible(access: Access, catalog: Catalog, collection: str | None = None) -> int:
-    return sum(catalog.retry_dead(each) for each in _each_visible(access, collection))
+    return sum(catalog.retry_dead(visible) for visible in _each_visible(access, collection))
 
 
 def move_noted(
     access: Access, library: Documents, document_ids: Sequence[str], collection: str
 ) -> list[tuple[Document, Job | None]]:
-    documents = [access.catalog.document(each) for each in document_ids]
+    documents = [access.catalog.document(document_id) for document_id in document_ids]
     moved = library.move_documents(document_ids, collection)
-    for each in documents:
-        access.authorizer.note("document.moved", each.id, {"collection": each.collection, "to": collection})
+    for document in documents:
+        access.authorizer.note("document.moved", document.id, {"collection": document.collection, "to": collection})
     return moved
 
 
@@ -204,7 +205,7 @@ def compare_visible(access: Access, evaluations: Evaluations, run_id: str, *, ba
 
 
 def _document(access: Access, document_id: str) -> Document:
-    """A hidden document is reported as an unknown one."""
+    """A hidden document is reported as unknown."""
     principal = access.authorizer.require_role()
     document = access.catalog.document(document_id)
     if not principal.covers(document.collection):
@@ -221,12 +222,12 @@ def _job(access: Access, job_id: str) -> Job:
 
 
 def _each_visible(access: Access, collection: str | None) -> list[str | None]:
-    """The named collection, or each that the caller sees; None where that is all of them."""
+    """The named collection, else each collection that the caller sees; [None] if they see all."""
     if collection is not None:
         return [collection]
     if access.authorizer.require_role().sees_everything:
         return [None]
-    return [each.name for each in access.authorizer.visible()]
+    return [visible.name for visible in access.authorizer.visible()]
 
 
 def _is_visible(access: Access, run: EvaluationRun) -> bool:
@@ -278,7 +279,7 @@ CATALOG: Rules = {
     "retry": Rule(EDITOR, BY_JOB_ID),
     "retry_dead": Rule(EDITOR, IN_ONE_OR_VISIBLE, instead=retry_visible),
     "cancel": Rule(EDITOR, BY_JOB_ID),
-    # Lenses, which belong to no collection
+    # Lenses do not belong to a collection
     "lenses": READS,
     "lens": READS,
     "save_lens": Rule(EDITOR),
@@ -289,7 +290,7 @@ CATALOG: Rules = {
     "judgement_pages": READS_ONE,
     "judgement_sources": READS_ONE,
     "leg_weights": READS_ONE,
-    # Answers under idempotency keys: `begin_answer` comes first, and the middleware names the caller
+    # Idempotency records: `begin_answer` comes first; the middleware names the caller
     "begin_answer": Rule(EDITOR),
     "keep_answer": OPEN,
     "forget_answer": OPEN,
@@ -375,7 +376,7 @@ EVALUATIONS: Rules = {
     "compare": Rule(READER, instead=compare_visible),
 }
 
-# The services below know their caller, and decide what belongs to them.
+# These services know their caller and check themselves what belongs to them.
 
 ACCOUNTS: Rules = {
     "me": READS,
@@ -421,7 +422,7 @@ STANDING: Rules = {
     "mark_seen": READS,
     "failures": READS,
     "alerts": READS,
-    "feed": OPEN,  # its secret address is the key, and its owner must still be allowed to read
+    "feed": OPEN,  # the secret address authorizes; its owner must still have read access
 }
 
 SOURCES: Rules = {

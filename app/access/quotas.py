@@ -1,4 +1,4 @@
-"""What each user may store and ask: the settings, unless an admin gave that user something else."""
+"""Quotas of each user for storage and requests: the defaults of the settings, unless an admin set others."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from app.types.access import Principal
 from app.types.documents import utc_now
 from app.types.quotas import UNLIMITED, Allowance, QuotaName, QuotaUse, in_bytes
 
-if TYPE_CHECKING:  # it brings in SQL
+if TYPE_CHECKING:  # avoids importing SQL
     from app.catalog import SqlAccess
 
-FORM_BYTES = 64 * 1024  # what a form may hold beside its file
+FORM_BYTES = 64 * 1024  # allowed size of a form beside its file
 
 
 class UserQuotas:
-    """The user `admin` and the operator have none: they see to those of others."""
+    """The user `admin` and the operator have no quotas; they manage those of others."""
 
     def __init__(self, ledger: SqlAccess, settings: Settings, *, clock: Callable[[], datetime] = utc_now) -> None:
         self._ledger = ledger
@@ -35,7 +35,7 @@ class UserQuotas:
         }
 
     def allowance(self, principal: Principal) -> Allowance | None:
-        """None: what is stored is on nobody's account."""
+        """None: no quota applies."""
         if principal.is_operator:
             return None
         limits = (self._limit(principal, "bytes"), self._limit(principal, "documents"))
@@ -44,41 +44,43 @@ class UserQuotas:
     def use(self, principal: Principal) -> list[QuotaUse]:
         stored = self._ledger.stored_amount(principal.name)
         counter, now = _counter_of(principal), self._clock()
-        asked = self._ledger.attempts([_at(counter, now)], since=now - WINDOW)
+        counters = self._ledger.attempts([_at(counter, now)], since=now - WINDOW)
         used: dict[QuotaName, int] = {
             "bytes": stored.bytes,
             "documents": stored.documents,
-            "requests": sum(each.failures for each in asked.values()),
+            "requests": sum(counted.failures for counted in counters.values()),
         }
         return [QuotaUse(name, count, self._limit(principal, name)) for name, count in used.items()]
 
     def count_request(self, principal: Principal) -> None:
-        """Counted before it is answered, in the catalog: many at once, at several servers, pass no limit. Minutes are
-        those of the clock. Raises RequestQuotaError."""
+        """Counts before the request runs, in the catalog, so that concurrent requests at several servers cannot
+        exceed the limit. Windows are clock minutes. Raises RequestQuotaError.
+        """
         limit = self._limit(principal, "requests")
         if limit is None:
             return
         now = self._clock()
         counter = _at(_counter_of(principal), now)
-        # Begun so that what is older than the window of failed logins is forgotten, and nothing younger.
+        # `since` deletes only counters that are older than the window of failed logins.
         counted = self._ledger.begin_attempt([counter], at=now, since=now - WINDOW)[counter].failures
         if counted > limit:
             raise RequestQuotaError(
-                f"{principal.name} may ask {limit:,} times a minute, and has. Wait for the next minute; for more ask "
-                f"{self._contact}.",
+                f"{principal.name} may send {limit:,} requests a minute. Wait for the next minute; for a higher limit "
+                f"ask {self._contact}.",
                 retry_after_s=max(1, 60 - now.second),
             )
 
     def require_room_for_body(self, principal: Principal, byte_count: int) -> None:
-        """Refuses a body that cannot become a document of this user, whichever one it replaces. Raises
-        QuotaExceededError. What passes is counted when it is stored."""
+        """Rejects a request body that cannot fit this user's quota, even if it replaces a document. Raises
+        QuotaExceededError. Otherwise the quota is checked again when the document is stored.
+        """
         limit = self._limit(principal, "bytes")
         if limit is None:
             return
         stored = self._ledger.stored_amount(principal.name)
         if byte_count - FORM_BYTES > limit - stored.bytes + stored.largest:
             raise QuotaExceededError(
-                f"{principal.name} may store {in_bytes(limit)} and holds {in_bytes(stored.bytes)}; this has "
+                f"{principal.name} may store {in_bytes(limit)} and uses {in_bytes(stored.bytes)}; this file has "
                 f"{in_bytes(byte_count)}. Delete documents, or ask {self._contact}."
             )
 

@@ -1,4 +1,6 @@
-"""The admin secret: given, or made at the first start and kept in a file that only its owner can read."""
+"""The admin secret: set by the operator, or generated at the first start and kept in a file that only its owner can
+read.
+"""
 
 from __future__ import annotations
 
@@ -12,19 +14,19 @@ from app.settings import Settings
 
 FILE_NAME = "admin-secret"
 PREFIX = "gs_"
-MIN_CHARACTERS = 32  # one that is chosen; what is made here has more
+MIN_CHARACTERS = 32  # for a chosen secret; generated ones are longer
 
 
 @dataclass(frozen=True, slots=True)
 class AdminSecret:
-    """`place` says where a person finds it, never what it is."""
+    """`place` says where to find the secret, never its value."""
 
     secret: str = field(repr=False)
     place: str
 
 
 def load_admin_secret(settings: Settings) -> AdminSecret:
-    """As the settings give it, else that of its file, which is made when there is none. Raises ConflictError."""
+    """The secret from the settings, else from its file, which is created if missing. Raises ConflictError."""
     if settings.admin_secret is not None:
         return AdminSecret(check_secret(settings.admin_secret.get_secret_value()), "GIRCSE_ADMIN_SECRET")
     path = settings.home / FILE_NAME
@@ -40,13 +42,13 @@ def load_admin_secret(settings: Settings) -> AdminSecret:
 
 
 def check_secret(secret: str) -> str:
-    """`secret` itself. Raises ConflictError when it could be guessed."""
+    """Returns `secret`. Raises ConflictError if it is short enough to guess."""
     if len(secret) < MIN_CHARACTERS:
-        raise ConflictError(f"The admin secret has {len(secret)} characters; give it {MIN_CHARACTERS} or more.")
+        raise ConflictError(f"The admin secret has {len(secret)} characters; it needs {MIN_CHARACTERS} or more.")
     return secret
 
 
 def _read(path: Path) -> str:
     if os.name == "posix" and path.stat().st_mode & 0o077:
-        raise ConflictError(f"Others on this machine can read {path}; run: chmod 600 {path}")
+        raise ConflictError(f"Other users of this machine can read {path}; run: chmod 600 {path}")
     return check_secret(path.read_text(encoding="utf-8").strip())

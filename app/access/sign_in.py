@@ -1,4 +1,4 @@
-"""Sign-in by an OpenID provider: who may, which user they are, and the session that begins as after a password."""
+"""Sign-in with an OpenID provider: who may sign in, as which user, and the session that follows."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ from app.types.access import EVERYTHING, AuditEntry, Identity, Role
 from app.types.claims import EMAIL, EMAIL_VERIFIED, ClaimRule, Claims, is_any_true
 from app.types.documents import utc_now
 
-if TYPE_CHECKING:  # it brings in SQL
+if TYPE_CHECKING:  # avoids importing SQL
     from app.catalog import SqlAccess
 
 BY = "openid"
-AT_ONCE = 12  # requests that wait for the provider; each holds a thread, and more would keep others from coming in
+AT_ONCE = 12  # concurrent requests to the provider; each holds a thread, so more would block other logins
 _PURPOSE = b"gircse sign-in by openid"
 
 
 @dataclass(frozen=True, slots=True)
 class SignInRules:
-    """`label` names the provider to people. The rest after `allowed` is of new users."""
+    """`label` is the provider's display name. The fields after `allowed` apply to new users."""
 
     label: str
     allowed: tuple[ClaimRule, ...]
@@ -57,7 +57,7 @@ class SignInRules:
 
 
 class SignIn:
-    """`secret` is one that all servers of the installation know: a sign-in may begin at one and end at another."""
+    """`secret` must be the same on all servers of an installation: a sign-in may begin on one and end on another."""
 
     def __init__(
         self,
@@ -82,25 +82,28 @@ class SignIn:
         self._slots = threading.BoundedSemaphore(AT_ONCE)
 
     def begin(self, way: str) -> tuple[str, str]:
-        """Where the browser goes, and what it keeps until it comes back. Raises ProviderUnavailableError."""
+        """Returns the URL to redirect to and the cookie to keep until the browser returns. Raises
+        ProviderUnavailableError.
+        """
         pending = PendingSignIn.begin(way, now=self._clock())
         with self._slot():
             url = self._provider.authorization_url(state=pending.state, nonce=pending.nonce, verifier=pending.verifier)
         return url, pending.sealed(self._key)
 
     def finish(self, kept: str, answer: Mapping[str, str], *, address: str, browser: str) -> tuple[str, str]:
-        """The token of a new session, and where its person wanted to go. `answer` is what the browser came back with.
+        """Returns the token of a new session and the page that the user wanted. `answer`: the query parameters of the
+        redirect back.
 
-        Raises UntrustedSignInError and ProviderUnavailableError, which are for the log; ForbiddenError and
-        ConflictError, which say why this person does not come in; ThrottledError.
+        Raises UntrustedSignInError and ProviderUnavailableError, whose messages are for the log; ForbiddenError and
+        ConflictError, which tell the user why they cannot sign in; and ThrottledError.
         """
         if not kept:
             raise UntrustedSignInError(
-                "the browser brought no cookie: it takes none, or began under another address than GIRCSE_PUBLIC_URL"
+                "the browser sent no cookie: it blocks cookies, or started at another address than GIRCSE_PUBLIC_URL"
             )
         pending = opened(kept, self._key, now=self._clock())
         if not hmac.compare_digest(pending.state.encode(), answer.get("state", "").encode("utf-8", "replace")):
-            raise UntrustedSignInError("the answer is of another sign-in (state)")
+            raise UntrustedSignInError("the answer belongs to another sign-in (state)")
         if "error" in answer:
             raise ForbiddenError(f"{self.label} did not sign you in ({answer['error'][:60]}).")
         claims = self._claims(pending, answer, address)
@@ -114,7 +117,7 @@ class SignIn:
             raise
 
     def _claims(self, pending: PendingSignIn, answer: Mapping[str, str], address: str) -> Claims:
-        """What counts as a failed attempt is an answer that does not hold, not a provider that is away."""
+        """An invalid answer counts as a failed attempt; an unavailable provider does not."""
         away: ProviderUnavailableError | None = None
         with self._slot(), self._throttle.attempt(address):
             try:
@@ -131,7 +134,9 @@ class SignIn:
     def _user_of(self, identity: Identity, claims: Claims) -> str:
         rules, label = self._rules, self.label
         if not is_any_true(rules.allowed, claims):
-            raise ForbiddenError(f"Your account at {label} may not sign in here. Ask an admin of this server.")
+            raise ForbiddenError(
+                f"Your account at {label} is not allowed to sign in here. Ask an admin of this server."
+            )
         name = self._ledger.user_of(identity)
         if name is None:
             name = self._new_user(identity, claims)
@@ -143,22 +148,22 @@ class SignIn:
         connect = f"`gircse users connect NAME {shlex.quote(identity.subject)}`"
         if not self._rules.creates_users:
             raise ForbiddenError(
-                f"No user here is connected with your account at {self.label}. An admin connects one: {connect}"
+                f"No user here is linked to your account at {self.label}. An admin can link one: {connect}"
             )
         name, role = self._name_of(claims), self._rules.role_of(claims)
         try:
             self._accounts.add_user(name, role=role, collections=self._rules.collections, identity=identity)
         except InputError:
             raise ForbiddenError(
-                f"{name[:80]!r}, as {self.label} names you, cannot name a user here: 1 to 63 of a-z, 0-9 and . _ @ - "
-                f"can. An admin adds a user and connects it with you: {connect}"
+                f"Your name at {self.label}, {name[:80]!r}, is not a valid user name here: it needs 1 to 63 of "
+                f"a-z, 0-9 and . _ @ -. An admin can add a user and link it to you: {connect}"
             ) from None
         except ConflictError:
             if (there := self._ledger.user_of(identity)) is not None:
-                return there  # two requests of one person at once
+                return there  # two concurrent requests of one person
             raise ConflictError(
-                f"There is a user {name} already, who has not come in by {self.label} before. If that is you, an admin "
-                f"connects both: {connect.replace('NAME', name)}"
+                f"The user {name} already exists and has not signed in with {self.label} before. If that is you, an "
+                f"admin can link the two: {connect.replace('NAME', name)}"
             ) from None
         self._note("user.added", name, name, {"role": role.label, "by": BY, "subject": identity.subject})
         return name
@@ -167,15 +172,15 @@ class SignIn:
         claim, label = self._rules.name_claim, self.label
         name = claims.get(claim)
         if not isinstance(name, str) or not name:
-            raise ForbiddenError(f"{label} does not say what to call you ({claim}). Ask an admin of this server.")
+            raise ForbiddenError(f"{label} did not send your name ({claim}). Ask an admin of this server.")
         if claim == EMAIL and claims.get(EMAIL_VERIFIED) is not True:
-            raise ForbiddenError(f"{label} has not verified your email address, by which users are named here.")
+            raise ForbiddenError(f"{label} has not verified your email address, which is the user name here.")
         return name.lower()
 
     @contextmanager
     def _slot(self) -> Iterator[None]:
         if not self._slots.acquire(blocking=False):
-            raise ProviderUnavailableError("too many sign-ins wait for the provider at this moment")
+            raise ProviderUnavailableError("too many sign-ins are waiting for the provider")
         try:
             yield
         finally:

@@ -1,5 +1,6 @@
-"""Sources that come again: editors add, run and delete those of their collections. The guard has checked role and
-collection before."""
+"""Synced sources: editors add, run and delete those of their collections. The guard has already checked role and
+collection.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from app.types.quotas import Allowance
 from app.types.source_addresses import check_source, is_local
 from app.types.sources import RecurringSource, SourceKind, SourceOptions
 
-if TYPE_CHECKING:  # it brings in SQL
+if TYPE_CHECKING:  # avoids importing SQL
     from app.catalog import SqlCatalog
 
 _AS_IT_IS = SourceOptions()
@@ -44,7 +45,7 @@ class SourceService:
         principal = self._authorizer.require_role()
         address = check_source(kind, address, every=every, options=options)
         if is_local(address) and not principal.is_operator:
-            raise ForbiddenError("Only the operator may bring in repositories of this machine's own disks.")
+            raise ForbiddenError("Only the operator may add repositories on this machine's own disks.")
         if options.credentials:
             self._credentials.find(options.credentials, user=principal.name, address=address)
         self._authorizer.note("source.added", collection, {"address": address})
@@ -65,7 +66,7 @@ class SourceService:
 
 
 def allowance_by_owner(catalog: SqlCatalog, quotas: UserQuotas) -> Callable[[RecurringSource], Allowance | None]:
-    """On whose account what a source brings is stored, as things stand."""
+    """Returns a function that finds whose quota a source's documents count against, by current rights."""
 
     def allowance(source: RecurringSource) -> Allowance | None:
         try:
@@ -73,10 +74,10 @@ def allowance_by_owner(catalog: SqlCatalog, quotas: UserQuotas) -> Callable[[Rec
         except UnknownUserError:
             if is_of_operator(source.owner):
                 return None
-            raise ForbiddenError(f"{source.owner}, who added this source, is no user any more.") from None
+            raise ForbiddenError(f"{source.owner}, who added this source, is no longer a user.") from None
         principal = Principal(user.name, user.role, user.collections, quotas=user.quotas)
         if user.disabled_at is not None or user.role < Role.EDITOR or not principal.covers(source.collection):
-            raise ForbiddenError(f"{source.owner}, who added this source, may not add documents here any more.")
+            raise ForbiddenError(f"{source.owner}, who added this source, may no longer add documents here.")
         return quotas.allowance(principal)
 
     return allowance

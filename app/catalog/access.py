@@ -24,7 +24,7 @@ class SqlAccess(CatalogPart):
     """Users, their keys and sessions, counters of failed sign-ins, and the audit log."""
 
     def users(self) -> list[User]:
-        """In the order of names."""
+        """All users, sorted by name."""
         with self._database.reading() as session:
             return [row.as_user() for row in session.scalars(select(UserRow).order_by(UserRow.name))]
 
@@ -34,8 +34,9 @@ class SqlAccess(CatalogPart):
             return _user_row(session, name).as_user()
 
     def add_user(self, user: User, *, identity: Identity | None = None) -> None:
-        """Connected with the identity, in one transaction. Raises ConflictError when the name is taken, or the identity
-        is another user's."""
+        """Add a user and, in the same transaction, link the identity. Raises ConflictError if the name is taken or
+        the identity belongs to another user.
+        """
         try:
             with self._database.writing() as session:
                 session.add(UserRow(**_values(user)))
@@ -43,27 +44,28 @@ class SqlAccess(CatalogPart):
                     session.flush()
                     session.add(IdentityRow(**asdict(identity), user=user.name, created_at=self._database.clock()))
         except IntegrityError:
-            raise ConflictError(f"There is a user {user.name!r} already; choose another name.") from None
+            raise ConflictError(f"User {user.name!r} already exists; choose another name.") from None
 
     def change_user(self, name: str, change: AccountChange, *, only_password: str | None = None) -> User:
-        """As the user is afterwards. `only_password`: the hash that this enabled user must still have. Raises
-        UnknownUserError."""
+        """Update the user and return the new state. With `only_password`, the update applies only while the user is
+        enabled and still has this password hash. Raises UnknownUserError.
+        """
         values = _changed(change)
         if change.is_disabled is not None:
             values["disabled_at"] = self._database.clock() if change.is_disabled else None
         with self._database.writing() as session:
             if values:
-                found = update(UserRow).where(UserRow.name == name)
+                statement = update(UserRow).where(UserRow.name == name)
                 if only_password is not None:
-                    found = found.where(UserRow.disabled_at.is_(None), UserRow.password_hash == only_password)
-                if session.execute(found.values(**values).returning(UserRow.name)).first() is None:
+                    statement = statement.where(UserRow.disabled_at.is_(None), UserRow.password_hash == only_password)
+                if session.execute(statement.values(**values).returning(UserRow.name)).first() is None:
                     raise UnknownUserError.of(name)
             if change.is_disabled:
                 session.execute(delete(WebSessionRow).where(WebSessionRow.user == name))
             return _user_row(session, name).as_user()
 
     def delete_user(self, name: str) -> None:
-        """With all keys, sessions, identities and searches. Raises UnknownUserError."""
+        """Delete the user with all their keys, sessions, identities and searches. Raises UnknownUserError."""
         with self._database.writing() as session:
             session.delete(_user_row(session, name))
             delete_searches_of(session, name)
@@ -74,14 +76,14 @@ class SqlAccess(CatalogPart):
             return None if row is None else row.user
 
     def identities(self, user: str | None = None) -> list[tuple[Identity, str]]:
-        """Each with its user, in the order of users."""
-        found = select(IdentityRow).order_by(IdentityRow.user, IdentityRow.issuer, IdentityRow.subject)
+        """Pairs of identity and user name, sorted by user."""
+        statement = select(IdentityRow).order_by(IdentityRow.user, IdentityRow.issuer, IdentityRow.subject)
         with self._database.reading() as session:
-            rows = session.scalars(found if user is None else found.where(IdentityRow.user == user))
+            rows = session.scalars(statement if user is None else statement.where(IdentityRow.user == user))
             return [(Identity(row.issuer, row.subject), row.user) for row in rows]
 
     def connect_user(self, name: str, identity: Identity) -> None:
-        """Raises UnknownUserError, and ConflictError when the identity is another user's."""
+        """Raises UnknownUserError, and ConflictError if the identity belongs to another user."""
         with self._database.writing() as session:
             _user_row(session, name)
             row = IdentityRow(**asdict(identity), user=name, created_at=self._database.clock())
@@ -89,12 +91,14 @@ class SqlAccess(CatalogPart):
                 present = session.get_one(IdentityRow, (identity.issuer, identity.subject))
                 if present.user != name:
                     raise ConflictError(
-                        f"{identity.subject!r} is connected with the user {present.user!r}; `gircse users disconnect "
-                        f"{present.user}` ends that."
+                        f"{identity.subject!r} is already linked to user {present.user!r}; run "
+                        f"`gircse users disconnect {present.user}` to unlink it."
                     )
 
     def disconnect_user(self, name: str) -> int:
-        """From all identities; how many they were. Ends the user's sessions. Raises UnknownUserError."""
+        """Unlink all identities of the user, end the user's sessions, and return the number of unlinked identities.
+        Raises UnknownUserError.
+        """
         with self._database.writing() as session:
             _user_row(session, name)
             session.execute(delete(WebSessionRow).where(WebSessionRow.user == name))
@@ -102,7 +106,7 @@ class SqlAccess(CatalogPart):
             return len(session.execute(ended).all())
 
     def keys(self, user: str | None = None) -> list[ApiKey]:
-        """The newest first, those that were revoked included."""
+        """Newest first, including revoked keys."""
         newest = select(ApiKeyRow).order_by(ApiKeyRow.created_at.desc(), ApiKeyRow.id)
         with self._database.reading() as session:
             rows = session.scalars(newest if user is None else newest.where(ApiKeyRow.user == user))
@@ -120,19 +124,21 @@ class SqlAccess(CatalogPart):
             session.add(ApiKeyRow(**_values(key)))
 
     def revoke_key(self, key_id: str) -> None:
-        """At once, for ever. Raises NotFoundError."""
+        """Revoke the key immediately and permanently. Raises NotFoundError."""
         with self._database.writing() as session:
             row = session.get(ApiKeyRow, key_id)
             if row is None:
-                raise NotFoundError(f"No key has the id {key_id!r}. `gircse keys list` shows them.")
+                raise NotFoundError(f"No key with the id {key_id!r}. `gircse keys list` shows all keys.")
             row.revoked_at = row.revoked_at or self._database.clock()
 
     def add_session(self, session: WebSession) -> None:
-        """Forgets those that have ended. Raises UnknownUserError for a user who is removed or disabled: who disables
-        one at the same time ends this session, too."""
+        """Add a session and delete expired ones. Raises UnknownUserError if the user is deleted or disabled. The row
+        lock makes a concurrent `change_user` that disables the user wait, and then delete this session as well.
+        """
         with self._database.writing() as transaction:
-            can_come_in = select(UserRow.name).where(UserRow.name == session.user, UserRow.disabled_at.is_(None))
-            if transaction.scalar(can_come_in.with_for_update()) is None:  # who disables a user waits for this session
+            is_enabled = select(UserRow.name).where(UserRow.name == session.user, UserRow.disabled_at.is_(None))
+            # blocks a concurrent disable until this session is stored
+            if transaction.scalar(is_enabled.with_for_update()) is None:
                 raise UnknownUserError.of(session.user)
             transaction.execute(delete(WebSessionRow).where(WebSessionRow.expires_at <= self._database.clock()))
             transaction.add(WebSessionRow(**asdict(session)))
@@ -143,7 +149,7 @@ class SqlAccess(CatalogPart):
             return None if row is None else row.as_session()
 
     def web_sessions(self, user: str | None = None) -> list[WebSession]:
-        """The last used first, those included that have ended and are not forgotten yet."""
+        """Most recently used first, including expired sessions that are not deleted yet."""
         latest = select(WebSessionRow).order_by(WebSessionRow.used_at.desc(), WebSessionRow.id)
         with self._database.reading() as session:
             rows = session.scalars(latest if user is None else latest.where(WebSessionRow.user == user))
@@ -159,30 +165,31 @@ class SqlAccess(CatalogPart):
             session.execute(delete(WebSessionRow).where(WebSessionRow.token_hash.in_(token_hashes)))
 
     def stored_amount(self, user: str) -> StoredAmount:
-        """How much the documents on this user's account take up."""
+        """Storage that the documents of this user take up."""
         with self._database.reading() as session:
             return quotas.stored_amount(session, user)
 
     def attempts(self, counters: Sequence[str], *, since: datetime) -> dict[str, AttemptCount]:
-        """Those that began after `since`."""
-        found = select(AttemptRow).where(AttemptRow.counter.in_(counters), AttemptRow.began_at > since)
+        """The counters whose window began after `since`."""
+        statement = select(AttemptRow).where(AttemptRow.counter.in_(counters), AttemptRow.began_at > since)
         with self._database.reading() as session:
-            return {row.counter: AttemptCount(row.began_at, row.failures) for row in session.scalars(found)}
+            return {row.counter: AttemptCount(row.began_at, row.failures) for row in session.scalars(statement)}
 
     def begin_attempt(self, counters: Sequence[str], *, at: datetime, since: datetime) -> dict[str, AttemptCount]:
-        """Adds one to each, in one transaction; those that began before `since` begin anew, with 1. Forgets others of
-        that age."""
+        """Add one to each counter, in one transaction. Counters whose window began before `since` restart at 1. Old
+        counters of other logins are deleted.
+        """
         with self._database.writing() as session:
-            # In one order, so that two transactions never wait for each other.
+            # Sorted, so that two transactions cannot deadlock.
             counts = {counter: _count_one(session, counter, at=at, since=since) for counter in sorted(counters)}
-        if any(each.failures == 1 for each in counts.values()):
+        if any(count.failures == 1 for count in counts.values()):
             old = select(AttemptRow.counter).where(AttemptRow.began_at <= since).with_for_update(skip_locked=True)
             with self._database.writing() as session:
                 session.execute(delete(AttemptRow).where(AttemptRow.counter.in_(old)))
         return counts
 
     def forgive_attempt(self, counters: Sequence[str]) -> None:
-        """Takes back one of each."""
+        """Subtract one from each counter."""
         with self._database.writing() as session:
             for counter in sorted(counters):
                 session.execute(
@@ -198,7 +205,7 @@ class SqlAccess(CatalogPart):
     def audit_entries(
         self, *, actions: Sequence[str] = (), actor: str | None = None, limit: int = 100, offset: int = 0
     ) -> list[AuditEntry]:
-        """The newest first."""
+        """Newest first."""
         newest = select(AuditRow).order_by(AuditRow.at.desc(), AuditRow.id.desc()).limit(limit).offset(offset)
         if actions:
             newest = newest.where(AuditRow.action.in_(actions))
@@ -208,17 +215,17 @@ class SqlAccess(CatalogPart):
             return [row.as_entry() for row in session.scalars(newest)]
 
     def count_noted(self, action: str, *, since: datetime, actor: str | None = None, subject: str | None = None) -> int:
-        found = select(func.count()).select_from(AuditRow).where(AuditRow.action == action, AuditRow.at > since)
+        statement = select(func.count()).select_from(AuditRow).where(AuditRow.action == action, AuditRow.at > since)
         if actor is not None:
-            found = found.where(AuditRow.actor == actor)
+            statement = statement.where(AuditRow.actor == actor)
         if subject is not None:
-            found = found.where(AuditRow.subject == subject)
+            statement = statement.where(AuditRow.subject == subject)
         with self._database.reading() as session:
-            return session.scalar(found) or 0
+            return session.scalar(statement) or 0
 
 
 def _count_one(session: Session, counter: str, *, at: datetime, since: datetime) -> AttemptCount:
-    """Locks the row: of several transactions at once, each gets a number of its own."""
+    """Upsert locks the row, so concurrent transactions get different counts."""
     insert = insert_into(session, AttemptRow).values(counter=counter, began_at=at, failures=1)
     is_over = AttemptRow.began_at <= since
     statement = insert.on_conflict_do_update(
@@ -251,10 +258,10 @@ def _changed(change: AccountChange) -> dict[str, Any]:
     return values
 
 
-def _values(kept: User | ApiKey) -> dict[str, Any]:
-    values: dict[str, Any] = asdict(kept) | {"role": kept.role.label, "collections": list(kept.collections)}
-    if isinstance(kept, ApiKey):
-        return values | {"scopes": list(kept.scopes)}
+def _values(record: User | ApiKey) -> dict[str, Any]:
+    values: dict[str, Any] = asdict(record) | {"role": record.role.label, "collections": list(record.collections)}
+    if isinstance(record, ApiKey):
+        return values | {"scopes": list(record.scopes)}
     return values | _quota_columns(values.pop("quotas"))
 
 

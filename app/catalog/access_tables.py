@@ -14,7 +14,7 @@ from app.types.quotas import Quotas
 
 
 class UserRow(Table):
-    __tablename__ = "user_account"  # `user` is a word of SQL
+    __tablename__ = "user_account"  # `user` is a reserved word in SQL
 
     name: Mapped[str] = mapped_column(String(64), primary_key=True)
     role: Mapped[str] = mapped_column(String(16))
@@ -68,7 +68,7 @@ class ApiKeyRow(Table):
 
 
 class IdentityRow(Table):
-    """A user as an OpenID provider knows them."""
+    """Links a user to the identity that an OpenID provider reports."""
 
     __tablename__ = "user_identity"
 
@@ -117,7 +117,7 @@ class AuditRow(Table):
     __tablename__ = "audit"
     __table_args__ = (Index("ix_audit_action_at", "action", "at"),)
 
-    # SQLite numbers rows by itself only for a column of type INTEGER.
+    # SQLite autoincrements only INTEGER columns.
     id: Mapped[int] = mapped_column(BigInteger().with_variant(Integer, "sqlite"), primary_key=True)
     at: Mapped[datetime] = mapped_column(index=True)
     actor: Mapped[str]

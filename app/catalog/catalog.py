@@ -96,8 +96,8 @@ class SqlCatalog(
             if differing:
                 pairs = ", ".join(f"{f} is {getattr(row, f)!r}, not {getattr(collection, f)!r}" for f in differing)
                 raise ConflictError(
-                    f"The collection {collection.name!r} exists with another contract: {pairs}. "
-                    "Take another name, or delete the collection and ingest it again."
+                    f"The collection {collection.name!r} already exists with a different contract: {pairs}. "
+                    "Choose another name, or delete the collection and ingest it again."
                 )
         return self.collection(collection.name)
 
@@ -108,10 +108,10 @@ class SqlCatalog(
 
     def counted_collection(self, name: str) -> CountedCollection:
         with self._database.reading() as session:
-            found = self._counted_collections(session, name)
-            if not found:
+            counted = self._counted_collections(session, name)
+            if not counted:
                 raise unknown_collection(session, name)
-            return found[0]
+            return counted[0]
 
     def uncounted_collections(self) -> list[Collection]:
         with self._database.reading() as session:
@@ -142,7 +142,7 @@ class SqlCatalog(
         with self._database.writing() as session:
             row = collection_row(session, name)
             note_collection(session, row, self._database.clock())
-            session.delete(row)  # documents, chunks and jobs go with it; a running job finds its lease lost
+            session.delete(row)  # cascades to documents, chunks and jobs; a running job then loses its lease
 
     # Documents
 
@@ -165,8 +165,8 @@ class SqlCatalog(
             if row is None:
                 raise _unknown_document(document_id)
             if row.state is not DocumentState.DELETING:
-                raise ConflictError(f"The document {document_id} is {row.state}: there is no deletion to call off.")
-            # It is read again, since a worker may have begun with its points; those that are there are kept.
+                raise ConflictError(f"The document {document_id} is {row.state}: it has no deletion to cancel.")
+            # Ingest again: a worker may already have deleted some of its points. Existing ones are kept.
             return jobs.enqueue(
                 session, row, JobKind.INGEST, self._database.clock(), priority=JobPriority.INTERACTIVE
             ).as_job()
@@ -198,7 +198,7 @@ class SqlCatalog(
     def document_keys(self, collection: str, *, uri_prefix: str) -> list[DocumentKey]:
         statement = (
             select(DocumentRow.id, DocumentRow.uri, DocumentRow.content_hash)
-            # Not LIKE, which ignores case on SQLite.
+            # LIKE would ignore case on SQLite.
             .where(DocumentRow.collection == collection, func.substr(DocumentRow.uri, 1, len(uri_prefix)) == uri_prefix)
             .order_by(DocumentRow.uri, DocumentRow.id)
         )
@@ -227,11 +227,11 @@ class SqlCatalog(
             held = jobs.hold_those_left(session, done)
             if held:
                 active = session.get_one(CollectionRow, held[0][0].collection).active_index
-                found = {job.id: document for job, document in done.items()}
-                chunks = {document.id: found[row.id].chunks for document, row in held}
+                ingested = {job.id: document for job, document in done.items()}
+                chunks = {document.id: ingested[row.id].chunks for document, row in held}
                 counts = write_indexed(session, active, {row.id: row.revision for row, _ in held}, chunks)
                 for document, row in held:
-                    _mark_ready(document, found[row.id], counts[document.id], now)
+                    _mark_ready(document, ingested[row.id], counts[document.id], now)
                     jobs.finish(row, now)
                 tell(session, [document for document, _ in held], active, told, now)
             return {row.id for _, row in held}
@@ -240,7 +240,7 @@ class SqlCatalog(
         with self._database.writing() as session:
             document, row = jobs.hold(session, job)
             garbage.note(session, GarbageKind.FILE, [document.content_hash], self._database.clock())
-            session.delete(document)  # its chunks go with it
+            session.delete(document)  # cascades to its chunks
             jobs.finish(row, self._database.clock())
 
     def is_alive(self) -> bool:
@@ -252,8 +252,8 @@ class SqlCatalog(
         return True
 
 
-def _mark_ready(row: DocumentRow, found: IngestedDocument, chunk_count: int, now: datetime) -> None:
-    row.title, row.document_metadata, row.chunk_count = found.title, dict(found.metadata), chunk_count
+def _mark_ready(row: DocumentRow, ingested: IngestedDocument, chunk_count: int, now: datetime) -> None:
+    row.title, row.document_metadata, row.chunk_count = ingested.title, dict(ingested.metadata), chunk_count
     row.state, row.error, row.updated_at = DocumentState.READY, None, now
 
 

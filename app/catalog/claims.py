@@ -1,4 +1,4 @@
-"""Claims of jobs inside an open transaction: which one comes next, and what none should take again."""
+"""Claims jobs inside an open transaction: picks the next job and buries jobs that keep killing workers."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from app.catalog.jobs import bury, lock_document, lock_job
 from app.catalog.tables import CollectionRow, DocumentRow, JobRow, UtcDateTime, is_running, is_waiting
 from app.types.documents import Job, JobKind, JobPriority, JobState
 
-MAX_LOST_ATTEMPTS = 9  # of a job whose workers were killed: usually the job is not the cause
-_WINDOW = 8  # jobs that are looked through for each small one that is wanted
+MAX_LOST_ATTEMPTS = 9  # a killed worker is usually not the job's fault, so allow several
+_WINDOW = 8  # queue rows to scan per small job wanted
 
-# Built once: a claim is made for every document. Each takes a look into an index, however many jobs wait.
+# Built once, because every document needs a claim. Each query uses an index, so the queue's length does not matter.
 _NOW = bindparam("now", type_=UtcDateTime())
 _other = aliased(JobRow)
 _is_document_free = ~exists().where(_other.document_id == JobRow.document_id, _other.lease_until > _NOW)
@@ -45,7 +45,7 @@ _ABANDONED_IDS = (
     .order_by(JobRow.lease_until)
 )
 _DUE_IDS = select(JobRow.id).where(_is_due, _in_collection).order_by(*_in_turn)
-# Not grouped by the database: SQLite would read every job in the order of collections for it.
+# Counted in Python: with GROUP BY, SQLite would read every job in collection order.
 _RUNNING = select(JobRow.collection).where(is_running, JobRow.lease_until > _NOW)
 _last_claim = select(func.max(JobRow.claimed_at)).where(JobRow.collection == CollectionRow.name).scalar_subquery()
 _COLLECTIONS_WITH_WORK = (
@@ -66,7 +66,9 @@ def claim(session: Session, owner: str, lease: timedelta, now: datetime) -> JobR
 def claim_shard(
     session: Session, owner: str, collection: str, limit: int, lease: timedelta, now: datetime
 ) -> list[JobRow]:
-    """As `claim`, many of one collection. One that was claimed like this before and never begun was not attempted."""
+    """`claim` for many jobs of one collection. A job that was claimed this way before but never started does not
+    count as attempted.
+    """
     of_collection = {"now": now, "collection": collection}
     documents = JobRow.kind != JobKind.LENS_INDEX
     abandoned = _ABANDONED.where(JobRow.collection == collection, documents).limit(limit)
@@ -101,7 +103,7 @@ def claim_batch(
     small = [DocumentRow.byte_count <= max_bytes, JobRow.attempts < max_attempts, JobRow.kind == JobKind.INGEST]
     rows: list[JobRow] = []
     for ids in (_ABANDONED_IDS, _DUE_IDS):
-        # A window of the queue: among many large documents the next small one may be far.
+        # Limit the scan: the next small document may be far behind many large ones.
         window = [row.id for row in session.execute(ids.limit(_WINDOW * limit), known)]
         statement = select(JobRow).join(DocumentRow, DocumentRow.id == JobRow.document_id)
         statement = statement.where(JobRow.id.in_(window), or_(is_waiting, _is_abandoned), _is_document_free, *small)
@@ -120,9 +122,9 @@ def _take(row: JobRow, owner: str, lease: timedelta, now: datetime) -> None:
 
 
 def _take_turn(session: Session, now: datetime) -> JobRow | None:
-    """A job of the highest priority that any is due of, from the collection whose turn it is.
+    """The next due job of the highest priority that has one, with collections taking turns.
 
-    Claims at the same moment may see the same turn; the next ones make up for it.
+    Concurrent claims may pick the same collection; later claims even this out.
     """
     for priority in JobPriority:
         due = {"now": now, "priority": priority}
@@ -130,20 +132,21 @@ def _take_turn(session: Session, now: datetime) -> JobRow | None:
         if not collections:
             continue
         running = Counter(session.scalars(_RUNNING, {"now": now}))
-        for collection in sorted(collections, key=running.__getitem__):  # stable: the oldest last claim comes first
+        # sort is stable: ties go to the oldest last claim
+        for collection in sorted(collections, key=running.__getitem__):
             row = session.scalar(_DUE, {**due, "collection": collection})
-            if row is not None:  # else other workers have just taken the last ones
+            if row is not None:  # None: other workers took the last ones
                 return row
     return None
 
 
 def bury_abandoned(session: Session, now: datetime) -> None:
-    """Gives up one job whose workers died with it again and again: it would kill the next one too."""
+    """Bury one job whose workers were lost too often: it would probably kill the next worker, too."""
     exhausted = session.scalar(_EXHAUSTED, {"now": now})
     if exhausted is None:
         return
     document, row = lock_document(session, exhausted.document_id), lock_job(session, exhausted.id)
     if row is None or row.state is not JobState.RUNNING or row.lease_until is None or row.lease_until > now:
-        return  # another worker was quicker
-    reason = f"Every worker that took it stopped in the middle ({row.attempts} times): out of memory, or killed."
+        return  # another worker was faster
+    reason = f"Every worker that claimed it died ({row.attempts} times): out of memory, or killed."
     bury(document, row, reason, now)

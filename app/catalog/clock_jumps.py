@@ -1,4 +1,4 @@
-"""Jobs whose times lie further ahead than any that are set: a clock jumped ahead, and came back."""
+"""Repairs jobs whose times are implausibly far in the future after a clock jump."""
 
 from __future__ import annotations
 
@@ -9,20 +9,23 @@ from sqlalchemy.orm import Session
 
 from app.catalog.tables import JobRow, is_running, is_waiting
 
-# Beyond every lease, pause and retry; fencing tokens keep a job right whose worker is alive after all.
+# Longer than any lease, pause or retry delay. If the job's worker is still alive, fencing tokens keep the job
+# consistent.
 FARTHEST = timedelta(hours=1)
 
 
 def count_ahead(session: Session, now: datetime) -> int:
-    counts = (session.scalar(select(func.count()).select_from(each.subquery())) for each in _ahead(now + FARTHEST))
-    return sum(each or 0 for each in counts)
+    counts = (session.scalar(select(func.count()).select_from(ids.subquery())) for ids in _ahead(now + FARTHEST))
+    return sum(count or 0 for count in counts)
 
 
 def bring_back(session: Session, now: datetime, *, lease: timedelta) -> bool:
-    """Whether there were any; they are due now. `lease` is that of workers, which may be longer than most."""
+    """Makes these jobs due now; returns whether there were any. `lease`: the workers' lease, which may exceed the
+    default.
+    """
     farthest = now + max(FARTHEST, 10 * lease)
     leased, scheduled = (
-        session.scalars(each.with_for_update(skip_locked=True, of=JobRow)).all() for each in _ahead(farthest)
+        session.scalars(ids.with_for_update(skip_locked=True, of=JobRow)).all() for ids in _ahead(farthest)
     )
     for ids, change in ((leased, {"lease_until": now}), (scheduled, {"not_before": now})):
         if ids:
@@ -31,6 +34,6 @@ def bring_back(session: Session, now: datetime, *, lease: timedelta) -> bool:
 
 
 def _ahead(farthest: datetime) -> tuple[Select[str], Select[str]]:
-    """Ids of those that are leased for too long, and of those that wait too long. Each takes a look into an index."""
+    """Ids of jobs leased for too long, and of jobs scheduled too far ahead. Both queries use an index."""
     leased = select(JobRow.id).where(is_running, JobRow.lease_until > farthest)
     return leased, select(JobRow.id).where(is_waiting, JobRow.not_before > farthest)

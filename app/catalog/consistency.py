@@ -1,5 +1,6 @@
 """Catalog queries of the consistency check: chunks page by page, the documents that own them, documents without an
-open job. And the age of the queue, for monitoring."""
+open job. Also the age of the queue, for monitoring.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ class SqlConsistency(CatalogPart):
     """Queries of the consistency check."""
 
     def chunk_pages(self, index: str) -> Iterator[list[Chunk]]:
-        """All chunks that the index should hold, in the order of their ids."""
+        """All chunks that the index should hold, ordered by id."""
         after = ""
         while True:
             statement = (
@@ -42,30 +43,30 @@ class SqlConsistency(CatalogPart):
             after = page[-1].id
 
     def sample_chunks(self, index: str, *, count: int) -> list[str]:
-        """Ids of about so many chunks that the index should hold, from all over it."""
+        """About `count` ids of chunks that the index should hold, spread over the whole index."""
         in_order = select(ChunkRow.id).where(ChunkRow.index_name == index).order_by(ChunkRow.id)
-        found: set[str] = set()
+        sampled: set[str] = set()
         with self._database.reading() as session:
-            found.update(session.scalars(in_order.limit(1)))
-            for _ in range(count if found else 0):
-                # Ids are hashes, so that a random one stands anywhere among them.
-                found.update(session.scalars(in_order.where(ChunkRow.id > str(uuid4())).limit(1)))
-        self._require_ids(found)
-        return list(found)
+            sampled.update(session.scalars(in_order.limit(1)))
+            for _ in range(count if sampled else 0):
+                # Ids are hashes, so a random UUID falls anywhere among them.
+                sampled.update(session.scalars(in_order.where(ChunkRow.id > str(uuid4())).limit(1)))
+        self._require_ids(sampled)
+        return list(sampled)
 
     def _require_ids(self, ids: Iterable[str]) -> None:
-        """An index refuses to look for others."""
-        for each in ids:
-            if not _ID.fullmatch(each):
-                raise damaged(self._database.engine, f"the row of a chunk has the id {each!r}, which is none")
+        """Raises on a malformed id: the vector index would reject it."""
+        for chunk_id in ids:
+            if not _ID.fullmatch(chunk_id):
+                raise damaged(self._database.engine, f"a chunk row has the malformed id {chunk_id!r}")
 
     def is_at_rest(self, collection: str) -> bool:
-        """Whether no document of it has an open job, so that index and catalog should agree."""
+        """True if the collection has no open job, so index and catalog should agree."""
         with self._database.reading() as session:
             return session.scalar(select(JobRow.id).where(JobRow.collection == collection, is_open).limit(1)) is None
 
     def stored_files(self, collection: str) -> Iterator[list[StoredFile]]:
-        """Those of documents that are not going, page by page."""
+        """Files of all documents that are not being deleted, page by page."""
         columns = (DocumentRow.id, DocumentRow.uri, DocumentRow.content_hash, DocumentRow.byte_count, DocumentRow.state)
         after = ""
         while True:
@@ -84,7 +85,7 @@ class SqlConsistency(CatalogPart):
             after = rows[-1][0]
 
     def chunk_owners(self, index: str, ids: Sequence[str]) -> dict[str, str]:
-        """Chunk → document, of those ids that are chunks of this index."""
+        """Maps chunk id to document id, for the ids that are chunks of this index."""
         statement = select(ChunkRow.id, ChunkRow.document_id).where(
             ChunkRow.index_name == index, ChunkRow.id.in_(list(ids))
         )
@@ -92,23 +93,24 @@ class SqlConsistency(CatalogPart):
             return dict(session.execute(statement).tuples().all())
 
     def chunk_rows(self, index: str, ids: Sequence[str]) -> dict[str, Chunk]:
-        """Those of these ids that are chunks of this index, without their texts."""
+        """The given chunks of this index by id, without their texts."""
         statement = select(ChunkRow).where(ChunkRow.index_name == index, ChunkRow.id.in_(list(ids)))
         with self._database.reading() as session:
             return {row.id: row.as_chunk() for row in session.scalars(statement)}
 
     def documents_at_rest(self, ids: Sequence[str]) -> dict[str, Document]:
-        """Those of these ids that are ready and have no open job, so that index and catalog should agree on them."""
+        """The given documents that are ready and have no open job, so index and catalog should agree on them."""
         is_ready = DocumentRow.state == DocumentState.READY
         statement = select(DocumentRow).where(DocumentRow.id.in_(list(ids)), is_ready, ~_HAS_JOB)
         with self._database.reading() as session:
             return {row.id: row.as_document() for row in session.scalars(statement)}
 
     def miscounted_documents(self, collection: str, index: str) -> list[str]:
-        """Ids of documents at rest of whose chunks in the active index the catalog has another number than it says, or
-        another revision."""
-        of_it = (ChunkRow.document_id == DocumentRow.id, ChunkRow.index_name == index)
-        counted = select(func.count()).where(*of_it).scalar_subquery()
+        """Ids of documents at rest whose chunk count or revision in the catalog differs from the rows of the active
+        index.
+        """
+        rows_of_document = (ChunkRow.document_id == DocumentRow.id, ChunkRow.index_name == index)
+        counted = select(func.count()).where(*rows_of_document).scalar_subquery()
         held = (
             select(IndexedDocumentRow.revision)
             .where(IndexedDocumentRow.document_id == DocumentRow.id, IndexedDocumentRow.index_name == index)
@@ -124,13 +126,15 @@ class SqlConsistency(CatalogPart):
             return list(session.scalars(statement))
 
     def unqueued_documents(self, ids: Sequence[str]) -> dict[str, bool]:
-        """Of those that exist: whether they have no open job, so that index and catalog should agree on them."""
+        """Maps each existing id to True if the document has no open job, so index and catalog should agree on it."""
         statement = select(DocumentRow.id, ~_HAS_JOB).where(DocumentRow.id.in_(list(ids)))
         with self._database.reading() as session:
             return {document_id: bool(is_idle) for document_id, is_idle in session.execute(statement).tuples()}
 
     def queue_again(self, document_id: str) -> bool:
-        """Queues the ingestion of a ready document, or the deletion of one that is going. False for all others."""
+        """Queue ingestion of a ready document, or deletion of a document marked for deletion. False for failed or
+        missing documents.
+        """
         now = self._database.clock()
         with self._database.writing() as session:
             row = jobs.lock_document(session, document_id)
@@ -142,7 +146,7 @@ class SqlConsistency(CatalogPart):
             return True
 
     def forget_indexed(self, index: str, *, document_id: str | None = None) -> None:
-        """As when nothing, or nothing of this document, had been written to this index."""
+        """Delete the record of what this index holds, for all documents or for one."""
         with self._database.writing() as session:
             for table in (ChunkRow, IndexedDocumentRow):
                 statement = delete(table).where(table.index_name == index)

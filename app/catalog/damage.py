@@ -1,4 +1,4 @@
-"""Tells a damaged database from one that is away or has no room, and looks through a SQLite file for damage."""
+"""Tells a damaged database from an unreachable or full one, and checks SQLite files for damage."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pathlib import Path
 
 from app.errors import DamagedCatalogError
 
-QUICK_BYTES = 300_000_000  # a whole look takes 0.13 s for 100 MB that are in memory; larger files wait for the doctor
+QUICK_BYTES = 300_000_000  # a full check takes 0.13 s per 100 MB in memory; larger files wait for `gircse doctor`
 _SQLITE_CODES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-# PostgreSQL: data or an index corrupted, a table or a column that is not there.
+# PostgreSQL: corrupted data or index, missing table, missing column.
 _SQL_STATES = ("XX001", "XX002", "42P01", "42703")
 _MISSING = ("no such table", "no such column")
 _ALTERED = "Could not decode to UTF-8"
@@ -20,41 +20,40 @@ _ALTERED = "Could not decode to UTF-8"
 
 _SCHEMA = "SELECT 'ok' FROM (SELECT count(*) FROM sqlite_schema)"
 _LOST_ROWS = """SELECT coalesce(
-    (SELECT 'row ' || rowid || ' of ' || "table" || ' names a row of ' || parent || ' that is not there'
+    (SELECT 'row ' || rowid || ' of ' || "table" || ' refers to a missing row of ' || parent
      FROM pragma_foreign_key_check LIMIT 1), 'ok')"""
 
 
 def is_damage(error: BaseException | None) -> bool:
-    """Of an error of the driver."""
+    """True if this driver error means a damaged database."""
     if isinstance(error, sqlite3.Error):
-        # The low byte is the code; the rest says more about it.
+        # The low byte is the error code, the rest its extension.
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         return code in _SQLITE_CODES or str(error).startswith((*_MISSING, _ALTERED))
     return getattr(error, "sqlstate", None) in _SQL_STATES
 
 
 def is_altered_value(error: Exception) -> bool:
-    """Of an error in reading a row: the value of a column is none that is ever written there."""
+    """True if this error arose while decoding a column value that the catalog never writes."""
     if isinstance(error, json.JSONDecodeError | UnicodeDecodeError):
         return True
     *_, innermost = traceback.extract_tb(error.__traceback__)
-    return "sqlalchemy" in innermost.filename  # which makes values of types out of what the database gives
+    return "sqlalchemy" in innermost.filename  # SQLAlchemy converts column values to Python types
 
 
 def is_full(error: BaseException | None) -> bool:
-    """Of an error of the driver: the disk, or as much of it as the database may have."""
+    """True if this driver error means that the disk, or the database's share of it, is full."""
     if isinstance(error, sqlite3.Error):
         return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL
     return getattr(error, "sqlstate", None) == "53100"
 
 
 def check_file(file: Path, *, is_thorough: bool = False) -> None:
-    """Raises DamagedCatalogError. Where that is asked for, indexes are compared with their rows, and rows with those
-    that they refer to; else a large file is not looked through, but its header is, and whether all its pages are there.
-    No error for a file that is not there, or is empty.
+    """Raises DamagedCatalogError. A thorough check also compares indexes with rows and rows with the rows they refer
+    to. Otherwise only the header and page count of a large file are checked. A missing or empty file is not an error.
 
-    Only SQLite may open the file: when a process closes a file, it loses all its locks on it, those of SQLite's other
-    connections included, and the next program that closes the database deletes the log under them
+    Only SQLite may open the file. When a process closes any file handle, it loses all its locks on that file, including
+    those of other SQLite connections; the next program that closes the database then deletes the log under them
     (sqlite.org/howtocorrupt.html, 2.2).
     """
     try:
@@ -64,20 +63,20 @@ def check_file(file: Path, *, is_thorough: bool = False) -> None:
     if not size:
         return
     if is_thorough:
-        _look(file, "PRAGMA integrity_check(1)")
-        _look(file, _LOST_ROWS)
+        _check(file, "PRAGMA integrity_check(1)")
+        _check(file, _LOST_ROWS)
     else:
-        # A read of the schema fails where the header is none, or tells of more pages than there are.
-        _look(file, "PRAGMA quick_check(1)" if size <= QUICK_BYTES else _SCHEMA)
+        # Reading the schema fails if the header is invalid or claims more pages than exist.
+        _check(file, "PRAGMA quick_check(1)" if size <= QUICK_BYTES else _SCHEMA)
 
 
-def _look(file: Path, question: str) -> None:
+def _check(file: Path, query: str) -> None:
     try:
         with closing(sqlite3.connect(file, timeout=30)) as connection:
-            found = [row[0] for row in connection.execute(question)]
+            results = [row[0] for row in connection.execute(query)]
     except sqlite3.Error as error:
         if not is_damage(error):
-            return  # locked, or not to be read: opening it tells that
-        found = [str(error)]
-    if found != ["ok"]:
-        raise DamagedCatalogError.of(str(file), " ".join(found).replace("\n", " "))
+            return  # locked or unreadable: opening it reports that
+        results = [str(error)]
+    if results != ["ok"]:
+        raise DamagedCatalogError.of(str(file), " ".join(results).replace("\n", " "))

@@ -1,6 +1,6 @@
-"""The whole catalog as rows, for backups: out of one snapshot while others write, and into another database at once.
+"""The whole catalog as rows, for backups: read from one snapshot while others write, and loaded in one transaction.
 
-Rows are what JSON can hold, whichever database they come from, so that either can be restored into the other.
+Rows hold only JSON values, independent of the database, so a backup of either database restores into the other.
 """
 
 from __future__ import annotations
@@ -19,32 +19,32 @@ from app.types.documents import JobState
 
 Row = dict[str, object]
 
-# What should not come back: who was logged in, answers that were kept for a moment, and the schema, which is made anew.
+# Not backed up: sessions, short-lived idempotency records, and the schema version, which the restore sets itself.
 _LEFT_OUT = frozenset({"alembic_version", "web_session", "kept_answer", "login_attempt"})
-# Where something of a person's is kept; a catalog without rows in any of these may be overwritten.
+# Tables with user data: a catalog with no rows in any of them may be overwritten.
 _FILLED = ("collection", "lens", "user_account", "api_key")
 _PAGE = 2_000
 
 
 class CatalogSnapshot:
-    """The catalog as it was at one moment."""
+    """The catalog at one moment."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self.revision = revision_of(connection) or ""  # the first look, which fixes the moment
+        self.revision = revision_of(connection) or ""  # the first read fixes the snapshot
         self._metadata = _reflected(connection)
 
     def pages(self) -> Iterator[tuple[str, list[Row]]]:
-        """Rows of each table, those that others refer to first."""
+        """Rows of each table; referenced tables come first."""
         for table in self._metadata.sorted_tables:
-            found = self._connection.execution_options(yield_per=_PAGE).execute(select(table))
-            for page in found.mappings().partitions(_PAGE):
+            rows = self._connection.execution_options(yield_per=_PAGE).execute(select(table))
+            for page in rows.mappings().partitions(_PAGE):
                 yield table.name, [{name: _plain(value) for name, value in row.items()} for row in page]
 
 
 @contextmanager
 def snapshot(engine: Engine) -> Iterator[CatalogSnapshot]:
-    """Writers go on meanwhile."""
+    """Writers are not blocked."""
     with errors_translated(engine), engine.connect() as connection:
         if engine.dialect.name == "postgresql":
             connection = connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
@@ -53,17 +53,18 @@ def snapshot(engine: Engine) -> Iterator[CatalogSnapshot]:
 
 
 def is_filled(engine: Engine) -> bool:
-    """Whether there is anything to overwrite."""
+    """True if the catalog holds data that a restore would overwrite."""
     with errors_translated(engine), engine.connect() as connection:
         present = set(inspect(connection).get_table_names())
         return any(connection.scalar(text(f"SELECT 1 FROM {name} LIMIT 1")) for name in present & {*_FILLED})  # noqa: S608 - our own names
 
 
 def load(engine: Engine, revision: str, pages: Iterable[tuple[str, list[Row]]]) -> None:
-    """Puts these rows of the schema `revision` in the place of all that there is, and brings it up to date; all of it
-    or nothing. Raises CatalogTooNewError, and ArchiveError for rows that do not fit."""
+    """Replace the whole catalog with these rows of schema `revision`, then migrate to the newest schema, all in one
+    transaction. Raises CatalogTooNewError, and ArchiveError for rows that do not fit.
+    """
     with errors_translated(engine), locked(engine) as connection:
-        _reflected(connection, all_of_it=True).drop_all(connection)
+        _reflected(connection, with_left_out=True).drop_all(connection)
         upgrade_within(connection, engine, revision)
         tables = _reflected(connection).tables
         for name, rows in pages:
@@ -73,7 +74,7 @@ def load(engine: Engine, revision: str, pages: Iterable[tuple[str, list[Row]]]) 
                 connection.execute(insert(tables[name]), [_typed(tables[name], row) for row in rows])
         _continue_numbers(connection, tables.values())
         upgrade_within(connection, engine, "head")
-        # The workers that had leases are those of another time.
+        # The leases belong to workers from before the backup.
         connection.execute(
             update(JobRow)
             .where(JobRow.state == JobState.RUNNING)
@@ -82,10 +83,10 @@ def load(engine: Engine, revision: str, pages: Iterable[tuple[str, list[Row]]]) 
         connection.execute(update(JobRow).values(lease_owner=None, lease_until=None))
 
 
-def _reflected(connection: Connection, *, all_of_it: bool = False) -> MetaData:
+def _reflected(connection: Connection, *, with_left_out: bool = False) -> MetaData:
     metadata = MetaData()
     names = inspect(connection).get_table_names()
-    metadata.reflect(connection, only=[name for name in names if all_of_it or name not in _LEFT_OUT])
+    metadata.reflect(connection, only=[name for name in names if with_left_out or name not in _LEFT_OUT])
     return metadata
 
 
@@ -107,7 +108,7 @@ def _sql_value(kind: object, value: object) -> object:
 
 
 def _continue_numbers(connection: Connection, tables: Iterable[Table]) -> None:
-    """PostgreSQL counts apart from the rows."""
+    """PostgreSQL sequences do not follow inserted ids."""
     if connection.dialect.name != "postgresql":
         return
     for table in tables:

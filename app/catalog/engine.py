@@ -21,28 +21,28 @@ from app.catalog.watched_connection import HangWatch
 from app.errors import CatalogUnavailableError, DamagedCatalogError, GircseError, InputError, full_disk_reason
 
 LOCK_TIMEOUT_S = 30.0
-_LOCK_LOOK_S = 0.02
-# A server that vanished: by default this is noticed after a quarter of an hour, or never.
+_LOCK_POLL_S = 0.02
+# Detect a vanished server; the defaults take 15 minutes or never do.
 _NOTICE_LOSS = {"connect_timeout": 3, "tcp_user_timeout": 15_000, "keepalives_idle": 10, "keepalives_interval": 3}
-# Whatever PGCLIENTENCODING or the role's own settings say.
+# Override PGCLIENTENCODING and the role's settings.
 _POSTGRES_ARGUMENTS = {**_NOTICE_LOSS, "client_encoding": "UTF8"}
 _BEGIN = "sqlite_begin"  # execution option: the statement that opens a transaction
 
 
 def connect(database_url: str) -> Engine:
-    """An engine for `sqlite:///FILE` or `postgresql://…`; makes the folder of a SQLite file, connects lazily."""
+    """An engine for `sqlite:///FILE` or `postgresql://…`. Creates the folder of a SQLite file; connects lazily."""
     url = make_url(database_url)
     if url.get_backend_name() == "postgresql":
         url = url.set(drivername="postgresql+psycopg")
         engine = create_engine(url, pool_pre_ping=True, connect_args=_POSTGRES_ARGUMENTS)
         watch = HangWatch(engine.dialect.loaded_dbapi)
         event.listen(engine, "do_connect", lambda dialect, record, arguments, named: watch.connect(**named))
-        # First: SQLAlchemy's own first query fails with a TypeError on SQL_ASCII.
+        # Run before SQLAlchemy's first query, which fails with a TypeError on SQL_ASCII.
         event.listen(engine, "connect", partial(_require_utf8, url), insert=True)
         return engine
     if url.get_backend_name() != "sqlite" or url.database in (None, "", ":memory:"):
         shown = url.render_as_string(hide_password=True)
-        raise InputError(f"The catalog cannot live at {shown!r}: use sqlite:///FILE or postgresql://USER@HOST/NAME.")
+        raise InputError(f"Unsupported catalog URL {shown!r}: use sqlite:///FILE or postgresql://USER@HOST/NAME.")
     Path(str(url.database)).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     engine = create_engine(url, connect_args={"timeout": LOCK_TIMEOUT_S})
     event.listen(engine, "connect", _prepare_sqlite)
@@ -53,12 +53,12 @@ def connect(database_url: str) -> Engine:
 
 
 def file_of(engine: Engine) -> Path | None:
-    """Of a SQLite catalog."""
+    """The file of a SQLite catalog, None for PostgreSQL."""
     return Path(str(engine.url.database)) if engine.dialect.name == "sqlite" else None
 
 
 def writing(engine: Engine) -> Engine:
-    """The same engine, whose SQLite transactions take the write lock at once.
+    """The same engine, but its SQLite transactions take the write lock immediately.
 
     A deferred transaction that reads and then writes fails with "database is locked" instead of waiting.
     """
@@ -84,7 +84,9 @@ def _prepare_sqlite(connection: SqliteConnection, _record: object) -> None:
 
 
 def _use_wal(connection: SqliteConnection) -> None:
-    """Where others open a new file at the same moment, SQLite refuses this at once instead of waiting for its lock."""
+    """Retries: while another process opens a new file, SQLite reports SQLITE_BUSY immediately instead of waiting for
+    the lock.
+    """
     give_up = time.monotonic() + LOCK_TIMEOUT_S
     while True:
         try:
@@ -92,7 +94,7 @@ def _use_wal(connection: SqliteConnection) -> None:
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > give_up:
                 raise
-            time.sleep(_LOCK_LOOK_S)
+            time.sleep(_LOCK_POLL_S)
         else:
             return
 
@@ -102,14 +104,14 @@ def _begin_sqlite(connection: Connection) -> None:
 
 
 def _drop_read_only(context: ExceptionContext) -> None:
-    """A file that SQLite could only open for reading stays so for that connection: the next one may be allowed more."""
+    """A connection that SQLite could only open read-only stays read-only, so drop it; the next one may be writable."""
     if "readonly database" in str(context.original_exception):
-        context.is_disconnect = True  # which empties the pool
+        context.is_disconnect = True  # empties the pool
 
 
 @contextmanager
 def errors_translated(engine: Engine) -> Iterator[None]:
-    """Turns "the database does not answer", or is damaged, into the errors that callers know."""
+    """Maps database errors to CatalogUnavailableError or DamagedCatalogError."""
     try:
         yield
     except DatabaseError as error:
@@ -123,7 +125,7 @@ def errors_translated(engine: Engine) -> Iterator[None]:
     except (LookupError, ValueError) as error:
         if isinstance(error, GircseError) or not is_altered_value(error):
             raise
-        raise damaged(engine, f"a row holds what is never written there: {error}") from error
+        raise damaged(engine, f"a row holds a value that the catalog never writes: {error}") from error
 
 
 def unavailable(engine: Engine, cause: BaseException) -> CatalogUnavailableError:
@@ -135,7 +137,7 @@ def unavailable(engine: Engine, cause: BaseException) -> CatalogUnavailableError
     )
 
 
-def damaged(engine: Engine, found: object) -> DamagedCatalogError:
+def damaged(engine: Engine, details: object) -> DamagedCatalogError:
     return DamagedCatalogError.of(
-        engine.url.render_as_string(hide_password=True), str(found).strip().replace("\n", " ")
+        engine.url.render_as_string(hide_password=True), str(details).strip().replace("\n", " ")
     )

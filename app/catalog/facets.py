@@ -1,4 +1,4 @@
-"""Counts of documents by their metadata, on both databases: JSON is expanded in the database."""
+"""Document counts by metadata value. Both databases expand the JSON themselves."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ from app.types.documents import DocumentState, FacetValue
 
 MAX_KEYS = 12
 MAX_VALUES = 20
-MAX_VALUE_CHARACTERS = 120  # what is longer is a text, no value to choose
-# A number and a text that spell the same become one value. Among more different values than this, those of a single
-# document are no choice: a key of nothing else, as an address, makes no facet.
+MAX_VALUE_CHARACTERS = 120  # longer values are texts, not choices
+# A number and a text with the same spelling become one facet value. Keys with more distinct values than this list only
+# values shared by two documents or more; a key without any, such as an address, gets no facet.
 _CANDIDATES = 2 * MAX_VALUES
 _TEXT, _NUMBER, _TRUTH = "text", "number", "truth"
-_EXACT_WHOLE = 10**15  # beyond it a float's own spelling is kept
+_EXACT_WHOLE = 10**15  # larger numbers keep the float spelling
 
 _OF_DOCUMENT = {"document_id": DocumentRow.id, "title": DocumentRow.title, "uri": DocumentRow.uri}
 
@@ -53,7 +53,8 @@ class SqlFacets(CatalogPart):
         entries = _entries(self._database.engine.dialect)
         conditions = {key: _has(entries, key, value) for key, value in check_filters(filters or {}).items()}
         counted = [_counted(entries, collection, list(conditions.values()), entries.key.not_in(conditions))]
-        for key in conditions.keys() - CHUNK_KEYS:  # counts without this filter: what another value would give
+        # counts ignore the key's own filter, to show what its other values would give
+        for key in conditions.keys() - CHUNK_KEYS:
             others = [condition for other, condition in conditions.items() if other != key]
             counted.append(_counted(entries, collection, others, entries.key == key))
         with self._database.reading() as session:
@@ -65,13 +66,14 @@ class SqlFacets(CatalogPart):
             coverage[key] = int(documents)
             values.setdefault(key, Counter())[_spelled(kind, value)] += count
         by_coverage = sorted(values, key=lambda key: (-coverage[key], key))
-        kept = sorted(by_coverage, key=lambda key: key not in conditions)[:MAX_KEYS]  # a choice can be taken back
+        # filtered keys are always kept, so that the user can undo them
+        kept = sorted(by_coverage, key=lambda key: key not in conditions)[:MAX_KEYS]
         return {key: _most(values[key]) for key in by_coverage if key in kept}
 
 
 @dataclass(frozen=True, slots=True)
 class _Entries:
-    """A document's metadata as rows. `value` of a number is its canonical form."""
+    """A document's metadata as rows. Numbers have a canonical form in `value`."""
 
     source: FromClause
     key: ColumnElement[str]
@@ -82,27 +84,27 @@ class _Entries:
 
 def _entries(dialect: Dialect) -> _Entries:
     if dialect.name == "postgresql":
-        each = func.json_each(DocumentRow.document_metadata).table_valued("key", "value", name="entry")
+        entry = func.json_each(DocumentRow.document_metadata).table_valued("key", "value", name="entry")
         kinds = {"string": _TEXT, "number": _NUMBER, "boolean": _TRUTH}
-        kind = case(kinds, value=func.json_typeof(each.c.value))
+        kind = case(kinds, value=func.json_typeof(entry.c.value))
         text = literal_column("entry.value #>> '{}'", Text)
-        # A CASE, since a database is free to cast before it compares.
+        # CASE, because a database may cast before it compares.
         number = case((kind == _NUMBER, cast(text, Numeric)))
         value = case((kind == _NUMBER, cast(func.trim_scale(cast(text, Numeric)), Text)), else_=text)
-        return _Entries(each, each.c.key.collate("C"), kind, value.collate("C"), number)
-    each = func.json_each(DocumentRow.document_metadata).table_valued("key", "value", "type", name="entry")
+        return _Entries(entry, entry.c.key.collate("C"), kind, value.collate("C"), number)
+    entry = func.json_each(DocumentRow.document_metadata).table_valued("key", "value", "type", name="entry")
     kinds = dict.fromkeys(("integer", "real"), _NUMBER) | dict.fromkeys(("true", "false"), _TRUTH) | {"text": _TEXT}
-    kind = case(kinds, value=each.c.type)
-    value = case((kind == _TRUTH, each.c.type), else_=each.c.value)
-    return _Entries(each, each.c.key, kind, value, case((kind == _NUMBER, cast(each.c.value, REAL))))
+    kind = case(kinds, value=entry.c.type)
+    value = case((kind == _TRUTH, entry.c.type), else_=entry.c.value)
+    return _Entries(entry, entry.c.key, kind, value, case((kind == _NUMBER, cast(entry.c.value, REAL))))
 
 
 def _has(entries: _Entries, key: str, value: str) -> ColumnElement[bool]:
-    """Whether a document has this value, read as in a search."""
+    """Condition: the document has this value, parsed as in a search filter."""
     if key in _OF_DOCUMENT:
         return _OF_DOCUMENT[key] == value
     if key in CHUNK_KEYS:
-        raise FilterError(f"{key!r} tells passages apart, not documents, so documents cannot be counted by it.")
+        raise FilterError(f"{key!r} is a field of passages, not of documents, so documents cannot be counted by it.")
     reading = read_filter(value)
     readings = [and_(entries.kind == _TEXT, entries.value.in_(reading.texts))]
     if reading.truth is not None:
@@ -115,7 +117,7 @@ def _has(entries: _Entries, key: str, value: str) -> ColumnElement[bool]:
 def _counted(
     entries: _Entries, collection: str, conditions: Sequence[ColumnElement[bool]], of_keys: ColumnElement[bool]
 ) -> Select[Any]:
-    """Rows of key, kind, value, documents with it, and documents with this key."""
+    """Rows of key, kind, value, number of documents with the value, number of documents with the key."""
     is_choice = and_(func.length(entries.value) <= MAX_VALUE_CHARACTERS, func.trim(entries.value) != "")
     counted = (
         select(
@@ -129,7 +131,7 @@ def _counted(
         .where(DocumentRow.collection == collection, DocumentRow.chunk_count > 0)
         .where(DocumentRow.state != DocumentState.DELETING, *conditions)
         .where(of_keys, entries.key.not_in(CHUNK_KEYS), entries.kind.is_not(None), is_choice)
-        # Such a key cannot be filtered by.
+        # Keys with quotes or backslashes cannot be filtered.
         .where(func.replace(func.replace(entries.key, '"', ""), "\\", "") == entries.key)
         .group_by(literal_column("1"), literal_column("2"), literal_column("3"))
         .cte("counted")
@@ -150,7 +152,7 @@ def _counted(
         select(counted, keys.c.documents)
         .add_columns(func.row_number().over(partition_by=counted.c.key, order_by=best_first).label("rank"))
         .join(keys, keys.c.key == counted.c.key)
-        # Most values of most keys may be a single document's: to rank them all would take as long as to count them.
+        # Most values may belong to one document only; ranking all of them would take as long as counting.
         .where(or_(counted.c.count > 1, keys.c.different <= _CANDIDATES))
         .subquery()
     )
@@ -159,7 +161,7 @@ def _counted(
 
 
 def _spelled(kind: str, value: object) -> str:
-    """As it is written in a filter."""
+    """The value as written in a filter."""
     if kind != _NUMBER:
         return str(value)
     number = Decimal(str(value))

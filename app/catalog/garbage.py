@@ -1,7 +1,7 @@
 """Garbage: vector indexes, files and labels that the catalog no longer needs.
 
-A row is added in the transaction that makes a thing unneeded. A new index is noted as garbage when its name is
-reserved, due later: if its maker dies before it is in use, it is removed.
+The transaction that makes a thing unneeded adds its row. Reserving a name for a new index also adds a garbage row, due
+later, so that the index is removed if its builder dies before using it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from app.types.documents import GarbageItem, GarbageKind
 
 
 class SqlGarbage(CatalogPart):
-    """What garbage there is, for whoever removes it."""
+    """Lists garbage for the garbage collector."""
 
     def due(self, *, limit: int = 100) -> list[GarbageItem]:
         with self._database.reading() as session:
@@ -28,7 +28,7 @@ class SqlGarbage(CatalogPart):
             return [GarbageItem(row.kind, row.name, row.due_at) for row in rows]
 
     def names(self, kind: GarbageKind) -> list[str]:
-        """Of all garbage of this kind, whether or not it is due."""
+        """All garbage of this kind, due or not."""
         with self._database.reading() as session:
             return of_kind(session, kind)
 
@@ -48,7 +48,7 @@ class SqlGarbage(CatalogPart):
             )
 
     def needs_file(self, content_hash: str) -> bool:
-        """Whether a document has this file."""
+        """True if any document uses this file."""
         statement = select(DocumentRow.id).where(DocumentRow.content_hash == content_hash).limit(1)
         with self._database.reading() as session:
             return session.scalar(statement) is not None
@@ -69,12 +69,12 @@ def of_kind(session: Session, kind: GarbageKind) -> list[str]:
 
 
 def adopt_index(session: Session, index: str, now: datetime) -> None:
-    """Puts a reserved index to use. Raises ConflictError when its reservation has ended."""
+    """Start using a reserved index: delete its garbage row. Raises ConflictError if the reservation has expired."""
     statement = delete(GarbageRow).where(
         GarbageRow.kind == GarbageKind.INDEX, GarbageRow.name == index, GarbageRow.due_at > now
     )
     if session.scalar(statement.returning(GarbageRow.name)) is None:
-        raise ConflictError(f"The reservation of the index {index!r} has ended: start again.")
+        raise ConflictError(f"The reservation of the index {index!r} has expired: start again.")
 
 
 def prolong(session: Session, index: str, now: datetime, until: datetime) -> bool:
@@ -88,7 +88,7 @@ def prolong(session: Session, index: str, now: datetime, until: datetime) -> boo
 
 
 def next_index(session: Session, collection: str) -> str:
-    """A name that no index ever had, so that a worker that lost its lease cannot write to a newer index."""
+    """A name that no index ever had, so that a worker with a lost lease cannot write to a newer index."""
     insert = insert_into(session, IndexNumberRow).values(collection=collection, last=1)
     statement = insert.on_conflict_do_update(
         index_elements=["collection"], set_={"last": IndexNumberRow.last + 1}

@@ -1,4 +1,4 @@
-"""Idempotency records: answers by the key that the client gave, so that a request sent twice is done once."""
+"""Idempotency records: stored answers by the client's key, so that a repeated request runs once."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class SqlIdempotency(CatalogPart):
             while True:
                 if add_unless_taken(session, AnswerRow(caller=caller, key=key, digest=digest, until=now + lease)):
                     return None
-                found = session.get(AnswerRow, (caller, key), populate_existing=True)
-                if found is not None:  # else another process has just forgotten it
-                    return IdempotencyRecord(found.digest, found.status, found.body)
+                row = session.get(AnswerRow, (caller, key), populate_existing=True)
+                if row is not None:  # None: another process has just deleted it
+                    return IdempotencyRecord(row.digest, row.status, row.body)
 
     def keep_answer(self, caller: str, key: str, *, status: int, body: str, keep: timedelta) -> None:
         changed = {"status": status, "body": body, "until": self._database.clock() + keep}

@@ -1,4 +1,4 @@
-"""The catalog's part of physical indexes: names, what each index holds, the switch from one to another, garbage."""
+"""The catalog's view of physical indexes: names, contents, the switch between indexes, garbage."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ class IndexLedger(CatalogPart):
         now = self._database.clock()
         with self._database.writing() as session:
             if not garbage.prolong(session, index, now, now + lease):
-                raise ConflictError(f"The reservation of the index {index!r} has ended: start again.")
+                raise ConflictError(f"The reservation of the index {index!r} has expired: start again.")
 
     def index_names(self, collection: str) -> list[str]:
         with self._database.reading() as session:
             row = session.get(CollectionRow, collection)
             active = [row.active_index] if row else []
-            return active + [each.name for each in session.scalars(_standby_rows(collection))]
+            return active + [standby.name for standby in session.scalars(_standby_rows(collection))]
 
     def standby(self, collection: str, role: IndexRole) -> Collection | None:
         with self._database.reading() as session:
@@ -76,7 +76,7 @@ class IndexLedger(CatalogPart):
         with self._database.writing() as session:
             collection_row(session, target.name)
             if _find_standby(session, target.name, IndexRole.BUILDING) is not None:
-                raise ConflictError(f"Another index of {target.name!r} is being built already.")
+                raise ConflictError(f"Another index of {target.name!r} is already being built.")
             now = self._database.clock()
             garbage.adopt_index(session, target.active_index, now)
             session.add(_standby_row(target, IndexRole.BUILDING, now))
@@ -97,7 +97,7 @@ class IndexLedger(CatalogPart):
             if row is None or row.revision != document.revision or row.state is DocumentState.DELETING:
                 return False
             if spare is None or spare.collection != row.collection:
-                raise ConflictError(f"The index {index!r} was given up meanwhile: start again.")
+                raise ConflictError(f"The index {index!r} was discarded meanwhile: start again.")
             write_indexed(session, index, {document.id: document.revision}, {document.id: chunks})
             return True
 
@@ -110,7 +110,7 @@ class IndexLedger(CatalogPart):
     def switch_index(self, collection: str, role: IndexRole) -> bool:
         now = self._database.clock()
         with self._database.writing() as session:
-            # Documents before jobs, as everywhere, then lens indexes; the collection last.
+            # Lock order: documents, then jobs, as everywhere, then lens indexes, and the collection last.
             in_collection = select(DocumentRow.id).where(DocumentRow.collection == collection)
             session.execute(in_collection.order_by(DocumentRow.id).with_for_update())
             lens_indexes.lock(session, collection)
@@ -150,9 +150,9 @@ class IndexLedger(CatalogPart):
 def write_indexed(
     session: Session, index: str, revisions: Mapping[str, int], chunks: Mapping[str, Iterable[Chunk]]
 ) -> Counter[str]:
-    """Records that `index` holds these chunks of the documents, as of these revisions. Counts them.
+    """Record that `index` holds these chunks at these document revisions. Returns the number of chunks per document.
 
-    Both by the id of the document.
+    Both mappings are keyed by document id.
     """
     for table in (ChunkRow, IndexedDocumentRow):
         session.execute(delete(table).where(table.document_id.in_(revisions), table.index_name == index))
@@ -161,21 +161,24 @@ def write_indexed(
     while batch := list(islice(values, _ROWS_PER_INSERT)):
         session.execute(insert(ChunkRow), batch)
         counts.update(str(row["document_id"]) for row in batch)
-    rows = [{"index_name": index, "document_id": each, "revision": revision} for each, revision in revisions.items()]
+    rows = [
+        {"index_name": index, "document_id": document_id, "revision": revision}
+        for document_id, revision in revisions.items()
+    ]
     session.execute(insert(IndexedDocumentRow), rows)
     return counts
 
 
 def note_collection(session: Session, row: CollectionRow, now: datetime) -> None:
-    """Records as garbage what a deleted collection leaves: its indexes and its files."""
-    standby = [each.name for each in session.scalars(_standby_rows(row.name))]
+    """Note the indexes and files of a deleted collection as garbage."""
+    standby = [standby.name for standby in session.scalars(_standby_rows(row.name))]
     garbage.note(session, GarbageKind.INDEX, [row.active_index, *standby], now)
     files = session.scalars(select(DocumentRow.content_hash).where(DocumentRow.collection == row.name))
     garbage.note(session, GarbageKind.FILE, files, now)
 
 
 def chunk_values(index: str, chunk: Chunk) -> dict[str, object]:
-    """Of a row of `ChunkRow`."""
+    """Column values of a `ChunkRow`."""
     names = ("id", "document_id", "ordinal", "text_hash", "start", "end", "page")
     return {"index_name": index, **{name: getattr(chunk, name) for name in names}}
 
@@ -196,13 +199,13 @@ def _standby_row(collection: Collection, role: IndexRole, now: datetime) -> Stan
 
 
 def _as_if_active(row: CollectionRow, spare: StandbyIndexRow) -> Collection:
-    """The collection as it is when this index is the active one."""
+    """The collection as if this index were the active one."""
     contract = {field: getattr(spare, field) for field in CONTRACT}
     return Collection(**{**row.values(), **contract, "active_index": spare.name})
 
 
 def _unindexed(collection: str, index: str) -> Select[DocumentRow]:
-    """Documents whose present revision the index does not hold."""
+    """Documents whose current revision is not in the index."""
     is_held = exists().where(
         IndexedDocumentRow.document_id == DocumentRow.id,
         IndexedDocumentRow.index_name == index,
@@ -226,7 +229,7 @@ def _forget_contents(session: Session, index: str) -> None:
 
 
 def count_chunks_again(session: Session, collection: str, index: str) -> None:
-    """What every document says about itself, after another index became the active one."""
+    """Recount the chunks of every document after another index became active."""
     counted = (
         select(func.count())
         .where(ChunkRow.document_id == DocumentRow.id, ChunkRow.index_name == index)
@@ -241,7 +244,7 @@ def count_chunks_again(session: Session, collection: str, index: str) -> None:
 
 
 def _start_running_jobs_over(session: Session, collection: str, now: datetime) -> None:
-    """They write into the index that was active; their workers learn at the next heartbeat that the lease is lost."""
+    """Running jobs write to the previously active index. Their workers notice the lost lease at the next heartbeat."""
     session.execute(
         update(JobRow)
         .where(JobRow.collection == collection, JobRow.kind == JobKind.INGEST, is_running)

@@ -1,7 +1,7 @@
 """The ledger of jobs inside an open transaction: enqueue, heartbeat, finish, fail, release, cancel, retry.
 
-On PostgreSQL rows are locked in one order, the document before its job, so that transactions never deadlock.
-Every change that makes a job due notifies idle workers.
+On PostgreSQL, transactions lock the document before its job, always in this order, so they cannot deadlock. Every
+change that makes a job due notifies idle workers.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from app.types.documents import DocumentState, Job, JobKind, JobPriority, JobSta
 
 MAX_ATTEMPTS = 5
 MAX_PAUSE = timedelta(minutes=1)
-MAX_PAUSES = 1440  # about a day of pauses of a minute each
-_CANCELLED = "Its ingestion was cancelled. Add it again, or delete it."
-_DELETE_CANCELLED = "Its deletion was cancelled. Add it again to make it searchable, or delete it."
+MAX_PAUSES = 1440  # about a day of one-minute pauses
+_CANCELLED = "Ingestion cancelled. Add the document again, or delete it."
+_DELETE_CANCELLED = "Deletion cancelled. Add the document again to make it searchable, or delete it."
 _STATE_BY_KIND = {JobKind.INGEST: DocumentState.QUEUED, JobKind.DELETE: DocumentState.DELETING}
 
 
@@ -51,12 +51,12 @@ def find(session: Session, job_id: str) -> JobRow:
 
 
 def open_job(session: Session, document_id: str) -> JobRow | None:
-    """The job that is queued, running or waiting for its next attempt; the schema allows one per document."""
+    """The document's queued, running or retrying job; the schema allows one per document."""
     return session.scalar(select(JobRow).where(JobRow.document_id == document_id, is_open).with_for_update())
 
 
 def open_jobs(session: Session, document_ids: Sequence[str]) -> dict[str, JobRow]:
-    """The same of many locked documents, by document."""
+    """`open_job` for many locked documents, keyed by document id."""
     statement = select(JobRow).where(JobRow.document_id.in_(document_ids), is_open).order_by(JobRow.document_id)
     return {row.document_id: row for row in session.scalars(statement.with_for_update())} if document_ids else {}
 
@@ -69,7 +69,7 @@ def enqueue(
     *,
     priority: JobPriority = JobPriority.BULK,
 ) -> JobRow:
-    """A queued job for a locked document. A waiting job of this kind is used again, any other one is superseded."""
+    """Queue a job for a locked document. Reuses a waiting job of the same kind; supersedes any other open job."""
     present = open_job(session, document.id)
     job = put_in_queue(session, document, kind, now, priority=priority, present=present, created_at=now)
     notify(session)
@@ -87,7 +87,7 @@ def put_in_queue(
     present: JobRow | None,
     created_at: datetime,
 ) -> JobRow:
-    """What `enqueue` does, of which `present` is the open job; the caller flushes and notifies."""
+    """`enqueue`, with `present` as the open job; the caller flushes and notifies."""
     document.state, document.error, document.updated_at = _STATE_BY_KIND[kind], None, now
     if present is not None and present.kind is kind and present.state in WAITING_STATES:
         if priority is JobPriority.INTERACTIVE:
@@ -110,7 +110,7 @@ def add_job(
     priority: JobPriority,
     created_at: datetime,
 ) -> JobRow:
-    """Of a document, or a lens index, that has no open job; the caller flushes and notifies."""
+    """Add a job for a document or lens index without an open job; the caller flushes and notifies."""
     job = JobRow(
         id=str(uuid4()),
         kind=kind,
@@ -138,7 +138,7 @@ def heartbeat(session: Session, job: Job, until: datetime, progress: float) -> N
         .values(lease_until=until, progress=progress)
         .returning(JobRow.id)
     ).first()
-    if changed is None:  # since it was checked
+    if changed is None:  # the lease was lost after the check
         raise lease_lost(job)
 
 
@@ -151,11 +151,11 @@ def check_lease(session: Session, job: Job) -> None:
     if is_paused is None:
         raise lease_lost(job)
     if is_paused:
-        raise CollectionPausedError(f"Job {job.id} is given back: the collection {job.collection!r} is paused.")
+        raise CollectionPausedError(f"Job {job.id} returns to the queue: the collection {job.collection!r} is paused.")
 
 
 def hold(session: Session, job: Job) -> tuple[DocumentRow, JobRow]:
-    """Locks the document and its job, and makes sure that the caller still holds the lease."""
+    """Lock the document and its job; raise unless the caller still holds the lease."""
     held = hold_those_left(session, [job])
     if not held:
         raise lease_lost(job)
@@ -163,22 +163,22 @@ def hold(session: Session, job: Job) -> tuple[DocumentRow, JobRow]:
 
 
 def hold_those_left(session: Session, claimed: Collection[Job]) -> list[tuple[DocumentRow, JobRow]]:
-    """`hold` for many jobs; those whose lease was lost are left out."""
+    """`hold` for many jobs; leaves out jobs with a lost lease."""
     tokens = {job.id: job.fencing_token for job in claimed}
     ids = [job.document_id for job in claimed]
     documents = select(DocumentRow).where(DocumentRow.id.in_(ids)).order_by(DocumentRow.id).with_for_update()
-    found = {row.id: row for row in session.scalars(documents)}
+    document_rows = {row.id: row for row in session.scalars(documents)}
     locked = select(JobRow).where(JobRow.id.in_(tokens)).order_by(JobRow.document_id).with_for_update()
     rows = session.scalars(locked.execution_options(populate_existing=True))
     return [
-        (found[row.document_id], row)
+        (document_rows[row.document_id], row)
         for row in rows
-        if row.document_id in found and row.fencing_token == tokens[row.id] and row.state is JobState.RUNNING
+        if row.document_id in document_rows and row.fencing_token == tokens[row.id] and row.state is JobState.RUNNING
     ]
 
 
 def hold_alone(session: Session, job: Job) -> JobRow:
-    """`hold` for a job of no document."""
+    """`hold` for a job without a document."""
     row = lock_job(session, job.id)
     if row is None or row.fencing_token != job.fencing_token or row.state is not JobState.RUNNING:
         raise lease_lost(job)
@@ -254,7 +254,7 @@ def retry(session: Session, job_id: str, now: datetime) -> JobRow:
 
 
 def dead_ids(session: Session, collection: str | None) -> list[str]:
-    """Dead jobs worth a retry: the document still exists and has no newer job. Those of lens indexes go with these."""
+    """Dead jobs worth retrying: their document or lens index still exists and has no newer job."""
     newer = aliased(JobRow)
     statement = (
         select(JobRow.id)
@@ -262,7 +262,7 @@ def dead_ids(session: Session, collection: str | None) -> list[str]:
         .where(JobRow.state == JobState.DEAD)
         .where(or_(DocumentRow.id.is_not(None), JobRow.kind == JobKind.LENS_INDEX))
         .where(~exists().where(newer.document_id == JobRow.document_id, newer.created_at > JobRow.created_at))
-        .order_by(JobRow.document_id)  # as all that lock several documents do
+        .order_by(JobRow.document_id)  # the same lock order as everywhere
     )
     if collection is not None:
         statement = statement.where(JobRow.collection == collection)
@@ -275,9 +275,9 @@ def bury(document: DocumentRow | None, row: JobRow, reason: str, now: datetime) 
     if document is None:
         return
     document.error, document.updated_at = reason, now
-    if row.kind is JobKind.INGEST:  # what was to be deleted stays on its way out
+    if row.kind is JobKind.INGEST:  # a failed deletion leaves the document marked for deletion
         document.state = DocumentState.FAILED
 
 
 def lease_lost(job: Job) -> LeaseLostError:
-    return LeaseLostError(f"Job {job.id} was cancelled or taken over since it was claimed as no. {job.fencing_token}.")
+    return LeaseLostError(f"Job {job.id} was cancelled or taken over after its claim no. {job.fencing_token}.")

@@ -18,7 +18,7 @@ from app.errors import ConflictError, UnknownDocumentError, UnknownLensError
 from app.types.documents import Judgement, Lens
 from app.types.evaluation import JudgementSource
 
-MAX_JUDGEMENTS = 10_000  # of one person in a collection, one by one
+MAX_JUDGEMENTS = 10_000  # per person and collection
 _PAGE = 500
 _JUDGEMENTS = UUID("6a0b1f0e-93d5-5a52-9c53-0d9b2b7f4d11")
 
@@ -35,7 +35,7 @@ class SqlLensesAndJudgements(CatalogPart):
     @again_if_taken
     def save_lens(self, lens: Lens) -> None:
         with self._database.writing() as session:
-            present = session.get(LensRow, lens.name, with_for_update=True)  # of two, one is kept whole
+            present = session.get(LensRow, lens.name, with_for_update=True)  # concurrent saves: one wins completely
             since = self._database.clock() if present is None else present.created_at
             facts = asdict(lens)
             values = json.dumps(facts.pop("values"), ensure_ascii=False)
@@ -47,12 +47,12 @@ class SqlLensesAndJudgements(CatalogPart):
             session.delete(_lens_row(session, name))
             lens_indexes.forget(session, LensIndexRow.lens == name, now=self._database.clock())
 
-    @again_if_taken  # the document may have gone as well
+    @again_if_taken  # the document may have been deleted meanwhile
     def save_judgement(self, judgement: Judgement) -> None:
         with self._database.writing() as session:
             document = session.get(DocumentRow, judgement.document_id)
             if document is None:
-                raise UnknownDocumentError(f"No document with the id {judgement.document_id!r}: it cannot be judged.")
+                raise UnknownDocumentError(f"No document with the id {judgement.document_id!r} to judge.")
             values = judgement_values(judgement)
             if session.get(JudgementRow, values["id"]) is None:
                 _require_room(session, document.collection, judgement.judged_by)
@@ -60,10 +60,10 @@ class SqlLensesAndJudgements(CatalogPart):
 
     def delete_judgement(self, judgement: Judgement) -> bool:
         with self._database.writing() as session:
-            found = session.get(JudgementRow, judgement_values(judgement)["id"])
-            if found is None:
+            row = session.get(JudgementRow, judgement_values(judgement)["id"])
+            if row is None:
                 return False
-            session.delete(found)
+            session.delete(row)
             return True
 
     def judgement_pages(self, collection: str) -> Iterator[list[Judgement]]:
@@ -101,7 +101,7 @@ class SqlLensesAndJudgements(CatalogPart):
         return len(rows)
 
     def judgement_sources(self, collection: str) -> list[JudgementSource]:
-        asked = (
+        judged_queries = (
             select(JudgementRow.judged_by, JudgementRow.query, JudgementRow.instruction, func.count().label("said"))
             .join(DocumentRow, DocumentRow.id == JudgementRow.document_id)
             .where(DocumentRow.collection == collection)
@@ -109,22 +109,22 @@ class SqlLensesAndJudgements(CatalogPart):
             .subquery()
         )
         statement = (
-            select(asked.c.judged_by, func.count(), func.sum(asked.c.said))
-            .group_by(asked.c.judged_by)
-            .order_by(asked.c.judged_by)
+            select(judged_queries.c.judged_by, func.count(), func.sum(judged_queries.c.said))
+            .group_by(judged_queries.c.judged_by)
+            .order_by(judged_queries.c.judged_by)
         )
         with self._database.reading() as session:
             return [JudgementSource(by, queries, int(said)) for by, queries, said in session.execute(statement)]
 
     def counterparts(self, document_ids: Sequence[str], collection: str) -> dict[str, str]:
-        found: dict[str, str] = {}
+        pairs: dict[str, str] = {}
         with self._database.reading() as session:
             for start in range(0, len(document_ids), _PAGE):
                 page = document_ids[start : start + _PAGE]
-                # Of several documents with the same content the last pair, so the one with the smallest id, counts.
+                # If several documents match, the last pair wins: the smallest id.
                 for column in (DocumentRow.content_hash, DocumentRow.uri):
-                    found |= _pairs_by(session, page, collection, column.key)
-        return found
+                    pairs |= _pairs_by(session, page, collection, column.key)
+        return pairs
 
 
 def _require_room(session: Session, collection: str, judged_by: str) -> None:
@@ -132,8 +132,8 @@ def _require_room(session: Session, collection: str, judged_by: str) -> None:
     count = session.scalar(said.where(DocumentRow.collection == collection, JudgementRow.judged_by == judged_by)) or 0
     if count >= MAX_JUDGEMENTS:
         raise ConflictError(
-            f"{judged_by} has given {count:,} judgements in {collection!r}, which is as many as are kept; take some "
-            "back, or bring them in as a file."
+            f"{judged_by} has given {count:,} judgements in {collection!r}, the maximum; remove some, "
+            "or import them as a file."
         )
 
 
@@ -171,5 +171,5 @@ def _require_documents(session: Session, collection: str, ids: set[str]) -> None
 
 def _documents_changed(collection: str) -> ConflictError:
     return ConflictError(
-        f"Some of the judged documents are not, or no longer, in the collection {collection!r}; do it again."
+        f"Some of the judged documents are not in the collection {collection!r} (any more); try again."
     )

@@ -18,7 +18,7 @@ from app.types.documents import Job, JobState
 from app.types.left_out import left_out
 from app.types.upkeep import JobReport
 
-_RETRY_BATCH_SIZE = 100  # jobs in one transaction
+_RETRY_BATCH_SIZE = 100  # jobs per transaction
 
 
 class SqlJobs(CatalogPart):
@@ -77,7 +77,7 @@ class SqlJobs(CatalogPart):
     def claim(self, owner: str, *, lease: timedelta) -> Job | None:
         now = self._database.clock()
         with self._database.writing() as session:
-            claims.bury_abandoned(session, now)  # first: it waits for locks, and a claim passes over what is locked
+            claims.bury_abandoned(session, now)  # first: it waits for locks, while a claim skips locked jobs
             row = claims.claim(session, owner, lease, now)
             if row is None and clock_jumps.bring_back(session, now, lease=lease):
                 row = claims.claim(session, owner, lease, now)
@@ -118,7 +118,7 @@ class SqlJobs(CatalogPart):
         return count
 
     def _retry_still(self, session: Session, job_id: str) -> bool:
-        """False when the job has changed since it was looked for, so that it needs no retry."""
+        """False if the job changed after it was found, so that it needs no retry."""
         try:
             jobs.retry(session, job_id, self._database.clock())
         except (ConflictError, NotFoundError):
@@ -136,7 +136,7 @@ class SqlJobs(CatalogPart):
         return self._set_paused(collection, is_paused=False)
 
     def _set_paused(self, collection: str | None, *, is_paused: bool) -> list[str]:
-        # Always locked in one order, and not against the documents that are being added.
+        # Always the same lock order, and without blocking documents that are being added.
         statement = select(CollectionRow).order_by(CollectionRow.name).with_for_update(key_share=True)
         if collection is not None:
             statement = statement.where(CollectionRow.name == collection)

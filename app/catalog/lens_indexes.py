@@ -1,4 +1,4 @@
-"""Lens indexes in the catalog: their rows, the jobs that build them, and what is to be removed of them."""
+"""Lens indexes in the catalog: their rows, the jobs that build them, and the labels to remove."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class LensIndexLedger(CatalogPart):
         with self._database.reading() as session:
             row = session.get(LensIndexRow, index_id)
             if row is None:
-                raise NotFoundError(f"No lens index has the id {index_id!r}: it was deleted.")
+                raise NotFoundError(f"No lens index with the id {index_id!r}; it may have been deleted.")
             return _lens_index(row, _latest_jobs(session, [row.id]).get(row.id))
 
     def queue_lens_index(self, collection: str, lens: str, values: Sequence[str]) -> LensIndex:
@@ -72,10 +72,10 @@ class LensIndexLedger(CatalogPart):
             row.built_index, row.built_field, row.built_at = built.built_index, built.built_field, now
             row.chunks, row.seconds = built.chunks, built.seconds
             here = f"{built.built_index}/{built.built_field}"
-            # Those of other indexes go with these; until then a roll-back finds them.
-            others = [each for each in _places(row) if each != here and each.startswith(f"{built.built_index}/")]
+            # Labels in other indexes are removed with those indexes; until then a roll-back needs them.
+            others = [place for place in _places(row) if place != here and place.startswith(f"{built.built_index}/")]
             garbage.note(session, GarbageKind.LABELS, others, now)
-            row.places_json = _json(each for each in _places(row) if each not in others)
+            row.places_json = _json(place for place in _places(row) if place not in others)
             jobs.finish(held, now)
             return True
 
@@ -87,12 +87,12 @@ class LensIndexLedger(CatalogPart):
 
 
 def lock(session: Session, collection: str) -> None:
-    """Before the collection: a job that is queued refers to that."""
+    """Call before locking the collection, which a queued job refers to."""
     _rows(session, LensIndexRow.collection == collection)
 
 
 def queue_again(session: Session, *conditions: ColumnElement[bool], now: datetime, is_lost: bool = False) -> None:
-    """Those that are meant are looked through once more. `is_lost`: what they had in the vector index is gone."""
+    """Queue the matching indexes for another build. `is_lost`: their labels in the vector index are gone."""
     for row in _rows(session, *conditions):
         if is_lost:
             row.built_index, row.built_field = "", ""
@@ -100,7 +100,7 @@ def queue_again(session: Session, *conditions: ColumnElement[bool], now: datetim
 
 
 def change_values(session: Session, lens: str, values: Sequence[str], now: datetime) -> None:
-    """Of the indexes of a lens that is saved; without values there is nothing to index."""
+    """Update the indexes of a saved lens. Without values they are deleted: there is nothing to index."""
     if not values:
         forget(session, LensIndexRow.lens == lens, now=now)
         return
@@ -110,7 +110,7 @@ def change_values(session: Session, lens: str, values: Sequence[str], now: datet
 
 
 def forget(session: Session, *conditions: ColumnElement[bool], now: datetime) -> int:
-    """With their jobs; their labels are to be removed."""
+    """Delete them with their jobs, and note their labels as garbage."""
     rows = _rows(session, *conditions)
     for row in rows:
         garbage.note(session, GarbageKind.LABELS, _places(row), now)
@@ -120,7 +120,7 @@ def forget(session: Session, *conditions: ColumnElement[bool], now: datetime) ->
 
 
 def _rows(session: Session, *conditions: ColumnElement[bool]) -> list[LensIndexRow]:
-    """Locked in one order."""
+    """Locks the rows in a fixed order."""
     statement = select(LensIndexRow).where(*conditions).order_by(LensIndexRow.id).with_for_update()
     return list(session.scalars(statement))
 
@@ -131,7 +131,7 @@ def _locked(session: Session, collection: str, lens: str) -> LensIndexRow:
 
 
 def _queue(session: Session, row: LensIndexRow, now: datetime, *, priority: JobPriority) -> None:
-    """A job that runs already sees by the revision that it has to look once more."""
+    """If a job is already running, it notices the new revision and runs again."""
     row.revision += 1
     session.flush()
     if jobs.open_job(session, row.id) is None:

@@ -1,4 +1,4 @@
-"""Catalog queries of the lists: documents by name and state, page by page, and their latest jobs."""
+"""Catalog queries for lists: documents by name and state, page by page, and their latest jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Brings the catalog's schema up to date: one process at a time, and a backup of a SQLite file first."""
+"""Migrates the catalog's schema: one process at a time, after a backup of a SQLite file."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from app.errors import CatalogTooNewError
 log = logging.getLogger(__name__)
 
 _MIGRATIONS = Path(__file__).parent.parent / "migrations"
-_ADVISORY_LOCK = 0x6769726373650001  # any number that no other program takes: "gircse", 1
+_ADVISORY_LOCK = 0x6769726373650001  # arbitrary but unlikely elsewhere: "gircse", 1
 
 
 def upgrade(engine: Engine, *, before_new: Callable[[], None] = lambda: None) -> Path | None:
-    """Migrates to the newest schema. Returns the backup that was made, None when none was needed. `before_new` is
-    called before an empty database becomes a new catalog, and may raise.
+    """Migrate to the newest schema. Returns the backup file, or None if none was needed. Calls `before_new`, which may
+    raise, before it turns an empty database into a catalog.
 
-    Raises CatalogTooNewError when the database was written by a newer release. A migration that fails changes
-    nothing: all of it is one transaction.
+    Raises CatalogTooNewError if a newer release wrote the database. A failed migration changes nothing: it is one
+    transaction.
     """
     with errors_translated(engine), locked(engine) as connection:
         present = revision_of(connection)
@@ -39,13 +39,13 @@ def upgrade(engine: Engine, *, before_new: Callable[[], None] = lambda: None) ->
         if present is not None:
             _require_known(engine, present)
         if present is None and inspect(connection).has_table("collection"):
-            raise damaged(engine, "it has tables, and none that tells their schema")
+            raise damaged(engine, "it has tables but no schema version")
         if present is None:
             before_new()
         backup = None
         if present is not None and engine.dialect.name == "sqlite":
             backup = _back_up(Path(str(engine.url.database)), present)
-            log.info("The catalog was copied to %s before its schema %s is migrated", backup, present)
+            log.info("Backed up the catalog to %s before migrating its schema %s", backup, present)
         upgrade_within(connection, engine, "head")
         return backup
 
@@ -55,7 +55,7 @@ def revision_of(connection: Connection) -> str | None:
 
 
 def upgrade_within(connection: Connection, engine: Engine, revision: str) -> None:
-    """To this schema, in the transaction of the connection. Raises CatalogTooNewError."""
+    """Migrate to this schema within the connection's transaction. Raises CatalogTooNewError."""
     if revision != "head":
         _require_known(engine, revision)
     config = _config()
@@ -74,13 +74,13 @@ def _require_known(engine: Engine, revision: str) -> None:
     if revision not in {script.revision for script in scripts.walk_revisions()}:
         raise CatalogTooNewError(
             f"The catalog at {engine.url.render_as_string(hide_password=True)} has schema {revision!r}, which this "
-            "release does not know: a newer one wrote it. Install that release, or restore a backup of the catalog."
+            "release does not know: a newer release wrote it. Install that release, or restore a backup of the catalog."
         )
 
 
 @dataclass(frozen=True, slots=True)
 class CatalogFacts:
-    """`place` names the database without its password; `moment` is its server's clock, None where it is a file."""
+    """`place`: the database URL without its password. `moment`: the server's clock, None for a file."""
 
     place: str
     revision: str | None
@@ -97,11 +97,11 @@ def describe(engine: Engine) -> CatalogFacts:
 
 @contextmanager
 def locked(engine: Engine) -> Iterator[Connection]:
-    """A transaction that no other process can have at the same time."""
+    """A transaction under a lock that no other process holds."""
     with writing(engine).connect() as connection:
         driver = connection.connection.driver_connection
         if isinstance(driver, sqlite3.Connection):
-            # Changing a table copies and drops it on SQLite: with foreign keys on, that would delete what refers to it.
+            # SQLite changes a table by copying and dropping it; with foreign keys on, that would delete referring rows.
             driver.execute("PRAGMA foreign_keys = OFF")
         try:
             with connection.begin():
@@ -114,7 +114,7 @@ def locked(engine: Engine) -> Iterator[Connection]:
 
 
 def _back_up(database: Path, revision: str) -> Path:
-    """Copies the file through SQLite itself, which includes what is still in the write-ahead log."""
+    """Copies the file through SQLite, so the write-ahead log is included."""
     moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%fZ")
     backup = database.with_name(f"{database.name}.{revision}.{moment}.backup")
     with closing(sqlite3.connect(database)) as source, closing(sqlite3.connect(backup)) as target:

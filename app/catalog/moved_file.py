@@ -1,6 +1,6 @@
-"""Notices that a SQLite file, or its log, was removed or replaced while this process has it open.
+"""Detects that a SQLite file or its log was removed or replaced while this process has it open.
 
-SQLite goes on with the file that it has open, so what is written would be gone when the last process closes it.
+SQLite would keep writing to the removed file, and that data would be lost when the last process closes it.
 """
 
 from __future__ import annotations
@@ -14,12 +14,15 @@ from sqlalchemy import Engine, event
 
 from app.errors import DamagedCatalogError
 
-_Identity = tuple[int, int]  # device and number on it
-_LOG = "log"  # of a connection's notes: the identity of its write-ahead log, which is there as long as it is open
+_Identity = tuple[int, int]  # device and inode
+# key in a connection's info: the identity of its write-ahead log, which exists while the connection is open
+_LOG = "log"
 
 
 def refuse_moved(engine: Engine) -> None:
-    """From then on each use of a connection of it raises DamagedCatalogError, and none is opened anew."""
+    """From then on, every use of the engine's connections checks the file and raises DamagedCatalogError if it
+    moved.
+    """
     file = Path(str(engine.url.database))
     log = file.with_name(f"{file.name}-wal")
     known: list[_Identity] = []
@@ -37,33 +40,33 @@ def refuse_moved(engine: Engine) -> None:
 
     @event.listens_for(engine, "connect")
     def opened(_connection: SqliteConnection, _record: object) -> None:
-        found = _identity(file)
-        if not known and found is not None:
-            known.append(found)
+        present = _identity(file)
+        if not known and present is not None:
+            known.append(present)
 
     @event.listens_for(engine, "checkout")
     def taken(_connection: SqliteConnection, record: Any, _proxy: object) -> None:
         present = _identity(log)
         if record.info.setdefault(_LOG, present) is None:
-            record.info[_LOG] = present  # where it is made at the first write
+            record.info[_LOG] = present  # the first write creates the log
         elif present != record.info[_LOG]:
-            # For good: what the former log holds goes into the file when the last connection that has it is closed, and
-            # one that began another log beside it would destroy the file.
+            # Permanent: closing the last connection writes the old log into the file, and a second log next to it would
+            # corrupt the file.
             gone.append(log)
         require_same()
 
 
 def _identity(file: Path) -> _Identity | None:
     try:
-        found = os.stat(file)
+        status = os.stat(file)
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def _moved(engine: Engine, file: Path) -> DamagedCatalogError:
     return DamagedCatalogError.of(
         engine.url.render_as_string(hide_password=True),
-        f"{file.name} was removed or replaced while this process had it open. What is there by now may be whole: start "
-        "this process again, and `gircse doctor` tells",
+        f"{file.name} was removed or replaced while this process had it open. The new file may be intact: restart "
+        "this process and run `gircse doctor`",
     )

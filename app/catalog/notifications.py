@@ -1,4 +1,4 @@
-"""Notifies idle workers: on PostgreSQL by NOTIFY in the transaction that makes a job due, on SQLite by any change."""
+"""Notifies idle workers: PostgreSQL uses NOTIFY in the transaction that makes a job due; SQLite reports any change."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _SQLITE_LOOK_S = 0.1
 
 
 def notify(session: Session) -> None:
-    """Tells every listener, once this transaction is committed, that a job may be due."""
+    """Notify every listener, on commit, that a job may be due."""
     if session.get_bind().dialect.name == "postgresql":
         session.execute(select(func.pg_notify(_CHANNEL, "")))
 
 
 @contextmanager
 def listening(engine: Engine) -> Iterator[JobListener]:
-    """Listens from now on, on a connection of its own: what is told between two waits is not lost."""
+    """Listen on a dedicated connection, so that notifications between two waits are not lost."""
     if engine.dialect.name != "postgresql":
         with errors_translated(engine):
             looking = engine.connect()
@@ -36,7 +36,7 @@ def listening(engine: Engine) -> Iterator[JobListener]:
     with errors_translated(engine):
         connection = engine.connect().execution_options(isolation_level="AUTOCOMMIT")
         listener = _PostgresListener(engine, connection.connection.driver_connection)
-        connection.detach()  # it is closed at the end, not put back into the pool
+        connection.detach()  # close it at the end instead of returning it to the pool
     try:
         with errors_translated(engine):
             connection.execute(text(f"LISTEN {_CHANNEL}"))
@@ -47,16 +47,16 @@ def listening(engine: Engine) -> Iterator[JobListener]:
 
 
 class _SqliteListener:
-    """Polls `PRAGMA data_version`, which changes when another connection writes: SQLite has no notifications."""
+    """SQLite has no notifications, so poll `PRAGMA data_version`, which changes when another connection writes."""
 
     def __init__(self, engine: Engine, connection: Connection) -> None:
         self._engine = engine
         self._connection = connection
-        self._version = self._look()
+        self._version = self._data_version()
 
     def wait(self, timeout_s: float) -> bool:
         deadline = time.monotonic() + timeout_s
-        while (version := self._look()) == self._version:
+        while (version := self._data_version()) == self._version:
             left_s = deadline - time.monotonic()
             if left_s <= 0:
                 return False
@@ -64,7 +64,7 @@ class _SqliteListener:
         self._version = version
         return True
 
-    def _look(self) -> int:
+    def _data_version(self) -> int:
         with errors_translated(self._engine):
             version: int = self._connection.exec_driver_sql("PRAGMA data_version").scalar_one()
             self._connection.rollback()
@@ -73,7 +73,7 @@ class _SqliteListener:
 
 class _PostgresListener:
     def __init__(self, engine: Engine, connection: Any) -> None:
-        dbapi: Any = engine.dialect.loaded_dbapi  # psycopg, which is an optional extra
+        dbapi: Any = engine.dialect.loaded_dbapi  # psycopg is an optional extra
         self.error: type[Exception] = dbapi.Error
         self._engine = engine
         self._connection = connection

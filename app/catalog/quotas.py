@@ -1,4 +1,4 @@
-"""How much users store: counted where it is stored, so that no number of uploads at once passes a quota."""
+"""Storage quotas, checked in the transaction that stores, so that concurrent uploads cannot exceed a quota."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from app.errors import QuotaExceededError
 from app.types.documents import NewDocument
 from app.types.quotas import Allowance, StoredAmount, in_bytes
 
-_LOCK_SPACE = 4712  # of the advisory locks that are taken here
+_LOCK_SPACE = 4712  # namespace of these advisory locks
 
 
 def require_room(session: Session, documents: Sequence[NewDocument]) -> None:
-    """To be asked at the end of the transaction that stores them. On PostgreSQL a user's transactions wait for each
-    other here; SQLite has one writer. Raises QuotaExceededError."""
-    allowances = {each.allowance.user: each.allowance for each in documents if each.allowance is not None}
+    """Call at the end of the transaction that stores the documents. On PostgreSQL, transactions of one user wait for
+    each other here; SQLite has one writer. Raises QuotaExceededError.
+    """
+    allowances = {new.allowance.user: new.allowance for new in documents if new.allowance is not None}
     for user, allowance in sorted(allowances.items()):
         if allowance.max_bytes is None and allowance.max_documents is None:
             continue
@@ -31,10 +32,12 @@ def _check(allowance: Allowance, with_these: StoredAmount) -> None:
     user = allowance.user
     ask = f"Delete documents, or ask {allowance.contact}."
     if allowance.max_documents is not None and with_these.documents > allowance.max_documents:
-        raise QuotaExceededError(f"{user} may store {allowance.max_documents:,} documents, and this is one more. {ask}")
+        raise QuotaExceededError(
+            f"{user} may store {allowance.max_documents:,} documents; this one would exceed that. {ask}"
+        )
     if allowance.max_bytes is not None and with_these.bytes > allowance.max_bytes:
         raise QuotaExceededError(
-            f"{user} may store {in_bytes(allowance.max_bytes)}, and would hold {in_bytes(with_these.bytes)}. {ask}"
+            f"{user} may store {in_bytes(allowance.max_bytes)}; this would make it {in_bytes(with_these.bytes)}. {ask}"
         )
 
 

@@ -1,4 +1,4 @@
-"""Sources that come again in the catalog: their schedule, a lease for each round, and the mark of each item."""
+"""Synced sources in the catalog: their schedule, the lease of each sync, and a mark per item."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class RecurringSourceRow(Table):
     owner: Mapped[str] = mapped_column(String(64))
     patterns_json: Mapped[str] = mapped_column(default="[]")
     branch: Mapped[str] = mapped_column(default="")
-    credentials: Mapped[str] = mapped_column(default="")  # a name
-    next_at: Mapped[datetime]  # while a round goes on: until its lease ends
+    credentials: Mapped[str] = mapped_column(default="")  # name of a credentials file
+    next_at: Mapped[datetime]  # during a sync: the end of its lease
     is_running: Mapped[bool] = mapped_column(default=False)
     fencing_token: Mapped[int] = mapped_column(default=0)
     last_at: Mapped[datetime | None]
@@ -72,15 +72,13 @@ class SourceItemRow(Table):
 
 
 class SqlSources(CatalogPart):
-    """Synced sources."""
-
     def of_collection(self, collection: str) -> list[RecurringSource]:
-        """In the order of addresses. Raises UnknownCollectionError."""
+        """Sorted by address. Raises UnknownCollectionError."""
         statement = select(RecurringSourceRow, _ITEMS).where(RecurringSourceRow.collection == collection)
         with self._database.reading() as session:
             collection_row(session, collection)
-            found = session.execute(statement.order_by(RecurringSourceRow.address))
-            return [row.as_source(items) for row, items in found]
+            rows = session.execute(statement.order_by(RecurringSourceRow.address))
+            return [row.as_source(items) for row, items in rows]
 
     def get(self, source_id: str) -> RecurringSource:
         """Raises NotFoundError."""
@@ -99,34 +97,36 @@ class SqlSources(CatalogPart):
         owner: str,
         options: SourceOptions = _AS_IT_IS,
     ) -> RecurringSource:
-        """Due at once. One of this address is changed. Raises UnknownCollectionError and ConflictError."""
+        """Add a source that is due immediately, or change the one with this address. Raises UnknownCollectionError
+        and ConflictError.
+        """
         of_collection = select(RecurringSourceRow).where(RecurringSourceRow.collection == collection)
         with self._database.writing() as session:
             collection_row(session, collection)
             row = session.scalar(of_collection.where(RecurringSourceRow.address == address).with_for_update())
             if row is None:
                 if (session.scalar(select(func.count()).select_from(of_collection.subquery())) or 0) >= MAX_SOURCES:
-                    raise ConflictError(f"{collection!r} has {MAX_SOURCES} sources, as many as it can; delete one.")
+                    raise ConflictError(f"{collection!r} has {MAX_SOURCES} sources, the maximum; delete one first.")
                 row = RecurringSourceRow(id=str(uuid4()), collection=collection, address=address)
                 session.add(row)
-            row.owner = owner  # who changes it answers for it
+            row.owner = owner  # whoever changes a source becomes responsible for it
             row.kind, row.every_s, row.removes = kind, int(every.total_seconds()), removes
             row.patterns_json = json.dumps(list(options.patterns))
             row.branch, row.credentials = options.branch, options.credentials
             if not row.is_running:
                 row.next_at = self._database.clock()
-            elif session.is_modified(row):  # the round that goes on is of what it was: another one begins
+            elif session.is_modified(row):  # the running sync uses the old options: start a new one
                 row.is_running, row.fencing_token, row.next_at = False, row.fencing_token + 1, self._database.clock()
             session.flush()
             return _as_source(session, row)
 
     def delete(self, source_id: str) -> None:
-        """Its documents stay."""
+        """Delete the source; its documents are kept."""
         with self._database.writing() as session:
             session.delete(_row(session, source_id))
 
     def hurry(self, source_id: str) -> RecurringSource:
-        """Due now."""
+        """Make the source due now."""
         with self._database.writing() as session:
             row = _row(session, source_id)
             if not row.is_running:
@@ -135,11 +135,13 @@ class SqlSources(CatalogPart):
             return _as_source(session, row)
 
     def claim(self, *, lease: timedelta, most_of_owner: int | None = None) -> RecurringSource | None:
-        """One that is due, of the owner of whom the fewest rounds go on; of nobody of whom `most_of_owner` do."""
+        """A due source, preferring the owner with the fewest running syncs and skipping owners with `most_of_owner`
+        of them.
+        """
         now = self._database.clock()
         due = _due(now, most_of_owner)
         with self._database.reading() as session:
-            if session.scalar(due) is None:  # most of the time, and without the write lock
+            if session.scalar(due) is None:  # the usual case, checked without the write lock
                 return None
         with self._database.writing() as session:
             row = session.scalar(due.with_for_update(of=RecurringSourceRow, skip_locked=True))
@@ -160,7 +162,7 @@ class SqlSources(CatalogPart):
             return {row.address: ItemMark(row.etag, row.modified) for row in session.scalars(statement)}
 
     def mark_item(self, source: RecurringSource, address: str, mark: ItemMark | None) -> None:
-        """It is a document now, as of this mark; None: it is none any more. Raises LeaseLostError."""
+        """Record the item's mark, or None if the item is no longer a document. Raises LeaseLostError."""
         with self._database.writing() as session:
             _held(session, source)
             if mark is None:
@@ -191,7 +193,7 @@ _ITEMS = (
 
 
 def _due(now: datetime, most_of_owner: int | None) -> Select[RecurringSourceRow]:
-    """The next one: who has the fewest rounds at the moment comes first."""
+    """The next due source; owners with the fewest running syncs come first."""
     row = RecurringSourceRow
     goes_on = select(row.owner, func.count().label("rounds")).where(row.is_running, row.next_at > now)
     own = goes_on.group_by(row.owner).subquery()
@@ -210,12 +212,12 @@ def _as_source(session: Session, row: RecurringSourceRow) -> RecurringSource:
 def _row(session: Session, source_id: str) -> RecurringSourceRow:
     row = session.get(RecurringSourceRow, source_id)
     if row is None:
-        raise NotFoundError(f"There is no source with the id {source_id[:80]!r}.")
+        raise NotFoundError(f"No source with the id {source_id[:80]!r}.")
     return row
 
 
 def _held(session: Session, source: RecurringSource) -> RecurringSourceRow:
     row = session.get(RecurringSourceRow, source.id, with_for_update=True)
     if row is None or row.fencing_token != source.fencing_token:
-        raise LeaseLostError("This round of the source was taken over, or the source was deleted.")
+        raise LeaseLostError("Another worker took over this sync, or the source was deleted.")
     return row

@@ -1,4 +1,4 @@
-"""Reads a collection out of the catalog for an archive, and puts one back in a single transaction."""
+"""Reads a collection from the catalog for an archive, and restores one in a single transaction."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ class Restoring(CatalogPart):
                     jobs.enqueue(session, document, JobKind.INGEST, now)
         except IntegrityError as error:
             raise ConflictError(
-                f"The collection {collection.name!r}, or a document of it, is in the catalog already; "
-                "take it in under another name."
+                f"The collection {collection.name!r}, or one of its documents, is already in the catalog; "
+                "restore it under another name."
             ) from error
 
 

@@ -1,4 +1,4 @@
-"""The tables of saved and of past searches, and how their rows become values."""
+"""Tables of saved and past searches, with conversion of rows to values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from app.types.searches import PastSearch, SavedSearch
 
 
 class SavedSearchRow(Table):
-    """The owner is no foreign key: the operator has no account."""
+    """`owner` is no foreign key, because the operator has no account."""
 
     __tablename__ = "saved_search"
     __table_args__ = (UniqueConstraint("owner", "name"),)
@@ -29,7 +29,7 @@ class SavedSearchRow(Table):
 
 
 class PastSearchRow(Table):
-    """The id follows from owner, query, instruction and collection, so that each of these is there once."""
+    """The id is a hash of owner, query, instruction and collection, so each combination has one row."""
 
     __tablename__ = "past_search"
     __table_args__ = (Index("ix_past_search_owner_asked_at", "owner", "asked_at"),)

@@ -21,7 +21,7 @@ class SqlSearches(CatalogPart):
     """Saved and past searches. Each method is limited to the searches of one owner."""
 
     def saved_searches(self, owner: str) -> list[SavedSearch]:
-        """In the order of names."""
+        """Sorted by name."""
         with self._database.reading() as session:
             return [row.as_saved_search() for row in session.scalars(_saved_of(owner).order_by(SavedSearchRow.name))]
 
@@ -32,15 +32,15 @@ class SqlSearches(CatalogPart):
 
     @again_if_taken
     def save_search(self, owner: str, name: str, request: SearchQuestion) -> SavedSearch:
-        """Replaces the request of a search of this name. Raises ConflictError at MAX_SAVED_SEARCHES."""
+        """Save a search, or replace the request of the one with this name. Raises ConflictError at
+        MAX_SAVED_SEARCHES.
+        """
         with self._database.writing() as session:
             row = session.scalar(_saved_of(owner).where(SavedSearchRow.name == name))
             if row is None:
                 count = session.scalar(select(func.count()).where(SavedSearchRow.owner == owner)) or 0
                 if count >= MAX_SAVED_SEARCHES:
-                    raise ConflictError(
-                        f"{count:,} searches are saved, which is as many as are kept; delete one first."
-                    )
+                    raise ConflictError(f"You have {count:,} saved searches, the maximum; delete one first.")
                 row = SavedSearchRow(id=str(uuid4()), owner=owner, name=name, created_at=self._database.clock())
                 session.add(row)
             is_changed = row.request_json is not None and json.loads(row.request_json) != request
@@ -58,13 +58,13 @@ class SqlSearches(CatalogPart):
             session.delete(row)
 
     def past_searches(self, owner: str, *, limit: int) -> list[PastSearch]:
-        """The newest first."""
+        """Newest first."""
         newest = select(PastSearchRow).where(PastSearchRow.owner == owner).order_by(PastSearchRow.asked_at.desc())
         with self._database.reading() as session:
             return [row.as_past_search() for row in session.scalars(newest.limit(limit))]
 
     def record_search(self, owner: str, request: SearchQuestion, *, keep: int) -> None:
-        """Replaces the entry of the same query, instruction and collection. Deletes the oldest beyond `keep`."""
+        """Replaces the entry with the same query, instruction and collection, and deletes the oldest beyond `keep`."""
         key = json.dumps([owner, *(request.get(name) for name in ("query", "instruction", "collection"))])
         with self._database.writing() as session:
             insert = insert_into(session, PastSearchRow)
@@ -78,7 +78,7 @@ class SqlSearches(CatalogPart):
             session.execute(delete(PastSearchRow).where(PastSearchRow.id.in_(ids)))
 
     def forget_searches(self, owner: str, search_id: str | None = None) -> int:
-        """Deletes one past search, or all. Returns how many there were."""
+        """Delete one past search, or all. Returns the number of deleted searches."""
         statement = delete(PastSearchRow).where(PastSearchRow.owner == owner)
         if search_id is not None:
             statement = statement.where(PastSearchRow.id == search_id)

@@ -1,4 +1,4 @@
-"""The database that the parts of a catalog share, its transactions, and helpers for rows."""
+"""The database shared by the parts of a catalog, its transactions, and helpers for rows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 def collection_row(session: Session, name: str, *, is_locked: bool = False) -> CollectionRow:
-    """`is_locked`: until the transaction ends, others that want it locked wait. Raises UnknownCollectionError."""
+    """`is_locked`: lock the row until the transaction ends. Raises UnknownCollectionError."""
     row = session.get(CollectionRow, name, with_for_update={"key_share": True} if is_locked else None)
     if row is None:
         raise unknown_collection(session, name)
@@ -35,7 +35,7 @@ def unknown_collection(session: Session, name: str) -> UnknownCollectionError:
 
 
 def add_unless_taken(session: Session, row: Table) -> bool:
-    """Adds the row; False when there is one of the same key, which another process may just have added."""
+    """Add the row; False if its key exists, which another process may just have added."""
     try:
         with session.begin_nested():
             session.add(row)
@@ -45,8 +45,9 @@ def add_unless_taken(session: Session, row: Table) -> bool:
 
 
 def again_if_taken(write: Callable[P, T]) -> Callable[P, T]:
-    """For transactions that change a row, or add it where there is none: where another process has just added it, it is
-    changed after all."""
+    """Decorator for update-or-insert transactions: runs again if another process inserts the row first, so that the
+    second run updates it.
+    """
 
     @wraps(write)
     def written(*arguments: P.args, **named: P.kwargs) -> T:
@@ -59,15 +60,15 @@ def again_if_taken(write: Callable[P, T]) -> Callable[P, T]:
 
 
 def insert_into(session: Session, table: type[Table] | TableClause) -> postgresql.Insert | sqlite.Insert:
-    """One that can say what is done where the row is there."""
+    """An INSERT that supports ON CONFLICT."""
     dialect = session.get_bind().dialect.name
     return postgresql.insert(table) if dialect == "postgresql" else sqlite.insert(table)
 
 
 class Database:
-    """The database of a catalog, which all parts of the catalog share.
+    """The database that all parts of a catalog share.
 
-    `clock` returns the present time in UTC. Two processes may disagree on it; fencing tokens keep jobs right then.
+    `clock` returns the current UTC time. Clocks of processes may differ; fencing tokens keep jobs consistent.
     """
 
     def __init__(self, engine: Engine, *, clock: Callable[[], datetime] = utc_now) -> None:
@@ -76,11 +77,11 @@ class Database:
         self._writer = writing(engine)
 
     def reading(self) -> AbstractContextManager[Session]:
-        """A transaction that reads."""
+        """A read transaction."""
         return _transaction(self.engine)
 
     def writing(self) -> AbstractContextManager[Session]:
-        """A transaction that may write: on SQLite it takes the write lock at its start."""
+        """A write transaction; on SQLite it takes the write lock at its start."""
         return _transaction(self._writer)
 
 

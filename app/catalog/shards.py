@@ -51,16 +51,16 @@ class SqlShards(CatalogPart):
             return [row.as_job() for row in rows]
 
     def documents_of(self, claimed: Iterable[Job]) -> dict[str, Document]:
-        found: dict[str, Document] = {}
+        documents: dict[str, Document] = {}
         with self._database.reading() as session:
             for some in _by_query(claimed):
                 statement = select(DocumentRow).where(DocumentRow.id.in_([job.document_id for job in some]))
-                found |= {row.id: row.as_document() for row in session.scalars(statement)}
-        return found
+                documents |= {row.id: row.as_document() for row in session.scalars(statement)}
+        return documents
 
     def heartbeat(self, progress: Mapping[Job, float], *, lease: timedelta) -> set[str]:
         until = self._database.clock() + lease
-        # In the order in which every transaction locks the jobs of several documents.
+        # The order in which every transaction locks jobs of several documents.
         ordered = sorted(progress.items(), key=lambda item: item[0].document_id)
         with self._database.writing() as session:
             held = _held(session, progress)
@@ -82,16 +82,16 @@ def _held(session: Session, claimed: Iterable[Job]) -> set[str]:
     held: set[str] = set()
     for some in _by_query(claimed):
         tokens = {job.id: job.fencing_token for job in some}
-        found = session.execute(
+        rows = session.execute(
             select(JobRow.id, JobRow.fencing_token)
             .join(CollectionRow, CollectionRow.name == JobRow.collection)
             .where(JobRow.id.in_(tokens), is_running, ~CollectionRow.is_paused)
         )
-        held |= {job_id for job_id, token in found if token == tokens[job_id]}
+        held |= {job_id for job_id, token in rows if token == tokens[job_id]}
     return held
 
 
 def _by_query(claimed: Iterable[Job]) -> Iterator[list[Job]]:
-    asked = list(claimed)
-    for start in range(0, len(asked), _IDS_PER_QUERY):
-        yield asked[start : start + _IDS_PER_QUERY]
+    jobs_claimed = list(claimed)
+    for start in range(0, len(jobs_claimed), _IDS_PER_QUERY):
+        yield jobs_claimed[start : start + _IDS_PER_QUERY]

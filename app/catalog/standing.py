@@ -1,5 +1,6 @@
-"""Standing searches in the catalog: who watches what, and what was found. Matches are rows of the transaction that
-makes new chunks of a document visible, so that a kill leaves both or neither."""
+"""Standing searches in the catalog: who watches what, and the matches. The transaction that makes new chunks visible
+also adds their matches, so a crash loses both or neither.
+"""
 
 from __future__ import annotations
 
@@ -21,17 +22,17 @@ from app.errors import NotFoundError, StandingChangedError
 from app.types.documents import DocumentState
 from app.types.standing import MAX_KEPT_MATCHES, KeptMatch, PreparedSearch, StandingSearch, Told, Watch
 
-NOT_DELIVERED = ""  # found before the channel was there
+NOT_DELIVERED = ""  # found before the channel was set up
 _ROWS_AT_A_TIME = 500
 _PREPARED = select(StandingSearchRow, SavedSearchRow.request_json).join(SavedSearchRow)
 
 
 class SqlStanding(CatalogPart):
-    """Standing searches: who watches what, and the matches that were found."""
+    """Standing searches and their matches."""
 
     @again_if_taken
     def watch(self, owner: str, search_id: str, watch: Watch) -> StandingSearch:
-        """From now on. Raises NotFoundError and UnknownCollectionError."""
+        """Watch from now on. Raises NotFoundError and UnknownCollectionError."""
         with self._database.writing() as session:
             saved = session.scalar(
                 select(SavedSearchRow).where(SavedSearchRow.owner == owner, SavedSearchRow.id == search_id)
@@ -74,7 +75,7 @@ class SqlStanding(CatalogPart):
             return row.as_standing(saved, _unseen(session, search_id))
 
     def of_owner(self, owner: str) -> list[StandingSearch]:
-        """In the order of names."""
+        """Sorted by name."""
         unseen = (
             select(func.count())
             .select_from(StandingMatchRow)
@@ -96,15 +97,17 @@ class SqlStanding(CatalogPart):
         """Raises NotFoundError."""
         statement = select(StandingSearchRow, SavedSearchRow).join(SavedSearchRow)
         with self._database.reading() as session:
-            found = session.execute(statement.where(StandingSearchRow.feed_token == token)).first()
-            if found is None:
-                raise NotFoundError("There is no feed at this address; it may have been renewed.")
-            return found[0].as_standing(found[1], _unseen(session, found[0].search_id))
+            pair = session.execute(statement.where(StandingSearchRow.feed_token == token)).first()
+            if pair is None:
+                raise NotFoundError("No feed at this address; it may have been renewed.")
+            return pair[0].as_standing(pair[1], _unseen(session, pair[0].search_id))
 
-    # What ingestion asks
+    # Queries of ingestion
 
     def version(self, collection: str) -> int:
-        """Another number whenever a search begins, changes or ends there; 0 where none ever stood."""
+        """A number that changes whenever a standing search of the collection begins, changes or ends; 0 if there
+        never was one.
+        """
         statement = select(CollectionRow.standing_version).where(CollectionRow.name == collection)
         with self._database.reading() as session:
             return session.scalar(statement) or 0
@@ -113,13 +116,14 @@ class SqlStanding(CatalogPart):
         version = select(CollectionRow.standing_version).where(CollectionRow.name == collection)
         statement = _PREPARED.where(StandingSearchRow.collection == collection).order_by(StandingSearchRow.search_id)
         with self._database.reading() as session:
-            # The version first: what changes after it is found out at the end.
-            found = session.scalar(version) or 0
-            return found, [row.as_prepared(request) for row, request in session.execute(statement)]
+            # Read the version first, so that `tell` detects any later change.
+            current = session.scalar(version) or 0
+            return current, [row.as_prepared(request) for row, request in session.execute(statement)]
 
     def prepare(self, changes: Sequence[tuple[PreparedSearch, PreparedSearch]]) -> dict[str, PreparedSearch]:
-        """Keeps the second of each pair where the first is still what is kept. By id what is kept now, which another
-        worker may have prepared first: all are to ask with the same scale."""
+        """Save the second search of each pair if the stored one still equals the first. Returns the stored searches
+        by id, which another worker may have prepared: all workers must use the same scale.
+        """
         with self._database.writing() as session:
             for before, after in changes:
                 session.execute(
@@ -142,25 +146,25 @@ class SqlStanding(CatalogPart):
             return {row.search_id: row.as_prepared(request) for row, request in session.execute(statement)}
 
     def known_chunks(self, index: str, document_ids: Sequence[str]) -> set[str]:
-        """Ids of the chunks that these documents have had so far."""
+        """Ids of the chunks that the index already holds of these documents."""
         statement = select(ChunkRow.id).where(ChunkRow.index_name == index, ChunkRow.document_id.in_(document_ids))
         with self._database.reading() as session:
             return set(session.scalars(statement)) if document_ids else set()
 
-    # What was found
+    # Matches
 
     def matches(
         self, owner: str, search_id: str, *, unseen_only: bool = False, limit: int = 100, offset: int = 0
     ) -> list[KeptMatch]:
-        """The newest first, without those of documents that are being deleted."""
+        """Newest first, without matches in documents that are being deleted."""
         statement = _present_matches(search_id)
         if unseen_only:
             statement = statement.where(~StandingMatchRow.is_seen)
         order = (StandingMatchRow.matched_at.desc(), StandingMatchRow.score.desc(), StandingMatchRow.chunk_id)
         with self._database.reading() as session:
             _standing(session, owner, search_id)
-            found = session.scalars(statement.order_by(*order).limit(limit).offset(offset))
-            return [row.as_kept() for row in found]
+            rows = session.scalars(statement.order_by(*order).limit(limit).offset(offset))
+            return [row.as_kept() for row in rows]
 
     def mark_seen(self, owner: str, search_id: str, chunk_ids: Sequence[str] | None = None) -> int:
         statement = update(StandingMatchRow).where(StandingMatchRow.search_id == search_id, ~StandingMatchRow.is_seen)
@@ -174,17 +178,17 @@ class SqlStanding(CatalogPart):
 
 
 def tell(session: Session, documents: Sequence[DocumentRow], index: str, told: Told | None, now: datetime) -> None:
-    """Records what the searches over the collection of these documents, which were just completed, found in them.
+    """Record the matches that standing searches found in these just completed documents.
 
-    Raises StandingChangedError where others stand there by now than were asked. The row is locked until the end, so
-    that a search that begins to watch has all that becomes visible later.
+    Raises StandingChangedError if the collection's standing searches changed since `told` was computed. The row stays
+    locked until commit, so a search that starts watching later gets every chunk that becomes visible after it.
     """
     if told is None:
         return
     collection = documents[0].collection
     version = select(CollectionRow.standing_version).where(CollectionRow.name == collection)
     if session.scalar(version.with_for_update(read=True)) != told.version:
-        raise StandingChangedError(f"Other searches stand over {collection!r} now.")
+        raise StandingChangedError(f"The standing searches of {collection!r} changed.")
     ids = [document.id for document in documents]
     gone = ~select(ChunkRow.id).where(ChunkRow.index_name == index, ChunkRow.id == StandingMatchRow.chunk_id).exists()
     if told.version:
@@ -196,31 +200,31 @@ def tell(session: Session, documents: Sequence[DocumentRow], index: str, told: T
     held = set(ids)
     rows = [
         {
-            "search_id": each.search_id,
-            "chunk_id": each.chunk_id,
-            "document_id": each.document_id,
-            "score": each.score,
-            "match": each.match,
+            "search_id": match.search_id,
+            "chunk_id": match.chunk_id,
+            "document_id": match.document_id,
+            "score": match.score,
+            "match": match.match,
             "matched_at": now,
             "is_seen": False,
         }
-        for each in told.matches
-        if each.document_id in held
+        for match in told.matches
+        if match.document_id in held
     ]
     for start in range(0, len(rows), _ROWS_AT_A_TIME):
-        # Into the table itself: rows as mapped ones take four times as long.
+        # Insert through the table: mapped rows take four times as long.
         insert = insert_into(session, cast("TableClause", StandingMatchRow.__table__)).on_conflict_do_nothing()
         session.execute(insert, rows[start : start + _ROWS_AT_A_TIME])
 
 
 def follow_saved(session: Session, row: SavedSearchRow) -> None:
-    """After the request of a saved search was replaced: it is asked anew, over the collection that it names now."""
+    """After a saved search's request was replaced: prepare it again, for the collection that it now names."""
     standing = session.get(StandingSearchRow, row.id)
     if standing is None:
         return
     collection = str(json.loads(row.request_json)["collection"])
     change_version(session, standing.collection)
-    if session.get(CollectionRow, collection) is None:  # all collections, or one that is gone
+    if session.get(CollectionRow, collection) is None:  # the request names all collections, or a deleted one
         session.delete(standing)
         return
     standing.collection, standing.vector, standing.space = collection, "", ""
@@ -229,7 +233,7 @@ def follow_saved(session: Session, row: SavedSearchRow) -> None:
 
 
 def stop_watching(session: Session, owner: str, search_id: str | None = None) -> None:
-    """Before saved searches are deleted, this one or all of a person: completions must not tell them any more."""
+    """Call before deleting saved searches, one or all of a person, so that ingestion no longer reports to them."""
     statement = select(StandingSearchRow).where(StandingSearchRow.owner == owner)
     if search_id is not None:
         statement = statement.where(StandingSearchRow.search_id == search_id)
@@ -242,7 +246,7 @@ def stop_watching(session: Session, owner: str, search_id: str | None = None) ->
 
 
 def change_version(session: Session, collection: str) -> None:
-    """Waits for completions that are telling the searches of before."""
+    """Waits for completions that still use the previous version."""
     session.execute(
         update(CollectionRow)
         .where(CollectionRow.name == collection)
@@ -256,7 +260,7 @@ def present_matches_of(search_id: str) -> Select[StandingMatchRow]:
 
 
 def _present_matches(search_id: str) -> Select[StandingMatchRow]:
-    """Those of documents that are not being deleted."""
+    """Matches in documents that are not being deleted."""
     return (
         select(StandingMatchRow)
         .join(DocumentRow, DocumentRow.id == StandingMatchRow.document_id)
@@ -268,11 +272,11 @@ def _set(row: StandingSearchRow, collection: str, watch: Watch) -> None:
     if row.collection is not None and row.collection != collection:
         row.vector = ""
     row.collection, row.strength, row.webhook, row.alert = collection, watch.strength, watch.webhook, watch.alert
-    row.space, row.error = "", None  # prepared anew
+    row.space, row.error = "", None  # prepare again
 
 
 def _begin_channels(session: Session, row: StandingSearchRow, watch: Watch) -> None:
-    """A channel that is new tells what is found from now on."""
+    """A new channel reports only matches found from now on."""
     for is_new, column in (
         (row.webhook is None and watch.webhook, StandingMatchRow.webhook_delivery),
         (row.alert is None and watch.alert, StandingMatchRow.alert_delivery),
@@ -289,10 +293,10 @@ def _begin_channels(session: Session, row: StandingSearchRow, watch: Watch) -> N
 def _standing(session: Session, owner: str, search_id: str) -> tuple[StandingSearchRow, SavedSearchRow]:
     statement = select(StandingSearchRow, SavedSearchRow).join(SavedSearchRow)
     statement = statement.where(StandingSearchRow.owner == owner, StandingSearchRow.search_id == search_id)
-    found = session.execute(statement).first()
-    if found is None:
-        raise NotFoundError(f"You have no saved search with the id {search_id!r} that keeps watch.")
-    return found[0], found[1]
+    pair = session.execute(statement).first()
+    if pair is None:
+        raise NotFoundError(f"You have no monitored search with the id {search_id!r}.")
+    return pair[0], pair[1]
 
 
 def _unseen(session: Session, search_id: str) -> int:
@@ -301,7 +305,7 @@ def _unseen(session: Session, search_id: str) -> int:
 
 
 def _trim(session: Session, search_id: str) -> None:
-    """Of those that were seen the oldest, beyond as many as are kept."""
+    """Delete the oldest seen matches beyond the number kept."""
     kept = select(StandingMatchRow.chunk_id).where(StandingMatchRow.search_id == search_id)
     old = kept.order_by(StandingMatchRow.matched_at.desc(), StandingMatchRow.chunk_id).offset(MAX_KEPT_MATCHES)
     ids = list(_pages(session.scalars(old.limit(10_000)).all()))

@@ -1,5 +1,6 @@
-"""Deliveries of what standing searches found: formed, leased, and sent until they arrive. Each match is in one delivery
-of a channel, and a delivery keeps its id."""
+"""Deliveries of matches: formed, leased, and retried until they arrive. Each match belongs to one delivery per
+channel, and a delivery keeps its id.
+"""
 
 from __future__ import annotations
 
@@ -27,26 +28,28 @@ class SqlDeliveries(CatalogPart):
     """Deliveries of matches, by channel."""
 
     def form(self) -> int:
-        """Puts what no delivery tells yet into new ones; how many."""
+        """Form deliveries from matches that have none yet. Returns the number of deliveries."""
         formed = 0
         for channel in Channel:
-            for search_id in self._untold(channel):
+            for search_id in self._with_undelivered(channel):
                 with self._database.writing() as session:
                     formed += _form(session, search_id, channel, self._database.clock())
         return formed
 
-    def _untold(self, channel: Channel) -> Sequence[str]:
+    def _with_undelivered(self, channel: Channel) -> Sequence[str]:
         address = StandingSearchRow.webhook if channel is Channel.WEBHOOK else StandingSearchRow.alert
-        has_untold = (
+        has_undelivered = (
             select(StandingMatchRow.chunk_id)
             .where(StandingMatchRow.search_id == StandingSearchRow.search_id, _COLUMNS[channel].is_(None))
             .exists()
         )
         with self._database.reading() as session:
-            return session.scalars(select(StandingSearchRow.search_id).where(address.is_not(None), has_untold)).all()
+            return session.scalars(
+                select(StandingSearchRow.search_id).where(address.is_not(None), has_undelivered)
+            ).all()
 
     def claim(self, *, lease: timedelta) -> Delivery | None:
-        """One that is due, or whose sender's lease ended."""
+        """A delivery that is due, or whose sender's lease expired."""
         now = self._database.clock()
         due = (
             select(StandingDeliveryRow)
@@ -55,7 +58,7 @@ class SqlDeliveries(CatalogPart):
             .limit(1)
         )
         with self._database.reading() as session:
-            if session.scalar(due) is None:  # most of the time, and without the write lock
+            if session.scalar(due) is None:  # the usual case, checked without the write lock
                 return None
         with self._database.writing() as session:
             row = session.scalar(due.with_for_update(skip_locked=True))
@@ -66,14 +69,14 @@ class SqlDeliveries(CatalogPart):
             return row.as_delivery()
 
     def delivered(self, delivery: Delivery) -> tuple[StandingSearch, list[KeptMatch]] | None:
-        """What it tells, without what was deleted meanwhile. None where nobody watches any more."""
+        """The delivery's search and its matches that still exist. None if nobody watches any more."""
         with self._database.reading() as session:
-            found = session.execute(
+            pair = session.execute(
                 select(StandingSearchRow, SavedSearchRow)
                 .join(SavedSearchRow)
                 .where(StandingSearchRow.search_id == delivery.search_id)
             ).first()
-            if found is None:
+            if pair is None:
                 return None
             column = _COLUMNS[delivery.channel]
             rows = session.scalars(
@@ -81,27 +84,27 @@ class SqlDeliveries(CatalogPart):
                 .where(column == delivery.id)
                 .order_by(StandingMatchRow.score.desc(), StandingMatchRow.chunk_id)
             )
-            return found[0].as_standing(found[1], 0), [row.as_kept() for row in rows]
+            return pair[0].as_standing(pair[1], 0), [row.as_kept() for row in rows]
 
     def finish(self, delivery: Delivery, *, error: str | None = None) -> None:
-        """It arrived; or, with an error, it is given up."""
+        """Mark the delivery as arrived, or, with an error, as given up."""
         self._end(delivery, DeliveryState.FAILED if error else DeliveryState.SENT, error, None)
 
     def put_off(self, delivery: Delivery, error: str, *, retry_in: timedelta) -> None:
         self._end(delivery, DeliveryState.WAITING, error, retry_in)
 
     def failures(self, search_ids: Sequence[str]) -> dict[str, dict[Channel, str]]:
-        """By search and channel why its newest delivery has not arrived; left out where it has."""
+        """By search and channel, the error of the newest delivery, if it has not arrived."""
         statement = select(StandingDeliveryRow).where(StandingDeliveryRow.search_id.in_(search_ids))
-        found: dict[str, dict[Channel, str]] = {}
+        errors: dict[str, dict[Channel, str]] = {}
         with self._database.reading() as session:
             for row in session.scalars(statement.order_by(StandingDeliveryRow.created_at)) if search_ids else ():
-                of_search = found.setdefault(row.search_id, {})
+                of_search = errors.setdefault(row.search_id, {})
                 if row.error:
                     of_search[row.channel] = row.error
                 elif row.state == DeliveryState.SENT:
                     of_search.pop(row.channel, None)
-        return found
+        return errors
 
     def _end(self, delivery: Delivery, state: str, error: str | None, retry_in: timedelta | None) -> None:
         now = self._database.clock()
@@ -124,9 +127,9 @@ class SqlDeliveries(CatalogPart):
 
 
 def _form(session: Session, search_id: str, channel: Channel, now: datetime) -> int:
-    """One delivery for what is untold, as much as goes into one."""
+    """Form one delivery from matches without one, up to its maximum size."""
     column = _COLUMNS[channel]
-    # Locked, so that two processes form no two deliveries of the same.
+    # Locked, so that two processes cannot form the same delivery.
     held = session.scalar(
         select(StandingSearchRow.search_id).where(StandingSearchRow.search_id == search_id).with_for_update()
     )

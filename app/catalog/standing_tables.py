@@ -1,4 +1,4 @@
-"""The tables of standing searches, of what they found, and of the deliveries that tell it."""
+"""Tables of standing searches, their matches, and the deliveries of matches."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class DeliveryState(str):
 
 
 class StandingSearchRow(Table):
-    """A saved search that keeps watch over one collection. The name and the request are those of the saved search."""
+    """A saved search that monitors one collection. Name and request are those of the saved search."""
 
     __tablename__ = "standing_search"
     __table_args__ = (Index("ix_standing_search_collection", "collection"),)
@@ -51,7 +51,7 @@ class StandingSearchRow(Table):
     webhook_secret: Mapped[str] = mapped_column(String(80))
     alert: Mapped[str | None]
     space: Mapped[str] = mapped_column(String(64), default="")
-    vector: Mapped[str] = mapped_column(Text, default="")  # float32 in base64: backups hold rows as JSON
+    vector: Mapped[str] = mapped_column(Text, default="")  # float32 in base64, because backups hold rows as JSON
     median: Mapped[float] = mapped_column(default=0.0)
     deviation: Mapped[float] = mapped_column(default=0.0)
     points: Mapped[int] = mapped_column(default=0)
@@ -88,7 +88,7 @@ class StandingSearchRow(Table):
 
 
 class StandingMatchRow(Table):
-    """A chunk that a standing search found when it was new. `*_delivery` is the delivery that tells it by a channel."""
+    """A new chunk that matched a standing search. `*_delivery`: the delivery that reports it on that channel."""
 
     __tablename__ = "standing_match"
     __table_args__ = (
@@ -124,7 +124,7 @@ class StandingDeliveryRow(Table):
     state: Mapped[str] = mapped_column(String(16))
     attempts: Mapped[int] = mapped_column(default=0)
     fencing_token: Mapped[int] = mapped_column(default=0)
-    not_before: Mapped[datetime]  # while it is being sent: until its lease ends
+    not_before: Mapped[datetime]  # while sending: the end of the lease
     error: Mapped[str | None]
     created_at: Mapped[datetime]
     finished_at: Mapped[datetime | None]

@@ -1,4 +1,4 @@
-"""Submits documents: any number in one transaction, with the result of submitting them one after another."""
+"""Submits documents: any number in one transaction, with the same result as submitting them one by one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from app.types.documents import (
     require_short_uri,
 )
 
-_LOCK_SPACE = 4711  # of the advisory locks that are taken here
+_LOCK_SPACE = 4711  # namespace of these advisory locks
 
 Submitted = tuple[Document, Job | None]
 
@@ -66,15 +66,15 @@ class Submissions(CatalogPart):
         with self._database.writing() as session:
             uris = set(session.scalars(select(DocumentRow.uri).where(DocumentRow.id.in_(ids))))
             batch = _Batch(session, collection, JobPriority.INTERACTIVE, now, _concerned(collection, uris, (), ids))
-            moved = [batch.move(each) for each in ids]
+            moved = [batch.move(document_id) for document_id in ids]
             batch.finish()
             return moved
 
     def _unchanged(self, collection: str, documents: Sequence[NewDocument]) -> dict[str, Document]:
-        """By uri, documents that need no change; read without a write lock, since usually most are unchanged."""
+        """Documents that need no change, by URI. Read without a write lock, because usually most are unchanged."""
         by_uri = {storable(document.uri): document for document in documents}
         if len(by_uri) < len(documents) or any(document.moved_from for document in documents):
-            return {}  # one may change what another one finds
+            return {}  # documents of the batch may depend on each other
         with self._database.reading() as session:
             collection_row(session, collection)
             statement = select(DocumentRow).where(
@@ -86,9 +86,9 @@ class Submissions(CatalogPart):
 
 
 class _Batch:
-    """The rows that the documents may concern, locked in the order of their ids, and kept as each document leaves them.
+    """The affected rows, locked in the order of their ids, with their state after each document.
 
-    On PostgreSQL those who submit to one collection wait for each other: two of them may bring the same uri.
+    On PostgreSQL, submissions to one collection wait for each other, because two may contain the same URI.
     """
 
     def __init__(
@@ -145,12 +145,12 @@ class _Batch:
         if row is None or row.state is DocumentState.DELETING:
             raise UnknownDocumentError.of(document_id)
         if row.collection == self._collection:
-            raise ConflictError(f"{row.uri} is in the collection {self._collection!r} already.")
+            raise ConflictError(f"{row.uri} is already in the collection {self._collection!r}.")
         present = self._by_uri.get(row.uri)
         if present is not None and present.content_hash != row.content_hash:
             raise ConflictError(
-                f"The collection {self._collection!r} has another document with the address {row.uri}. Delete one of "
-                "the two first."
+                f"The collection {self._collection!r} already has another document with the URI {row.uri}. "
+                "Delete one of them first."
             )
         submitted = self.submit(_submitted_as(row))
         jobs.put_in_queue(
@@ -170,19 +170,19 @@ class _Batch:
         self._session.flush()
 
     def _next_moment(self) -> datetime:
-        """The times of a batch's rows tell their order."""
+        """Distinct timestamps keep the order of the rows within a batch."""
         self._count += 1
         return self._now + timedelta(microseconds=self._count - 1)
 
     def _rename(self, document: NewDocument) -> bool:
-        """Gives the document that moved its new uri; its id and so its points stay. False when nothing moves."""
+        """Give a moved document its new URI; it keeps its id and points. False if nothing moved."""
         row = None if document.moved_from is None else self._by_id.get(document.moved_from)
         if row is None or storable(document.uri) in self._by_uri:
             return False
         del self._by_uri[row.uri]
         row.uri = storable(document.uri)
         self._by_uri[row.uri] = row
-        self._session.flush()  # before another one takes the uri that has become free
+        self._session.flush()  # before another document takes the free URI
         return True
 
     def _add(self, document: NewDocument) -> DocumentRow:
@@ -205,8 +205,9 @@ class _Batch:
 def _concerned(
     collection: str, uris: Iterable[str], moved: Iterable[str], beside: Iterable[str] = ()
 ) -> Select[DocumentRow]:
-    """Of the collection those with these uris and ids; `beside` are of whichever. Locked in one order, so that two that
-    move documents past each other do not wait for ever."""
+    """Rows of the collection with these URIs or ids, and `beside` rows of any collection. Locked in a fixed order,
+    so that two moves in opposite directions cannot deadlock.
+    """
     of_collection = or_(DocumentRow.uri.in_(uris), DocumentRow.id.in_(moved))
     return (
         select(DocumentRow)

@@ -1,4 +1,4 @@
-"""The tables of the catalog and how their rows become the values of app.types.documents."""
+"""The tables of the catalog, with conversion of rows to the values of app.types.documents."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ WAITING_STATES = (JobState.QUEUED, JobState.FAILED)
 
 
 class UtcDateTime(TypeDecorator[datetime]):
-    """A time with a zone. SQLite has none, so UTC is stored there and put back on reading."""
+    """A time with a zone. SQLite has no time zones, so the value is stored as UTC and gets the zone back on reading."""
 
     impl = DateTime(timezone=True)
     cache_ok = True
@@ -56,7 +56,7 @@ class UtcDateTime(TypeDecorator[datetime]):
         if value is None:
             return None
         if value.tzinfo is None:
-            raise ValueError(f"A time without a zone cannot be stored: {value!r}. Use datetime.now(UTC).")
+            raise ValueError(f"Cannot store a time without a zone: {value!r}. Use datetime.now(UTC).")
         value = value.astimezone(UTC)
         return value.replace(tzinfo=None) if dialect.name == "sqlite" else value
 
@@ -67,7 +67,7 @@ class UtcDateTime(TypeDecorator[datetime]):
 
 
 class StorableText(TypeDecorator[str]):
-    """Text from file names and broken documents: NUL (refused by PostgreSQL) and lone surrogates are escaped."""
+    """Text from file names and broken documents: escapes lone surrogates and NUL, which PostgreSQL rejects."""
 
     impl = Text
     cache_ok = True
@@ -77,7 +77,7 @@ class StorableText(TypeDecorator[str]):
 
 
 def storable(text: str) -> str:
-    """As it comes back from a column of `StorableText`."""
+    """The text as a column of `StorableText` returns it."""
     return text.replace("\0", "\\x00").encode("utf-8", "backslashreplace").decode("utf-8")
 
 
@@ -86,7 +86,7 @@ def enum_column(values: type[StrEnum]) -> Enum:
 
 
 class Table(DeclarativeBase):
-    # Names of constraints are fixed, so that later migrations can drop them on either database.
+    # Fixed constraint names, so that later migrations can drop them on either database.
     metadata = MetaData(
         naming_convention={
             "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -104,7 +104,7 @@ class Table(DeclarativeBase):
 
 
 class CollectionRow(Table):
-    """Its contract is that of the active index."""
+    """The contract columns describe the active index."""
 
     __tablename__ = "collection"
 
@@ -121,7 +121,8 @@ class CollectionRow(Table):
     chunk_context: Mapped[bool] = mapped_column(default=False, server_default=false())
     chunk_structure: Mapped[bool] = mapped_column(default=False, server_default=false())
     vectors_per_chunk: Mapped[int] = mapped_column(default=1, server_default="1")
-    standing_version: Mapped[int] = mapped_column(default=0, server_default="0")  # changes with the searches over it
+    # changes with the standing searches of the collection
+    standing_version: Mapped[int] = mapped_column(default=0, server_default="0")
 
     def values(self) -> dict[str, Any]:
         """The fields of a `Collection`."""
@@ -129,7 +130,7 @@ class CollectionRow(Table):
 
 
 class StandbyIndexRow(Table):
-    """A physical index beside the active one, with the contract that its vectors were made under."""
+    """A physical index beside the active one, with the contract of its vectors."""
 
     __tablename__ = "standby_index"
     __table_args__ = (UniqueConstraint("collection", "role"),)
@@ -150,7 +151,7 @@ class StandbyIndexRow(Table):
 
 
 class IndexNumberRow(Table):
-    """The last number that a physical index of this name got. It outlives the collection: no number comes twice."""
+    """The last number used in a physical index name. It outlives the collection, so that no number is used twice."""
 
     __tablename__ = "index_number"
 
@@ -159,7 +160,7 @@ class IndexNumberRow(Table):
 
 
 class GarbageRow(Table):
-    """What is to be removed outside of the catalog, from `due_at` on."""
+    """A thing outside the catalog to remove, due at `due_at`."""
 
     __tablename__ = "removal"
 
@@ -169,7 +170,7 @@ class GarbageRow(Table):
 
 
 class DocumentRow(Table):
-    """`given_*` is what was submitted; `title` and `metadata` also hold what the reader found."""
+    """`given_*` is what the user submitted; `title` and `metadata` also hold what the parser found."""
 
     __tablename__ = "document"
     __table_args__ = (
@@ -195,7 +196,7 @@ class DocumentRow(Table):
     created_at: Mapped[datetime]
     updated_at: Mapped[datetime]
     revision: Mapped[int] = mapped_column(default=1, server_default="1")
-    added_by: Mapped[str | None] = mapped_column(String(64))  # the user on whose account its bytes are
+    added_by: Mapped[str | None] = mapped_column(String(64))  # the user whose quota counts its bytes
 
     def as_document(self) -> Document:
         return Document(
@@ -217,7 +218,7 @@ class DocumentRow(Table):
 
 
 class IndexedDocumentRow(Table):
-    """Which revision of a document a physical index holds."""
+    """The revision of a document that a physical index holds."""
 
     __tablename__ = "indexed_document"
 
@@ -227,7 +228,7 @@ class IndexedDocumentRow(Table):
 
 
 class ChunkRow(Table):
-    """A chunk in one physical index, which need not be the active one; `id` is also the id of the point."""
+    """A chunk in one physical index, not necessarily the active one; `id` is also the id of the point."""
 
     __tablename__ = "chunk"
     __table_args__ = (UniqueConstraint("document_id", "index_name", "ordinal"),)
@@ -255,10 +256,10 @@ class ChunkRow(Table):
 
 
 class JobRow(Table):
-    """`document_id` is no foreign key: the job of a deletion outlives its document.
+    """`document_id` is no foreign key, because a deletion job outlives its document.
 
-    A lease outlives cancellation: until its worker lets go or the lease ends, no other job of the document starts.
-    `claimed_at` is the latest claim: the greatest of a collection says how long it has been waiting for its turn.
+    A lease outlives cancellation: until its worker releases it or it expires, no other job of the document starts.
+    `claimed_at` is the time of the latest claim; the maximum per collection decides whose turn it is.
     """
 
     __tablename__ = "job"
@@ -270,7 +271,7 @@ class JobRow(Table):
     document_id: Mapped[str] = mapped_column(String(36), index=True)
     state: Mapped[JobState] = mapped_column(enum_column(JobState))
     attempts: Mapped[int] = mapped_column(default=0)
-    pauses: Mapped[int] = mapped_column(default=0)  # times it had to wait for a part that was away
+    pauses: Mapped[int] = mapped_column(default=0)  # times it had to wait for an unavailable component
     progress: Mapped[float] = mapped_column(default=0.0)
     error: Mapped[str | None]
     lease_owner: Mapped[str | None]
@@ -303,7 +304,7 @@ class JobRow(Table):
 
 
 def _is_in(name: str, states: tuple[JobState, ...]) -> ColumnElement[bool]:
-    # Literals, since SQLite uses a partial index only when it can read the query's values while planning.
+    # Literals: SQLite uses a partial index only if it sees the query's values while planning.
     return JobRow.state.in_(bindparam(name, states, expanding=True, literal_execute=True))
 
 
@@ -325,7 +326,7 @@ Index("ix_job_lease", JobRow.lease_until, sqlite_where=is_running, postgresql_wh
 
 
 class LensRow(Table):
-    """A saved instruction under a name."""
+    """A named, saved instruction."""
 
     __tablename__ = "lens"
 
@@ -342,9 +343,9 @@ class LensRow(Table):
 
 
 class LensIndexRow(Table):
-    """The values of a lens, and where the chunks of a collection are labelled with theirs.
+    """A lens's values, and where the chunks of a collection carry their labels.
 
-    `places_json` lists all places, `index/field`, that may have labels of it.
+    `places_json` lists every place, `index/field`, that may hold its labels.
     """
 
     __tablename__ = "lens_index"
@@ -366,7 +367,7 @@ class LensIndexRow(Table):
 
 
 class JudgementRow(Table):
-    """The id follows from document, query, instruction and person, so that each has one judgement at most."""
+    """The id is a hash of document, query, instruction and person, so each combination has one judgement at most."""
 
     __tablename__ = "judgement"
 
@@ -383,13 +384,13 @@ class JudgementRow(Table):
 
 
 class AnswerRow(Table):
-    """An idempotency record: the answer to a request. Without a status the request is in progress."""
+    """An idempotency record: the stored answer to a request. No status: the request is still in progress."""
 
     __tablename__ = "kept_answer"
 
     caller: Mapped[str] = mapped_column(primary_key=True)
     key: Mapped[str] = mapped_column(primary_key=True)
-    digest: Mapped[str] = mapped_column(String(64))  # of what was asked
+    digest: Mapped[str] = mapped_column(String(64))  # of the request
     status: Mapped[int | None]
     body: Mapped[str] = mapped_column(default="", server_default="")
     until: Mapped[datetime] = mapped_column(index=True)

@@ -1,7 +1,7 @@
-"""PostgreSQL connections that notice a server that hangs: its machine still takes packets, so TCP never fails.
+"""PostgreSQL connections that detect a hanging server: its machine still accepts packets, so TCP never fails.
 
-A statement may take long for good reasons. After QUIET_S without an answer the server is asked on a connection of its
-own; while it answers there, the statement goes on.
+A statement may take long for good reasons. After QUIET_S without an answer, a second connection pings the server; the
+statement continues as long as the ping is answered.
 """
 
 from __future__ import annotations
@@ -15,15 +15,16 @@ from typing import Any
 
 QUIET_S = 2.0
 PING_S = 1.5
-AWAY_S = 1.0  # for so long after it did not answer, nobody waits for it
-_SSL_REQUEST = bytes.fromhex("0000000804d2162f")  # every server answers it with one byte, before any log-in
+REFUSE_S = 1.0  # after a failed ping, refuse statements for this long
+_SSL_REQUEST = bytes.fromhex("0000000804d2162f")  # every server answers it with one byte, before any login
 
 _log = logging.getLogger(__name__)
 
 
 class HangWatch:
-    """Of one server. `connect` opens connections as `psycopg.connect` does; the module, which is an optional extra, is
-    handed in."""
+    """Watches one server. `connect` opens connections like `psycopg.connect`; the caller passes the module, an
+    optional extra.
+    """
 
     def __init__(self, psycopg: Any) -> None:
         self._psycopg = psycopg
@@ -38,16 +39,16 @@ class HangWatch:
 
     def connect(self, **parameters: Any) -> Any:
         """Raises psycopg.OperationalError."""
-        self._refuse_if_away()
+        self._refuse_if_unresponsive()
         try:
             return self._class.connect(**parameters)
         except self._psycopg.errors.ConnectionTimeout:
-            self._away_until = time.monotonic() + AWAY_S
+            self._away_until = time.monotonic() + REFUSE_S
             raise
 
     def _watched(self, waiting: Any, connection: Any) -> Generator[Any, Any, Any]:
-        """psycopg sends how the socket is: 0 where nothing came within a tenth of a second."""
-        self._refuse_if_away()
+        """Wraps psycopg's wait generator. psycopg sends the socket's state: 0 if nothing arrived within 0.1 s."""
+        self._refuse_if_unresponsive()
         heard_at = time.monotonic()
         try:
             state = next(waiting)
@@ -57,31 +58,31 @@ class HangWatch:
                     heard_at = time.monotonic()
                 elif time.monotonic() - heard_at > QUIET_S:
                     if not _answers(connection.info):
-                        self._away_until = time.monotonic() + AWAY_S
-                        connection.pgconn.finish()  # it is in the middle of a statement: of no further use
-                        _log.warning("PostgreSQL at %s hangs.", connection.info.host)
-                        raise self._psycopg.OperationalError("the server has stopped answering")
+                        self._away_until = time.monotonic() + REFUSE_S
+                        connection.pgconn.finish()  # useless now: it is in the middle of a statement
+                        _log.warning("PostgreSQL at %s does not respond; closing the connection.", connection.info.host)
+                        raise self._psycopg.OperationalError("the server stopped responding")
                     heard_at = time.monotonic()
                 state = waiting.send(ready)
         except StopIteration as end:
             return end.value
 
-    def _refuse_if_away(self) -> None:
+    def _refuse_if_unresponsive(self) -> None:
         if time.monotonic() < self._away_until:
-            raise self._psycopg.OperationalError("the server did not answer a moment ago")
+            raise self._psycopg.OperationalError("the server did not respond a moment ago")
 
 
 def _answers(info: Any) -> bool:
-    with suppress(OSError), closing(_socket_to(info)) as asked:
-        asked.sendall(_SSL_REQUEST)
-        return bool(asked.recv(1))
+    with suppress(OSError), closing(_socket_to(info)) as connection:
+        connection.sendall(_SSL_REQUEST)
+        return bool(connection.recv(1))
     return False
 
 
 def _socket_to(info: Any) -> socket.socket:
     if not info.host.startswith("/"):
         return socket.create_connection((info.hostaddr or info.host, info.port), timeout=PING_S)
-    asked = socket.socket(socket.AF_UNIX)
-    asked.settimeout(PING_S)
-    asked.connect(f"{info.host}/.s.PGSQL.{info.port}")
-    return asked
+    connection = socket.socket(socket.AF_UNIX)
+    connection.settimeout(PING_S)
+    connection.connect(f"{info.host}/.s.PGSQL.{info.port}")
+    return connection

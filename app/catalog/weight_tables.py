@@ -1,4 +1,4 @@
-"""The table of tuned weights, and how its rows become values."""
+"""The table of tuned weights, with conversion of rows to values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from app.types.weights import CrossValidation, WeightTuning
 
 
 class WeightTuningRow(Table):
-    """Weights that were tuned for a collection; at most one of its tunings is applied."""
+    """Weights tuned for a collection; at most one tuning per collection is applied."""
 
     __tablename__ = "weight_tuning"
 

@@ -1,4 +1,4 @@
-"""Weights of legs that were tuned for collections, with their history, in the catalog."""
+"""Tuned leg weights per collection, with their history."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class WeightTunings(CatalogPart):
         facts = asdict(tuning)
         weights, validation = json.dumps(facts.pop("weights")), json.dumps(facts.pop("validation"))
         with self._database.writing() as session:
-            collection_row(session, tuning.collection, is_locked=True)  # one after another: one alone is applied
+            collection_row(session, tuning.collection, is_locked=True)  # serialized, because only one tuning is applied
             if tuning.is_applied:
                 others = update(WeightTuningRow).where(WeightTuningRow.collection == tuning.collection)
                 session.execute(others.values(is_applied=False))
@@ -50,10 +50,10 @@ class WeightTunings(CatalogPart):
 
 
 def _applied(session: Session, collection: str) -> WeightTuningRow | None:
-    asked = select(WeightTuningRow).where(WeightTuningRow.collection == collection, WeightTuningRow.is_applied)
-    return session.scalars(asked.limit(1)).first()
+    statement = select(WeightTuningRow).where(WeightTuningRow.collection == collection, WeightTuningRow.is_applied)
+    return session.scalars(statement.limit(1)).first()
 
 
 def _newest_first(collection: str) -> Select[WeightTuningRow]:
-    asked = select(WeightTuningRow).where(WeightTuningRow.collection == collection)
-    return asked.order_by(WeightTuningRow.tuned_at.desc(), WeightTuningRow.id)
+    statement = select(WeightTuningRow).where(WeightTuningRow.collection == collection)
+    return statement.order_by(WeightTuningRow.tuned_at.desc(), WeightTuningRow.id)

@@ -100,7 +100,7 @@ class OwnStanding:
         found = self._catalog.standing.of_feed(token)
         users = {user.name: user for user in self._catalog.access.users()}
         if not may_see(users, found.owner, found.collection):
-            raise NotFoundError("There is no feed at this address; it may have been renewed.")
+            raise NotFoundError("No feed at this address; it may have been renewed.")
         kept = self._catalog.standing.matches(found.owner, found.id, limit=FEED_ENTRIES)
         assert self._news is not None
         return found, self._news.read(found.collection, kept)

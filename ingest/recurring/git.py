@@ -55,7 +55,7 @@ class GitSourceReader:
         addresses: list[str] = []
         if address.scheme == "file":
             if not is_of_operator(source.owner):
-                raise InputError("Only the operator may bring in repositories of this machine's own disks.")
+                raise InputError("Only the operator may add repositories on this machine's own disks.")
         else:
             addresses = self._guard.addresses(address.hostname or "", address.port or _PORTS[address.scheme])
         own = self._own(source)

@@ -46,7 +46,7 @@ class ImapSourceReader:
         self, source: RecurringSource, marks: Mapping[str, ItemMark], *, beat: Callable[[], None]
     ) -> Iterator[OpenedSource]:
         if not source.options.credentials:
-            raise InputError("A mailbox needs credentials: name those that the operator has put down for it.")
+            raise InputError("A mailbox needs credentials: name a credentials file of the operator.")
         own = self._credentials.find(source.options.credentials, user=source.owner, address=source.address)
         with _mapped_errors(own):
             connection = self._logged_in(source, own)

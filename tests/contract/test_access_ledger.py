@@ -172,7 +172,7 @@ def test_uploads_at_once_pass_no_quota(catalog: SqlCatalog, clock: Clock) -> Non
         stored = list(threads.map(upload, range(12)))
     refused = {each for each in stored if each}
     assert stored.count("") == 5
-    assert refused == {"anna may store 5 documents, and this is one more. Delete documents, or ask the desk."}
+    assert refused == {"anna may store 5 documents; this one would exceed that. Delete documents, or ask the desk."}
     assert catalog.access.stored_amount("anna") == StoredAmount(bytes=40, documents=5, largest=8)
     assert catalog.access.stored_amount("bert") == StoredAmount(bytes=0, documents=0, largest=0)
     there = stored.index("")

@@ -93,5 +93,5 @@ def test_an_id_that_no_index_looks_for_is_damage(
         lambda: list(catalog.consistency.chunk_pages("library--1")),
         lambda: catalog.consistency.sample_chunks("library--1", count=2),
     ):
-        with pytest.raises(DamagedCatalogError, match="which is none"):
+        with pytest.raises(DamagedCatalogError, match="malformed id"):
             read()

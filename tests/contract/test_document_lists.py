@@ -83,7 +83,7 @@ class TestFacets:
         document_id = described({"kind": "letter"}, title="Two")
         for key, value in (("title", "Two"), ("uri", "library/1"), ("document_id", document_id)):
             assert catalog.facets("library", {key: value}) == {"kind": [("letter", 1)]}
-        with pytest.raises(FilterError, match="'page' tells passages apart"):
+        with pytest.raises(FilterError, match="'page' is a field of passages"):
             catalog.facets("library", {"page": "3"})
 
     def test_only_what_can_be_found_counts(

@@ -113,7 +113,7 @@ def test_a_move_that_cannot_be_done_moves_nothing(catalog: SqlCatalog) -> None:
     first, _ = catalog.submit("library", new_document("first.txt"))
     second, _ = catalog.submit("library", new_document("second.txt"))
     catalog.submit("other", new_document("second.txt", content="b"))
-    with pytest.raises(ConflictError, match="has another document with the address second"):
+    with pytest.raises(ConflictError, match="already has another document with the URI second"):
         catalog.move_documents([first.id, second.id], "other")
     with pytest.raises(UnknownDocumentError, match="no-such-id"):
         catalog.move_documents([first.id, "no-such-id"], "other")

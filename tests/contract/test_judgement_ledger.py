@@ -111,7 +111,7 @@ def test_judgements_go_with_their_document_and_stay_in_their_collection(
         (second, f"query {number}") for number in range(3)
     }
     assert all_judgements(catalog, "other") == []
-    with pytest.raises(UnknownDocumentError, match="cannot be judged"):
+    with pytest.raises(UnknownDocumentError, match="to judge"):
         catalog.save_judgement(judged(first))
 
 
@@ -228,7 +228,7 @@ def test_what_one_person_says_of_a_collection_is_bounded(catalog: SqlCatalog, mo
     document, _ = catalog.submit("library", new_document())
     for query in ("a", "b"):
         catalog.save_judgement(judged(document.id, query=query))
-    with pytest.raises(ConflictError, match="as many as are kept"):
+    with pytest.raises(ConflictError, match="the maximum"):
         catalog.save_judgement(judged(document.id, query="c"))
     catalog.save_judgement(judged(document.id, query="b", grade=0))  # in the place of the former one
     catalog.save_judgement(judged(document.id, query="c", judged_by="another"))

@@ -508,7 +508,7 @@ def test_the_admin_secret_is_made_once_and_only_its_owner_can_read_it(tmp_path: 
 
 
 def test_a_short_admin_secret_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConflictError, match="31 characters; give it 32 or more"):
+    with pytest.raises(ConflictError, match="31 characters; it needs 32 or more"):
         load_admin_secret(Settings(home=tmp_path, admin_secret="a" * 31))
     assert load_admin_secret(Settings(home=tmp_path, admin_secret="a" * 32)).secret == "a" * 32
 

@@ -279,8 +279,8 @@ def test_a_row_that_refers_to_none_and_an_index_that_has_other_values_than_its_r
         database.execute("PRAGMA foreign_keys = OFF")
         database.execute("UPDATE document SET collection = 'lybrary'")
         database.commit()
-    assert_ill(finding("catalog"), detail="names a row of collection that is not there", advice="")
+    assert_ill(finding("catalog"), detail="refers to a missing row of collection", advice="")
     with closing(sqlite3.connect(home / "catalog.db")) as database:
         database.execute("UPDATE document SET collection = 'library', state = 'reaey'")
         database.commit()
-    assert_ill(finding("catalog"), detail="a row holds what is never written there", advice="")
+    assert_ill(finding("catalog"), detail="a row holds a value that the catalog never writes", advice="")

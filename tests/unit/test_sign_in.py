@@ -240,7 +240,7 @@ def test_a_name_that_is_taken_is_not_taken_over(scene: Scene, name: str) -> None
     scene.provider.person |= {"preferred_username": name, "sub": "o'brien; rm -rf"}
     refused = scene.sign_in(scene.browser())
     assert refused.status_code == 409
-    assert f"There is a user {name} already" in refused.text
+    assert f"The user {name} already exists" in refused.text
     assert not scene.catalog.access.identities()
     if name != "admin":
         scene.accounts.connect_user(name, Identity(scene.provider.issuer, "o'brien; rm -rf"))
@@ -256,7 +256,7 @@ def test_a_name_that_is_taken_is_not_taken_over(scene: Scene, name: str) -> None
     [
         ({"preferred_username": "Ännchen"}, "cannot name a user here"),
         ({"preferred_username": "<i>x</i>"}, "cannot name a user here"),
-        ({"preferred_username": None}, "does not say what to call you"),
+        ({"preferred_username": None}, "did not send your name"),
     ],
 )
 def test_a_name_that_cannot_be_one_is_refused(scene: Scene, claims: dict[str, Any], said: str) -> None:
@@ -268,7 +268,7 @@ def test_a_name_that_cannot_be_one_is_refused(scene: Scene, claims: dict[str, An
 def test_other_settings(scene: Scene, scene_of: Any) -> None:
     """Nobody becomes a user; users are named by their email; a client without a secret; a secret in the form."""
     refused = (closed := scene_of(oidc_create_users=False)).sign_in(closed.browser())
-    assert (refused.status_code, "No user here is connected" in refused.text) == (403, True)
+    assert (refused.status_code, "No user here is linked" in refused.text) == (403, True)
     named = scene_of(oidc_name_claim="email", oidc_client_id=PUBLIC_CLIENT, oidc_client_secret=None)
     scene.provider.person |= {"email": "Anna@x.org"}
     assert "has not verified" in named.sign_in(named.browser()).text
