@@ -1,1 +1,1 @@
-"""The protocols that the core is written against; app.wiring gives the implementations."""
+"""Protocols between the core and its surroundings; app.wiring provides the implementations."""

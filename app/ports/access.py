@@ -1,4 +1,4 @@
-"""What access control needs of the catalog."""
+"""Ports of access control."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from app.types.claims import Claims
 
 
 class IdentityProvider(Protocol):
-    """Who says who somebody is. Its errors are for the log."""
+    """An OpenID provider. Its error messages are for the log."""
 
     @property
     def issuer(self) -> str: ...
     def authorization_url(self, *, state: str, nonce: str, verifier: str) -> str:
-        """Where a browser goes to sign in. Raises ProviderUnavailableError."""
+        """The URL where the browser signs in. Raises ProviderUnavailableError."""
         ...
 
     def claims(self, code: str, *, issuer: str | None, nonce: str, verifier: str) -> Claims:
-        """Of the person whose browser came back with this code, and with this issuer if it named one. Raises
-        UntrustedSignInError and ProviderUnavailableError."""
+        """The claims about the person whose browser returned with this code, and with `issuer` if the provider sent
+        one. Raises UntrustedSignInError and ProviderUnavailableError.
+        """
         ...

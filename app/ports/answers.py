@@ -1,4 +1,4 @@
-"""Answers with citations, as interfaces ask for them, and the language model that may word them."""
+"""Ports: answers with citations, and the language model that may word them."""
 
 from __future__ import annotations
 
@@ -11,24 +11,26 @@ from app.types.answers import Answer, AnswerPart, AnswerRequest, Message
 class Answers(Protocol):
     @property
     def model(self) -> str | None:
-        """The language model that can be asked, by name; None where none is set up."""
+        """Name of the configured language model, or None."""
         ...
 
     def answer(self, request: AnswerRequest) -> Answer: ...
     def stream(self, request: AnswerRequest) -> Iterator[AnswerPart]:
-        """First the answer without its sentences, as soon as its passages are found; last the whole one."""
+        """Yields the answer without sentences as soon as its passages are found, then parts, and last the complete
+        answer.
+        """
         ...
 
 
 class LanguageModel(Protocol):
-    """Safe to call from several threads."""
+    """Thread-safe."""
 
     @property
     def name(self) -> str: ...
     def write(self, messages: Sequence[Message]) -> Iterator[str]:
-        """The text that follows, piece by piece. Closing the iterator ends the request.
+        """Yields the generated text piece by piece. Closing the iterator ends the request.
 
-        Raises LanguageModelUnavailableError, and CutOffError where the text ended too soon.
+        Raises LanguageModelUnavailableError, and CutOffError if the text ends too early.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""What interfaces may ask of the catalog: each method is one that an authorizer can decide on. A port."""
+"""Port: the catalog as interfaces use it. The guard can authorize each method."""
 
 from __future__ import annotations
 
@@ -27,35 +27,37 @@ from app.types.search import Leg
 
 
 class DocumentLists(Protocol):
-    """Lists of documents, their counts, and the metadata that they share. A part of `Catalog`."""
+    """Lists of documents, their counts, and their metadata values. A part of `Catalog`."""
 
     def find_documents(
         self, collection: str, *, text: str = "", state: DocumentState | None = None, limit: int = 100, offset: int = 0
     ) -> list[Document]:
-        """Newest first. `text` is a part of the title or the uri, in whichever case."""
+        """Newest first. `text`: case-insensitive substring of the title or URI."""
         ...
 
     def count_documents(self, collection: str, *, text: str = "") -> dict[DocumentState, int]:
-        """Those that `find_documents` finds, by state; every state is there."""
+        """Number of documents that `find_documents` finds, for every state."""
         ...
 
     def latest_jobs(self, document_ids: Sequence[str]) -> dict[str, Job]:
-        """By the id of the document."""
+        """Keyed by document id."""
         ...
 
     def find_chunk(self, document_id: str, chunk_id: str) -> Chunk | None:
-        """A chunk of the active index; None when the document has no such chunk, or no more."""
+        """A chunk of the active index; None if the document does not have it (any more)."""
         ...
 
     def page_starts(self, document_id: str, *, start: int, end: int) -> list[PageStart]:
-        """Of the pages that a passage of characters [start, end) is the first one of; empty without pages."""
+        """Start of each page that begins within the passage of characters [start, end), and of the page it begins
+        on; empty without pages.
+        """
         ...
 
     def facets(self, collection: str, filters: Mapping[str, str] | None = None) -> dict[str, list[FacetValue]]:
-        """How many searchable documents have which metadata: keys and values by number of documents, the most first.
+        """Metadata keys and values of searchable documents with document counts, most frequent first.
 
-        At most 12 keys with 20 values each. `filters` are read as in a search; a key's own filter is left out of its
-        counts, which so say what choosing another value would give. Raises UnknownCollectionError and FilterError.
+        At most 12 keys with 20 values each. `filters` work as in a search, but the counts of a key ignore its own
+        filter, to show what another value would give. Raises UnknownCollectionError and FilterError.
         """
         ...
 
@@ -64,7 +66,7 @@ class LensesAndJudgements(Protocol):
     """Lenses, and judgements of documents. A part of `Catalog`."""
 
     def lenses(self) -> list[Lens]:
-        """In the order of names."""
+        """Sorted by name."""
         ...
 
     def lens(self, name: str) -> Lens:
@@ -72,7 +74,7 @@ class LensesAndJudgements(Protocol):
         ...
 
     def save_lens(self, lens: Lens) -> None:
-        """Replaces the one of this name."""
+        """Replaces a lens of the same name."""
         ...
 
     def delete_lens(self, name: str) -> None:
@@ -80,61 +82,61 @@ class LensesAndJudgements(Protocol):
         ...
 
     def save_judgement(self, judgement: Judgement) -> None:
-        """Replaces what this person said before of this document, query and instruction.
+        """Replaces this person's previous judgement of the same document, query and instruction.
 
-        Raises UnknownDocumentError, and ConflictError where this person has said as much as is kept. With its document
-        a judgement goes.
+        Raises UnknownDocumentError, and ConflictError at the maximum number of judgements per person. Deleting a
+        document deletes its judgements.
         """
         ...
 
     def delete_judgement(self, judgement: Judgement) -> bool:
-        """False when there was none by this person of this document, query and instruction."""
+        """False if this person had no judgement of this document, query and instruction."""
         ...
 
     def judgement_pages(self, collection: str) -> Iterator[list[Judgement]]:
-        """All of the collection, page by page, those of one document together."""
+        """All judgements of the collection, page by page, grouped by document."""
         ...
 
     def judgement_sources(self, collection: str) -> list[JudgementSource]:
-        """In the order of names."""
+        """Sorted by name."""
         ...
 
 
 class TunedWeights(Protocol):
-    """Weights of legs that were tuned for collections. A part of `Catalog`."""
+    """Tuned leg weights per collection. A part of `Catalog`."""
 
     def leg_weights(self, collection: str) -> Mapping[Leg, float] | None:
-        """Those that are applied; None: the defaults, as for a collection that is not there."""
+        """The applied weights; None means the defaults, also for an unknown collection."""
         ...
 
 
 class IdempotencyRecords(Protocol):
-    """Answers under the idempotency keys of callers: a request sent twice is done once. A part of `Catalog`."""
+    """Stored answers by the callers' idempotency keys, so that a repeated request runs once. A part of `Catalog`."""
 
     def begin_answer(self, caller: str, key: str, *, digest: str, lease: timedelta) -> IdempotencyRecord | None:
-        """None: the key is new, or its process died; the request is to be done now, within the lease.
+        """None: run the request now, within the lease; the key is new, or its process died.
 
-        Else what there is under it: an answer, or, without a status, a request that is being done.
+        Otherwise the record of the key: an answer, or, without a status, a request in progress.
         """
         ...
 
     def keep_answer(self, caller: str, key: str, *, status: int, body: str, keep: timedelta) -> None: ...
     def forget_answer(self, caller: str, key: str) -> None:
-        """The request failed: the next one under this key is done anew."""
+        """After a failed request: the next one with this key runs again."""
         ...
 
 
 class LensIndexRecords(Protocol):
     def lens_indexes(self, collection: str, *, with_jobs: bool = True) -> list[LensIndex]:
-        """In the order of their lenses; none when there is no such collection. Without jobs it is half the work."""
+        """Sorted by lens; empty for an unknown collection. Leaving out jobs halves the work."""
         ...
 
 
 class SearchedCatalog(LensIndexRecords, TunedWeights, Protocol):
-    """What a search asks of the catalog."""
+    """The catalog as searches use it."""
 
     def uncounted_collections(self) -> list[Collection]:
-        """In the order of their names."""
+        """Sorted by name."""
         ...
 
     def collection(self, name: str) -> Collection:
@@ -142,12 +144,12 @@ class SearchedCatalog(LensIndexRecords, TunedWeights, Protocol):
         ...
 
     def deleted_among(self, document_ids: Iterable[str]) -> set[str]:
-        """Those of them that are being deleted: what is found of them is not shown any more."""
+        """The given documents that are being deleted; searches hide them."""
         ...
 
 
 class Catalog(DocumentLists, LensesAndJudgements, TunedWeights, IdempotencyRecords, Protocol):
-    """Collections, documents and jobs, as people and programs see and change them."""
+    """Collections, documents and jobs, as interfaces see and change them."""
 
     def collection(self, name: str) -> Collection:
         """Raises UnknownCollectionError."""
@@ -159,13 +161,15 @@ class Catalog(DocumentLists, LensesAndJudgements, TunedWeights, IdempotencyRecor
 
     def collections(self) -> list[CountedCollection]: ...
     def submit_delete(self, document_id: str, *, delay: timedelta = ...) -> Job:
-        """Queues it, due after the delay; no search shows the document from now on. Raises UnknownDocumentError."""
+        """Queue the deletion, due after the delay; searches hide the document immediately. Raises
+        UnknownDocumentError.
+        """
         ...
 
     def restore_document(self, document_id: str) -> Job:
-        """Calls its deletion off, and queues its ingestion, which keeps the points that are still there.
+        """Cancel the deletion and queue ingestion, which reuses the remaining points.
 
-        Raises UnknownDocumentError, ConflictError unless it is being deleted.
+        Raises UnknownDocumentError, and ConflictError unless the document is being deleted.
         """
         ...
 
@@ -178,7 +182,7 @@ class Catalog(DocumentLists, LensesAndJudgements, TunedWeights, IdempotencyRecor
     ) -> list[Document]: ...
 
     def chunks(self, document_id: str) -> list[Chunk]:
-        """Stored chunks in order; their `text` is empty, since texts live in the blob store and the index."""
+        """Stored chunks in order, with empty `text`: texts are in the blob store and the index."""
         ...
 
     def job(self, job_id: str) -> Job:
@@ -194,14 +198,14 @@ class Catalog(DocumentLists, LensesAndJudgements, TunedWeights, IdempotencyRecor
     def job_counts(self, collection: str | None = None) -> dict[JobState, int]: ...
     def retry(self, job_id: str) -> Job: ...
     def retry_dead(self, collection: str | None = None) -> int:
-        """Queues the dead jobs that nothing newer has replaced; returns how many."""
+        """Queue dead jobs again, unless a newer job replaced them; returns their number."""
         ...
 
     def cancel(self, job_id: str) -> Job: ...
     def pause(self, collection: str | None = None) -> list[str]:
-        """No job of the collection (None: of any that there is now) is claimed; running ones are given back.
+        """Stop claims of the collection's jobs (None: of all current collections); running jobs return to the queue.
 
-        Returns the names. Raises UnknownCollectionError.
+        Returns the names of the paused collections. Raises UnknownCollectionError.
         """
         ...
 
@@ -210,7 +214,7 @@ class Catalog(DocumentLists, LensesAndJudgements, TunedWeights, IdempotencyRecor
         ...
 
     def standby(self, collection: str, role: IndexRole) -> Collection | None:
-        """The collection as it is when its index of this role is the active one: its name, and the contract."""
+        """The collection as if its index of this role were the active one: name and contract."""
         ...
 
     def is_alive(self) -> bool: ...

@@ -1,4 +1,4 @@
-"""What interfaces need of judged queries and evaluations, as protocols. Light to import, unlike what measures."""
+"""Ports: judged queries and evaluations, for interfaces. Light to import, unlike the implementation."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from app.types.weights import CollectionWeights, WeightTuning
 
 class JudgedQueries(Protocol):
     def sources(self, collection: str) -> list[JudgementSource]:
-        """Who judged how much. Raises UnknownCollectionError."""
+        """Judges with their numbers of judgements. Raises UnknownCollectionError."""
         ...
 
     def queries(self, collection: str, *, judged_by: Sequence[str] = ()) -> list[JudgedQuery]:
-        """Of all judges, or of these; in the order of queries and instructions."""
+        """Queries of all judges, or of these; sorted by query and instruction."""
         ...
 
     def import_files(
@@ -34,45 +34,48 @@ class JudgedQueries(Protocol):
         name: str | None = None,
         instruction: str | None = None,
     ) -> ImportReport:
-        """In the place of the former import of this name; without one it goes by the names of the files.
+        """Replaces the previous import of the same name; the default name comes from the file names.
 
-        Raises InputError when nothing of it can be kept.
+        Raises InputError if no judgement can be imported.
         """
         ...
 
     def forget_import(self, collection: str, judged_by: str) -> int:
-        """How many judgements went. Raises ConflictError for what people said, NotFoundError."""
+        """Returns the number of deleted judgements. Raises NotFoundError, and ConflictError for judgements of
+        people.
+        """
         ...
 
 
 class Tuning(Protocol):
-    """Tunes the weights of the legs of hybrid searches for a collection."""
+    """Tunes the leg weights of a collection's hybrid searches."""
 
     def weights(self, collection: str) -> CollectionWeights:
-        """Those in use, the defaults, and the history. Raises UnknownCollectionError."""
+        """The weights in use, the defaults, and the history. Raises UnknownCollectionError."""
         ...
 
     def tune(self, collection: str) -> WeightTuning:
-        """By its judgements; applied where cross-validation gains more than twice its standard error.
+        """Tune on the collection's judgements; apply the result only if cross-validation gains more than twice its
+        standard error.
 
-        Raises ConflictError when too little is judged, UnknownCollectionError.
+        Raises ConflictError for too few judgements, and UnknownCollectionError.
         """
         ...
 
     def undo(self, collection: str) -> WeightTuning:
-        """Back to the defaults; the history stays. Raises NotFoundError when they are in use."""
+        """Return to the defaults; keeps the history. Raises NotFoundError if they are already in use."""
         ...
 
 
 class Evaluations(Protocol):
-    """One runs at a time, in the background of a server; the last few are kept until the server ends."""
+    """Runs one evaluation at a time in the background of a server and keeps the last few until the server stops."""
 
     def start(self, plan: EvaluationPlan) -> EvaluationRun:
-        """Raises ConflictError while another one is running, InputError and NotFoundError for what cannot be."""
+        """Raises ConflictError while another evaluation runs, InputError and NotFoundError for an invalid plan."""
         ...
 
     def runs(self) -> list[EvaluationRun]:
-        """The newest first."""
+        """Newest first."""
         ...
 
     def run(self, run_id: str) -> EvaluationRun:
@@ -80,13 +83,13 @@ class Evaluations(Protocol):
         ...
 
     def cancel(self, run_id: str) -> EvaluationRun:
-        """It ends after its present search; one that has ended stays as it is."""
+        """The run ends after its current search; a finished run stays unchanged."""
         ...
 
     def compare(self, run_id: str, *, baseline: int = 0) -> list[Difference]:
-        """Every variant of a run that has ended against one of them, measure by measure. Raises InputError."""
+        """Compares every variant of a finished run with one of them, measure by measure. Raises InputError."""
         ...
 
     def close(self) -> None:
-        """Cancels what is running, and waits for it."""
+        """Cancels the running evaluation and waits for it."""
         ...

@@ -1,4 +1,4 @@
-"""Ports: what workers and metrics need of the catalog, such as claims, leases and garbage."""
+"""Ports: the catalog as workers and metrics use it: claims, leases, garbage."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from app.types.upkeep import JobReport
 
 class JobListener(Protocol):
     def wait(self, timeout_s: float) -> bool:
-        """Until a job may have become due (True), or the time is over. Raises CatalogUnavailableError."""
+        """Waits until a job may be due (True) or the timeout passes (False). Raises CatalogUnavailableError."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class IngestedDocument:
-    """What was found in a document that is in the index now. Its chunks can be read as often as is wanted."""
+    """The result of parsing a document that is now in the index. Its chunks can be iterated more than once."""
 
     title: str
     metadata: Metadata
@@ -37,64 +37,67 @@ class IngestedDocument:
 
 
 class JobLedger(Protocol):
-    """Claims of jobs, their leases, and what came of them. A part of `Ledger`."""
+    """Claims of jobs, leases and results. A part of `Ledger`."""
 
     def claim(self, owner: str, *, lease: timedelta) -> Job | None:
-        """Takes a job whose lease ended; else one that is due, by priority, the collections taking turns.
+        """Claim a job with an expired lease, else the next due job by priority, round-robin over collections.
 
-        Within a priority, the collection with the fewest running jobs comes first, then the one whose last claim is
-        oldest; within a collection, the job that has been due for longest. Paused collections are passed over.
+        Within a priority, the collection with the fewest running jobs comes first, then the one with the oldest last
+        claim; within a collection, the job that became due first. Paused collections are skipped.
         """
         ...
 
     def jobs_ahead(self) -> int:
-        """How many are leased or scheduled for longer than anything here does: a clock jumped. A claim that finds
-        nothing else takes them up."""
+        """Number of jobs leased or scheduled implausibly far ahead, after a clock jump. A claim that finds no other
+        job makes them due again.
+        """
         ...
 
     def listening(self) -> AbstractContextManager[JobListener]:
-        """Hears of jobs that become due from the start of the block on, where the database can tell."""
+        """Listens from the start of the block for jobs that become due, if the database supports it."""
         ...
 
     def heartbeat(self, job: Job, *, lease: timedelta, progress: float) -> None:
-        """Prolongs the lease. Raises LeaseLostError when the fencing token is not the newest, or it was cancelled;
-        CollectionPausedError when the job is to be given back."""
+        """Extend the lease. Raises LeaseLostError if the fencing token is outdated or the job was cancelled;
+        CollectionPausedError if the worker should return the job to the queue.
+        """
         ...
 
     def check_lease(self, job: Job) -> None:
-        """Raises what `heartbeat` would raise, and writes nothing."""
+        """Raises what `heartbeat` would raise, without writing."""
         ...
 
     def complete_ingest(self, job: Job, *, title: str, metadata: Metadata, chunks: Iterable[Chunk]) -> None:
-        """Marks job done and document ready and replaces its chunks, in one transaction. May raise LeaseLostError."""
+        """Mark the job done and the document ready, and replace its chunks, in one transaction. Raises
+        LeaseLostError.
+        """
         ...
 
     def complete_delete(self, job: Job) -> None: ...
     def fail(self, job: Job, reason: str, *, retry_in: timedelta | None) -> None:
-        """With `retry_in` the job is tried again after it; without, or after the last attempt, it is dead."""
+        """With `retry_in`, the job is retried after that time; without, or after the last attempt, it is dead."""
         ...
 
     def release(self, job: Job, *, reason: str | None = None) -> None:
-        """Gives a claimed job back without counting the attempt; no error when it was cancelled or taken over.
+        """Return a claimed job to the queue without counting the attempt. No error if it was cancelled or taken over.
 
-        With a reason (a part that is needed is away) it is due again after a pause that grows to a minute.
+        With a reason (an unavailable component), it is due again after a pause that grows to a minute.
         """
         ...
 
     def job_reports(self, job_ids: Sequence[str]) -> dict[str, JobReport]:
-        """By id; jobs that were removed with their collection are left out."""
+        """Keyed by job id, without jobs that were deleted with their collection."""
         ...
 
     def queue_age(self) -> timedelta:
-        """How long the waiting job that was due first has been due; zero when none is. Paused collections wait by
-        intent and are left out."""
+        """How long the longest-waiting due job has been due; zero without one. Ignores paused collections."""
         ...
 
     def complete_many(self, done: Mapping[Job, IngestedDocument], *, told: Told | None = None) -> set[str]:
-        """`complete_ingest` of many jobs of one collection, in one transaction, and what standing searches found in
-        their documents. Raises StandingChangedError where these are not the ones that stand there now.
+        """`complete_ingest` for many jobs of one collection, in one transaction, with the matches of standing searches.
+        Raises StandingChangedError if these searches changed meanwhile.
 
-        Ids of those that are done; the others were cancelled or taken over, and nothing is changed for them.
+        Returns the ids of completed jobs; jobs that were cancelled or taken over stay unchanged.
         """
         ...
 
@@ -103,62 +106,61 @@ class ShardLedger(Protocol):
     """Claims and leases of many jobs in one transaction."""
 
     def claim(self, owner: str, *, collection: str, limit: int, lease: timedelta) -> list[Job]:
-        """Takes at most `limit` jobs of this one collection, without turns: this one was asked for.
+        """Claim at most `limit` jobs of this collection, without taking turns.
 
-        A job that was taken before and whose progress is still 0 was not attempted: a killed owner may have had
-        thousands in flight.
+        A previously claimed job with progress 0 does not count as attempted: a killed owner may have held thousands.
         """
         ...
 
     def claim_batch(
         self, job: Job, owner: str, *, limit: int, max_bytes: int, max_attempts: int, lease: timedelta
     ) -> list[Job]:
-        """Takes small documents that are to be ingested just as that of `job`, which was claimed before.
+        """Claim small documents to ingest together with that of `job`, which is already claimed.
 
-        At most `limit` jobs of its collection and its priority, due or abandoned, that began less than `max_attempts`
-        times. None when the job's own document is larger than `max_bytes`, or its collection is paused.
+        At most `limit` due or abandoned jobs of its collection and priority with fewer than `max_attempts` attempts.
+        Empty if the job's own document exceeds `max_bytes` or its collection is paused.
         """
         ...
 
     def documents_of(self, claimed: Iterable[Job]) -> dict[str, Document]:
-        """By the id of the document; those that are gone are left out."""
+        """Keyed by document id, without deleted documents."""
         ...
 
     def heartbeat(self, progress: Mapping[Job, float], *, lease: timedelta) -> set[str]:
-        """Prolongs the leases. Ids of the jobs that are still held: neither cancelled, taken over nor paused."""
+        """Extend the leases. Returns the ids of jobs still held: not cancelled, taken over or paused."""
         ...
 
     def held(self, claimed: Iterable[Job]) -> set[str]:
-        """What `heartbeat` would return; writes nothing."""
+        """The result of `heartbeat`, without writing."""
         ...
 
 
 class GarbageLedger(Protocol):
-    """Garbage that the catalog noted, for whoever removes it."""
+    """Garbage noted by the catalog, for the garbage collector."""
 
     def due(self) -> list[GarbageItem]: ...
     def forget(self, garbage_item: GarbageItem) -> None: ...
     def needs_file(self, content_hash: str) -> bool:
-        """Whether a document has this file."""
+        """True if any document uses this file."""
         ...
 
 
 class IdleDocuments(Protocol):
     def unqueued_documents(self, ids: Sequence[str]) -> dict[str, bool]:
-        """Of the documents that exist: whether they have no open job."""
+        """Maps each existing document to True if it has no open job."""
         ...
 
 
 class Completion(Protocol):
-    """How the ingestion of documents ends."""
+    """The end of the ingestion of documents."""
 
     def __call__(self, collection: Collection, done: Mapping[Job, IngestedDocument]) -> set[str]:
-        """`complete_many`, which tells the searches that stand over the collection what is new in them."""
+        """`complete_many`, including the matches of the collection's standing searches."""
         ...
 
 
 class Ledger(Catalog, JobLedger, Protocol):
-    """The catalog as workers and metrics need it."""
+    """The catalog as workers and metrics use it."""
 
     @property
     def shards(self) -> ShardLedger: ...
@@ -167,9 +169,9 @@ class Ledger(Catalog, JobLedger, Protocol):
     @property
     def consistency(self) -> IdleDocuments: ...
     def index_names(self, collection: str) -> list[str]:
-        """The active index first, then those beside it."""
+        """The active index first, then the standby indexes."""
         ...
 
     def queue_lens_indexes(self, collection: str) -> None:
-        """Queues a job for each lens index of the collection, which adds the labels that are missing."""
+        """Queue a job for each lens index of the collection, to add missing labels."""
         ...

@@ -1,5 +1,5 @@
-"""Instrumentation: how long stages take, and which cache lookups hit. A port and its
-silent form, so that the core knows neither Prometheus nor OpenTelemetry.
+"""Port: instrumentation of stage times and cache hits, with a silent implementation, so that the core does not
+depend on Prometheus or OpenTelemetry.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from typing import Protocol
 
 
 class Observer(Protocol):
-    """`stage` and `name` are words of this program, never of its users: every one makes a series of its own."""
+    """`stage` and `name` are fixed names in the code, never user input: each value creates a metric series."""
 
     def stage(self, stage: str) -> AbstractContextManager[None]: ...
     def looked_up(self, name: str, *, is_hit: bool) -> None:
-        """In a cache."""
+        """Counts a cache lookup."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""What shows pages of documents as people see them."""
+"""Ports: images and words of document pages."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ class PageRenderer(Protocol):
     """Pages count from 1. Raises DocumentError with the reason, UnavailableError or FileNotFoundError."""
 
     def words(self, path: Path, *, media_type: str, page: int) -> PageWords:
-        """Of the text layer; a picture has none."""
+        """Words of the text layer; none for images."""
         ...
 
     def image(self, path: Path, *, media_type: str, page: int, width: int) -> bytes:
-        """A JPEG, at most so many pixels wide."""
+        """A JPEG, at most `width` pixels wide."""
         ...
 
 
 class Pages(Protocol):
     def page(self, document: Document, number: int, *, start: int = 0, end: int = 0) -> PageView:
-        """With those of its words marked that lie in characters [start, end) of the document's text."""
+        """Marks the words of the page within characters [start, end) of the document's text."""
         ...
 
     def image(self, document: Document, number: int, *, width: int) -> bytes:
-        """A JPEG, of the next width of `IMAGE_WIDTHS`."""
+        """A JPEG with the next larger width of `IMAGE_WIDTHS`."""
         ...

@@ -1,4 +1,4 @@
-"""What the core needs of models, vector indexes, and stored files, as protocols; `app.wiring` joins them."""
+"""Ports: models, vector indexes and stored files; `app.wiring` provides the implementations."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from embedder.refinement import Refinement
 
 
 class Embedder(Protocol):
-    """Turns texts into L2-normalised vectors of `info.dimension` numbers. Safe to call from several threads."""
+    """Turns texts into L2-normalised vectors of `info.dimension` numbers. Thread-safe."""
 
     @property
     def info(self) -> ModelInfo: ...
@@ -40,62 +40,67 @@ class Embedder(Protocol):
         steps: int | None = None,
         token_bias: Mapping[str, float] | None = None,
     ) -> Refinement:
-        """Raises InputError (from app.errors) when the text, instruction, steps or bias cannot be used."""
+        """Raises InputError (from app.errors) for an unusable text, instruction, steps or bias."""
         ...
 
     def embed_documents(self, texts: Sequence[str], *, instruction: str, steps: int) -> list[list[float]]: ...
     def embed_steps(self, texts: Sequence[str], *, instruction: str, steps: int) -> list[list[list[float]]]:
-        """Of documents the vectors after each of 1 to `steps` steps, the last of which `embed_documents` gives."""
+        """For each document, the vectors after 1 to `steps` steps; the last one equals `embed_documents`."""
         ...
 
 
 class SharedEmbedder(Embedder, Protocol):
     def for_ingestion(self, is_leaving: Callable[[], bool]) -> Embedder:
-        """The same model for ingestion: queries overtake its texts between two batches.
+        """The same model for ingestion: between two batches, queries go first.
 
-        `is_leaving` is asked in the thread that waits; once it says yes, UnavailableError ends the wait.
+        Blocking calls poll `is_leaving` in the waiting thread; once it returns True, they raise UnavailableError.
         """
         ...
 
 
 class TextVectors(NamedTuple):
-    """Of points, in one order: their texts, and their vectors (n, D)."""
+    """Texts and vectors (n, D) of points, in the same order."""
 
     texts: Sequence[str]
     vectors: np.ndarray
 
 
 class Labels(Protocol):
-    """Labels of points: under a key of their payload a mapping, whose `value` is a number that searches and counts can
-    go by, as the value of a chunk under a lens. A part of `VectorIndex`."""
+    """Labels of points: a mapping under a payload key, with a number `value` that searches and counts can filter by,
+    such as a chunk's value under a lens. A part of `VectorIndex`.
+    """
 
     def add_labels(self, index: str, field: str) -> None:
-        """Before the first label is set. No error when it was done already."""
+        """Call before setting the first label. No error if it exists already."""
         ...
 
     def set_labels(self, index: str, field: str, labels: Mapping[str, Mapping[str, object]]) -> None:
-        """By id; ids that are not there are ignored. The rest of the payloads stays."""
+        """Keyed by point id; ignores missing ids. The rest of the payload is unchanged."""
         ...
 
     def drop_labels(self, index: str, field: str) -> None:
-        """Of all points; no error when there are none."""
+        """Removes the label from all points; no error if there are none."""
         ...
 
     def unlabelled(self, index: str, field: str) -> Iterator[tuple[list[str], TextVectors]]:
-        """Ids, texts and vectors of chunks without this label, page by page. What gets it meanwhile is left out."""
+        """Ids, texts and vectors of chunks without this label, page by page. Skips chunks that get the label
+        meanwhile.
+        """
         ...
 
     def count_unlabelled(self, index: str, field: str) -> int: ...
     def labelled(self, index: str, field: str, *, value: int | None = None) -> Iterator[list[Point]]:
-        """Points that have this label, page by page, with payloads and without vectors; with `value` those of it."""
+        """Points with this label, or with this `value` of it, page by page, with payloads but without vectors."""
         ...
 
 
 class SearchedIndex(Protocol):
-    """What a search asks of physical collections of points. Errors as of `VectorIndex`."""
+    """Search queries on physical collections of points. Errors as in `VectorIndex`."""
 
     def has_sparse(self, index: str) -> bool:
-        """Whether `search_sparse` and `search_legs` can be asked: indexes of earlier releases keep no words."""
+        """True if the index supports `search_sparse` and `search_legs`; indexes of earlier releases have no sparse
+        vectors.
+        """
         ...
 
     def search(
@@ -108,11 +113,11 @@ class SearchedIndex(Protocol):
         label: Label | None = None,
         with_payload: bool = True,
     ) -> list[ScoredPoint]:
-        """Nearest by cosine, of multivectors by that of the vector that is most alike (max-sim); ties broken by id.
-        `filters` compare document metadata by equality; with `label` only
-        points that have it are found.
+        """Nearest points by cosine (multivectors: by their most similar vector, max-sim); ties broken by id. `filters`
+        compare document metadata by equality; with `label`, only points with that label match.
 
-        Scores are exact. Nothing is missed unless the index is large and was optimised: docs/search-at-scale.md.
+        Scores are exact. The search finds every nearest point, unless the index is large and optimised: see
+        docs/search-at-scale.md.
         """
         ...
 
@@ -127,7 +132,7 @@ class SearchedIndex(Protocol):
         label: Label | None = None,
         with_payload: bool = True,
     ) -> tuple[list[ScoredPoint], list[ScoredPoint]]:
-        """What `search` finds, and so many of those that have the label of `labelled`, in one request."""
+        """Runs `search` and, in the same request, a second search limited to one label, with its own limit."""
         ...
 
     def search_sparse(
@@ -139,7 +144,7 @@ class SearchedIndex(Protocol):
         filters: Mapping[str, str] | None = None,
         label: Label | None = None,
     ) -> list[ScoredPoint]:
-        """Best by BM25 of those that share a word with `text`; ties broken by id. Needs `has_sparse`."""
+        """Best by BM25 among points that share a word with `text`; ties broken by id. Needs `has_sparse`."""
         ...
 
     def search_legs(
@@ -153,70 +158,73 @@ class SearchedIndex(Protocol):
         label: Label | None = None,
         with_payload: bool = True,
     ) -> tuple[list[list[ScoredPoint]], list[ScoredPoint]]:
-        """What `search` finds for each vector, and what `search_sparse` does, `limit` of each, in one request; where
-        `text` is "" no words are looked for. Else it needs `has_sparse`."""
+        """Runs `search` for each vector and `search_sparse`, `limit` hits each, in one request. An empty `text`
+        skips the word search; otherwise it needs `has_sparse`.
+        """
         ...
 
     def retrieve(self, index: str, ids: Sequence[str]) -> list[Point]:
-        """Those of these points that are there, with vectors and payloads, in any order."""
+        """The given points that exist, with vectors and payloads, in any order."""
         ...
 
     def payloads(self, index: str, ids: Sequence[str]) -> dict[str, dict[str, object]]:
-        """Of those of these points that are there, by id."""
+        """Payloads of the given points that exist, by id."""
         ...
 
     def vectors(self, index: str, ids: Sequence[str]) -> tuple[list[str], np.ndarray]:
-        """Ids and vectors (n, D) of those of these points that are there, in any order; of multivectors the last."""
+        """Ids and vectors (n, D) of the given points that exist, in any order; of a multivector the last vector."""
         ...
 
     def owned_vectors(self, index: str, ids: Sequence[str]) -> Owned[TextVectors]:
-        """Texts and vectors of those of these points that are chunks of documents."""
+        """Texts and vectors of the given points that are chunks of documents."""
         ...
 
     def owned_labels(self, index: str, field: str, ids: Sequence[str]) -> Owned[Sequence[Mapping[str, object] | None]]:
-        """Labels of those of these points that are chunks of documents; None of those that have none."""
+        """Labels of the given points that are chunks of documents; None for unlabelled ones."""
         ...
 
     def all_labels(self, index: str, field: str) -> Iterator[Mapping[str, Mapping[str, object]]]:
-        """The labels of all points that have one, by id, some hundreds at a time."""
+        """The labels of all labelled points by id, some hundreds per batch."""
         ...
 
     def label_counts(self, index: str, field: str, *, filters: Mapping[str, str] | None = None) -> dict[int, int]:
-        """How many points have which `value`."""
+        """Number of points per label `value`."""
         ...
 
     def count(self, index: str) -> int: ...
 
 
 class VectorIndex(Labels, SearchedIndex, Protocol):
-    """Physical collections of points. Every method raises VectorIndexUnavailableError when the engine is away.
+    """Physical collections of points. Every method raises VectorIndexUnavailableError while the engine is unavailable.
 
-    Payload of a point follows LangChain's Qdrant convention: `page_content` (the chunk's text) and `metadata`, which
-    holds the document's metadata plus `_collection_name`-free keys `document_id, title, uri, ordinal, start, end,
-    page, text_hash`. Beside these two stand labels.
+    Payloads follow LangChain's Qdrant convention: `page_content` (the chunk's text) and `metadata`, which holds the
+    document's metadata plus the keys `document_id, title, uri, ordinal, start, end, page, text_hash`. Labels are stored
+    next to these two.
     """
 
     def create(self, index: str, *, dimension: int, vectors_per_point: int = 1) -> None:
-        """Makes an empty physical collection (cosine, and words), of multivectors where a point has several. No error
-        when it exists with the same vectors."""
+        """Create an empty physical collection with dense (cosine) and sparse vectors; dense ones are multivectors if
+        `vectors_per_point` exceeds 1. No error if it exists with the same vectors.
+        """
         ...
 
     def drop(self, index: str) -> None: ...
     def exists(self, index: str) -> bool: ...
     def point_to(self, alias: str, index: str) -> None:
-        """Makes the public name `alias` mean `index`, in one step."""
+        """Atomically point the public name `alias` to `index`."""
         ...
 
     def upsert(self, index: str, points: Sequence[Point]) -> None:
-        """Waits until the points are searchable. NaN, infinite and zero vectors raise ValueError first, and so does
-        one vector where the index holds multivectors, or several where it does not.
+        """Returns once the points are searchable. Raises ValueError, before writing, for NaN, infinite or zero vectors,
+        and for a number of vectors per point that does not fit the index.
 
-        The words of a chunk are those of its `page_content`, which goes with its id: `set_payloads` leaves them.
+        The sparse vector is computed from `page_content` and belongs to the point's id: `set_payloads` leaves it
+        unchanged.
         """
         ...
 
     def set_payloads(self, index: str, payloads: Mapping[str, Mapping[str, object]]) -> None:
-        """Replaces text and metadata of these points; vectors and labels stay. Ids that are not there are ignored."""
+        """Replace text and metadata of these points; vectors and labels are kept. Ignores missing ids."""
         ...
 
     def delete_points(self, index: str, ids: Sequence[str]) -> None: ...
@@ -224,62 +232,63 @@ class VectorIndex(Labels, SearchedIndex, Protocol):
     def count(self, index: str, *, document_id: str | None = None) -> int: ...
     def point_ids(self, index: str) -> Iterator[str]: ...
     def points_of(self, index: str, document_ids: Sequence[str]) -> Iterator[tuple[str, str]]:
-        """Ids of the points of these documents, each after the id of its document."""
+        """Pairs of document id and point id for these documents."""
         ...
 
     def present_ids(self, index: str, ids: Sequence[str]) -> set[str]: ...
     def scan(self, index: str) -> Iterator[list[Point]]:
-        """All points, page by page; of their payloads only `metadata`, and no vectors."""
+        """All points, page by page, with only `metadata` of the payload and without vectors."""
         ...
 
     def indexes(self) -> list[str]:
-        """All physical collections, those of others included."""
+        """All physical collections, including unmanaged ones."""
         ...
 
     def aliases(self) -> dict[str, str]:
-        """Public name → physical collection."""
+        """Maps public names to physical collections."""
         ...
 
     def optimize(self, index: str) -> None:
-        """Asks the engine to merge, index and clean what it stores, and returns: `condition` tells how it goes.
+        """Start merging, indexing and cleaning in the engine, and return; `condition` reports progress.
 
-        Meanwhile searches and writes are served as ever. Asking again while it is at work changes nothing.
+        Searches and writes continue meanwhile. No effect while it is already running.
         """
         ...
 
     def condition(self, index: str) -> IndexStatus:
-        """How the engine stores an index, and what its optimiser is at."""
+        """How the engine stores an index, and the state of its optimiser."""
         ...
 
     def lacks_replicas(self, index: str) -> bool:
-        """Whether one lost node of a cluster takes points of this index away. False where one copy was asked for, and
-        for an engine that is no cluster."""
+        """True if losing one cluster node would lose points of this index. False if a single copy is configured, or
+        without a cluster.
+        """
         ...
 
     def is_alive(self) -> bool: ...
     def inspect(self, index: str, ids: Sequence[str]) -> PointDamage | None:
-        """What is wrong with those of these points that are there; None where each has a vector of length 1, a text
-        that has its hash and the words of that, and searches with their vectors and words find something so near.
+        """Damage of the given points that exist. None if each has a vector of length 1, a text matching its hash and
+        sparse vector, and if searches with their vectors and words find equally near points.
 
-        Raises NotFoundError, and EngineFaultError where the engine cannot read what it has stored.
+        Raises NotFoundError, and EngineFaultError if the engine cannot read its own data.
         """
         ...
 
 
 class Soundness(Protocol):
-    """Whether the index of a collection can be searched."""
+    """Tells whether a collection's index can be searched."""
 
     def require_sound(self, collection: Collection) -> None:
         """Raises DamagedIndexError."""
         ...
 
     def explain(self, collection: Collection, fault: EngineFaultError) -> VectorIndexUnavailableError:
-        """What is to be raised in place of a fault of the engine: itself, unless the index is damaged."""
+        """The error to raise for an engine fault: the fault itself, or a DamagedIndexError if the index is damaged."""
         ...
 
 
 class Unwatched:
-    """A `Soundness` that knows of no damage."""
+    """A `Soundness` that never reports damage."""
 
     def require_sound(self, collection: Collection) -> None:
         pass
@@ -292,72 +301,74 @@ class LensIndexing(Protocol):
     """Labels of chunks under the lens indexes of their collection."""
 
     def upsert(self, collection: Collection, points: Sequence[Point]) -> None:
-        """Writes points into the active index, with their labels under all lens indexes there are."""
+        """Write points to the active index, with labels for all existing lens indexes."""
         ...
 
     def build(self, job: Job, *, heartbeat: Callable[[float], None]) -> int:
-        """Until every chunk of the collection has its label, and the job is done; how many got one.
+        """Label every chunk of the collection, then complete the job. Returns the number of labelled chunks.
 
-        Raises what `heartbeat` raises, which takes the progress, 0 to 1.
+        `heartbeat` gets the progress from 0 to 1; its errors propagate.
         """
         ...
 
 
 class BlobBatch(Protocol):
     def put_file(self, file: BinaryIO) -> StoredBytes:
-        """Raises OSError when `file` cannot be read, FilesUnavailableError when it cannot be kept."""
+        """Raises OSError if `file` cannot be read, FilesUnavailableError if it cannot be stored."""
         ...
 
     def put_text(self, content_hash: str, parts: Iterable[str]) -> None: ...
     def put_layout(self, content_hash: str, layout: TextLayout) -> None:
-        """Of its text, in the place of what was there."""
+        """Replaces the layout of this text."""
         ...
 
     def keep(self) -> None:
-        """Makes what was put so far durable, and lets it be found, before the block ends."""
+        """Make everything put so far durable and visible before the block ends."""
         ...
 
 
 class BlobStore(Protocol):
-    """Original bytes, named by their SHA-256, and the text that was extracted from them."""
+    """Original bytes by SHA-256, and the text extracted from them."""
 
     def put(self, data: bytes) -> str: ...
     def put_file(self, file: BinaryIO) -> StoredBytes:
-        """From its beginning, piece by piece. The hash is of what was stored, even if the file changes meanwhile."""
+        """Reads from the beginning, in pieces. The hash is of the stored bytes, even if the file changes meanwhile."""
         ...
 
     def batch(self) -> AbstractContextManager[BlobBatch]:
-        """What is put into it is durable, or in the end absent, when the block ends: with few syncs for many files."""
+        """At the end of the block, everything put into the batch is durable, or none of it after an error; needs few
+        syncs for many files.
+        """
         ...
 
     def has(self, content_hash: str) -> bool: ...
     def is_sound(self, content_hash: str) -> bool:
-        """Whether the bytes are there and have their hash. Reads them, unless they were read since they changed."""
+        """True if the bytes exist and match their hash. Reads them, unless they were read since their last change."""
         ...
 
     def is_changed(self, content_hash: str, byte_count: int) -> bool:
-        """Whether `is_sound` has something to read: the bytes are not there, not so many, or were not read yet."""
+        """True if `is_sound` would have to read: the bytes are missing, have another size, or were not read yet."""
         ...
 
     def byte_count(self, content_hash: str) -> int | None:
-        """None where the bytes are not there."""
+        """None if the bytes are missing."""
         ...
 
     def has_text(self, content_hash: str) -> bool: ...
     def is_text_sound(self, content_hash: str) -> bool:
-        """Whether the text is there, and it and its layout are what was written. Reads them as `is_sound` does."""
+        """True if text and layout exist as written. Reads them, under the same rule as `is_sound`."""
         ...
 
     def has_text_digest(self, content_hash: str) -> bool:
-        """Whether the text is there with a digest, which those of earlier releases lack."""
+        """True if the text exists with a digest; texts of earlier releases have none."""
         ...
 
     def verified(self, content_hash: str) -> Path:
-        """Where the bytes lie at this moment, which have their hash. Raises NotFoundError and DamagedFileError."""
+        """The current path of the bytes, after checking their hash. Raises NotFoundError and DamagedFileError."""
         ...
 
     def put_parts(self, content_hash: str, parts: Iterable[bytes]) -> None:
-        """For bytes too many to hold at once, whose hash the caller has checked."""
+        """For data too large for memory; the caller has checked its hash."""
         ...
 
     def get(self, content_hash: str) -> bytes:
@@ -366,46 +377,47 @@ class BlobStore(Protocol):
 
     def put_text(self, content_hash: str, parts: Iterable[str]) -> None: ...
     def get_text(self, content_hash: str) -> str:
-        """Raises NotFoundError, and DamagedFileError where it is not what was written. So do all that read it."""
+        """Raises NotFoundError, and DamagedFileError if the text was altered. The other readers of texts do the
+        same.
+        """
         ...
 
     def text_bytes(self, content_hash: str) -> Iterator[bytes]:
-        """In UTF-8, piece by piece. Raises as `get_text`, behind the last where it is damaged."""
+        """UTF-8 in pieces. Raises like `get_text`, but reports damage only after the last piece."""
         ...
 
     def put_layout(self, content_hash: str, layout: TextLayout) -> None:
-        """Of its text, in the place of what was there."""
+        """Replaces the layout of this text."""
         ...
 
     def layout(self, content_hash: str, start: int, end: int) -> TextLayout:
-        """What lies in characters [start, end), or reaches into them; an empty one where none is kept. Raises
-        DamagedFileError."""
+        """The layout that overlaps characters [start, end); empty if none is stored. Raises DamagedFileError."""
         ...
 
     def get_layout(self, content_hash: str) -> bytes:
-        """As it is stored. Raises as `get_text`."""
+        """The layout as stored. Raises like `get_text`."""
         ...
 
     def put_layout_bytes(self, content_hash: str, parts: Iterable[bytes]) -> None:
-        """As `get_layout` gave it; what is no layout is kept, and taken for a damaged one."""
+        """Stores bytes from `get_layout`. Invalid bytes are stored, too, and count as a damaged layout."""
         ...
 
     def text_window(self, content_hash: str, start: int, end: int) -> TextWindow:
-        """Those of the characters [start, end) that there are, without holding the whole text. Raises NotFoundError."""
+        """The existing part of characters [start, end), without loading the whole text. Raises NotFoundError."""
         ...
 
     def path(self, content_hash: str) -> Path: ...
     def locate(self, content_hash: str) -> Path:
-        """Where the bytes lie at this moment, which `discard` may change. Raises NotFoundError."""
+        """The current path of the bytes, which `discard` may change. Raises NotFoundError."""
         ...
 
     def discard(self, content_hash: str, *, is_needed: Callable[[], bool]) -> None:
-        """Removes bytes and text unless they are needed, which is asked after they were put aside.
+        """Delete bytes and text unless needed; calls `is_needed` after moving them aside.
 
-        Adding a document checks for the bytes once its row is there; so none can get lost.
+        Adding a document checks for its bytes after inserting its row, so no needed file is lost.
         """
         ...
 
     def hashes(self) -> Iterator[str]:
-        """Of everything that is kept."""
+        """Hashes of everything stored."""
         ...

@@ -1,4 +1,4 @@
-"""What a second look at the candidates of a search needs: a score for each passage under the query's instruction."""
+"""Port of re-ranking: a score for each passage under the query's instruction."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class RerankPassage:
-    """`id` and `text_hash` name it for those who keep what they computed of it; `id` is "" where it is no chunk."""
+    """`id` and `text_hash` are cache keys; `id` is "" for a text that is no chunk."""
 
     id: str
     text: str
@@ -17,13 +17,13 @@ class RerankPassage:
 
 
 class Reranker(Protocol):
-    """Safe to call from several threads."""
+    """Thread-safe."""
 
     def scores(self, query: str, passages: Sequence[RerankPassage], *, instruction: str) -> list[float]:
-        """How well each passage answers the query under the instruction ("": none), in their order.
+        """How well each passage answers the query under the instruction ("": none), in the order of the passages.
 
-        -1 to 1, the higher the better. Raises UnavailableError where there is no such score for each of them,
-        InputError where query or instruction cannot be used.
+        -1 to 1, higher is better. Raises UnavailableError if any score is unavailable, InputError for an unusable query
+        or instruction.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""A port: the saved and past searches of the caller, as interfaces see them."""
+"""Port: the caller's saved and past searches, for interfaces."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from app.types.searches import PastSearch, SavedSearch, SearchQuestion
 
 
 class OwnSearches(Protocol):
-    """Those of the caller."""
+    """Saved and past searches of the caller."""
 
     @property
     def history_limit(self) -> int:
-        """0: no history is kept."""
+        """0 if no history is kept."""
         ...
 
     def saved(self) -> list[SavedSearch]: ...
     def find(self, search: str) -> SavedSearch:
-        """By its id or its name. Raises NotFoundError."""
+        """By id or name. Raises NotFoundError."""
         ...
 
     def save(self, name: str, request: SearchQuestion) -> SavedSearch:
-        """One of the same name is replaced. Raises InputError and ConflictError."""
+        """Replaces a saved search of the same name. Raises InputError and ConflictError."""
         ...
 
     def delete(self, search_id: str) -> None: ...
     def history(self) -> list[PastSearch]:
-        """The newest first."""
+        """Newest first."""
         ...
 
     def record(self, request: SearchRequest) -> None: ...
     def forget(self, search_id: str | None = None) -> int:
-        """Of the history this one, or all. Raises NotFoundError where this one is not in it."""
+        """Delete one past search, or all. Raises NotFoundError for an unknown one."""
         ...

@@ -1,6 +1,6 @@
-"""What interfaces ask of the services, as protocols: those of the core fit them, and so do those with an authorizer.
+"""Ports: services for interfaces. Both the core's services and the guarded ones implement them.
 
-Every method raises GircseError with the reason when it cannot do what was asked.
+Every method raises GircseError with the reason if it fails.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from embedder.refinement import Refinement
 class Search(Protocol):
     def search(self, request: SearchRequest, *, highlight: bool = True) -> SearchResult: ...
     def highlight(self, result: SearchResult) -> SearchResult:
-        """The same result, whose hits say why they were found."""
+        """The same result, with explanations in its hits."""
         ...
 
     def refine(
@@ -37,13 +37,13 @@ class Search(Protocol):
         steps: int | None = None,
         token_bias: Mapping[str, float] | None = None,
     ) -> Refinement:
-        """What the model makes of a query, without a search."""
+        """The model's refinement of a query, without a search."""
         ...
 
     def rerank_texts(
         self, query: str, texts: Sequence[str], *, instruction: str | None = None, values: Sequence[LensValue] = ()
     ) -> list[float]:
-        """How well texts of the caller's own answer a query, in their order: higher is better."""
+        """Scores how well the given texts answer a query, in their order: higher is better."""
         ...
 
 
@@ -55,11 +55,11 @@ class Proposals(Protocol):
 
 class Texts(Protocol):
     def text_window(self, document: Document, start: int, end: int) -> TextWindow:
-        """Those of the characters [start, end) that a document has."""
+        """The existing part of characters [start, end) of the document."""
         ...
 
     def layout(self, document: Document, start: int, end: int) -> TextLayout:
-        """Headings, rows and cells in that stretch of its text; none where they are not kept."""
+        """Headings, rows and cells in that range of the text; empty if none are stored."""
         ...
 
 
@@ -82,28 +82,28 @@ class Collections(Protocol):
 
 
 class Documents(Texts, Collections, Protocol):
-    """All that `app.collections.library.Library` does for interfaces."""
+    """The interface of `app.collections.library.Library`."""
 
     def add_document(self, collection: str, source: Source) -> tuple[Document, Job | None]: ...
     def delete_document(self, document_id: str, *, delay: timedelta = ...) -> Job:
-        """No search shows it from now on; until the delay is over, and a worker has done it, it can be restored."""
+        """Searches hide it immediately; it can be restored until the delay has passed and a worker has deleted it."""
         ...
 
     def restore_document(self, document_id: str) -> Job: ...
     def move_documents(self, document_ids: Sequence[str], collection: str) -> list[tuple[Document, Job | None]]:
-        """Ingests them into another collection, whose new documents are returned, and deletes them where they are."""
+        """Ingest them into another collection and delete the originals. Returns the new documents."""
         ...
 
     def original_file(self, document: Document) -> Path:
-        """Where its bytes lie at this moment."""
+        """The current path of the document's bytes."""
         ...
 
 
 class Fetching(Protocol):
-    """Brings web pages in, whether or not anybody watches."""
+    """Fetches web pages in the background."""
 
     def add(self, collection: str, urls: Sequence[str], *, allowance: Allowance | None = None) -> None:
-        """What is fetched is stored on the account that `allowance` names."""
+        """Fetched pages count against the quota that `allowance` names."""
         ...
 
     def fetches(self, collection: str) -> list[Fetch]: ...
@@ -112,7 +112,7 @@ class Fetching(Protocol):
 
 
 class Reindexing(Protocol):
-    """Indexes collections anew, whether or not anybody watches."""
+    """Reindexes collections in the background."""
 
     def start(self, name: str, change: ContractChange, *, restart: bool = False) -> ReindexStatus: ...
     def status(self, name: str) -> ReindexStatus: ...
@@ -120,10 +120,10 @@ class Reindexing(Protocol):
 
 
 class LensIndexes(Protocol):
-    """The values of all chunks of a collection under a lens, made in the background."""
+    """Values of all chunks of a collection under a lens, computed in the background."""
 
     def build(self, collection: str, lens: str) -> LensIndexStatus:
-        """Queues it: a new one, or one that is there, with the present values of the lens."""
+        """Queue a lens index with the current values of the lens; rebuilds an existing one."""
         ...
 
     def status(self, collection: str) -> list[LensIndexStatus]: ...
@@ -137,7 +137,7 @@ class ValueTables(Protocol):
 
 
 class ReadingServices(Protocol):
-    """The services that change nothing."""
+    """The read-only services."""
 
     @property
     def catalog(self) -> Catalog: ...

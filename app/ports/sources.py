@@ -1,4 +1,4 @@
-"""Sources that come again: what the catalog keeps of them, who reads them, and what interfaces may ask. Ports."""
+"""Ports of synced sources: readers, credentials, and the service for interfaces."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ class OpenedSource(Protocol):
         ...
 
     def fetch(self, address: str, mark: ItemMark) -> Fetched | None:
-        """None: it is as it was at this mark. Raises VanishedError where it is gone, and DocumentError."""
+        """None: unchanged since this mark. Raises VanishedError if the item is gone, and DocumentError."""
         ...
 
 
 class SourceReader(Protocol):
-    """Of one kind of source."""
+    """Reads one kind of source."""
 
     def open(
         self, source: RecurringSource, marks: Mapping[str, ItemMark], *, beat: Callable[[], None]
     ) -> AbstractContextManager[OpenedSource]:
-        """For one round. `beat` is called now and then while something takes long; what it raises ends the round.
+        """Open the source for one sync. Long operations call `beat` regularly; its errors end the sync.
 
-        Raises InputError where the source cannot be used as it is, and DocumentError where it cannot be reached.
+        Raises InputError if the source's settings are invalid, and DocumentError if it is unreachable.
         """
         ...
 
 
 class SourceCredentials(Protocol):
-    """Of the operator, who says where each may be sent, and for whom."""
+    """Credentials set up by the operator, each limited to addresses and users."""
 
     def names_for(self, user: str) -> list[str]: ...
     def find(self, name: str, *, user: str, address: str) -> Credentials:
-        """Raises InputError where there are none of this name for this user and this address."""
+        """Raises InputError if this user may not use credentials of this name for this address."""
         ...
 
 
@@ -56,7 +56,7 @@ class RecurringSources(Protocol):
         options: SourceOptions = ...,
     ) -> RecurringSource: ...
     def credentials(self) -> list[str]:
-        """Names of those that the caller may use."""
+        """Names of the credentials that the caller may use."""
         ...
 
     def delete(self, source_id: str) -> None: ...

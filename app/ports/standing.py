@@ -1,4 +1,4 @@
-"""Standing searches: what the catalog keeps of them, what ingestion asks, and what interfaces may ask. Ports."""
+"""Port: standing searches, for interfaces."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ from app.types.standing import (
 
 
 class StandingSearches(Protocol):
-    """Those of the caller."""
+    """Standing searches of the caller."""
 
     def watch(self, search: str, watch: Watch) -> StandingSearch:
-        """A saved search, by its id or its name, begins to keep watch, or goes on otherwise."""
+        """Start or change monitoring with a saved search, by id or name."""
         ...
 
     def unwatch(self, search: str) -> None:
-        """What it found is forgotten."""
+        """Stop monitoring; deletes the matches."""
         ...
 
     def standing(self) -> list[StandingSearch]: ...
     def find(self, search: str) -> StandingSearch: ...
     def renew_feed(self, search: str) -> StandingSearch: ...
     def news(self, search: str, *, unseen_only: bool = True, limit: int = ..., offset: int = ...) -> list[News]:
-        """What it found, the newest first."""
+        """Matches, newest first."""
         ...
 
     def mark_seen(self, search: str, chunk_ids: Sequence[str] | None = None) -> int:
-        """These, or all; how many were new."""
+        """Mark these matches, or all, as seen; returns how many were new."""
         ...
 
     def failures(self, searches: Iterable[StandingSearch]) -> dict[str, dict[Channel, str]]:
-        """By id and channel why the newest delivery has not arrived."""
+        """By search id and channel, the error of the newest delivery if it has not arrived."""
         ...
 
     def alerts(self) -> list[str]:
-        """Names of the targets that the caller may choose."""
+        """Names of the notification targets that the caller may choose."""
         ...
 
     def feed(self, token: str) -> tuple[StandingSearch, list[News]]:
-        """Of nobody in particular: who knows the address may read, as long as its owner may."""
+        """Needs no login: whoever knows the address may read, as long as its owner may."""
         ...

@@ -1,4 +1,4 @@
-"""What ingestion needs to read texts and to cut them, as protocols. Reader processes import this: no numpy here."""
+"""Ports of parsing and splitting texts. Parser processes import this module, so no numpy here."""
 
 from __future__ import annotations
 
@@ -9,37 +9,38 @@ from app.types.texts import ExtractedText, Findings, Span, TextPart
 
 
 class TextSink(Protocol):
-    """Takes the text of a document, part by part in order."""
+    """Receives the text of a document, part by part in order."""
 
     def write(self, part: TextPart) -> None: ...
     def clear(self) -> None:
-        """Forgets all parts: the reader starts over."""
+        """Discard all parts: the parser starts over."""
         ...
 
     def advance(self, share: float) -> None:
-        """So much of the document is read, 0 to 1: told before what takes long, as the recognition of a page."""
+        """Report progress, 0 to 1. Parsers call it before slow steps, such as the OCR of a page."""
         ...
 
 
 class Reader(Protocol):
     """Extracts text. Raises DocumentError with a reason that a person can act on, or FileNotFoundError.
 
-    What was written into the sink is of no use then.
+    After an error, discard what the sink received.
     """
 
     def __call__(self, path: Path, *, uri: str, media_type: str, into: TextSink) -> Findings: ...
 
 
 class FormatDetector(Protocol):
-    """The media type of what stands in a file, by its content, its name and what its sender declared. Raises
-    DocumentError, in one line, for what no reader reads. Leaves the stream at its begin."""
+    """The media type of a file, by content, name and declared type. Raises DocumentError with one line for an
+    unsupported format. Leaves the stream at its start.
+    """
 
     def __call__(self, stream: BinaryIO, *, uri: str, declared: str) -> str: ...
 
 
 class TokenCounter(Protocol):
     def token_offsets(self, text: str) -> list[tuple[int, int]]:
-        """Character [start, end) of every model token of `text`, without special tokens, in order."""
+        """Character range [start, end) of every model token of `text`, without special tokens, in order."""
         ...
 
 
