@@ -20,6 +20,7 @@ from app.search.lenses import STARTERS
 from app.search.query_language import ENGLISH as READ_LANGUAGE
 from app.search.query_language import LANGUAGES
 from ui.language import ENGLISH, FOLDER, MARKED, languages, read_catalog
+from ui.search_fields import FURTHER_OPTIONS, label_of
 
 ROOT = Path(__file__).resolve().parents[1]
 TRANSLATING = {"_", "later"}
@@ -36,10 +37,11 @@ CORE = (
     *(f"app/catalog/{name}.py" for name in ("catalog", "engine", "indexes", "jobs", "judgements", "lens_indexes")),
     *(f"app/catalog/{name}.py" for name in ("quotas", "searches", "submissions")),
     *(f"app/collections/{name}.py" for name in ("background_reindex", "blob_batch", "blobs", "fetching", "held_files")),
+    "app/collections/own_searches.py",
     *(f"app/collections/{name}.py" for name in ("lens_indexes", "library", "pages", "reindex", "value_tables")),
     *(f"app/evaluation/{name}.py" for name in ("background", "evaluate", "judged", "qrels", "weight_tuning")),
     *(f"app/search/{name}.py" for name in ("filters", "fingerprints", "joined_collections", "judgements", "lenses")),
-    *(f"app/search/{name}.py" for name in ("own_searches", "request_checks", "retrieval", "service")),
+    *(f"app/search/{name}.py" for name in ("request_checks", "retrieval", "service")),
     *(f"app/search/{name}.py" for name in ("value_proposals", "value_syntax")),
     *(
         f"app/{name}.py"
@@ -75,6 +77,8 @@ def find_texts(folder: Path) -> Iterator[tuple[Text, str]]:
     """Every text that a person can read on the pages in `folder`, and the file in which it stands."""
     yield from find_messages(folder.parent)
     yield from ((name, "app/search/query_language.py") for name in (*LANGUAGES, READ_LANGUAGE))
+    for name, option in FURTHER_OPTIONS.items():  # the page draws a plain field for each
+        yield from ((text, "app/types/search.py") for text in (label_of(name), option.description))
     yield from ((text, "app/search/lenses.py") for lens in STARTERS for text in (lens.name, lens.note))
     for path in (folder.parent / name for name in MARKED_ELSEWHERE):
         if path.exists():

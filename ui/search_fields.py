@@ -38,6 +38,11 @@ class Parameter:
     empty: str = ""
 
 
+def label_of(option: str) -> str:
+    """The label of an option that has no control of its own, in English."""
+    return option.replace("_", " ").capitalize()
+
+
 def text_of(value: object) -> str:
     """The same as `textOf` of page.js."""
     if isinstance(value, (list, tuple)):

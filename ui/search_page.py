@@ -33,6 +33,7 @@ from ui.search_fields import (
     PARAMETERS,
     TABLES,
     for_script,
+    label_of,
 )
 from ui.search_handlers import SearchHandlers
 from ui.streams import skipping_none
@@ -244,7 +245,7 @@ def _build_further_options() -> dict[str, gr.Checkbox | gr.Textbox]:
     found: dict[str, gr.Checkbox | gr.Textbox] = {}
     for name, option in FURTHER_OPTIONS.items():
         shown: dict[str, Any] = {
-            "label": _(name.replace("_", " ").capitalize()),
+            "label": _(label_of(name)),
             "info": _(option.description),
             "elem_id": f"option-{name}",
         }

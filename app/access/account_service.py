@@ -101,7 +101,7 @@ class AccountService:
         return identities
 
     def connect_user(self, name: str, identity: Identity) -> None:
-        """Let whoever signs in with this identity log in as this user."""
+        """Let every person who signs in with this identity log in as this user."""
         self._within(self.me(), name)
         self._accounts.connect_user(name, identity)
         self._authorizer.note("user.connected", name, asdict(identity))

@@ -81,7 +81,7 @@ class Accounts:
         return user
 
     def connect_user(self, name: str, identity: Identity) -> None:
-        """Link the identity, so that whoever signs in with it is this user. Raises InputError, UnknownUserError and
+        """Link the identity, so that a login with it is a login of this user. Raises InputError, UnknownUserError and
         ConflictError.
         """
         if not identity.subject or not (identity.issuer + identity.subject).isprintable():

@@ -109,7 +109,7 @@ class SqlSources(CatalogPart):
                     raise ConflictError(f"{collection!r} has {MAX_SOURCES} sources, the maximum; delete one first.")
                 row = RecurringSourceRow(id=str(uuid4()), collection=collection, address=address)
                 session.add(row)
-            row.owner = owner  # whoever changes a source becomes responsible for it
+            row.owner = owner  # the user who changes a source becomes responsible for it
             row.kind, row.every_s, row.removes = kind, int(every.total_seconds()), removes
             row.patterns_json = json.dumps(list(options.patterns))
             row.branch, row.credentials = options.branch, options.credentials

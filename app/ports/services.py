@@ -1,4 +1,4 @@
-"""Ports: services for interfaces. Both the core's services and the guarded ones implement them.
+"""Ports: services for interfaces. Both the core's services and the services behind the guard implement them.
 
 Every method raises GircseError with the reason if it fails.
 """

@@ -44,5 +44,5 @@ class StandingSearches(Protocol):
         ...
 
     def feed(self, token: str) -> tuple[StandingSearch, list[News]]:
-        """Needs no login: whoever knows the address may read, as long as its owner may."""
+        """Needs no login: anyone with the address may read, as long as its owner may."""
         ...

@@ -16,7 +16,7 @@ from app.api.problems import add_problem_handlers
 from app.errors import UnknownCollectionError, UnknownLensError
 from app.types.access import Principal, Role, WebSession
 from app.types.quotas import QuotaUse
-from scripts.make_texts import ROOT, find_faults, find_messages, find_texts, messages_of_python, texts_of_python
+from scripts.make_texts import CORE, ROOT, find_faults, find_messages, find_texts, messages_of_python, texts_of_python
 from ui.account_page import account_drawer
 from ui.core_messages import MAX_CHARS, translate_message
 from ui.language import (
@@ -193,3 +193,7 @@ def test_problems_are_told_in_the_language_that_is_asked_for() -> None:
     assert plain["detail"].startswith("No collection named 'x'. There are no collections yet.")
     assert german["detail"].startswith("Eine Sammlung „x“ gibt es nicht. Es gibt noch keine Sammlungen.")
     assert {**german, "detail": ""} == {**plain, "detail": ""}
+
+
+def test_every_module_whose_messages_are_translated_is_there() -> None:
+    assert [name for name in CORE if not (ROOT / name).exists()] == []
