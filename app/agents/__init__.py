@@ -1,1 +1,1 @@
-"""What agents may do here, over the Model Context Protocol (MCP)."""
+"""Tools for agents over the Model Context Protocol (MCP)."""

@@ -1,4 +1,4 @@
-"""What standing searches found, for agents: fields for programs, and the same as text. Knows nothing of MCP."""
+"""Matches of standing searches for agents: structured fields, and the same content as text. Independent of MCP."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class StandingSummary(BaseModel):
     id: str
     name: str
     collection: str
-    unseen: int = Field(description="Passages that its owner has not marked as seen.")
+    unseen: int = Field(description="Matches that its owner has not marked as seen.")
 
 
 class FoundPassage(BaseModel):
@@ -24,7 +24,7 @@ class FoundPassage(BaseModel):
     title: str
     uri: str
     text: str
-    start: int = Field(description="Characters of the document before it, as fetch_document counts them.")
+    start: int = Field(description="Character offset in the document, as in fetch_document.")
     end: int
     page: int | None
     match: Match
@@ -33,16 +33,16 @@ class FoundPassage(BaseModel):
 
 
 class NewsAnswer(BaseModel):
-    searches: list[StandingSummary] = Field(description="Those that keep watch.")
-    search: str | None = Field(description="The name of the one whose news these are.")
+    searches: list[StandingSummary] = Field(description="Monitored searches.")
+    search: str | None = Field(description="Name of the search that these matches belong to.")
     news: list[FoundPassage]
     notice: str = UNTRUSTED
 
     def readable(self, fence: str) -> str:
         if self.search is None:
             lines = [f"{each.name} (in {each.collection}): {each.unseen} new" for each in self.searches]
-            return "\n\n".join(fenced(["\n".join(lines)], fence)) if lines else "No search keeps watch."
-        head = f"{len(self.news)} passages were found, the newest first."
+            return "\n\n".join(fenced(["\n".join(lines)], fence)) if lines else "There is no monitored search."
+        head = f"{len(self.news)} matches, newest first."
         return "\n\n".join([head, *fenced([_passage(each) for each in self.news], fence)])
 
 
@@ -72,7 +72,7 @@ def news_answer(searches: Sequence[StandingSearch], named: StandingSearch | None
     )
 
 
-def _passage(each: FoundPassage) -> str:
-    where = f"characters {each.start}-{each.end}" + (f", page {each.page}" if each.page else "")
-    head = f"{each.match.value}, found {each.found_at}, document_id {each.document_id}, {where}"
-    return f"{head}\ntitle: {each.title}\nuri: {each.uri}\n\n{each.text}"
+def _passage(passage: FoundPassage) -> str:
+    where = f"characters {passage.start}-{passage.end}" + (f", page {passage.page}" if passage.page else "")
+    head = f"{passage.match.value}, found {passage.found_at}, document_id {passage.document_id}, {where}"
+    return f"{head}\ntitle: {passage.title}\nuri: {passage.uri}\n\n{passage.text}"

@@ -48,9 +48,7 @@ class DocumentLists(Protocol):
         ...
 
     def page_starts(self, document_id: str, *, start: int, end: int) -> list[PageStart]:
-        """Start of each page that begins within the passage of characters [start, end), and of the page it begins
-        on; empty without pages.
-        """
+        """Start of each page whose first chunk begins at characters [start, end); empty for documents without pages."""
         ...
 
     def facets(self, collection: str, filters: Mapping[str, str] | None = None) -> dict[str, list[FacetValue]]:

@@ -49,7 +49,7 @@ class Search(Protocol):
 
 class Proposals(Protocol):
     def propose(self, instruction: str, collection: str) -> tuple[ValueProposal, ...]:
-        """Values that the instruction could tell apart in the collection, best first."""
+        """Values of the collection that the instruction could distinguish, best first."""
         ...
 
 

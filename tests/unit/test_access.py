@@ -262,7 +262,7 @@ def _fits(name: str, parts: list[str]) -> bool:
 
 @pytest.mark.parametrize("pattern", ["", "Team", "a b", "../x", "a?", "[a]", "a" * 64])
 def test_patterns_that_no_collection_can_match_are_refused(pattern: str) -> None:
-    with pytest.raises(InputError, match="names no collections"):
+    with pytest.raises(InputError, match="is not a collection name or pattern"):
         check_collections([pattern])
 
 
