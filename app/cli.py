@@ -17,13 +17,13 @@ from typer.core import TyperCommand, TyperGroup
 from app.errors import GircseError, InputError
 from app.types.documents import require_text
 
-_NEW_OBJECTS = 50_000  # before the collector looks for cycles among them
+_NEW_OBJECTS = 50_000  # allocations before a garbage collection
 SEARCHING, FILLING, SERVING, KEEPING = "Search", "Fill", "Serve", "Look after"
 
 
 @dataclass(frozen=True, slots=True)
 class _Command:
-    """`place` in app.commands is a function, or a group of commands; `help` is the first paragraph of its own."""
+    """`place`: a function or command group in app.commands. `help` must equal the first paragraph of its own help."""
 
     place: str
     panel: str
@@ -31,7 +31,7 @@ class _Command:
     hands_over: bool = False  # parses its own arguments, --help included
 
 
-# Importing all of them takes a second, which `gircse --help` must not spend, nor a command for the others.
+# Importing all commands takes a second, so each is imported only when used.
 COMMANDS: Mapping[str, _Command] = {
     "search": _Command("search:search", SEARCHING, "Search a collection, seen through an instruction."),
     "answer": _Command(
@@ -157,18 +157,18 @@ COMMANDS: Mapping[str, _Command] = {
 
 
 class _Commands(Mapping[str, Any]):
-    """Those of `COMMANDS`, each imported when it is asked for."""
+    """The commands of `COMMANDS`, imported on access."""
 
     def __getitem__(self, name: str) -> Any:
         module, _, attribute = COMMANDS[name].place.partition(":")
-        found = getattr(import_module(f"app.commands.{module}"), attribute)
+        command = getattr(import_module(f"app.commands.{module}"), attribute)
         holder = typer.Typer(add_completion=False, rich_markup_mode="rich")
-        if isinstance(found, typer.Typer):
-            holder.add_typer(found, name=name, rich_help_panel=COMMANDS[name].panel)
+        if isinstance(command, typer.Typer):
+            holder.add_typer(command, name=name, rich_help_panel=COMMANDS[name].panel)
             return typer.main.get_command(holder).commands[name]  # type: ignore[attr-defined]
         own: dict[str, Any] = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
         settings = own if COMMANDS[name].hands_over else None
-        holder.command(name, rich_help_panel=COMMANDS[name].panel, context_settings=settings)(found)
+        holder.command(name, rich_help_panel=COMMANDS[name].panel, context_settings=settings)(command)
         return typer.main.get_command(holder)
 
     def __iter__(self) -> Iterator[str]:
@@ -179,7 +179,7 @@ class _Commands(Mapping[str, Any]):
 
 
 class _Group(TyperGroup):
-    """Checks every argument on the way in and turns known errors into one line on the way out."""
+    """Rejects unusable arguments and reports known errors in one line."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -189,8 +189,10 @@ class _Group(TyperGroup):
         return list(COMMANDS)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """By `COMMANDS` alone."""
-        listed = [TyperCommand(name, help=each.help, rich_help_panel=each.panel) for name, each in COMMANDS.items()]
+        """Lists commands from `COMMANDS`, without importing them."""
+        listed = [
+            TyperCommand(name, help=command.help, rich_help_panel=command.panel) for name, command in COMMANDS.items()
+        ]
         shown = TyperGroup(
             name=self.name, commands=listed, help=self.help, params=self.params, rich_markup_mode=self.rich_markup_mode
         )
@@ -245,17 +247,17 @@ def _main_options(
 
 def _report_unexpected(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
     sys.stderr.write(
-        f"gircse: unexpected {kind.__name__}: {error}. `gircse --debug …` shows where; please report it.\n"
+        f"gircse: unexpected {kind.__name__}: {error}. `gircse --debug …` shows the traceback; please report it.\n"
     )
 
 
 def main() -> None:
     sys.excepthook = _report_unexpected
-    # By default the collector looks through a million objects of freshly imported libraries again and again, and once
-    # more at the end: 2 of the 8 seconds that starting and stopping `gircse up` would take.
+    # By default, garbage collection scans a million objects of freshly imported libraries repeatedly, and once more at
+    # exit: 2 of the 8 seconds to start and stop `gircse up`.
     gc.set_threshold(_NEW_OBJECTS, 20, 100)
-    # NumPy's products here are small: more threads wait for each other in a loop that takes a whole processor, and a
-    # lens index is built no sooner. It reads this when it is imported. Torch has threads of its own.
+    # NumPy's matrix products are small here: with more threads, OpenBLAS busy-waits on a whole core and lens indexes
+    # build no faster. NumPy reads this variable on import; torch has its own threads.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         app()

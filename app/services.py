@@ -22,13 +22,13 @@ from app.search.value_proposals import ValueProposer
 from app.settings import Settings
 from app.types.alerts import AlertTarget
 
-if TYPE_CHECKING:  # it brings in SQL
+if TYPE_CHECKING:  # avoids importing SQL
     from app.catalog import SqlCatalog
 
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """`checks` are asked by /readyz: name of a part → is it able to work now."""
+    """`checks` for /readyz: maps each component's name to a function that returns whether it works now."""
 
     settings: Settings
     catalog: SqlCatalog

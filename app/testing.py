@@ -1,4 +1,4 @@
-"""Small real parts for tests: an embedder whose neighbours can be computed by hand, and an index in memory."""
+"""Small working components for tests: an embedder with predictable neighbours, and an in-memory vector index."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from embedder.refinement import Refinement
 from embedder.refinement_steps import RefinementStep, RefinementToken
 
 _WORD = re.compile(r"\w+")
-_TOKEN = re.compile(r"\w+|[^\w\s\ue000-\uf8ff]")  # as tokenizers of BERT, without characters for private use
+_TOKEN = re.compile(r"\w+|[^\w\s\ue000-\uf8ff]")  # like BERT tokenizers, without private-use characters
 _INSTRUCTION_WEIGHT = 0.5
 
 
@@ -42,11 +42,11 @@ def text_source(
 
 
 class ToyEmbedder:
-    """A bag of words: each word counts 1 on the axis crc32(word) mod `dimension`, each of an instruction 0.5.
+    """A bag of words: each word of the text adds 1, each word of the instruction 0.5, at index crc32(word) mod
+    `dimension`.
 
-    Two texts are near when they share words (or, rarely, axes). The refinement of a query is its own words, and a
-    token bias adds to the count of its word. `embedded_texts` records what was embedded as a document, unless
-    `is_recording` is off.
+    Texts are similar if they share words (or, rarely, indices). The refinement of a query consists of its own words,
+    and a token bias adds to a word's count. `embedded_texts` records embedded documents, unless `is_recording` is off.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class ToyEmbedder:
         is_recording: bool = True,
         has_plain_vectors: bool = False,
     ) -> None:
-        """`has_plain_vectors`: it takes 0 steps, too, which documents get by default."""
+        """`has_plain_vectors`: supports 0 steps, as the default for documents."""
         self.dimension = dimension
         self.fingerprint = fingerprint
         self.embedded_texts: list[str] = []
@@ -83,7 +83,7 @@ class ToyEmbedder:
         return True
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Nothing to close."""
 
     def embed_query(
         self,
@@ -117,7 +117,7 @@ class ToyEmbedder:
         return [self._vector(_word_weights(text, instruction)) for text in texts]
 
     def embed_steps(self, texts: Sequence[str], *, instruction: str, steps: int) -> list[list[list[float]]]:
-        return [[each] * steps for each in self.embed_documents(texts, instruction=instruction, steps=steps)]
+        return [[vector] * steps for vector in self.embed_documents(texts, instruction=instruction, steps=steps)]
 
     def for_ingestion(self, is_leaving: Callable[[], bool]) -> Self:
         return self
@@ -130,7 +130,7 @@ class ToyEmbedder:
         for word, weight in weights.items():
             vector[zlib.crc32(word.encode("utf-8", "surrogatepass")) % self.dimension] += weight
         norm = math.hypot(*vector)
-        if norm == 0:  # no words at all: some direction, as a model would give
+        if norm == 0:  # no words: an arbitrary direction, as from a model
             return [1.0] + [0.0] * (self.dimension - 1)
         return [value / norm for value in vector]
 
@@ -144,9 +144,9 @@ def _word_weights(text: str, instruction: str) -> dict[str, float]:
 
 
 class InMemoryVectorIndex:
-    """The VectorIndex port over dictionaries, searched one by one.
+    """The VectorIndex port over dictionaries, with brute-force search.
 
-    Indexes `without_words` are as earlier releases made them.
+    Indexes `without_words` have no sparse vectors, like those of earlier releases.
     """
 
     def __init__(self, *, without_words: Container[str] = ()) -> None:
@@ -158,9 +158,9 @@ class InMemoryVectorIndex:
 
     def create(self, index: str, *, dimension: int, vectors_per_point: int = 1) -> None:
         with self._lock:
-            asked = dimension, vectors_per_point
-            if (found := self._vectors.setdefault(index, asked)) != asked:
-                raise ConflictError(f"{index!r} exists with dimension and vectors {found}, not {asked}.")
+            wanted = dimension, vectors_per_point
+            if (present := self._vectors.setdefault(index, wanted)) != wanted:
+                raise ConflictError(f"{index!r} exists with dimension and vectors {present}, not {wanted}.")
             self._points.setdefault(index, {})
 
     def drop(self, index: str) -> None:
@@ -179,7 +179,7 @@ class InMemoryVectorIndex:
     def upsert(self, index: str, points: Sequence[Point]) -> None:
         dimension, vectors_per_point = self._vectors[self._resolve(index)]
         for point in points:
-            if not all(all(map(math.isfinite, each)) and any(each) for each in point.steps):
+            if not all(all(map(math.isfinite, vector)) and any(vector) for vector in point.steps):
                 raise ValueError(f"The vector of point {point.id} is zero or not finite.")
             if (shape := np.shape(point.steps)) != (vectors_per_point, dimension):
                 raise ValueError(f"The vectors of point {point.id} are {shape} numbers.")
@@ -202,46 +202,49 @@ class InMemoryVectorIndex:
     def drop_labels(self, index: str, field: str) -> None:
         with self._lock:
             points = self._points[self._resolve(index)]
-            for each in list(points.values()):
-                points[each.id] = replace(each, payload={k: v for k, v in each.payload.items() if k != field})
+            for point in list(points.values()):
+                points[point.id] = replace(point, payload={k: v for k, v in point.payload.items() if k != field})
 
     def unlabelled(self, index: str, field: str) -> Iterator[tuple[list[str], TextVectors]]:
-        missing = [each for each in self._all(index) if field not in each.payload and "document_id" in _metadata(each)]
+        points = [point for point in self._all(index) if "document_id" in _metadata(point)]
+        missing = [point for point in points if field not in point.payload]
         for start in range(0, len(missing), UNLABELLED_PAGE):
             page = missing[start : start + UNLABELLED_PAGE]
-            yield [each.id for each in page], _text_vectors(page)
+            yield [point.id for point in page], _text_vectors(page)
 
     def vectors(self, index: str, ids: Sequence[str]) -> tuple[list[str], np.ndarray]:
-        found = self.retrieve(index, ids)
-        return [each.id for each in found], np.asarray([each.vector for each in found], dtype=np.float32)
+        points = self.retrieve(index, ids)
+        return [point.id for point in points], np.asarray([point.vector for point in points], dtype=np.float32)
 
     def owned_vectors(self, index: str, ids: Sequence[str]) -> Owned[TextVectors]:
-        found = self._owned(index, ids)
-        owners = [str(_metadata(each)["document_id"]) for each in found]
-        return Owned([each.id for each in found], owners, _text_vectors(found))
+        points = self._owned(index, ids)
+        owners = [str(_metadata(point)["document_id"]) for point in points]
+        return Owned([point.id for point in points], owners, _text_vectors(points))
 
     def all_labels(self, index: str, field: str) -> Iterator[Mapping[str, Mapping[str, object]]]:
-        found = [each for each in self._all(index) if field in each.payload]
-        yield {each.id: cast("Mapping[str, object]", each.payload[field]) for each in found}
+        points = [point for point in self._all(index) if field in point.payload]
+        yield {point.id: cast("Mapping[str, object]", point.payload[field]) for point in points}
 
     def owned_labels(self, index: str, field: str, ids: Sequence[str]) -> Owned[Sequence[Mapping[str, object] | None]]:
-        found = self._owned(index, ids)
-        labels = [cast("Mapping[str, object] | None", each.payload.get(field)) for each in found]
-        return Owned([each.id for each in found], [str(_metadata(each)["document_id"]) for each in found], labels)
+        points = self._owned(index, ids)
+        labels = [cast("Mapping[str, object] | None", point.payload.get(field)) for point in points]
+        return Owned([point.id for point in points], [str(_metadata(point)["document_id"]) for point in points], labels)
 
     def _owned(self, index: str, ids: Sequence[str]) -> list[Point]:
-        return [each for each in self.retrieve(index, ids) if "document_id" in _metadata(each)]
+        return [point for point in self.retrieve(index, ids) if "document_id" in _metadata(point)]
 
     def labelled(self, index: str, field: str, *, value: int | None = None) -> Iterator[list[Point]]:
-        found = [each for each in self._all(index) if field in each.payload]
-        yield [Point(each.id, [], each.payload) for each in found if value in (None, _label(each, field))]
+        points = [point for point in self._all(index) if field in point.payload]
+        yield [Point(point.id, [], point.payload) for point in points if value in (None, _label(point, field))]
 
     def count_unlabelled(self, index: str, field: str) -> int:
         return sum(len(ids) for ids, _ in self.unlabelled(index, field))
 
     def label_counts(self, index: str, field: str, *, filters: Mapping[str, str] | None = None) -> dict[int, int]:
         return dict(
-            Counter(_label(each, field) for each in self._all(index) if _fits(each, filters) and field in each.payload)
+            Counter(
+                _label(point, field) for point in self._all(index) if _fits(point, filters) and field in point.payload
+            )
         )
 
     def delete_points(self, index: str, ids: Sequence[str]) -> None:
@@ -267,8 +270,8 @@ class InMemoryVectorIndex:
         self, index: str, vector: Sequence[float], *, limit: int, labelled: tuple[Label, int], **options: Any
     ) -> tuple[list[ScoredPoint], list[ScoredPoint]]:
         label, most = labelled
-        found = self.search(index, vector, limit=limit, **options)
-        return found, self.search(index, vector, limit=most, **{**options, "label": label})
+        nearest = self.search(index, vector, limit=limit, **options)
+        return nearest, self.search(index, vector, limit=most, **{**options, "label": label})
 
     def has_sparse(self, index: str) -> bool:
         return self._resolve(index) not in self._without_words
@@ -283,15 +286,15 @@ class InMemoryVectorIndex:
         label: Label | None = None,
     ) -> list[ScoredPoint]:
         if not self.has_sparse(index):
-            raise ConflictError(f"The index {index!r} keeps no words.")
+            raise ConflictError(f"The index {index!r} has no sparse vectors.")
         vectors = {point.id: document_vector(embedded_text_of(point.payload)) for point in self._all(index)}
         weights = {
             id: dict(zip(vector.indices, vector.values, strict=True)) for id, vector in vectors.items() if vector
         }
         idf = {}
         for term in query_vector(text).indices:
-            frequency = sum(term in each for each in weights.values())
-            idf[term] = math.log((len(weights) - frequency + 0.5) / (frequency + 0.5) + 1)  # as Qdrant has it
+            frequency = sum(term in words for words in weights.values())
+            idf[term] = math.log((len(weights) - frequency + 0.5) / (frequency + 0.5) + 1)  # like Qdrant
         hits = [
             ScoredPoint(point.id, sum(idf[term] * weights[point.id].get(term, 0) for term in idf), point.payload)
             for point in self._all(index)
@@ -310,9 +313,9 @@ class InMemoryVectorIndex:
         **options: Any,
     ) -> tuple[list[list[ScoredPoint]], list[ScoredPoint]]:
         words = self.search_sparse(index, text, limit=limit, **options) if text else []
-        legs = [self.search(index, each, limit=limit, **options) for each in vectors]
+        legs = [self.search(index, vector, limit=limit, **options) for vector in vectors]
         if not with_payload:
-            words, *legs = [[replace(hit, payload={}) for hit in found] for found in (words, *legs)]
+            words, *legs = [[replace(hit, payload={}) for hit in hits] for hits in (words, *legs)]
         return legs, words
 
     def count(self, index: str, *, document_id: str | None = None) -> int:
@@ -362,7 +365,7 @@ class InMemoryVectorIndex:
 
     def inspect(self, index: str, ids: Sequence[str]) -> PointDamage | None:
         wrong = [point.id for point in self.retrieve(index, ids) if "page_content" not in point.payload]
-        return PointDamage(f"{len(wrong)} points that were looked at have no text", tuple(wrong)) if wrong else None
+        return PointDamage(f"{len(wrong)} points have no text", tuple(wrong)) if wrong else None
 
     def _resolve(self, name: str) -> str:
         index = self._aliases.get(name, name)
@@ -376,8 +379,8 @@ class InMemoryVectorIndex:
 
 
 def _text_vectors(points: Sequence[Point]) -> TextVectors:
-    texts = [str(each.payload.get("page_content", "")) for each in points]
-    return TextVectors(texts, np.asarray([each.vector for each in points], dtype=np.float32))
+    texts = [str(point.payload.get("page_content", "")) for point in points]
+    return TextVectors(texts, np.asarray([point.vector for point in points], dtype=np.float32))
 
 
 def _metadata(point: Point) -> Mapping[str, object]:

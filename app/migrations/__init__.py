@@ -1,1 +1,1 @@
-"""Numbered migrations of the catalog, run by app.catalog.migrate."""
+"""Numbered migrations of the catalog; app.catalog.migrate runs them."""

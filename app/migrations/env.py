@@ -1,4 +1,4 @@
-"""Alembic's entry point. It runs on the connection that app.catalog.migrate has opened and locked."""
+"""Alembic's entry point. Runs on the connection that app.catalog.migrate opened and locked."""
 
 from typing import Literal
 
@@ -9,7 +9,7 @@ from app.catalog.tables import Table
 
 
 def render_item(kind: str, item: object, _context: object) -> str | Literal[False]:
-    """Migrations name plain SQL types, since they must not change when a class of the application does."""
+    """Migrations use plain SQL types, so that they do not change with the application's classes."""
     return f"sa.{item.impl!r}" if kind == "type" and isinstance(item, TypeDecorator) else False
 
 

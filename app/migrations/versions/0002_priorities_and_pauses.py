@@ -1,4 +1,4 @@
-"""Priorities of jobs, fair sharing between collections, collections that are paused"""
+"""Job priorities, fair sharing between collections, paused collections"""
 
 import sqlalchemy as sa
 from alembic import op

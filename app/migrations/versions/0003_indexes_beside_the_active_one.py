@@ -1,4 +1,4 @@
-"""Physical indexes beside the active one, what each index holds, and what is to be removed"""
+"""Standby indexes beside the active one, the contents of each index, and garbage"""
 
 import sqlalchemy as sa
 from alembic import op
@@ -71,7 +71,7 @@ def _create_indexes() -> None:
 
 
 def _rebuild_chunks() -> None:
-    """A copy, since neither database changes a primary key in place in the same words."""
+    """Copies the table, because the databases have no common statement to change a primary key in place."""
     op.create_table(
         "chunk_of_index",
         sa.Column("index_name", sa.Text(), nullable=False),

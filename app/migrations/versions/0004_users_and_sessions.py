@@ -1,4 +1,4 @@
-"""Users, their keys and their sessions; no release before this one wrote a key"""
+"""Users, their keys and their sessions; no earlier release stored a key"""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""Answers kept under idempotency keys"""
+"""Idempotency records"""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""Values that a lens tells apart"""
+"""Values of lenses"""
 
 import sqlalchemy as sa
 from alembic import op

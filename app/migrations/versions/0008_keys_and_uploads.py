@@ -1,7 +1,7 @@
-"""What a key was made for, counts of failed logins, and percent-encoded URIs of uploads
+"""Scopes of keys, counts of failed logins, and percent-encoded URIs of uploads
 
-Keys of admins made keys until now, and go on doing so. Uploads keep their ids, under the URI that their names have from
-now on, so that the same file handed in again is the same document.
+Keys of admins could create keys so far, so they get that scope. Uploads keep their ids and get the URI that new uploads
+of the same name have, so that uploading the same file again finds the same document.
 """
 
 import re
@@ -42,11 +42,11 @@ def _encode_uploads(connection: sa.Connection) -> None:
 
 
 def _encoded(uri: str) -> str:
-    """As it is where a program may have encoded it already."""
+    """Unchanged if a program may have percent-encoded it already."""
     path = uri.removeprefix("upload://")
-    if all(each == "%" or _is_plain(each) for each in path) and "%" not in re.sub("%[0-9A-Fa-f]{2}", "", path):
+    if all(character == "%" or _is_plain(character) for character in path) and "%" not in re.sub("%[0-9A-Fa-f]{2}", "", path):
         return uri
-    parts = (each if _is_plain(each) else "".join(f"%{byte:02X}" for byte in each.encode()) for each in path)
+    parts = (c if _is_plain(c) else "".join(f"%{byte:02X}" for byte in c.encode()) for c in path)
     return "upload://" + "".join(parts)
 
 

@@ -1,4 +1,4 @@
-"""Weights of legs that were tuned for collections"""
+"""Tuned leg weights per collection"""
 
 import sqlalchemy as sa
 from alembic import op

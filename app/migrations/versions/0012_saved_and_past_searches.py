@@ -1,4 +1,4 @@
-"""Saved searches, and the latest ones, of each person"""
+"""Saved and past searches of each person"""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,6 +1,6 @@
-"""What people are told of their sessions, and quotas
+"""Details of sessions for their users, and quotas
 
-Sessions that are there lose nothing but what was never noted of them. Documents that are there are on nobody's account.
+Existing sessions continue; details that were never recorded stay empty. Existing documents count against no quota.
 """
 
 import uuid

@@ -1,4 +1,4 @@
-"""Users as OpenID providers know them"""
+"""Identities of users at OpenID providers"""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""Saved searches that keep watch, what they found, and its deliveries"""
+"""Standing searches, their matches and deliveries"""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""Sources that come again, and the marks of their items"""
+"""Synced sources, and the marks of their items"""
 
 import sqlalchemy as sa
 from alembic import op

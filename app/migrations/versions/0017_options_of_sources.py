@@ -1,4 +1,4 @@
-"""What of a source is wanted, and the name of the credentials that it is asked with"""
+"""Options of synced sources, and the name of their credentials"""
 
 import sqlalchemy as sa
 from alembic import op
