@@ -1,13 +1,13 @@
-# gircse-search with its model, to run without a network, as an ordinary user, on a read-only root file system.
-# `make image` builds it on a base made on this machine; docs/how-to/self-host.md has both ways.
+# gircse-search with its model: runs offline, as an unprivileged user, on a read-only root file system.
+# `make image` builds it on a locally made base; docs/how-to/self-host.md describes both ways.
 ARG BASE=python:3.11.13-slim-bookworm@sha256:86adf8dbadc3d6e82ee5dd2c74bec2e1c2467cdad47886280501df722372d2e1
 
 FROM ${BASE} AS build
-# Another index makes another image: PyPI with torch-cuda.txt, a file: address of wheels that are mounted.
+# For another torch: PyPI's index with torch-cuda.txt, or a file: URL of mounted wheels.
 ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
 ARG TORCH_LOCK=torch-cpu.txt
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PATH=/opt/gircse/bin:$PATH
-# On arm64 one package, pytrec-eval-terrier, has no wheel and is compiled.
+# On arm64, pytrec-eval-terrier has no wheel and must be compiled.
 # hadolint ignore=DL3008
 RUN if [ "$(uname -m)" != x86_64 ]; then \
         apt-get update && apt-get install --yes --no-install-recommends gcc libc6-dev python3-dev \
@@ -15,7 +15,7 @@ RUN if [ "$(uname -m)" != x86_64 ]; then \
     fi \
     && python3 -m venv /opt/gircse
 COPY docker/*.txt /src/docker/
-# Every package with the hashes of its files. Those of torch are another index's.
+# All packages are locked by hash. Torch comes from its own index.
 RUN pip install --require-hashes --no-deps --requirement /src/docker/requirements.txt \
     && pip install --require-hashes --no-deps --index-url "${TORCH_INDEX}" --requirement "/src/docker/${TORCH_LOCK}"
 COPY pyproject.toml README.md LICENSE /src/
@@ -24,7 +24,7 @@ COPY embedder /src/embedder
 COPY ingest /src/ingest
 COPY ui /src/ui
 COPY sample /src/sample
-# What is installed from here on is this folder alone. Then the model has to work with what is in the image.
+# Install this folder only, then check that the model works with the installed packages.
 RUN pip install --no-deps --no-build-isolation /src \
     && gircse embed "The model is in the image." > /dev/null \
     && pip uninstall --yes setuptools pip \
@@ -32,7 +32,7 @@ RUN pip install --no-deps --no-build-isolation /src \
     && find /opt/gircse/lib/python3*/site-packages/numpy /opt/gircse/lib/python3*/site-packages/scipy \
         /opt/gircse/lib/python3*/site-packages/sympy /opt/gircse/lib/python3*/site-packages/pandas \
         -type d -name tests -prune -exec rm -rf {} +
-# What is in the image, for scanners: /opt/gircse/share/sbom.cdx.json. The program that lists it stays behind.
+# Bill of materials for scanners: /opt/gircse/share/sbom.cdx.json. The generator stays in this build stage.
 RUN python3 -m venv /opt/sbom \
     && /opt/sbom/bin/pip install --require-hashes --no-deps --requirement /src/docker/sbom.txt \
     && mkdir -p /opt/gircse/share \
@@ -46,7 +46,7 @@ LABEL org.opencontainers.image.title="gircse-search" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}"
-# For repositories that are fetched on a schedule.
+# For synced Git repositories.
 # hadolint ignore=DL3008
 RUN apt-get update && apt-get install --yes --no-install-recommends git openssh-client && rm -rf /var/lib/apt/lists/*
 RUN groupadd --gid 10001 gircse \
@@ -54,7 +54,7 @@ RUN groupadd --gid 10001 gircse \
     && install --directory --owner=gircse --group=gircse --mode=0700 /data
 COPY --from=build /opt/gircse /opt/gircse
 COPY --chmod=0755 docker/is_well.py /usr/local/bin/gircse-is-well
-# Everything that is ever written lies in the volume /data or in /tmp.
+# The application writes only to the volume /data and to /tmp.
 ENV PATH=/opt/gircse/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1 \

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Exit code 0 when the address given, or /readyz of the server here, answers 200. The health check of the image."""
+"""Health check of the image: exits with 0 if the given address, by default /readyz of this server, answers 200."""
 
 import os
 import sys

@@ -1,5 +1,5 @@
-"""Makes app/search/aspect_vectors.safetensors anew, after the bank or the model has changed:
-`python scripts/make_aspect_vectors.py`.
+"""Regenerates app/search/aspect_vectors.safetensors after a change of the aspect bank or the model: `python
+scripts/make_aspect_vectors.py`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Writes docs/reference from the code: commands, settings, REST and Python. With --check only tells what is stale."""
+"""Generates docs/reference from the code: commands, settings, REST and Python. `--check` only lists outdated pages."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ METHODS = ("get", "post", "put", "patch", "delete")
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 where a page is stale")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if a page is outdated")
     only_check = parser.parse_args().check
     stale = [name for name, page in pages() if update(REFERENCE / name, NOTE + page, only_check=only_check)]
     if only_check and stale:
@@ -66,7 +66,7 @@ def pages() -> Iterator[tuple[str, str]]:
 
 
 def update(path: Path, page: str, *, only_check: bool) -> bool:
-    """Whether `path` held something else."""
+    """Writes the page (unless `only_check`); returns whether the file was outdated."""
     page = re.sub(r"\n{3,}", "\n\n", page)
     is_stale = not path.is_file() or path.read_text(encoding="utf-8") != page
     if is_stale and not only_check:
@@ -91,8 +91,8 @@ def cli_page() -> str:
     ]
     parts += [option_table(root, "gircse")]
     for name, command in root.commands.items():  # type: ignore[attr-defined]
-        for path, each in with_subcommands(f"gircse {name}", command):
-            parts += [f"## `{path}`\n", command_section(each, path)]
+        for path, subcommand in with_subcommands(f"gircse {name}", command):
+            parts += [f"## `{path}`\n", command_section(subcommand, path)]
     return "\n".join(parts)
 
 
@@ -115,7 +115,7 @@ def command_section(command: Any, path: str) -> str:
 
 def option_table(command: Any, path: str) -> str:
     context = command.context_class(command, info_name=path)
-    records = [each.get_help_record(context) for each in command.params]
+    records = [parameter.get_help_record(context) for parameter in command.params]
     rows = [(f"`{name}`", text) for name, text in filter(None, records)]
     return table(("argument or option", "meaning"), rows) if rows else ""
 
@@ -127,7 +127,7 @@ def settings_page() -> str:
     rows = [
         (f"`GIRCSE_{name.upper()}`", setting_default(name, field), field.description or "")
         for name, field in sorted(
-            Settings.model_fields.items(), key=lambda each: each[0] not in Settings.__annotations__
+            Settings.model_fields.items(), key=lambda item: item[0] not in Settings.__annotations__
         )
     ]
     intro = (
@@ -148,7 +148,7 @@ def setting_default(name: str, field: Any) -> str:
 
 
 def openapi_schema() -> dict[str, Any]:
-    """What `/openapi.json` answers; the routes are real, the parts behind them small."""
+    """The schema of `/openapi.json`, from the real routes over small test components."""
     with tempfile.TemporaryDirectory() as folder:
         engine = connect(f"sqlite:///{folder}/catalog.db")
         catalog, index, blobs, model = (
@@ -186,7 +186,7 @@ def openapi_schema() -> dict[str, Any]:
 
 
 def _reads_nothing(url: str) -> Source:
-    raise RuntimeError(f"{url} is fetched for no documentation")
+    raise RuntimeError(f"generating documentation must not fetch {url}")
 
 
 def rest_page(schema: Mapping[str, Any]) -> str:
@@ -225,7 +225,7 @@ def operation_section(method: str, path: str, operation: Mapping[str, Any]) -> s
 
 
 def body_name(schema: Mapping[str, Any]) -> str:
-    """A shape by its name; fields of a form one by one."""
+    """A link to a named shape; form fields are listed."""
     if schema.get("properties") and "title" not in schema:
         return ", ".join(f"`{name}`" for name in schema["properties"])
     return f"[{schema['title']}](#{schema['title'].lower()})" if "title" in schema else type_name(schema)
@@ -283,7 +283,8 @@ def python_page() -> str:
 
 
 def class_section(cls: type) -> str:
-    written = "" if (cls.__doc__ or "").startswith(f"{cls.__name__}(") else cls.__doc__  # not a dataclass's own
+    # not the generated one of a dataclass
+    written = "" if (cls.__doc__ or "").startswith(f"{cls.__name__}(") else cls.__doc__
     parts = [f"## `{cls.__name__}`\n", as_markdown(written)]
     if issubclass(cls, Exception) and (bases := cls.__mro__[1 : cls.__mro__.index(Exception)]):
         parts.append(f"A kind of {', '.join(f'`{base.__name__}`' for base in bases)}.\n")
@@ -310,13 +311,13 @@ def function_section(name: str, function: Any) -> str:
 
 
 def as_markdown(docstring: str | None) -> str:
-    """Without the indentation; a reST code block becomes a fence."""
+    """Removes the indentation; turns a reST code block into a fenced one."""
     text, marker, code = inspect.cleandoc(docstring or "").partition(".. code-block:: python\n")
     return f"{text}```python\n{inspect.cleandoc(code)}\n```\n" if marker else text + "\n"
 
 
 def field_rows(cls: type) -> list[tuple[str, str, str, str]]:
-    """Annotated names of the class body with the docstrings that follow them."""
+    """Annotated names of the class body with the docstrings below them."""
     body = ast.parse(inspect.getsource(cls).strip()).body[0].body  # type: ignore[attr-defined]
     rows = []
     for node, after in zip(body, [*body[1:], None], strict=True):

@@ -59,7 +59,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """`cap` says how many rows may share the cell of a row; 0 leaves the row out."""
+    """`cap`: how many rows may share a row's cell; 0 drops the row."""
 
     name: str
     prefix: str
@@ -105,7 +105,7 @@ def openstax_title(row: Row) -> str:
 
 
 def complaint_cell(labels: Labels) -> tuple[str, ...]:
-    """Companies that many complaints name have cells of their own; the others share one per product."""
+    """Frequent companies have their own cells; all others share one per product."""
     return labels["product"], labels["company"] if labels["company"] in FREQUENT_COMPANIES else ""
 
 
@@ -165,14 +165,14 @@ SOURCES = (
     ),
 )
 
-# Contact details, masked account numbers, honorifics with a name, and words that a demonstration need not show.
+# Contact details, masked account numbers, honorifics with names, and words unsuitable for a demonstration.
 UNWANTED = re.compile(
     r"\S+@\S+|\(?\d{3}\)?[ -]\d{3}-\d{4}|\b(?:Mr|Mrs|Ms|Dr)\.? [A-Z][a-z]+ [A-Z]|\d{7,}"
     r"|\b(?:nigg\w*|negro\w*|rap(?:e|ed|ist)|suicid\w*|bitch\w*|fuck\w*|shit\w*|evil|genocide|lynch\w*|sexual\w*"
     r"|sex|porn\w*|incest|abus\w*|retard\w*|died|death of my|my ssn|passed away)\b",
     re.IGNORECASE,
 )
-# Steps of a worked example, form headings and lists of references make no sense alone.
+# Steps of worked examples, form headings and reference lists make no sense on their own.
 FRAGMENT = re.compile(r"^Step \d|Step 1 :|Date of Birth :|Buyer :|\b\d{4}\. [A-Z]")
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z\"“])|(?<=;)\s+")
 
@@ -195,7 +195,9 @@ def trim(text: str) -> str:
 
 
 def read_rows(folder: Path, source: Source) -> Iterator[Row]:
-    """Rows of the even half by SHA-1 come first, so that the odd half stays mostly unseen for reported scores."""
+    """Rows of the even half by SHA-1 come first, so that the odd half, used for reported scores, stays mostly
+    unseen.
+    """
     with gzip.open(folder / f"labels.{source.name}.jsonl.gz", "rt", encoding="utf-8") as lines:
         records = [json.loads(line) for line in lines]
     by_hash = sorted(
@@ -203,10 +205,10 @@ def read_rows(folder: Path, source: Source) -> Iterator[Row]:
         for index, record in enumerate(records)
     )
     for _, _, _, record in by_hash:
-        found = record["labels"]
+        labels = record["labels"]
         if source.name == "hwu64":  # the intent "lists remove" of the scenario "lists" is the action "remove"
-            found["action"] = found["intent"].removeprefix(found["scenario"]).strip()
-        yield Row(trim(record["text"]), {aspect: str(found[aspect]) for aspect in source.aspects if aspect in found})
+            labels["action"] = labels["intent"].removeprefix(labels["scenario"]).strip()
+        yield Row(trim(record["text"]), {aspect: str(labels[aspect]) for aspect in source.aspects if aspect in labels})
 
 
 def is_near_duplicate(words: set[str], kept: list[set[str]]) -> bool:

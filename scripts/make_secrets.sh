@@ -1,9 +1,8 @@
 #!/bin/sh
-# Makes the secrets that docker-compose.yml gives its services, in the folder named (default: secrets). Those that are
-# there stay as they are.
+# Creates the secrets of docker-compose.yml in the given folder (default: secrets). Keeps existing ones.
 #
-# The folder lets nobody in but its owner (0700). The files inside are readable (0444), since the services run as users
-# of their own and a container is handed the file as it is.
+# Only the owner can enter the folder (0700). The files inside are readable (0444), because containers mount them
+# unchanged and run as other users.
 set -eu
 
 folder="${1:-secrets}"

@@ -1,8 +1,8 @@
-"""Brings the language files of the pages up to date with the texts in the code: `scripts/make_texts.py`, or `--check`.
+"""Updates the language files of the pages from the texts in the code: `scripts/make_texts.py`, or `--check`.
 
-Texts are those of the pages, which are marked, and the messages of the core that people meet there, which are not.
+Texts are the marked ones of the pages, and the core's messages that appear there, which are not marked.
 
-A new text gets an empty translation, an unused one goes; then translate what `--check` still names.
+New texts get an empty translation and unused ones are removed; then translate what `--check` reports.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MARKED_ELSEWHERE = ("app/wiring/about.py",)
 _SCRIPT = re.compile(r"""\btext\((["'])(.+?)\1""")
 _PLACEHOLDER = re.compile(r"\{[^{}]*\}")
 
-# Those that the command line alone shows, and those about archives, backups, users and keys, are left out.
+# Without modules whose messages appear only on the command line, or concern archives, backups, users and keys.
 CORE = (
     *(f"app/access/{name}.py" for name in ("authorizer", "logins", "quotas", "sign_in", "throttle")),
     *(f"app/answers/{name}.py" for name in ("checks", "generated", "service")),
@@ -68,13 +68,13 @@ CORE = (
     *(f"ingest/readers/{name}.py" for name in ("pictures", "recognition", "recognized_pages", "slides", "tables")),
 )
 FOR_THE_LOG = ("UntrustedSignInError", "ProviderUnavailableError")
-LEAST_LETTERS = 8  # of a message beside what is filled in
+LEAST_LETTERS = 8  # in a message, without its placeholders
 
 Text = str | tuple[str, ...]
 
 
 def find_texts(folder: Path) -> Iterator[tuple[Text, str]]:
-    """Every text that a person can read on the pages in `folder`, and the file in which it stands."""
+    """Every text of the pages in `folder`, with the file that contains it."""
     yield from find_messages(folder.parent)
     yield from ((name, "app/search/query_language.py") for name in (*LANGUAGES, READ_LANGUAGE))
     for name, option in FURTHER_OPTIONS.items():  # the page draws a plain field for each
@@ -99,7 +99,7 @@ def texts_of_python(code: str) -> Iterator[Text]:
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield from MARKED.findall(node.value)
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            given = [each.value for each in node.args if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+            given = [arg.value for arg in node.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str)]
             if node.func.id in TRANSLATING and given:
                 yield given[0]
             if node.func.id == "ngettext":
@@ -107,7 +107,7 @@ def texts_of_python(code: str) -> Iterator[Text]:
 
 
 def find_messages(root: Path) -> Iterator[tuple[str, str]]:
-    """With the file in which each stands."""
+    """Every message of the core, with the file that contains it."""
     for name in CORE:
         path = root / name
         if path.exists():
@@ -115,8 +115,9 @@ def find_messages(root: Path) -> Iterator[tuple[str, str]]:
 
 
 def messages_of_python(code: str) -> Iterator[str]:
-    """First arguments of errors, what functions named `…_reason` and `…_notes` give, and the parts of all that have a
-    name."""
+    """First arguments of errors, results of functions named `…_reason` and `…_notes`, and the texts of variables in
+    these.
+    """
     tree = ast.parse(code)
     constants = _assigned(tree.body)
     for function in ast.walk(tree):
@@ -124,13 +125,13 @@ def messages_of_python(code: str) -> Iterator[str]:
             continue
         texts = {**constants, **_assigned(list(ast.walk(function)))}
         for node in ast.walk(function):
-            found: ast.expr | None = None
+            message: ast.expr | None = None
             if isinstance(node, ast.Call) and node.args and _makes_an_error(node.func):
-                found = node.args[0]
+                message = node.args[0]
             elif isinstance(node, (ast.Return, ast.Yield)) and function.name.endswith(("_reason", "_notes")):
-                found = node.value
-            if found is not None:
-                yield from _messages(found, texts)
+                message = node.value
+            if message is not None:
+                yield from _messages(message, texts)
 
 
 def _makes_an_error(function: ast.expr) -> bool:
@@ -168,7 +169,7 @@ def _messages(expression: ast.expr, texts: Mapping[str, ast.expr]) -> Iterator[s
 
 
 def _is_format(expression: ast.expr) -> bool:
-    """Whether it is `TEXT.format(…)`."""
+    """True for `TEXT.format(…)`."""
     return (
         isinstance(expression, ast.Call)
         and isinstance(expression.func, ast.Attribute)
@@ -182,32 +183,32 @@ def _literals(expression: ast.expr) -> list[str]:
 
 
 def message_of(expression: ast.expr) -> str:
-    """Its text with a name for each value that is filled in; those that !r puts into quotes are in typographic ones."""
+    """The text with named placeholders; those formatted with !r get typographic quotes."""
     if isinstance(expression, ast.Constant):
-        return str(expression.value)  # where `.format` fills it in, its braces are values, too
+        return str(expression.value)  # its braces are placeholders for `.format`
     assert isinstance(expression, ast.JoinedStr)
-    said, names = "", list[str]()
+    text, names = "", list[str]()
     for part in expression.values:
         if isinstance(part, ast.Constant):
-            said += str(part.value).replace("{", "{{").replace("}", "}}")
+            text += str(part.value).replace("{", "{{").replace("}", "}}")
         elif isinstance(part, ast.FormattedValue):
             name = _name_of(part.value)
             names.append(name)
             numbered = name if names.count(name) == 1 else f"{name}{names.count(name)}"
-            said += f"“{{{numbered}}}”" if part.conversion == ord("r") else f"{{{numbered}}}"
-    return said
+            text += f"“{{{numbered}}}”" if part.conversion == ord("r") else f"{{{numbered}}}"
+    return text
 
 
 def _name_of(expression: ast.expr) -> str:
-    """The last name that stands in it, which tells the most."""
+    """The innermost attribute or variable name, which is the most specific."""
     names = [node.attr if isinstance(node, ast.Attribute) else node.id
              for node in ast.walk(expression) if isinstance(node, (ast.Name, ast.Attribute))]  # fmt: skip
-    told = [name for name in names if name not in ("len", "sorted", "map", "min", "str", "type", "join", "self")]
-    return told[0].strip("_").lower() if told else "value"
+    specific = [name for name in names if name not in ("len", "sorted", "map", "min", "str", "type", "join", "self")]
+    return specific[0].strip("_").lower() if specific else "value"
 
 
 def make_catalog(language: str, folder: Path) -> Catalog:
-    """The texts of the code with the translations that are there; nothing is guessed."""
+    """The texts of the code with their existing translations; guesses none."""
     present = read_catalog(language)
     made = Catalog(
         locale=language.replace("-", "_"),
@@ -230,31 +231,29 @@ def make_catalog(language: str, folder: Path) -> Catalog:
 
 def find_faults(language: str, folder: Path) -> list[str]:
     present, wanted = read_catalog(language), make_catalog(language, folder)
-    known = {each.id for each in present if each.id}
-    texts = {each.id for each in wanted if each.id}
+    known = {message.id for message in present if message.id}
+    texts = {message.id for message in wanted if message.id}
     do = "run scripts/make_texts.py, then translate it"
     faults = [f"not in {language}.po: {text!r}; {do}" for text in sorted(texts - known, key=str)]
-    faults += [
-        f"{language}.po: {text!r} stands nowhere in the code; run scripts/make_texts.py" for text in known - texts
-    ]
-    for each in present:
-        if not each.id:
+    faults += [f"{language}.po: {text!r} is not in the code; run scripts/make_texts.py" for text in known - texts]
+    for message in present:
+        if not message.id:
             continue
-        originals = each.id if isinstance(each.id, (list, tuple)) else (each.id,)
-        strings = each.string if isinstance(each.string, (list, tuple)) else (each.string,)
-        if each.fuzzy:
+        originals = message.id if isinstance(message.id, (list, tuple)) else (message.id,)
+        strings = message.string if isinstance(message.string, (list, tuple)) else (message.string,)
+        if message.fuzzy:
             faults.append(
-                f"{language}.po: the translation of {each.id!r} is marked fuzzy; look at it and take the mark away"
+                f"{language}.po: the translation of {message.id!r} is marked fuzzy; check it and remove the mark"
             )
         if not all(strings):
-            faults.append(f"{language}.po: {each.id!r} has no translation; write one")
+            faults.append(f"{language}.po: {message.id!r} has no translation; write one")
         elif any(placeholders(string) not in [placeholders(one) for one in originals] for string in strings):
-            faults.append(f"{language}.po: the translation of {each.id!r} has other placeholders")
+            faults.append(f"{language}.po: the translation of {message.id!r} has other placeholders")
     return faults
 
 
 def placeholders(text: str) -> list[str]:
-    """Those without a name are filled in their order, those with one in any."""
+    """Unnamed placeholders in their order, named ones sorted."""
     found = _PLACEHOLDER.findall(text)
     return found if "{}" in found else sorted(found)
 

@@ -1,6 +1,7 @@
-"""Measures the tour of README.md, and the example of the search page: searches through two lenses.
+"""Regenerates the tour of README.md and the example of the search page: searches through two lenses.
 
-Asks the real service over HTTP and writes what it answers between the tour's markers. Without --url it starts one.
+Queries the real service over HTTP and writes its answers between the tour's markers. Starts a service unless --url
+names one.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ EXAMPLE = Path(__file__).parents[1] / "sample" / "worked_example.json"
 TITLES, WORDS = 3, 8
 WORKED_EXAMPLE = (EXAMPLE_QUERY, "Same place", "Same topic")
 
-# (query, two lenses that come with the product)
+# (query, two built-in lenses)
 TOUR = (
     (
         "Kenya's central bank raised interest rates to slow inflation and protect the shilling.",
@@ -54,15 +55,15 @@ def main() -> None:
 
 
 def worked_example(client: httpx.Client) -> dict[str, Any]:
-    """What the search page of an empty home shows."""
+    """The example that the search page shows on an empty installation."""
     query, *lenses = WORKED_EXAMPLE
     return {"query": query, "views": [{"lens": lens, "hits": example_hits(client, query, lens)} for lens in lenses]}
 
 
 def example_hits(client: httpx.Client, query: str, lens: str) -> list[dict[str, str]]:
-    asked = {"query": query, "collection": "sample", "lens": lens, "limit": TITLES, "explain": False}
-    answer = client.post("/api/v1/search", json=asked).raise_for_status().json()
-    return [{"title": each["document"]["title"], "value": each["value"]["name"]} for each in answer["hits"]]
+    request = {"query": query, "collection": "sample", "lens": lens, "limit": TITLES, "explain": False}
+    answer = client.post("/api/v1/search", json=request).raise_for_status().json()
+    return [{"title": hit["document"]["title"], "value": hit["value"]["name"]} for hit in answer["hits"]]
 
 
 def stop(client: httpx.Client, number: int, query: str, lenses: Sequence[str]) -> list[str]:
@@ -73,17 +74,17 @@ def stop(client: httpx.Client, number: int, query: str, lenses: Sequence[str]) -
 
 
 def view_row(client: httpx.Client, query: str, lens: str) -> str:
-    asked = {"query": query, "collection": "sample", "lens": lens, "limit": TITLES, "explain": False}
-    answer = client.post("/api/v1/search", json=asked).raise_for_status().json()
+    request = {"query": query, "collection": "sample", "lens": lens, "limit": TITLES, "explain": False}
+    answer = client.post("/api/v1/search", json=request).raise_for_status().json()
     hits = "<br>".join(f"{hit['document']['title']} *({hit['value']['name']})*" for hit in answer["hits"])
     words = ", ".join(added_words(query, answer["instruction"], answer))
     return f"| {lens} | {hits} | {words} |".replace("\n", " ")
 
 
 def added_words(query: str, instruction: str, answer: dict[str, Any]) -> list[str]:
-    """The heaviest words of all steps that stand neither in the query nor in the instruction."""
+    """The most probable words of all steps that are neither in the query nor in the instruction."""
     steps = [
-        RefinementStep(each["step"], tuple(Token(**token) for token in each["tokens"])) for each in answer["refinement"]
+        RefinementStep(step["step"], tuple(Token(**token) for token in step["tokens"])) for step in answer["refinement"]
     ]
     weights: dict[str, float] = {}
     for group in group_refinement(steps):

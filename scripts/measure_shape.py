@@ -1,8 +1,8 @@
-"""Measures how much a reader of the code must know: `scripts/measure_shape.py`, or `--source` for another checkout.
+"""Measures the complexity of the code: `scripts/measure_shape.py`, or `--source` for another checkout.
 
-Static figures come from the syntax trees of the packages that a wheel holds. With `--trips` it also starts a service in
-a fresh folder, and counts the files and functions of ours that a vector, a search and an upload pass, in all threads of
-the process; processes that read files are not counted.
+Static figures come from the syntax trees of the packages in a wheel. With `--trips` it also starts a service in a fresh
+folder and counts our files and functions that run during an embedding, a search and an upload, in all threads of the
+process; parser processes are not counted.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def is_protocol(node: ast.ClassDef) -> bool:
 
 
 def repeated_names(modules: Iterable[Module]) -> dict[str, list[str]]:
-    """Public class name → the modules that define it, where several do."""
+    """Maps each public class name with several definitions to their modules."""
     places: dict[str, list[str]] = defaultdict(list)
     for module in modules:
         for node in module.classes:
@@ -85,7 +85,7 @@ def repeated_names(modules: Iterable[Module]) -> dict[str, list[str]]:
 
 
 def lonely_protocols(modules: list[Module]) -> tuple[list[str], int]:
-    """Protocols that at most one class of the packages has all methods of (bases counted), and how many there are."""
+    """Protocols whose methods at most one class has (including its bases), and the number of all protocols."""
     classes = {(module.name, node.name): node for module in modules for node in module.classes}
     by_name: dict[str, list[ast.ClassDef]] = defaultdict(list)
     for (_, name), node in classes.items():
@@ -114,7 +114,7 @@ def lonely_protocols(modules: list[Module]) -> tuple[list[str], int]:
 
 
 def forwarding_methods(modules: Iterable[Module]) -> list[str]:
-    """Methods that do nothing but call the method of the same name of one of their parts, with their own arguments."""
+    """Methods that only call the method of the same name of a component with the same arguments."""
     found = []
     for module in modules:
         for node in module.classes:
@@ -148,7 +148,7 @@ def _arguments(call: ast.Call) -> set[str]:
 
 
 def complexity(function: Function) -> int:
-    """McCabe's number: 1, and 1 for every branch, as PyCQA's mccabe counts; nested functions count by themselves."""
+    """McCabe complexity: 1 plus 1 per branch, as in PyCQA's mccabe; nested functions are counted separately."""
     total, waiting = 1, list(ast.iter_child_nodes(function))
     while waiting:
         node = waiting.pop()
@@ -160,7 +160,9 @@ def complexity(function: Function) -> int:
 
 
 def floors(modules: list[Module], package: str) -> tuple[int, list[str]]:
-    """The longest chain of imports among the folders of `package` (files at its root count each), and the cycles."""
+    """Length of the longest import chain among the folders of `package` (each file at its root counts as one), and
+    the cycles.
+    """
     members = [module for module in modules if module.name == package or module.name.startswith(f"{package}.")]
     names = {module.name for module in members}
 
@@ -235,7 +237,7 @@ def _median_length(modules: Iterable[Module]) -> int:
 
 
 class Tracer:
-    """Counts functions of the packages in every thread that starts after it, while `counted` is open."""
+    """Counts calls of the packages' functions in every thread started after it, while `counted` is active."""
 
     def __init__(self, source: Path) -> None:
         self._roots = tuple(f"{source / package}/" for package in PACKAGES)
@@ -277,7 +279,7 @@ class Tracer:
 
 
 def measure_trips(source: Path, *, is_verbose: bool) -> dict[str, Any]:
-    """What the second call of each kind passes; the first one loads what is loaded once."""
+    """Figures of the second call of each kind, because the first one also loads modules and models."""
     with closing(Tracer(source)) as tracer:
         return _trips(source, tracer, is_verbose=is_verbose)
 
@@ -342,7 +344,7 @@ def _trips(source: Path, tracer: Tracer, *, is_verbose: bool) -> dict[str, Any]:
 
 
 def shown(figures: Mapping[str, Any], *, is_verbose: bool) -> str:
-    """A Markdown table; lists as their lengths, or whole."""
+    """A Markdown table, with lists as their lengths unless `is_verbose`."""
     rows = ["| figure | value |", "| --- | --- |"]
     for name, value in figures.items():
         if isinstance(value, dict) and name.startswith("trip"):
@@ -358,8 +360,8 @@ def main() -> None:
     parser.add_argument(
         "--source", type=Path, default=Path(__file__).resolve().parents[1], help="the checkout to measure"
     )
-    parser.add_argument("--trips", action="store_true", help="start a service and count what calls pass")
-    parser.add_argument("--verbose", action="store_true", help="name everything that is counted")
+    parser.add_argument("--trips", action="store_true", help="start a service and count files and functions per call")
+    parser.add_argument("--verbose", action="store_true", help="list everything that is counted")
     options = parser.parse_args()
     source = options.source.resolve()
     figures = measure_statically(source)

@@ -1,9 +1,8 @@
-"""Writes the digest of each image of others beside its tag, in Dockerfile, compose file and the workflow of public CI:
-`scripts/pin_images.py`.
+"""Pins third-party images by digest in Dockerfile, compose file and the workflow of public CI: `scripts/pin_images.py`.
 
-Asks the registry of each image for what its tag is now, and computes the digest of the answer itself. `--check` asks
-nobody: it names the images without a digest and ends with 1 where there are any; `--release` does so where this commit
-has the tag of a version.
+Asks each image's registry for the manifest of its tag, and computes the digest itself. `--check` needs no network: it
+lists images without a digest and exits with 1 if there are any; `--release` does the same only if this commit has a
+version tag.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 FILES = ("Dockerfile", "docker-compose.yml", ".github/workflows/ci.yml")
-# A base image, and the image of a service, alone or as the default of a variable. Images built here have a variable
-# that begins with GIRCSE_.
+# Matches base images and images of services, literal or as a variable's default. Variables of our own images begin with
+# GIRCSE_.
 _IMAGE = re.compile(
     r"^(?:ARG BASE=|\s+image: (?:\$\{(?!GIRCSE_)\w+:-)?)"
     r"(?P<image>[a-z0-9][^\s@]*:[^\s@:/}]+)(?P<digest>@sha256:[0-9a-f]{64})?(?P<end>\}?)$",
@@ -59,14 +58,14 @@ class Image:
 
 
 def images_in(text: str) -> Iterator[tuple[Image, str]]:
-    """With the digest, if one stands there."""
-    for found in _IMAGE.finditer(text):
-        name, _, tag = found["image"].rpartition(":")
-        yield Image(name, tag), (found["digest"] or "").removeprefix("@")
+    """Images with their digests ("" without one)."""
+    for match in _IMAGE.finditer(text):
+        name, _, tag = match["image"].rpartition(":")
+        yield Image(name, tag), (match["digest"] or "").removeprefix("@")
 
 
 def digest_of(image: Image) -> str:
-    """Of the index of all platforms, where there is one."""
+    """The digest of the multi-platform index, if there is one."""
     scheme = "http" if image.registry.startswith("127.0.0.1:") else "https"
     url = f"{scheme}://{image.registry}/v2/{image.repository}/manifests/{image.tag}"
     headers = {"Accept": ", ".join(_TYPES)}
@@ -80,10 +79,10 @@ def digest_of(image: Image) -> str:
 
 
 def _token(challenge: str) -> str:
-    """For anybody: `Bearer realm="…",service="…",scope="…"`."""
-    asked = dict(re.findall(r'(\w+)="([^"]*)"', challenge))
-    realm = asked.pop("realm")
-    answer = json.loads(_get(f"{realm}?{urllib.parse.urlencode(asked)}", {}))
+    """An anonymous token; the challenge is `Bearer realm="…",service="…",scope="…"`."""
+    parameters = dict(re.findall(r'(\w+)="([^"]*)"', challenge))
+    realm = parameters.pop("realm")
+    answer = json.loads(_get(f"{realm}?{urllib.parse.urlencode(parameters)}", {}))
     return str(answer.get("token") or answer["access_token"])
 
 
@@ -93,18 +92,18 @@ def _get(url: str, headers: dict[str, str]) -> bytes:
 
 
 def pin(text: str) -> str:
-    """With the digest that each tag has now."""
+    """The text with the current digest of each tag."""
 
-    def pinned(found: re.Match[str]) -> str:
-        name, _, tag = found["image"].rpartition(":")
-        before = found[0].removesuffix((found["digest"] or "") + found["end"])
-        return f"{before}@{digest_of(Image(name, tag))}{found['end']}"
+    def pinned(match: re.Match[str]) -> str:
+        name, _, tag = match["image"].rpartition(":")
+        before = match[0].removesuffix((match["digest"] or "") + match["end"])
+        return f"{before}@{digest_of(Image(name, tag))}{match['end']}"
 
     return _IMAGE.sub(pinned, text)
 
 
 def is_release(root: Path) -> bool:
-    """Whether this commit has the tag of a version."""
+    """True if this commit has a version tag."""
     command = ["git", "-C", str(root), "describe", "--exact-match", "--tags", "--match", "v[0-9]*", "HEAD"]
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
@@ -112,20 +111,20 @@ def is_release(root: Path) -> bool:
 def main(*options: str, root: Path = ROOT) -> int:
     texts = {name: (root / name).read_text("utf-8") for name in FILES}
     if "--release" in options and not is_release(root):
-        print("This commit is no release: tags of images may do.")
+        print("This commit is no release: images need no digests.")
         return 0
     if not {"--check", "--release"} & set(options):
         try:
             texts = {name: pin(text) for name, text in texts.items()}
         except OSError as error:
-            print(f"A registry does not answer ({error}): nothing is written.")
+            print(f"A registry does not respond ({error}): wrote nothing.")
             return 1
         for name, text in texts.items():
             (root / name).write_text(text, "utf-8")
-    found = [(name, *each) for name, text in texts.items() for each in images_in(text)]
-    for name, image, digest in found:
+    images = [(name, *pinned) for name, text in texts.items() for pinned in images_in(text)]
+    for name, image, digest in images:
         print(f"{name}: {image.name}:{image.tag} {digest or 'HAS NO DIGEST: make digests'}")
-    return 0 if all(digest for _, _, digest in found) else 1
+    return 0 if all(digest for _, _, digest in images) else 1
 
 
 if __name__ == "__main__":

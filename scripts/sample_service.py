@@ -1,4 +1,4 @@
-"""`gircse up --sample` on an empty home and a free port, for scripts that look at the real service."""
+"""Runs `gircse up --sample` in an empty home on a free port, for scripts that query the real service."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from pathlib import Path
 
 import httpx
 
-START_TIMEOUT_S = 1800  # on a busy machine; a free one needs two minutes
+START_TIMEOUT_S = 1800  # for a busy machine; an idle one takes two minutes
 POLL_S = 0.5
 
 
 @contextmanager
 def sample_url(description: str | None) -> Iterator[str]:
-    """The service that the command line names by --url, or a fresh one."""
+    """The service given by --url, or a fresh one."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--url", help="a running service with the whole sample library, such as http://127.0.0.1:7860")
     url = parser.parse_args().url
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # the default would leave the service behind
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # by default, SIGTERM would leave the service running
     if url is not None:
         yield url.rstrip("/")
     else:
@@ -35,7 +35,7 @@ def sample_url(description: str | None) -> Iterator[str]:
 
 @contextmanager
 def running_sample() -> Iterator[str]:
-    """The address of the service, once the sample library is searchable. All is removed afterwards."""
+    """Starts a service and yields its address once the sample library is searchable; deletes everything afterwards."""
     with tempfile.TemporaryDirectory(prefix="gircse-sample-") as home:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("GIRCSE_")}
         log = Path(home) / "up.log"
@@ -77,7 +77,9 @@ def _jobs(client: httpx.Client, state: str) -> list[object]:
 
 
 def _polls(process: subprocess.Popen[bytes], log: Path) -> Iterator[None]:
-    """Until the caller stops asking. Exits with the log where the service ends or takes too long."""
+    """Yields once per poll until the caller stops iterating. Exits with the service's log if it ends or takes too
+    long.
+    """
     deadline = time.monotonic() + START_TIMEOUT_S
     while time.monotonic() < deadline and process.poll() is None:
         yield

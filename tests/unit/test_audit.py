@@ -15,9 +15,9 @@ SKIPPED = {"name": "c", "skip_reason": "not found on PyPI"}
     ("packages", "code", "told"),
     [
         ([SOUND], 0, "1 of 1 packages audited. No known vulnerabilities."),
-        ([SOUND, SKIPPED], 0, "1 of 2 packages audited; no advisory source answers for c. No known"),
-        ([SOUND, FLAWED], 1, "  b 2: CVE-1, mended in 2.1"),
-        ([SKIPPED], 0, "NOT AUDITED: no advisory source answers for any of 1 packages"),
+        ([SOUND, SKIPPED], 0, "1 of 2 packages audited; no advisory source covers c. No known"),
+        ([SOUND, FLAWED], 1, "  b 2: CVE-1, fixed in 2.1"),
+        ([SKIPPED], 0, "NOT AUDITED: no advisory source covers any of 1 packages"),
     ],
 )
 def test_verdict(packages: list[dict[str, object]], code: int, told: str) -> None:
@@ -29,4 +29,4 @@ def test_verdict(packages: list[dict[str, object]], code: int, told: str) -> Non
 def test_without_a_network_it_says_that_nothing_was_audited(capsys: pytest.CaptureFixture[str]) -> None:
     address = "http://127.0.0.1:9/"  # where nobody listens
     assert audit.main("--vulnerability-service", "osv", "--osv-url", address, "--timeout", "1") == 0
-    assert capsys.readouterr().out.startswith("NOT AUDITED: no advisory source answers (")
+    assert capsys.readouterr().out.startswith("NOT AUDITED: no advisory source responds (")

@@ -49,7 +49,7 @@ def test_a_new_text_an_unused_one_and_another_placeholder_are_faults(tmp_path: P
     (tmp_path / "page.py").write_text(code)
     faults = "\n".join(find_faults("de", tmp_path))
     assert "not in de.po: 'A text that nobody translated'; run scripts/make_texts.py" in faults
-    assert "'Variety' stands nowhere in the code" in faults
+    assert "'Variety' is not in the code" in faults
     assert "'A name for it'" not in faults
 
 

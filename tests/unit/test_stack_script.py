@@ -78,7 +78,7 @@ def test_no_docker(stack: Stack) -> None:
 def test_no_daemon(stack: Stack, tmp_path: Path) -> None:
     done = stack({"info": 1})
     assert done.returncode == 1
-    assert "The Docker daemon does not answer" in done.stderr
+    assert "The Docker daemon does not respond" in done.stderr
     assert "systemctl start docker" in done.stderr
     assert len(asked(tmp_path)) == 1
 
@@ -104,7 +104,7 @@ def test_port_is_taken(stack: Stack, port: int, tmp_path: Path) -> None:
 def test_image_of_others_cannot_be_had(stack: Stack, tmp_path: Path) -> None:
     done = stack({"image inspect other/": 1, "pull": 1})
     assert done.returncode == 1
-    assert done.stderr.startswith("The image other/postgres:1 is neither here nor can it be pulled.\n")
+    assert done.stderr.startswith("Cannot find or pull the image other/postgres:1.\n")
     assert "POSTGRES_IMAGE" in done.stderr
     assert not (tmp_path / "secrets").exists()
 
@@ -136,5 +136,5 @@ def test_everything_is_started_and_the_login_is_named(stack: Stack, port: int, t
 def test_a_service_that_does_not_become_healthy_is_shown(stack: Stack, tmp_path: Path) -> None:
     done = stack({"compose up": 1}, WAIT_S="7")
     assert done.returncode == 1
-    assert "Not every service was healthy within 7 s." in done.stderr
+    assert "Some services were not healthy within 7 s." in done.stderr
     assert asked(tmp_path)[-2:] == ["compose ps --all", "compose logs --tail 20"]
