@@ -33,62 +33,69 @@ class _Command:
 
 # Importing all commands takes a second, so each is imported only when used.
 COMMANDS: Mapping[str, _Command] = {
-    "search": _Command("search:search", SEARCHING, "Search a collection, seen through an instruction."),
+    "search": _Command("search:search", SEARCHING, "Search a collection under an instruction."),
     "answer": _Command(
         "answer:answer",
         SEARCHING,
-        "Answer a question with sentences that cite passages, or say that no passage answers it.",
+        "Answer a question with sentences that cite passages, or report that no passage answers it.",
     ),
     "saved": _Command("saved:saved", SEARCHING, "List, run, watch and delete saved searches."),
-    "history": _Command("saved:history", SEARCHING, "List and clear what was searched for on the pages."),
-    "refine": _Command("refine:refine", SEARCHING, "Show the tokens that the model generates while it embeds a query."),
+    "history": _Command("saved:history", SEARCHING, "List and clear the history of searches on the web pages."),
+    "refine": _Command(
+        "refine:refine",
+        SEARCHING,
+        "Show the tokens that the model predicts in each refinement step while it embeds a query.",
+    ),
     "embed": _Command("refine:embed", SEARCHING, "Print the vector of each text, one JSON array per line."),
     "ingest": _Command(
         "ingest:ingest",
         FILLING,
-        "Put files, folders, rows and web pages into a collection. What is unchanged since last time costs nothing.",
+        "Add files, folders, rows and web pages to a collection. Unchanged documents are skipped.",
     ),
     "sources": _Command(
         "sources:sources",
         FILLING,
-        "Pages, feeds, sitemaps, repositories, mailboxes and buckets that are fetched again on a schedule.",
+        "Pages, feeds, sitemaps, repositories, mailboxes and buckets that are synced on a schedule.",
     ),
     "watch": _Command(
         "watch:watch",
         FILLING,
-        "Keep a collection in sync with these folders, for ever: additions, edits, moves and deletions. Ctrl-C stops "
-        "it.",
+        "Keep a collection in sync with folders until stopped: additions, edits, moves and deletions. Ctrl-C stops it.",
     ),
-    "up": _Command("serve:up", SERVING, "Run everything in one process: index, worker, API and page. Ctrl-C stops it."),
+    "up": _Command(
+        "serve:up",
+        SERVING,
+        "Run everything in one process: index, worker, API and web page. Ctrl-C stops it.",
+    ),
     "serve": _Command(
         "serve:serve",
         SERVING,
-        "Run API and page without a worker; `gircse worker` beside it does the ingestion.",
+        "Run the API and the web page without a worker. Ingestion needs a separate `gircse worker`.",
     ),
     "worker": _Command(
         "serve:worker",
         SERVING,
-        "Do the queued ingestion jobs, for ever. Ctrl-C stops after the running step; nothing is lost.",
+        "Run queued ingestion jobs until stopped. Ctrl-C stops after the current step; nothing is lost.",
     ),
     "mcp": _Command(
         "mcp:mcp",
         SERVING,
-        "Let an agent search and read, and change nothing (MCP). Agents start this themselves, and talk to it by "
+        "Run an MCP server for agents: they can search and read, but change nothing. Agents start it and use its "
         "stdio.",
     ),
     "embedder": _Command(
         "embedder:embedder",
         SERVING,
-        "Run an embedding server: OpenAI's /v1/embeddings, and GIRCSE_EMBEDDER_URL of other processes. Ctrl-C stops "
-        "it.",
+        "Run an embedding server with OpenAI's /v1/embeddings. Other processes use it through GIRCSE_EMBEDDER_URL. "
+        "Ctrl-C stops it.",
     ),
-    "audit": _Command("access:audit", SERVING, "Show who did what: logins, keys, users, and what was deleted."),
+    "audit": _Command("access:audit", SERVING, "Show the audit log: logins, changes to keys and users, deletions."),
     "doctor": _Command(
         "doctor:doctor",
         KEEPING,
-        "Ask every part whether it works, and what is stored whether it is damaged: versions, device, disk, "
-        "permissions, catalog, clock, jobs, index, files, sign-in, embedding server, model and its golden vectors, "
-        "fingerprints of collections.",
+        "Check that every component works and stored data is undamaged: versions, device, disk, permissions, catalog, "
+        "clock, jobs, index, files, sign-in, embedding server, model and its golden vectors, fingerprints of "
+        "collections.",
     ),
     "check": _Command(
         "consistency:check",
@@ -98,61 +105,63 @@ COMMANDS: Mapping[str, _Command] = {
     "reindex": _Command(
         "reindex:reindex",
         KEEPING,
-        "Index a collection anew beside the live index, which answers until the switch. Run again, it goes on.",
+        "Build a new index for a collection. The present index serves searches until the new one is complete.",
     ),
     "rollback": _Command(
         "reindex:rollback",
         KEEPING,
-        "Go back to the index before the last reindex; doing it again returns. What changed since is queued.",
+        "Switch back to the index before the last reindex; run again, it switches forward. Documents that changed "
+        "since then are queued for ingestion.",
     ),
     "optimize": _Command(
         "optimize:optimize",
         KEEPING,
-        "Merge and clean what a collection's index stores, after a bulk load or many deletions; searches go on.",
+        "Merge the segments of a collection's index and drop deleted points. Searches continue.",
     ),
     "backup": _Command(
         "backup:backup",
         KEEPING,
-        "Pack the installation into one file while it serves: catalog, files, texts, settings without secrets.",
+        "Back up the installation to one file while it runs: catalog, files, texts, and settings without secrets.",
     ),
     "restore": _Command(
         "backup:restore",
         KEEPING,
-        "Put an installation back from a backup, here or on an empty machine. It must be verified to the last byte "
-        "first.",
+        "Restore an installation from a backup, here or on an empty machine. The whole backup is verified first.",
     ),
     "export": _Command(
         "archive:export",
         KEEPING,
-        "Pack a collection into one file: documents, texts, chunks, vectors, lenses, judgements, and the contract.",
+        "Export a collection to one file: documents, texts, chunks, vectors, lenses, judgements and model contract.",
     ),
     "import": _Command(
         "archive:import_",
         KEEPING,
-        "Bring in a collection that was packed here or on another machine. It must be verified to the last byte first.",
+        "Import a collection that was exported here or on another machine. The whole archive is verified first.",
     ),
     "train": _Command(
         "train:train",
         KEEPING,
-        "Train an adapter; every argument goes to embedder.training (needs the extra `train`).",
+        "Train an adapter. All arguments are passed to embedder.training (needs the extra `train`).",
         hands_over=True,
     ),
     "eval": _Command(
         "evaluate:evaluate",
         KEEPING,
-        "Measure a model; every argument goes to embedder.evaluation (needs the extra `eval`).",
+        "Evaluate a model. All arguments are passed to embedder.evaluation (needs the extra `eval`).",
         hands_over=True,
     ),
     "lenses": _Command("lenses:lenses", SEARCHING, "List, save and delete lenses: instructions under a name."),
     "judgements": _Command(
-        "judgements:judgements", SEARCHING, "Bring in judgements of queries, and measure search by them."
+        "judgements:judgements",
+        SEARCHING,
+        "Import relevance judgements, and evaluate search with them.",
     ),
     "documents": _Command("documents:documents", FILLING, "List, show, delete, restore and move documents."),
     "collections": _Command("collections:collections", FILLING, "List, show and delete collections."),
     "jobs": _Command("jobs:jobs", KEEPING, "List, retry, cancel and pause ingestion jobs."),
-    "users": _Command("access:users", SERVING, "Add, change and remove the people and programs that may come in."),
-    "keys": _Command("access:keys", SERVING, "Make, list and revoke API keys."),
-    "sessions": _Command("sessions:sessions", SERVING, "List where people are logged in, and log them out."),
+    "users": _Command("access:users", SERVING, "Add, change and remove users."),
+    "keys": _Command("access:keys", SERVING, "Create, list and revoke API keys."),
+    "sessions": _Command("sessions:sessions", SERVING, "List and end login sessions of users."),
 }
 
 
