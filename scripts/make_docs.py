@@ -211,8 +211,13 @@ def operation_section(method: str, path: str, operation: Mapping[str, Any]) -> s
     parts = [f"## `{method.upper()} {path}`\n", operation.get("description", operation.get("summary", "")) + "\n"]
     if parameters := operation.get("parameters"):
         rows = [
-            (f"`{each['name']}`", each["in"], type_name(each["schema"]), each.get("description", ""))
-            for each in parameters
+            (
+                f"`{parameter['name']}`",
+                parameter["in"],
+                type_name(parameter["schema"]),
+                parameter.get("description", ""),
+            )
+            for parameter in parameters
         ]
         parts.append(table(("parameter", "in", "type", "meaning"), rows))
     for media_type, content in operation.get("requestBody", {}).get("content", {}).items():
@@ -237,8 +242,8 @@ def shape_section(name: str, shape: Mapping[str, Any]) -> str:
         return f"### {name}\n\nOne of {values}.\n"
     required = shape.get("required", ())
     rows = [
-        (f"`{field}`", type_name(each), "" if field in required else default_of(each), each.get("description", ""))
-        for field, each in shape["properties"].items()
+        (f"`{field}`", type_name(own), "" if field in required else default_of(own), own.get("description", ""))
+        for field, own in shape["properties"].items()
     ]
     return f"### {name}\n\n" + table(("field", "type", "if left out", "meaning"), rows)
 
@@ -253,7 +258,7 @@ def type_name(schema: Mapping[str, Any]) -> str:
         name = schema["$ref"].rpartition("/")[2]
         return f"[{name}](#{name.lower()})"
     if options := schema.get("anyOf"):
-        return " or ".join(type_name(each) for each in options)
+        return " or ".join(type_name(option) for option in options)
     kind = schema.get("type", "any")
     if kind == "array":
         return f"list of {type_name(schema.get('items', {}))}"
@@ -304,7 +309,7 @@ def class_section(cls: type) -> str:
 def function_section(name: str, function: Any) -> str:
     node = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
     assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-    node.args.args = [each for each in node.args.args if each.arg != "self"]
+    node.args.args = [argument for argument in node.args.args if argument.arg != "self"]
     node.body, node.decorator_list = [ast.Pass()], []
     shown = ast.unparse(node).partition(":\n")[0]
     return f"```python\n{shown}\n```\n\n{as_markdown(function.__doc__)}".rstrip() + "\n"
@@ -334,7 +339,7 @@ def field_rows(cls: type) -> list[tuple[str, str, str, str]]:
 
 def python_default(value: ast.expr | None) -> str:
     if isinstance(value, ast.Call):
-        value = next((each.value for each in value.keywords if each.arg == "default"), None)
+        value = next((keyword.value for keyword in value.keywords if keyword.arg == "default"), None)
     return f"`{ast.unparse(value)}`" if value is not None else ""
 
 

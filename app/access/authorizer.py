@@ -60,8 +60,8 @@ class Authorizer:
         return principal
 
     def reaches(self, collection: str) -> bool:
-        """True if the caller may see something of their own in this collection. A person sees everything of their
-        own; a key only what it covers.
+        """True if the caller may see their own data (such as saved searches) in this collection. A user sees all of
+        it, an API key only in the collections that it covers.
         """
         principal = self.require_role()
         return principal.key_id is None or principal.covers(collection)

@@ -192,19 +192,20 @@ def _checked(function: Callable[..., Any], rule: Rule, access: Access) -> Callab
 def _collections(
     subjects: tuple[Subject, ...], parameters: Signature, access: Access
 ) -> Callable[[tuple[Any, ...], Mapping[str, Any]], tuple[str, ...]]:
-    found = [
-        (each.collections, None if each.argument is None else _Argument(parameters, each.argument)) for each in subjects
+    finders = [
+        (subject.collections, None if subject.argument is None else _Argument(parameters, subject.argument))
+        for subject in subjects
     ]
 
-    if len(found) == 1:  # the usual case; the loop below would double the cost of the check
-        ((find, single),) = found
+    if len(finders) == 1:  # the usual case; the loop below would double the cost of the check
+        ((find, single),) = finders
         if single is not None:
             return lambda args, keywords: find(access, single.of(args, keywords))
 
     def collections_of(args: tuple[Any, ...], keywords: Mapping[str, Any]) -> tuple[str, ...]:
         return tuple(
             name
-            for collections, argument in found
+            for collections, argument in finders
             for name in collections(access, None if argument is None else argument.of(args, keywords))
         )
 

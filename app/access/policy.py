@@ -376,7 +376,7 @@ EVALUATIONS: Rules = {
     "compare": Rule(READER, instead=compare_visible),
 }
 
-# These services know their caller and check themselves what belongs to them.
+# These services know their caller and filter by owner themselves.
 
 ACCOUNTS: Rules = {
     "me": READS,

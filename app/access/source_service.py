@@ -66,7 +66,9 @@ class SourceService:
 
 
 def allowance_by_owner(catalog: SqlCatalog, quotas: UserQuotas) -> Callable[[RecurringSource], Allowance | None]:
-    """Returns a function that finds whose quota a source's documents count against, by current rights."""
+    """Returns a function that finds the quota that a source's documents count against, by the owner's current
+    rights.
+    """
 
     def allowance(source: RecurringSource) -> Allowance | None:
         try:

@@ -21,8 +21,8 @@ if TYPE_CHECKING:  # avoids importing SQL
 
 WINDOW = timedelta(minutes=15)
 MAX_FAILURES_OF_ADDRESS = 10
-# Failures for one name from any address. Beyond this nobody is locked out, or anyone could lock out others; only
-# addresses without a recent login of that name get fewer attempts.
+# Failures for one name from any address. Beyond this limit the name is not locked, because anyone could then lock out
+# others; only addresses without a recent login of that name get fewer attempts.
 MAX_FAILURES_OF_NAME = 30
 MAX_FAILURES_OF_UNKNOWN_ADDRESS = 3
 _STRIPES = 64

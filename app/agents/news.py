@@ -40,34 +40,34 @@ class NewsAnswer(BaseModel):
 
     def readable(self, fence: str) -> str:
         if self.search is None:
-            lines = [f"{each.name} (in {each.collection}): {each.unseen} new" for each in self.searches]
+            lines = [f"{search.name} (in {search.collection}): {search.unseen} new" for search in self.searches]
             return "\n\n".join(fenced(["\n".join(lines)], fence)) if lines else "There is no monitored search."
         head = f"{len(self.news)} matches, newest first."
-        return "\n\n".join([head, *fenced([_passage(each) for each in self.news], fence)])
+        return "\n\n".join([head, *fenced([_passage(passage) for passage in self.news], fence)])
 
 
 def news_answer(searches: Sequence[StandingSearch], named: StandingSearch | None, news: Sequence[News]) -> NewsAnswer:
     return NewsAnswer(
         searches=[
-            StandingSummary(id=each.id, name=each.name, collection=each.collection, unseen=each.unseen)
-            for each in searches
+            StandingSummary(id=search.id, name=search.name, collection=search.collection, unseen=search.unseen)
+            for search in searches
         ],
         search=None if named is None else named.name,
         news=[
             FoundPassage(
-                document_id=each.document_id,
-                chunk_id=each.chunk_id,
-                title=each.title,
-                uri=each.uri,
-                text=each.text,
-                start=each.start,
-                end=each.end,
-                page=each.page,
-                match=each.match,
-                found_at=each.matched_at.isoformat(),
-                is_seen=each.is_seen,
+                document_id=match.document_id,
+                chunk_id=match.chunk_id,
+                title=match.title,
+                uri=match.uri,
+                text=match.text,
+                start=match.start,
+                end=match.end,
+                page=match.page,
+                match=match.match,
+                found_at=match.matched_at.isoformat(),
+                is_seen=match.is_seen,
             )
-            for each in news
+            for match in news
         ],
     )
 

@@ -79,7 +79,7 @@ class Agent:
     principal: Principal
 
     def collection(self, name: str) -> str:
-        seen = [each.name for each in self.collections()]
+        seen = [collection.name for collection in self.collections()]
         if name not in seen:
             raise UnknownCollectionError(name, seen)
         return name
@@ -88,10 +88,12 @@ class Agent:
         return name if name == ALL_COLLECTIONS else self.collection(name)
 
     def names(self) -> frozenset[str]:
-        return frozenset(each.name for each in self.collections())
+        return frozenset(collection.name for collection in self.collections())
 
     def collections(self) -> list[CountedCollection]:
-        return [each for each in self.services.catalog.collections() if self.principal.covers(each.name)]
+        return [
+            collection for collection in self.services.catalog.collections() if self.principal.covers(collection.name)
+        ]
 
     def document(self, document_id: str) -> Document:
         with suppress(UnknownDocumentError):
@@ -258,10 +260,10 @@ def _add_news(server: MCPServer, acting: Acting, standing: StandingSearches) -> 
         Does not mark matches as seen.
         """
         with acting(context) as agent:
-            own = [each for each in standing.standing() if agent.principal.covers(each.collection)]
+            own = [saved for saved in standing.standing() if agent.principal.covers(saved.collection)]
             if search is None:
                 return _result(news_answer(own, None, ()))
-            named = next((each for each in own if search in (each.id, each.name)), None)
+            named = next((saved for saved in own if search in (saved.id, saved.name)), None)
             if named is None:
                 raise NotFoundError(f"No monitored search named {search[:80]!r}. Call news without one to list them.")
             news = standing.news(named.id, unseen_only=unseen_only, limit=limit, offset=offset)

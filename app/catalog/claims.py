@@ -141,7 +141,7 @@ def _take_turn(session: Session, now: datetime) -> JobRow | None:
 
 
 def bury_abandoned(session: Session, now: datetime) -> None:
-    """Bury one job whose workers were lost too often: it would probably kill the next worker, too."""
+    """Mark one job as dead whose workers were lost too often: it would probably kill the next worker, too."""
     exhausted = session.scalar(_EXHAUSTED, {"now": now})
     if exhausted is None:
         return

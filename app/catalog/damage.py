@@ -1,4 +1,4 @@
-"""Tells a damaged database from an unreachable or full one, and checks SQLite files for damage."""
+"""Distinguishes a damaged database from an unreachable or full one, and checks SQLite files for damage."""
 
 from __future__ import annotations
 

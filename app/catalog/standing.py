@@ -1,5 +1,5 @@
-"""Standing searches in the catalog: who watches what, and the matches. The transaction that makes new chunks visible
-also adds their matches, so a crash loses both or neither.
+"""Standing searches in the catalog and their matches. The transaction that makes new chunks visible also adds their
+matches, so a crash loses both or neither.
 """
 
 from __future__ import annotations

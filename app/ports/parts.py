@@ -276,7 +276,7 @@ class VectorIndex(Labels, SearchedIndex, Protocol):
 
 
 class Soundness(Protocol):
-    """Tells whether a collection's index can be searched."""
+    """Checks whether a collection's index can be searched."""
 
     def require_sound(self, collection: Collection) -> None:
         """Raises DamagedIndexError."""
@@ -336,8 +336,8 @@ class BlobStore(Protocol):
         ...
 
     def batch(self) -> AbstractContextManager[BlobBatch]:
-        """At the end of the block, everything put into the batch is durable, or none of it after an error; needs few
-        syncs for many files.
+        """When the block ends, everything put into the batch is durable; after an error, none of it needs to be.
+        Needs few syncs for many files.
         """
         ...
 
