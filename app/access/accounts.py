@@ -196,7 +196,9 @@ class Accounts:
 
     @staticmethod
     def is_generated(shown: str) -> bool:
-        """True if it has the format of a generated, random key; an admin secret may be chosen by a person."""
+        """True if it has the format of a generated key, which is random; people may choose an admin secret
+        themselves.
+        """
         return _KEY.fullmatch(shown) is not None
 
     def principal_of_key(self, shown: str) -> Principal:

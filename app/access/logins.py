@@ -93,7 +93,7 @@ class Logins:
 
     def principal_of_session(self, token: str, *, is_use: bool = True) -> Principal:
         """Raises LoginRequiredError if the session has ended or its user may not log in any more. With `is_use`
-        False the session counts as idle: background requests of an open page are no activity.
+        False, the call does not count as use of the session: background requests of an open page are no activity.
         """
         session, now = self._ledger.web_session(digest(token)), self._clock()
         if session is None or session.has_ended(now, self._idle):

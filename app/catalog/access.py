@@ -176,8 +176,8 @@ class SqlAccess(CatalogPart):
             return {row.counter: AttemptCount(row.began_at, row.failures) for row in session.scalars(statement)}
 
     def begin_attempt(self, counters: Sequence[str], *, at: datetime, since: datetime) -> dict[str, AttemptCount]:
-        """Add one to each counter, in one transaction. Counters whose window began before `since` restart at 1. Old
-        counters of other logins are deleted.
+        """Add one to each counter, in one transaction. A counter whose window began before `since` restarts at 1.
+        Also deletes other counters that are as old.
         """
         with self._database.writing() as session:
             # Sorted, so that two transactions cannot deadlock.

@@ -1,5 +1,5 @@
 """Catalog queries of the consistency check: chunks page by page, the documents that own them, documents without an
-open job. Also the age of the queue, for monitoring.
+open job.
 """
 
 from __future__ import annotations

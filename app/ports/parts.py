@@ -356,7 +356,7 @@ class BlobStore(Protocol):
 
     def has_text(self, content_hash: str) -> bool: ...
     def is_text_sound(self, content_hash: str) -> bool:
-        """True if text and layout exist as written. Reads them, under the same rule as `is_sound`."""
+        """True if text and layout exist as written. Reads them, unless they were read since their last change."""
         ...
 
     def has_text_digest(self, content_hash: str) -> bool:
