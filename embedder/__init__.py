@@ -1,6 +1,7 @@
-"""GIRCSE embeddings: text and instruction in, vectors and refinement tokens out. Usable on its own.
+"""GIRCSE embeddings: text and instruction in, vectors and refinement tokens out. Works without the rest of
+gircse-search.
 
-torch and transformers take seconds to import: a name brings them in at its first use, and no sooner.
+Names are imported lazily, because torch and transformers take seconds to import.
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""From a model's name to a ready Encoder: finds the files, verifies them, loads, checks the golden vectors."""
+"""Loads an Encoder by a model's name: finds the files, verifies them, loads them and checks the golden vectors."""
 
 from __future__ import annotations
 
@@ -56,14 +56,17 @@ _TEXTS = (
 )
 _NUMBERS = 16
 _TOLERANCE = 1e-4
-_COSINE = 0.999  # at least, where weights are not float32
-_COSINE_OF_DIFFERENCES = 0.98  # what is left after a subtraction is short, and errors weigh more in it
-_ALL_BUT_GREEDY = 1e-2  # temperature below which a soft token is one word
+_COSINE = 0.999  # minimum cosine where weights are not float32
+_COSINE_OF_DIFFERENCES = 0.98  # lower, because the difference of two vectors is short and rounding errors weigh more
+_ALL_BUT_GREEDY = 1e-2  # below this temperature a soft token is practically one word
 
 
 def make_golden(encoder: Encoder) -> tuple[Golden, ...]:
-    """For the contract of a new model: of texts of our own, as `encoder`, in float32, embeds them. None where words are
-    chosen greedily, by a generator or as hard tokens: a near tie is another word on another processor."""
+    """The golden vectors for the contract of a new model: built-in texts, embedded by `encoder` in float32.
+
+    Empty if words are chosen greedily, by a generator or as hard tokens: another processor may break a near tie
+    differently.
+    """
     if encoder.contract.generator is not None or encoder.contract.temperature < _ALL_BUT_GREEDY:
         return ()
     return tuple(_golden(encoder, *each) for each in _TEXTS)
@@ -76,13 +79,14 @@ def _golden(encoder: Encoder, text: str, instruction: str, steps: int) -> Golden
 
 
 def check_golden(encoder: Encoder) -> None:
-    """Raises ContractError unless the contract's golden texts are embedded as its author's machine did."""
+    """Raises ContractError unless the encoder reproduces the golden vectors of the contract."""
     for golden in encoder.contract.golden:
         wrong, fits = _compare(encoder, golden)
         if not fits:
             raise ContractError(
-                f"Model {encoder.name!r} does not reproduce its golden vector of {golden.text!r} ({wrong:.2g} off or "
-                "alike). Weights or libraries differ from those that it was made with; get the checkpoint again."
+                f"Model {encoder.name!r} does not reproduce its golden vector of {golden.text!r} "
+                f"(error or cosine {wrong:.2g}). "
+                "The weights or libraries differ from the author's. Get the checkpoint again."
             )
 
 
@@ -91,7 +95,7 @@ def is_reproduced(encoder: Encoder, golden: Golden) -> bool:
 
 
 def _compare(encoder: Encoder, golden: Golden) -> tuple[float, bool]:
-    """How far off it is in float32, or else the cosine; and whether that will do."""
+    """The largest error in float32, else the cosine; and whether it is within tolerance."""
     found = encoder.encode_queries([golden.text], instruction=golden.instruction, steps=golden.steps)[0]
     expected = np.asarray(golden.vector, dtype=np.float32)
     found = found[: len(expected)]
@@ -102,14 +106,14 @@ def _compare(encoder: Encoder, golden: Golden) -> tuple[float, bool]:
     return cosine, cosine >= (_COSINE_OF_DIFFERENCES if encoder.contract.subtracted_instruction else _COSINE)
 
 
-if TYPE_CHECKING:  # it brings in transformers
+if TYPE_CHECKING:  # importing it loads transformers
     from embedder.extensions.generators import TransformersGenerator
 
 CARD_FILE = "README.md"
 _FRONT_MATTER = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
 _SHIPPED = Path(__file__).parent / "models"
 _SMALL_BYTES = 500_000_000
-_DEFAULT_MAX_LENGTH = 512  # of models without a contract; the authors evaluate at 512 tokens
+_DEFAULT_MAX_LENGTH = 512  # for models without a contract; the authors evaluate at 512 tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,17 +124,17 @@ class Checkpoint:
     base: Path
     adapter: Path | None
     context: Path | None = None  # files of the encoder of contextual tokens
-    projection: Path | None = None  # the folder with the projection of vectors by instructions
-    generator: Path | None = None  # files of the language model that writes, where it is another
-    selection: Path | None = None  # the folder with the selector of sentences
+    projection: Path | None = None  # folder of the projection that instructions apply to vectors
+    generator: Path | None = None  # files of the generating language model, unless it is the model itself
+    selection: Path | None = None  # folder of the sentence selector
 
 
 def find_checkpoint(model: str) -> Checkpoint:
-    """`model` is a shipped name, a folder, or a hub id; a folder or hub model may be
+    """Finds the files of `model`: a shipped name, a folder, or a hub id. A folder or hub model may be
 
     - a GIRCSE checkpoint (gircse.json, and usually an adapter),
-    - a PEFT adapter without a contract, such as the authors' releases (the base is named in its config),
-    - a plain causal language model; the last two are served with the `official` template, causal, mean pooling.
+    - a PEFT adapter without a contract, such as the authors' releases (its config names the base),
+    - a plain causal language model; the last two use the `official` template, causal attention and mean pooling.
     """
     folder = model_folder(model)
     contract = read_contract(folder)
@@ -157,7 +161,7 @@ def find_checkpoint(model: str) -> Checkpoint:
 
 
 def _beside(folder: Path, name: str, expected: Mapping[str, str]) -> Path | None:
-    """The folder, where the contract has this file beside it; which is verified."""
+    """Verifies the file `name` against its hash. Returns the folder, or None if the contract lists no such file."""
     if not expected:
         return None
     if name not in expected:
@@ -167,7 +171,7 @@ def _beside(folder: Path, name: str, expected: Mapping[str, str]) -> Path | None
 
 
 def _relative_to(base: str, folder: Path) -> str:
-    """A contract may name its base by a path relative to itself; `.` is a full model beside its contract."""
+    """Resolves a base that the contract gives relative to its own folder; `.` is a full model beside the contract."""
     file = base.removeprefix(GGUF_PREFIX)
     if not file.startswith("."):
         return base
@@ -193,7 +197,7 @@ def _checkpoint_without_contract(model: str, folder: Path) -> Checkpoint:
         max_length=min(_DEFAULT_MAX_LENGTH, max(int(config.get("max_position_embeddings") or 1024) - 64, 1)),
         dimension=_hidden_size(config, base),
         dtype=stored_dtype(config),
-        # A decoder as it comes in a GGUF file was not trained to refine: it gains nothing from more steps.
+        # A plain GGUF decoder was not trained to refine; more steps do not improve it.
         default_document_steps=1 if adapter is None and is_from_gguf(base) else DOCUMENT_STEPS,
     )
     return Checkpoint(contract, base, adapter)
@@ -202,13 +206,13 @@ def _checkpoint_without_contract(model: str, folder: Path) -> Checkpoint:
 def read_config(base: Path) -> dict[str, Any]:
     file = base / "config.json"
     if not file.is_file():
-        raise ModelNotFoundError(f"{base} has no config.json, so it is no model that transformers can load.")
+        raise ModelNotFoundError(f"{base} has no config.json, so transformers cannot load it.")
     config: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     return config
 
 
 def stored_dtype(config: Mapping[str, Any]) -> str:
-    """What weights are computed in by what they are stored in; float16 is slow on CPUs."""
+    """The dtype to compute in, derived from the dtype of the stored weights; float16 is slow on CPUs."""
     return "bfloat16" if config.get("dtype", config.get("torch_dtype")) in ("bfloat16", "float16") else "float32"
 
 
@@ -221,7 +225,7 @@ def _base_of_adapter(adapter: Path) -> str:
 
 
 def find_tokenizer(model: str) -> Path:
-    """The folder of the tokenizer of `model`, which stands for what `find_checkpoint` takes. Verifies no weights."""
+    """The tokenizer's folder for `model` (anything `find_checkpoint` accepts). Verifies no weights."""
     folder = model_folder(model)
     if (folder / CONFIG_FILE).is_file() and (folder / "tokenizer.json").is_file():
         return folder
@@ -232,7 +236,7 @@ def find_tokenizer(model: str) -> Path:
 
 
 def load_model_tokenizer(model: str = DEFAULT_MODEL) -> Tokenizer:
-    """The tokenizer as the model has it, which neither cuts nor pads; without the model."""
+    """Loads only the tokenizer of the model; it neither truncates nor pads."""
     tokenizer = load_tokenizer(find_tokenizer(model))
     tokenizer.no_truncation()
     tokenizer.no_padding()
@@ -240,9 +244,9 @@ def load_model_tokenizer(model: str = DEFAULT_MODEL) -> Tokenizer:
 
 
 def read_model_card(model: str = DEFAULT_MODEL) -> str | None:
-    """The Markdown that `model`, which stands for what `find_checkpoint` takes, brings along; None where it has none.
+    """The model card of `model` (anything `find_checkpoint` accepts) in Markdown, or None.
 
-    Without what stands above the text for the hub (YAML between lines of dashes).
+    The hub's YAML front matter is removed.
     """
     card = model_folder(model) / CARD_FILE
     if not card.is_file():
@@ -258,7 +262,7 @@ def model_folder(model: str) -> Path:
 def _hidden_size(config: Mapping[str, object], base: Path) -> int:
     size = config.get("hidden_size")
     if not isinstance(size, int):
-        raise ModelNotFoundError(f"{base / 'config.json'} gives no hidden_size, so it is no plain decoder.")
+        raise ModelNotFoundError(f"{base / 'config.json'} gives no hidden_size, so it is not a plain decoder.")
     return size
 
 
@@ -273,17 +277,18 @@ def load_encoder(
     cuda_graphs: bool = False,
     own_thread: bool = False,
 ) -> Encoder:
-    """Loads `model` on `device` (default: CUDA when there is one) in `dtype` (default: the contract's).
+    """Loads `model` on `device` (default: CUDA if available) in `dtype` (default: the contract's).
 
-    dtype "auto": bfloat16 where the device multiplies it (CUDA, CPUs with AVX-512 BF16 or AMX), else the contract's.
-    "int8": weights of eight bits, computed in bfloat16; of a known layout alone.
-    cache_mb: memory for the vectors of texts that were encoded before.
-    top_entries: mix that many words of a soft token where all others have at most 1 % of it; faster where the
-    vocabulary is large and soft tokens are sharp, which those of gircse-mini are not.
-    cuda_graphs: on CUDA, steps of batches of up to 256 texts are CUDA graphs, which take up to 1 GiB more.
-    own_thread: load and compute on the CPU in the one thread of the process that is for models, whichever asks: for
-    programs of several threads, which else slow each other down.
-    Raises ModelNotFoundError or ContractError. Hashes and golden vectors are verified.
+    Verifies hashes and golden vectors. Raises ModelNotFoundError or ContractError.
+
+    - dtype "auto": bfloat16 if the device has hardware for it (CUDA, CPUs with AVX-512 BF16 or AMX), else the
+      contract's. "int8": 8-bit weights, computed in bfloat16; only for architectures with our own decoder.
+    - cache_mb: memory for a cache of vectors.
+    - top_entries: mix only that many words into a soft token if all others have at most 1 % of the probability. Faster
+      with a large vocabulary and sharp soft tokens; those of gircse-mini are not sharp.
+    - cuda_graphs: on CUDA, run steps of batches of up to 256 texts as CUDA graphs, which take up to 1 GiB more.
+    - own_thread: load and compute on the CPU in one thread per process, whichever thread calls. Threads that compute at
+      the same time slow each other down.
     """
     if top_entries is not None and top_entries < 1:
         raise ContractError(f"top_entries is {top_entries}, but must be at least 1.")
@@ -298,7 +303,7 @@ def load_encoder(
         backbone, tokenizer = load_parts(
             checkpoint, device=device, dtype=chosen, top_entries=top_entries, cuda_graphs=cuda_graphs
         )
-        if contract.generator != SAME_MODEL:  # which writes by transformers' modules
+        if contract.generator != SAME_MODEL:  # such a generator writes with transformers' modules
             release_body(backbone)
         parts = backbone, tokenizer, contract
         named: dict[str, Any] = {
@@ -322,9 +327,9 @@ def load_encoder(
 
 
 def write_contract(folder: Path, contract: Contract, *, kept: Sequence[Golden] = ()) -> None:
-    """Beside the weights of a new model, with the golden vectors that it gives when it is loaded as others load it.
+    """Writes the contract beside the weights of a new model, with golden vectors from a fresh load.
 
-    kept: golden vectors of before, which may be of another implementation; those that still hold stay as they are.
+    kept: earlier golden vectors, perhaps from another implementation. Those that still match are kept unchanged.
     """
     path = folder / CONTRACT_FILE
     path.write_text(replace(contract, golden=()).to_json(), encoding="utf-8")
@@ -338,8 +343,8 @@ def write_contract(folder: Path, contract: Contract, *, kept: Sequence[Golden] =
 
 @contextmanager
 def _threads_for_loading(checkpoint: Checkpoint) -> Iterator[None]:
-    """Loading a small model is many small operations. Shared by threads, these spend their time waiting for each other:
-    where other processes are at work, four times the processor time that one thread needs."""
+    """Load with one thread: loading a small model is many small operations, and threads mostly wait for each other. On
+    a busy machine, several threads take four times the processor time of one."""
     threads = torch.get_num_threads()
     size = sum(path.stat().st_size for path in checkpoint.base.glob("*.safetensors"))
     if size < _SMALL_BYTES:
@@ -353,7 +358,7 @@ def _threads_for_loading(checkpoint: Checkpoint) -> Iterator[None]:
 def load_parts(
     checkpoint: Checkpoint, *, device: str, dtype: str, top_entries: int | None = None, cuda_graphs: bool = False
 ) -> tuple[Backbone, Tokenizer]:
-    """The model on `device` in `dtype`, and the tokenizer that goes with it."""
+    """Loads the model on `device` in `dtype`, and its tokenizer."""
     if checkpoint.contract.head == "none":
         bare = load_bare_encoder(checkpoint.base, adapter=checkpoint.adapter, device=device, dtype=dtype)
         return bare, load_tokenizer(checkpoint.base)
@@ -382,12 +387,12 @@ def load_parts(
 
 
 def load_auxiliary_models(checkpoint: Checkpoint, backbone: Backbone, tokenizer: Tokenizer) -> AuxiliaryModels:
-    """What the contract has beside the model that `load_parts` gave. Projections and selectors are computed in
-    float32, a generator in the dtype of its weights."""
+    """Loads the auxiliary models of the contract: projection, selector, generator, context encoder. Projections and
+    selectors compute in float32, a generator in the dtype of its weights."""
     projection = generator = None
     if checkpoint.projection is not None:
         projection = read_projection(checkpoint.projection)[0].to(backbone.device)
-    if checkpoint.generator is not None:  # its files are those of the contract
+    if checkpoint.generator is not None:  # only a generator that the contract names has files
         digest = digest_of(checkpoint.contract.generator_files)
         generator = _load_other_generator(checkpoint.generator, str(checkpoint.generator), digest, backbone, None)
     elif checkpoint.contract.generator is not None:
@@ -401,14 +406,18 @@ def load_auxiliary_models(checkpoint: Checkpoint, backbone: Backbone, tokenizer:
 def load_generator(
     name: str, checkpoint: Checkpoint, backbone: Backbone, tokenizer: Tokenizer, *, dtype: str | None = None
 ) -> TransformersGenerator:
-    """`name` is what `locate_model` takes, or `same` for the model itself, with its adapter. dtype: what another model
-    computes in, by default that of its weights, which of a GGUF file is float32."""
+    """Loads a generator. `name` is anything `locate_model` accepts, or `same` for the model itself with its adapter.
+
+    dtype: for another model; default: the dtype of its weights, float32 for a GGUF file.
+    """
     if name != SAME_MODEL:
         folder = locate_model(name)
         return _load_other_generator(folder, name, digest_of(hash_weights(folder)), backbone, dtype)
     said = checkpoint.contract
     if said.head != "lm_head":
-        raise ContractError(f"{said.name} has no language-model head and writes no text. Name another generator.")
+        raise ContractError(
+            f"{said.name} has no language-model head, so it cannot generate text. Name another generator."
+        )
     found: TransformersGenerator = import_module("embedder.extensions.generators").generator_of(
         backbone.model,
         tokenizer,
@@ -422,7 +431,7 @@ def load_generator(
 def _load_other_generator(
     folder: Path, name: str, digest: str, backbone: Backbone, dtype: str | None
 ) -> TransformersGenerator:
-    """digest: of the files of its weights, which are large to hash."""
+    """digest: hash of its weight files, passed in because they are large."""
     stored, device = stored_dtype(read_config(folder)), str(backbone.device)
     chosen = chosen_dtype(dtype or stored, default=stored, device=device)
     found: TransformersGenerator = import_module("embedder.extensions.generators").load_generator(
@@ -432,7 +441,7 @@ def _load_other_generator(
 
 
 def chosen_dtype(dtype: str, *, default: str, device: str) -> str:
-    """`dtype`, or what auto means on `device`. Raises ContractError."""
+    """`dtype`, with "auto" resolved for `device`. Raises ContractError."""
     if dtype == "auto":
         return "bfloat16" if device.startswith("cuda") or multiplies_bfloat16() else default
     if dtype not in DTYPES:

@@ -1,4 +1,4 @@
-"""How commands end: with what they made, with what went wrong, or stopped by Ctrl-C; and which are elsewhere."""
+"""Helpers for command lines: exit status, error messages, Ctrl-C, and a pointer to commands of gircse-research."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from importlib.metadata import entry_points
 def run_command(
     work: Callable[[], str], *, errors: tuple[type[Exception], ...], stopped: str, name: str | None = None
 ) -> int:
-    """The exit status. work: returns what to say of it; errors: those that are told without a traceback, behind the
-    command's name; stopped: what Ctrl-C left."""
+    """Runs `work` and returns the exit status.
+
+    work: returns the text to print. errors: exceptions to print without a traceback, after the command's name. stopped:
+    the message after Ctrl-C.
+    """
     try:
         told = work()
     except errors as error:
@@ -25,8 +28,10 @@ def run_command(
 
 
 def run_experiment(program: str, arguments: list[str], *, asked: str) -> int:
-    """The exit status of `gircse PROGRAM` of gircse-research, where that is installed. asked: the argument that only
-    that program knows."""
+    """Runs `gircse PROGRAM` of gircse-research if installed, and returns its exit status.
+
+    asked: the argument that only this program has; the message names it if the package is missing.
+    """
     for each in entry_points(group="gircse.experiments", name=program):
         return each.load()(arguments)
     module = {"eval": "research.evaluation", "train": "research.training"}[program]

@@ -1,4 +1,4 @@
-"""Texts and an instruction in, vectors and soft tokens out: prompts, batches, prefill, refinement and pooling."""
+"""Embeds texts under an instruction: prompts, batches, prefill, refinement and pooling."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ from embedder.text.prompts import INSTRUCTION_END, TEMPLATES, Frame, PromptIds, 
 from embedder.text.tokens import TopTokens, bias_vector, shown_word_of, word_of
 from embedder.vector_cache import VectorCache
 
-Ids = tuple[int, ...]  # of the tokens of a prompt
+Ids = tuple[int, ...]  # token ids of one prompt
 
 MAX_STEPS = 64
-_PLAIN_TEXTS = 64  # of a batch that is read without an instruction beforehand
-_REMEMBERED = 4096  # of these texts, most of them sentences
+_PLAIN_TEXTS = 64  # batch size for the first pass over bare texts
+_REMEMBERED = 4096  # cached bare texts, most of them sentences
 
 
 class BatchReader:
-    """A loaded model for batches that fit into memory. Safe to use from several threads."""
+    """Runs a loaded model on batches that fit into memory. Thread-safe."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class BatchReader:
         expander: Expander | None = None,
         selector: SentenceSelector | None = None,
     ) -> None:
-        """frame: what stands around every prompt. dimension: how many of a vector's first ones are kept."""
+        """frame: token ids around every prompt. dimension: number of leading dimensions to keep."""
         self._backbone = backbone
         self._contract = contract
         self._frame = frame
@@ -87,8 +87,10 @@ class BatchReader:
         tolerance: float | None = None,
         between_parts: Callable[[], None] | None = None,
     ) -> Tensor:
-        """z_1..z_K (B, K, dimension), fp32, L2-normalised; K alone where the model takes no steps, fewer where by
-        `tolerance` all have converged before."""
+        """Computes z_1..z_K (B, K, dimension), float32, L2-normalised.
+
+        Only z_K if the model takes no steps. Fewer than `steps` if all texts converged earlier by `tolerance`.
+        """
         texts, transform = self._prepare(prompts, steps, between_parts)
         self._check_positions(texts, steps)
 
@@ -108,13 +110,13 @@ class BatchReader:
 
     @torch.inference_mode()
     def sentences_read(self, prompt: Ids) -> list[bool]:
-        """Of the sentences that are marked in a prompt; empty where the model reads all texts whole."""
+        """For each marked sentence of a prompt, whether the model reads it. Empty if the model reads whole texts."""
         return [] if self._selector is None else self._select(self._selector, [prompt]).is_read[0]
 
     def _prepare(
         self, prompts: Sequence[Ids], steps: int, between_parts: Callable[[], None] | None
     ) -> tuple[Sequence[Ids], VectorTransform | None]:
-        """The prompts as the model reads them, and what their instructions do to the vectors, if anything."""
+        """The prompts as the model gets them, and the transform of their vectors by the instructions, or None."""
         if self._selector is not None:
             if not any(INSTRUCTION_END in ids for ids in prompts):
                 return prompts, None
@@ -137,14 +139,14 @@ class BatchReader:
         return select_sentences(selector, self._frame, prompts, own=own, read=read)
 
     def _read_plainly(self, texts: Sequence[Ids], between_parts: Callable[[], None] | None) -> Tensor:
-        """Vectors (N, D) of the base model, which are remembered: a passage comes again under other instructions."""
+        """Vectors (N, D) from the base model, cached: passages recur under other instructions."""
         different = dict.fromkeys(texts)
         known = {ids: vector for ids in different if (vector := self._plain.get(ids)) is not None}
         new = [ids for ids in different if ids not in known]
         for rows in plan_batches([len(ids) for ids in new], batch_size=_PLAIN_TEXTS, max_tokens=BATCH_TOKENS):
             batch = [new[row] for row in rows]
             vectors = self._pool(self._refine(batch, 0, between_parts=between_parts), 0)[:, -1]
-            # Copies: a row of the batch would keep all of it in memory as long as it is remembered.
+            # Copy: a cached row would keep the whole batch in memory.
             read = {ids: vector.clone() for ids, vector in zip(batch, vectors, strict=True)}
             self._plain.keep(read)
             known |= read
@@ -159,12 +161,12 @@ class BatchReader:
             )
 
     def _read_instruction(self, ids: Ids, steps: int) -> Tensor:
-        """Its own vectors (K, D), L2-normalised, as those of any text without an instruction."""
+        """The instruction's own vectors (K, D), L2-normalised, embedded like a text without an instruction."""
         steps = resolve_defaults(self._contract, "query", "", steps)[1]
         return self._pool(self._refine([ids], steps), steps)[0]
 
     def _pool(self, states: RefinedStates, steps: int) -> Tensor:
-        """(B, K, D) of the contract's dimensions."""
+        """Pools the states into vectors (B, K, D), all dimensions."""
         pooling = self._contract.pooling
         if steps == 0 and self._backbone.base is not None:
             pooling = self._contract.plain_pooling or pooling
@@ -180,7 +182,7 @@ class BatchReader:
         stop: Callable[[RefinedStates], bool] | None = None,
         between_parts: Callable[[], None] | None = None,
     ) -> RefinedStates:
-        # Where no steps are taken, the base model reads alone, if there is one.
+        # At 0 steps only the base model runs, if there is one.
         backbone = self._backbone.base if steps == 0 and self._backbone.base is not None else self._backbone
         steps = 0 if self._contract.pooling in PROMPT_POOLINGS else steps
         return refine_states(
@@ -202,7 +204,7 @@ class BatchReader:
 
 
 def first_dimensions(prefixes: Tensor, count: int) -> Tensor:
-    """L2-normalised anew where some are left out."""
+    """The first `count` dimensions, L2-normalised again if any were cut."""
     return prefixes if prefixes.shape[-1] == count else normalize(prefixes[..., :count], dim=-1)
 
 
@@ -211,7 +213,7 @@ def _have_converged(prefixes: Tensor, tolerance: float) -> bool:
 
 
 class Encoder:
-    """A loaded model with its contract. Safe to use from several threads."""
+    """Embeds texts with a loaded model and its contract. Thread-safe."""
 
     def __init__(
         self,
@@ -225,7 +227,7 @@ class Encoder:
         auxiliary: AuxiliaryModels = NO_AUXILIARY_MODELS,
     ) -> None:
         if truncate_dim is not None and not 1 <= truncate_dim <= contract.dimension:
-            raise TextError(f"truncate_dim is {truncate_dim}, but must lie within 1 and {contract.dimension}.")
+            raise TextError(f"truncate_dim is {truncate_dim}, but must be from 1 to {contract.dimension}.")
         auxiliary.check(contract)
         self._backbone = backbone
         self.auxiliary = auxiliary
@@ -252,7 +254,7 @@ class Encoder:
             expander=expander,
             selector=auxiliary.selector,
         )
-        # Thousands of words are read for every query, most of them again and again.
+        # Cached: every query shows thousands of words, mostly the same.
         self._shown_word_of = cache(partial(shown_word_of, tokenizer=tokenizer, fragments=fragments))
         self.contract = contract
         self.dimension = dimension
@@ -295,7 +297,7 @@ class Encoder:
 
     @property
     def dtype(self) -> torch.dtype:
-        """Of the weights."""
+        """The dtype of the weights."""
         return self._backbone.weight.dtype
 
     def encode_queries(
@@ -308,7 +310,10 @@ class Encoder:
         batch_size: int = 32,
         show_progress: bool = False,
     ) -> np.ndarray:
-        """(n, dimension) float32, L2-normalised. None means the contract's default; "" means no instruction."""
+        """Embeds queries: (n, dimension) float32, L2-normalised.
+
+        None means the contract's default; instruction "" means no instruction.
+        """
         return self._encode(
             texts,
             *resolve_defaults(self.contract, "query", instruction, steps),
@@ -326,7 +331,10 @@ class Encoder:
         batch_size: int = 32,
         show_progress: bool = False,
     ) -> np.ndarray:
-        """(n, dimension) float32, L2-normalised. None means the contract's default; "" means no instruction."""
+        """Embeds documents: (n, dimension) float32, L2-normalised.
+
+        None means the contract's default; instruction "" means no instruction.
+        """
         return self._encode(
             texts,
             *resolve_defaults(self.contract, "document", instruction, steps),
@@ -343,9 +351,10 @@ class Encoder:
         steps: int | None = None,
         batch_size: int = 32,
     ) -> Iterator[tuple[list[int], np.ndarray]]:
-        """As `encode_documents`, a batch of similar length at a time: rows of `texts` and their vectors (b, dimension).
+        """Like `encode_documents`, but yields batches of similar length: row numbers in `texts` and vectors (b,
+        dimension).
 
-        Nothing is computed for a batch before it is asked for.
+        A batch is computed only when the caller takes it.
         """
         resolved, count = resolve_defaults(self.contract, "document", instruction, steps)
         yield from self._encode_batches(texts, resolved, count, bias=None, batch_size=batch_size)
@@ -360,9 +369,10 @@ class Encoder:
         tolerance: float,
         batch_size: int = 32,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Vectors (n, dimension) as after the steps (n,) that each text took, which are returned too.
+        """Embeds each text until it converges. Returns vectors (n, dimension) and the steps (n,) that each text took.
 
-        A text takes no more steps once one moves its vector by `tolerance` (1 - cosine) or less; `steps` is the most.
+        A text has converged once a step moves its vector by `tolerance` (1 - cosine) or less; it takes `steps` at most.
+        The vector equals that of a run with exactly so many steps.
         """
         instruction, steps = resolve_defaults(self.contract, role, instruction, steps)
         self.check_steps(steps, instruction)
@@ -386,9 +396,10 @@ class Encoder:
         tolerance: float | None = None,
         top_tokens: int = 30,
     ) -> Refinement:
-        """Embeds one query and keeps what a person can read of every step.
+        """Embeds one query and records every step in readable form.
 
-        tolerance: take no more steps once one moves the vector by so much (1 - cosine) or less."""
+        tolerance: stop once a step moves the vector by this much (1 - cosine) or less.
+        """
         instruction, steps = resolve_defaults(self.contract, "query", instruction, steps)
         self.check_steps(steps, instruction)
         check_tolerance(tolerance)
@@ -402,7 +413,9 @@ class Encoder:
     ) -> np.ndarray:
         """z_1..z_K of every text in one run: (n, steps, dimension) float32 (method: causality gives every prefix)."""
         if steps == 0:
-            raise TextError("Vectors after each of 0 steps are none: encode_documents gives that of the base model.")
+            raise TextError(
+                "steps must be at least 1 here; encode_documents with 0 steps gives the base model's vector."
+            )
         if resolve_defaults(self.contract, "query", instruction, steps)[1] == 0:
             return self.encode_documents(texts, instruction="", steps=0, batch_size=batch_size)[:, None]
         out = np.empty((len(texts), self.check_steps(steps), self.dimension), dtype=np.float32)
@@ -412,7 +425,7 @@ class Encoder:
         return out
 
     def read_prompts(self, texts: Sequence[str], instruction: str) -> list[PromptIds]:
-        """The prompts of texts, for `refine_prompts`: those of several instructions can share a batch."""
+        """Builds the prompts of texts for `refine_prompts`. Prompts under different instructions can share a batch."""
         return self._prompts.encode(texts, instruction)
 
     def refine_prompts(
@@ -425,16 +438,18 @@ class Encoder:
         tolerance: float | None = None,
         between_parts: Callable[[], None] | None = None,
     ) -> np.ndarray:
-        """z_1..z_K (B, K, dimension) of one batch, K alone where the model takes no steps; fewer where by `tolerance`
-        all have converged before. A row that is not finite is returned as it is; it does not affect the others.
+        """z_1..z_K (B, K, dimension) of one batch. Only z_K if the model takes no steps; fewer if all converged by
+        `tolerance`.
 
-        between_parts: called some milliseconds apart while a batch is computed on a CPU, and may compute another.
+        A row that is not finite is returned as it is and does not affect the others.
+
+        between_parts: called every few milliseconds while a batch runs on a CPU; it may compute another batch.
         """
         bias = self._bias(token_bias)
         return self._raw_prefixes(prompts, steps, bias, on_step, tolerance=tolerance, between_parts=between_parts)
 
     def token_recorder(self, top_tokens: int) -> TopTokens:
-        """For `refine_prompts`: keeps the words of a batch."""
+        """Records the words of a batch; pass it to `refine_prompts` as `on_step`."""
         return TopTokens(top_tokens, self._backbone.soft_ids)
 
     def words_of(self, observed: TopTokens, row: int) -> tuple[RefinementStep, ...]:
@@ -443,19 +458,20 @@ class Encoder:
     def refinement_of(
         self, text: str, instruction: str, prefixes: np.ndarray, observed: TopTokens, *, row: int = 0
     ) -> Refinement:
-        """What a person can read of a row: of all steps that were observed, as many as there are `prefixes` (K, D)."""
+        """The readable result of one row: its observed steps, as many as `prefixes` (K, D) has."""
         words = self.words_of(observed, row)
         return Refinement.of_prefixes(text, instruction, prefixes, words, read_text=self.read_text(text, instruction))
 
     def read_text(self, text: str, instruction: str) -> str:
-        """What of a text is read under an instruction; empty where it is read whole."""
+        """The part of a text that the model reads under an instruction; empty if it reads the whole text."""
         if self.auxiliary.selector is None or not instruction:
             return ""
         (prompt,) = self._prompts.encode([text], instruction, tells_cuts=False)
         is_read = self._reader.sentences_read(prompt.ids)
         if all(is_read):
             return ""
-        spans = self._prompts.marked_sentences(text, instruction)[: len(is_read)]  # the prompt has no room for more
+        # the prompt may be cut before the last sentences
+        spans = self._prompts.marked_sentences(text, instruction)[: len(is_read)]
         return " ".join(text[start:end] for (start, end), is_kept in zip(spans, is_read, strict=True) if is_kept)
 
     def watch_soft_tokens(
@@ -467,19 +483,20 @@ class Encoder:
         steps: int,
         batch_size: int = 32,
     ) -> None:
-        """Calls `on_step(rows, step, soft_token)` with rows of `texts` and their s_k (B, entries), fp32, k from 1."""
+        """Calls `on_step(rows, step, soft_token)` with row numbers in `texts` and their s_k (B, entries), float32, k
+        from 1."""
         prompts = self._ids(texts, instruction)
         for rows in self._batches(prompts, batch_size):
             self._prefixes([prompts[row] for row in rows], steps, None, partial(on_step, rows))
 
     def soft_token_words(self) -> tuple[str, ...]:
-        """What a person reads for each entry of a soft token."""
+        """The readable word of each entry of a soft token."""
         ids = self._backbone.soft_ids
         entries = range(self._backbone.weight.shape[0]) if ids is None else ids.tolist()
         return tuple(word_of(each, self._prompts.vocabulary) for each in entries)
 
     def token_offsets(self, text: str) -> list[tuple[int, int]]:
-        """Character [start, end) of every token of the bare text, for splitters that count the model's own tokens."""
+        """Character range [start, end) of every token of the bare text, for splitters that count the model's tokens."""
         return self._prompts.token_offsets(text)
 
     def _encode(
@@ -508,7 +525,7 @@ class Encoder:
         if batch_size < 1:
             raise TextError(f"batch_size is {batch_size}, but must be at least 1.")
         self.check_steps(steps, instruction)
-        rows_of: dict[Ids, list[int]] = {}  # texts that read alike are computed once
+        rows_of: dict[Ids, list[int]] = {}  # equal prompts are computed once
         for row, ids in enumerate(self._ids(texts, instruction)):
             rows_of.setdefault(ids, []).append(row)
         different, rows = list(rows_of), list(rows_of.values())
@@ -536,7 +553,7 @@ class Encoder:
     ) -> np.ndarray:
         prefixes = self._raw_prefixes(prompts, steps, bias, on_step, tolerance=tolerance)
         if not np.isfinite(prefixes).all():
-            raise ContractError(f"Model {self.name!r} gave a vector that is not finite. Try dtype='float32'.")
+            raise ContractError(f"Model {self.name!r} returned a vector with NaN or infinity. Try dtype='float32'.")
         return prefixes
 
     def _raw_prefixes(
@@ -549,7 +566,7 @@ class Encoder:
         tolerance: float | None = None,
         between_parts: Callable[[], None] | None = None,
     ) -> np.ndarray:
-        """z_1..z_K (B, K, dimension) of one batch; fewer where by `tolerance` all have converged before."""
+        """z_1..z_K (B, K, dimension) of one batch; fewer if all converged earlier by `tolerance`."""
         self.check_steps(steps)
         prefixes = self._reader.read(
             prompts, steps, logit_bias=bias, on_step=on_step, tolerance=tolerance, between_parts=between_parts
@@ -563,19 +580,22 @@ class Encoder:
         return bias_vector(token_bias, self._prompts.vocabulary, size, ids).to(self._backbone.device)
 
     def check_steps(self, steps: int, instruction: str = "") -> int:
-        """`steps`, or TextError."""
+        """Returns `steps`. Raises TextError if the model cannot take so many."""
         least, most = self._least_steps, self._most_steps
         if not isinstance(steps, int) or not least <= steps <= most:
-            raise TextError(f"steps is {steps!r}, but must be a whole number within {least} and {most}.")
+            raise TextError(f"steps is {steps!r}, but must be a whole number from {least} to {most}.")
         if steps == 0 and instruction:
-            raise TextError("0 steps give the vector of the base model, which follows no instruction: leave it out.")
+            raise TextError(
+                "0 steps give the base model's vector, which follows no instruction. Remove the instruction."
+            )
         return steps
 
 
 class LibraryEncoder(Encoder):
-    """cache_mb: memory for vectors of texts that were encoded before, for when they come again.
+    """An `Encoder` with a cache, for use as a library.
 
-    own_thread: compute in one thread of the process, whichever asks.
+    - cache_mb: memory for the cache of vectors.
+    - own_thread: compute in one thread per process, whichever thread calls.
     """
 
     def __init__(self, *parts: Any, cache_mb: float, own_thread: bool, **options: Any) -> None:

@@ -1,4 +1,4 @@
-"""`GircseEmbedding`: LlamaIndex's embedding over `GircseEmbeddings`. Needs the extra [llamaindex]."""
+"""`GircseEmbedding`: LlamaIndex embedding over `GircseEmbeddings`. Needs the extra [llamaindex]."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from embedder.integrations.langchain import GircseEmbeddings
 
 
 class GircseEmbedding(BaseEmbedding):
-    """Queries and documents with instructions and steps of their own, as `GircseEmbeddings` has them.
+    """Embeds queries and documents with separate instructions and steps, as `GircseEmbeddings` does.
 
     .. code-block:: python
 
@@ -25,7 +25,7 @@ class GircseEmbedding(BaseEmbedding):
 
     def __init__(self, embeddings: GircseEmbeddings | None = None, **options: Any) -> None:
         given = embeddings or GircseEmbeddings()
-        # The fingerprint names the model in LlamaIndex's caches: vectors of two models never stand for each other.
+        # LlamaIndex's caches use this name, so it has the fingerprint: vectors of two models never mix.
         options.setdefault("embed_batch_size", 64)
         super().__init__(model_name=f"{given.model} {given.fingerprint}", **options)
         self._embeddings = given

@@ -1,4 +1,4 @@
-"""Remembers the values that were asked for last, up to a number of them."""
+"""An LRU cache of bounded size."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Value = TypeVar("Value")
 
 
 class LRUCache(Generic[Key, Value]):
-    """Safe to use from several threads, of which two may compute the same value at the same time."""
+    """Thread-safe; two threads may compute the same value at the same time."""
 
     def __init__(self, size: int) -> None:
         self._size = size

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-QUERY_STEPS = 5  # where a model says nothing else: more buy nothing that was measured, docs/evaluation/report.md
+QUERY_STEPS = 5  # default unless the model sets one; more brought no measured gain, docs/evaluation/report.md
 DOCUMENT_STEPS = 20
-MAX_BIAS = 10.0  # either way, on the logits of a word
+MAX_BIAS = 10.0  # limit, positive or negative, of a bias on a word's logit
 MAX_BIASED_WORDS = 64
 
 
@@ -20,7 +20,7 @@ class RefinementToken:
 class RefinementStep:
     """The most probable words of one soft token; `step` counts from 1.
 
-    `remaining` is 1 - cos(z_k, z_K), how far the vector still moves until the last step, which is known after it.
+    `remaining` is 1 - cos(z_k, z_K), the distance to the vector of the last step; known only after that step.
     """
 
     step: int

@@ -1,6 +1,6 @@
 """A GIRCSE model as a module of sentence-transformers. `python -m embedder.sentence_transformers FOLDER` exports one.
 
-The folder holds no code: its module is the class of this installed package.
+The exported folder holds no code; it refers to the class of this installed package.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _CONFIG = {"model_type": "SentenceTransformer", "similarity_fn_name": "cosine", 
 
 
 class GircseModule(InputModule):
-    """Texts in, vectors out. `encode_query` takes the query's instruction and steps, all else the document's; another
-    instruction is given as `prompt`, which is an instruction here and is not put before the text."""
+    """Embeds texts. `encode_query` uses the query's instruction and steps, all other methods the document's. `prompt`
+    replaces the instruction; unlike elsewhere, it is not prepended to the text."""
 
     save_in_root = True
 
@@ -37,10 +37,10 @@ class GircseModule(InputModule):
     def preprocess(
         self, inputs: Sequence[Any], prompt: str | None = None, task: str | None = None, **_: Any
     ) -> dict[str, Any]:
-        """Only hands the texts on: the encoder makes batches of its own, of equal length."""
+        """Passes the texts through: the encoder itself makes batches of equal length."""
         if not all(isinstance(text, str) for text in inputs):
-            raise TextError("A GIRCSE model embeds texts alone, neither pairs nor pictures.")
-        # Lengths are what sentence-transformers looks at; the texts travel beside them.
+            raise TextError("A GIRCSE model embeds single texts, not pairs or images.")
+        # sentence-transformers needs lengths; the texts travel beside them.
         return {"texts": list(inputs), "instruction": prompt or None, "task": task, "modality": "text"}
 
     def forward(self, features: dict[str, Any], **_: Any) -> dict[str, Any]:
@@ -57,7 +57,9 @@ class GircseModule(InputModule):
         return self._encoder.contract.max_length
 
     def save(self, output_path: str, *_: Any, **__: Any) -> None:
-        raise EmbedderError(f"Export it instead: python -m embedder.sentence_transformers {output_path}")
+        raise EmbedderError(
+            f"Saving is not supported. Export the model: python -m embedder.sentence_transformers {output_path}"
+        )
 
     @classmethod
     def load(cls, model_name_or_path: str, *_: Any, **__: Any) -> Self:
@@ -67,13 +69,13 @@ class GircseModule(InputModule):
 def open_sentence_transformer(
     model: str = DEFAULT_MODEL, *, device: str | None = None, dtype: str | None = "auto"
 ) -> SentenceTransformer:
-    """Without an exported folder, and without `trust_remote_code`: the caller has the class already."""
+    """Opens the model without an exported folder and without `trust_remote_code`."""
     module = GircseModule(load_encoder(model, device=device, dtype=dtype))
-    return SentenceTransformer(modules=[module], device="cpu")  # of what goes between modules: plain texts, vectors
+    return SentenceTransformer(modules=[module], device="cpu")  # only texts and vectors pass between modules
 
 
 def export_model(folder: Path, model: str = DEFAULT_MODEL) -> None:
-    """Copies the checkpoint, with what makes sentence-transformers find the module. Raises EmbedderError."""
+    """Copies the checkpoint and adds the module files of sentence-transformers. Raises EmbedderError."""
     if folder.exists() and any(folder.iterdir()):
         raise EmbedderError(f"{folder} is not empty; name a new folder.")
     shutil.copytree(model_folder(model), folder, dirs_exist_ok=True)

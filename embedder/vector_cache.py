@@ -1,4 +1,4 @@
-"""Remembers the vectors that were computed last, so that a text which comes again costs nothing."""
+"""An LRU cache of vectors, so that a repeated text costs nothing."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import numpy as np
 _Key = tuple[bytes, int, Hashable]
 
 _MB = 1_000_000
-_OVERHEAD_BYTES = 400  # of an entry: its tuple, the headers of its bytes and of its array, its place in the table
+_OVERHEAD_BYTES = 400  # per entry: its tuple, the headers of its bytes and of its array, its place in the table
 
 
 class VectorCache:
-    """Up to `most_mb` of them. Safe to use from several threads.
+    """Holds up to `most_mb` MB. Thread-safe.
 
-    Of one encoder alone: what else decides about a vector, weights, dtype, template and dimensions, is the encoder's.
+    Each encoder has its own cache, because weights, dtype, template and dimensions are not part of the key.
     """
 
     def __init__(self, most_mb: float) -> None:
@@ -28,9 +28,9 @@ class VectorCache:
         self._lock = threading.Lock()
 
     def get(self, ids: Sequence[int], steps: int, *, variant: Hashable = None) -> np.ndarray | None:
-        """The vector (dimension,) of a prompt of these token ids after so many steps.
+        """The vector (dimension,) of a prompt of these token ids after so many steps, or None.
 
-        variant: what else the caller varies, a bias for instance.
+        variant: anything else that changes the vector, for instance a bias.
         """
         key = _key(ids, steps, variant)
         with self._lock:

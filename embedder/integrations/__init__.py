@@ -1,1 +1,1 @@
-"""LangChain's interfaces over the encoder and over collections."""
+"""Integrations: LangChain's interfaces over the encoder and over collections."""

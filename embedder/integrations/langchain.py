@@ -35,26 +35,26 @@ class GircseEmbeddings(BaseModel, Embeddings):
     query_instruction: str | None = None
     """What "similar" means for queries. None: the model's default; "": no instruction."""
     document_instruction: str | None = None
-    """The same for documents; most searches leave documents without one."""
+    """Instruction for documents; most searches use none."""
     query_steps: int | None = Field(default=None, ge=0)
-    """Soft tokens generated per query (K). None: the model's default. 0: the base model's own vector of the text, which
-    follows no instruction, where the model has one."""
+    """Soft tokens generated per query (K). None: the model's default. 0: the base model's own vector, if the model has
+    one; it follows no instruction."""
     document_steps: int | None = Field(default=None, ge=0)
     """Soft tokens generated per document. None: the model's default. 0: as for queries."""
     tolerance: float | None = Field(default=None, ge=0, le=2)
-    """Take no more steps for a query once one moves its vector by so much (1 - cosine) or less. None: take them all."""
+    """Stop refining a query once a step moves its vector by this much (1 - cosine) or less. None: take all steps."""
     truncate_dim: int | None = Field(default=None, ge=1)
-    """Keep the first so many dimensions and normalise again."""
+    """Keep this many leading dimensions and normalise again. None: all."""
     batch_size: int = Field(default=32, ge=1)
     device: str | None = None
-    """A torch device. None: CUDA when there is one, else the CPU."""
+    """A torch device. None: CUDA if available, else the CPU."""
     dtype: str | None = "auto"
-    """float32, bfloat16, or int8 (weights of eight bits: faster for one query on a CPU, half the memory, a little less
-    exact). auto: bfloat16 where the device multiplies it, else the contract's. None: the contract's."""
+    """float32, bfloat16, or int8 (8-bit weights: faster for one query on a CPU, half the memory, slightly less exact).
+    auto: bfloat16 if the device has hardware for it, else the contract's. None: the contract's."""
     cache_mb: float = Field(default=0, ge=0)
-    """Memory for vectors of texts that were embedded before, which come again at no cost."""
+    """Memory in MB for a cache of vectors; a cached text costs nothing."""
     show_progress: bool = False
-    """Show a progress bar while documents are embedded."""
+    """Show a progress bar while embedding documents."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
 
@@ -70,12 +70,12 @@ class GircseEmbeddings(BaseModel, Embeddings):
             cache_mb=self.cache_mb,
             own_thread=True,
         )
-        # One thread: two embeddings at once only compete for the same cores.
+        # One thread: parallel calls only compete for the same cores.
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="gircse-embed")
 
     @property
     def fingerprint(self) -> str:
-        """Digest of what changes a vector; vectors of different fingerprints must not be compared."""
+        """Digest of everything in the model that changes a vector. Do not compare vectors of different fingerprints."""
         return self._encoder.fingerprint
 
     @property
@@ -94,7 +94,7 @@ class GircseEmbeddings(BaseModel, Embeddings):
         return f"gircse-{hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]}"
 
     def __getstate__(self) -> dict[Any, Any]:
-        """The settings alone: a process that unpickles this loads the model by them."""
+        """Pickles only the settings; the process that unpickles them loads the model."""
         return super().__getstate__() | {"__pydantic_private__": None}
 
     def __setstate__(self, state: dict[Any, Any]) -> None:
@@ -102,7 +102,7 @@ class GircseEmbeddings(BaseModel, Embeddings):
         self.model_post_init(None)
 
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
-        """Shares the loaded model, which nothing changes."""
+        """Shares the loaded model, which is immutable."""
         return self.model_copy()
 
     @property
@@ -144,7 +144,7 @@ class GircseEmbeddings(BaseModel, Embeddings):
         steps: int | None = None,
         token_bias: Mapping[str, float] | None = None,
     ) -> Refinement:
-        """Embeds a query and shows how: the vector after every step and the words of every soft token.
+        """Embeds a query and returns the vector and the words of the soft token after every step.
 
         token_bias: a number within [-10, 10] per word, added to the logits of its pieces at every step.
         """
@@ -157,6 +157,6 @@ class GircseEmbeddings(BaseModel, Embeddings):
         )
 
     def with_instructions(self, *, query: str | None = None, document: str | None = None) -> Self:
-        """A copy with other instructions that shares the loaded model. What is not given stays."""
+        """A copy with other instructions that shares the loaded model. None keeps the current instruction."""
         changes = {"query_instruction": query, "document_instruction": document}
         return self.model_copy(update={name: value for name, value in changes.items() if value is not None})

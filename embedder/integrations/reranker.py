@@ -1,4 +1,4 @@
-"""`GircseReranker`: a document compressor of LangChain, which looks again at what a retriever found."""
+"""`GircseReranker`: a LangChain document compressor that re-ranks retrieved documents."""
 
 from __future__ import annotations
 
@@ -15,37 +15,38 @@ from embedder.text.relevance import Parts, ValuePhrases, cosine_scores, joined_s
 
 
 class GircseReranker(BaseDocumentCompressor):
-    """Ranks documents by a GIRCSE model with the query's instruction on their side too.
+    """Re-ranks documents with a GIRCSE model, applying the query's instruction to the documents too.
 
-    .. code-block:: python
+        .. code-block:: python
 
-        from embedder import GircseReranker
-        from langchain_classic.retrievers import ContextualCompressionRetriever
+            from embedder import GircseReranker
+            from langchain_classic.retrievers import ContextualCompressionRetriever
 
-        reranker = GircseReranker(instruction="Identify the feeling.", top_n=5)
-        ContextualCompressionRetriever(base_compressor=reranker, base_retriever=retriever)
+            reranker = GircseReranker(instruction="Identify the feeling.", top_n=5)
+            ContextualCompressionRetriever(base_compressor=reranker, base_retriever=retriever)
 
-    Each document gets its score as `relevance_score` of its metadata; an empty one is left out.
+    Stores each document's score in its metadata as `relevance_score`; leaves empty documents out.
     """
 
     embeddings: GircseEmbeddings = Field(default_factory=GircseEmbeddings)
-    """The model. Embeddings with a cache (`cache_mb`) embed a document once for an instruction."""
+    """The model. With a cache (`cache_mb`), each document is embedded once per instruction."""
     instruction: str | None = None
-    """What "similar" means, for query and documents. None: that of the embeddings' queries; "": no instruction."""
+    """What "similar" means, for query and documents. None: the query instruction of the embeddings; "": no instruction.
+    """
     values: list[str] = Field(default_factory=list)
-    """Values that the instruction tells apart, each as `name` or as `name = synonym, synonym`: documents are ranked by
-    being alike among them, too."""
+    """Values that the instruction distinguishes, each as `name` or `name = synonym, synonym`. The ranking then also
+    compares the values of query and document."""
     steps: int = Field(default=1, ge=1)
-    """Refinement steps of query and documents."""
+    """Refinement steps for query and documents."""
     top_n: int | None = Field(default=None, ge=1)
-    """Only the best so many. None: all."""
+    """Return only this many documents. None: all."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     def compress_documents(
         self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
     ) -> Sequence[Document]:
-        """The documents, the best first. Raises ValueError for an empty query or values that cannot be told apart."""
+        """The documents, best first. Raises ValueError for an empty query or for indistinguishable values."""
         held = [each for each in documents if each.page_content.strip()]
         if not held:
             return []

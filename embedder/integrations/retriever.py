@@ -1,4 +1,4 @@
-"""`GircseRetriever`: LangChain's retriever over the REST API of a running gircse-search, sync and async."""
+"""`GircseRetriever`: a LangChain retriever over the REST API of a running gircse-search, sync and async."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _MAX_TOLD = 500
 _BUSY = (429, 503)
 _LEAST_PAUSE_S = 0.1
 _ASKED = ("collection", "instruction", "lens", "steps", "filters", "mode", "explain")
-# Left out where they are not given: servers of earlier releases know no such fields.
+# Sent only if set: servers of earlier releases reject these fields.
 _FURTHER = ("rerank", "per_document", "exclude", "detect_negation", "prefer_prose", "fold_duplicates", "diversity")
 
 
 class GircseRetriever(BaseRetriever):
-    """Passages of a collection that are nearest to a query, seen through an instruction.
+    """Retrieves the passages of a collection that are nearest to a query under an instruction.
 
     .. code-block:: python
 
@@ -35,44 +35,44 @@ class GircseRetriever(BaseRetriever):
     """
 
     url: str = "http://127.0.0.1:7860"
-    """Where `gircse up` or `gircse serve` answers."""
+    """Address of `gircse up` or `gircse serve`."""
     api_key: SecretStr | None = None
-    """Shown to a server that controls access."""
+    """API token, if the server controls access."""
     collection: str = "library"
     instruction: str | None = None
-    """What "similar" means. None: the model's own; "": no instruction."""
+    """What "similar" means. None: the model's default; "": no instruction."""
     lens: str | None = None
-    """A saved instruction in its place."""
+    """Name of a saved instruction, instead of `instruction`."""
     steps: int | None = Field(default=None, ge=0)
-    """Refinement steps. None: the model's own number."""
+    """Refinement steps. None: the model's default."""
     k: int = Field(default=4, ge=1, le=100)
-    """How many passages; `invoke(query, k=…)` asks for another number."""
+    """Number of passages; `invoke(query, k=…)` overrides it."""
     mode: str = "hybrid"
-    """hybrid: by meaning and by words; dense: by meaning alone; sparse: by words alone."""
+    """dense: by meaning; sparse: by words; hybrid: both."""
     filters: dict[str, str] = Field(default_factory=dict)
-    """Metadata that must be equal."""
+    """Metadata that must match exactly."""
     rerank: int | None = Field(default=None, ge=0, le=200)
-    """So many of the first candidates are looked at again, under the instruction on their side too; costs time. None:
-    as the service does by default."""
+    """Re-rank this many candidates with the instruction applied to the passages too; slower. None: the service's
+    default."""
     per_document: int | None = Field(default=None, ge=1)
-    """At most so many passages of one document; 1 for passages of different ones. None: any number."""
+    """Maximum passages per document; 1 returns distinct documents. None: no limit."""
     exclude: list[str] = Field(default_factory=list)
-    """Phrases that passages should not be about: those that are rank lower."""
+    """Phrases to exclude: passages about them rank lower."""
     detect_negation: bool | None = None
-    """Whether "jazz, not about New York" excludes New York. None: as the service does by default, which is to."""
+    """Whether "jazz, not about New York" excludes New York. None: the service's default, which is yes."""
     prefer_prose: bool | None = None
-    """Tables of numbers and references count less, unless the query asks for such. None: as the service does."""
+    """Rank tables of numbers and bibliographies lower, unless the query asks for them. None: the service's default."""
     fold_duplicates: bool | None = None
-    """Near-identical passages are left out behind the best of them. None: as the service does."""
+    """Drop near-duplicates of a better passage. None: the service's default."""
     diversity: float | None = Field(default=None, ge=0, le=1)
-    """Maximal marginal relevance: 0 by relevance alone, to 1 for passages unlike each other."""
+    """Maximal marginal relevance: from 0 (relevance only) to 1 (most diverse)."""
     options: dict[str, Any] = Field(default_factory=dict)
-    """Further options of `POST /api/v1/search` by their names there, as `like` or `token_bias`; the server checks
-    them."""
+    """Further options of `POST /api/v1/search` by their names there, such as `like` or `token_bias`; the server
+    validates them."""
     explain: bool = False
-    """Also find the sentence by which each passage was found, as `why` of its metadata; costs time."""
+    """Also find the sentence that matched in each passage, as `why` in its metadata; slower."""
     timeout_s: float = Field(default=60, gt=0)
-    """For an answer. A server that is busy is asked again, as its `Retry-After` says, for as long."""
+    """Timeout in seconds for one search, retries included. Retries a busy server as its `Retry-After` asks."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -116,17 +116,17 @@ class GircseRetriever(BaseRetriever):
 
 
 def _pause_s(answer: httpx.Response, until: float) -> float | None:
-    """How long to wait before the server is asked again; None where its answer stands."""
+    """Seconds to wait before a retry; None to keep this response."""
     said = answer.headers.get("retry-after", "")
     if answer.status_code not in _BUSY or not said.isdecimal():
         return None
-    pause_s = max(int(said), _LEAST_PAUSE_S) * random.uniform(1, 1.25)  # not all clients at the same moment
+    pause_s = max(int(said), _LEAST_PAUSE_S) * random.uniform(1, 1.25)  # jitter: clients should not retry all at once
     return pause_s if time.monotonic() + pause_s < until else None
 
 
 def _documents(answer: httpx.Response) -> list[Document]:
     if answer.is_error:
-        raise ServerError(f"The search was answered with {answer.status_code}: {_told(answer)}")
+        raise ServerError(f"The search failed with status {answer.status_code}: {_detail_of(answer)}")
     return [_document(hit) for hit in answer.json()["hits"]]
 
 
@@ -143,8 +143,8 @@ def _document(hit: dict[str, Any]) -> Document:
     return Document(id=chunk["id"], page_content=chunk["text"], metadata=metadata)
 
 
-def _told(answer: httpx.Response) -> str:
-    """What the problem details say, or the beginning of whatever else answered."""
+def _detail_of(answer: httpx.Response) -> str:
+    """The detail of the problem JSON, else the beginning of the body."""
     try:
         return str(answer.json()["detail"])[:_MAX_TOLD]
     except (ValueError, KeyError, TypeError):
@@ -152,4 +152,4 @@ def _told(answer: httpx.Response) -> str:
 
 
 def _unreached(url: str, error: httpx.HTTPError) -> ServerError:
-    return ServerError(f"No gircse-search answers at {url} ({error}). Start one with `gircse up`, or name another url.")
+    return ServerError(f"No gircse-search answers at {url} ({error}). Start one with `gircse up`, or set another url.")

@@ -322,7 +322,7 @@ class TestCommand:
             (["--data", "nowhere"], "nowhere is no folder"),
             (["--tasks", "knn"], "--train-data"),
             (["--steps", "-1"], "numbers of at least 0"),
-            (["--document-steps", "0"], "steps is 0, but must be a whole number within 1 and"),
+            (["--document-steps", "0"], "steps is 0, but must be a whole number from 1 to"),
             (["--tasks", "triplets", "--unseen", "zoo", "zo"], "--unseen names zo; the triplets are of zoo."),
             (["--tasks", "paraphrased"], "holds no rows for the task paraphrased"),
         ],
