@@ -1,1 +1,1 @@
-"""One scheduler before one model: queries, documents and requests over HTTP share its batches."""
+"""A scheduler in front of one model, so that queries, documents and HTTP requests share batches."""

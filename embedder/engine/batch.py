@@ -1,4 +1,4 @@
-"""Computes a batch, and answers every text of it: an error of one does not fail the others."""
+"""Computes a batch and gives each text its vector or error; a text that fails does not affect the others."""
 
 from __future__ import annotations
 
@@ -25,9 +25,14 @@ _log = logging.getLogger(__name__)
 
 
 class BatchRunner:
-    """`note_out_of_memory` is called when the device has no memory for a batch, `note_batch` with what was computed,
-    `note_answer` with every answer before it is given, `let_queries_in` between the parts of a batch of documents;
-    `clock` tells seconds, and stands still meanwhile."""
+    """Computes batches and resolves their items. Callbacks:
+
+    - `note_out_of_memory`: the device had no memory for a batch.
+    - `note_batch`: a batch was computed.
+    - `note_answer`: one answer, just before its item is resolved.
+    - `let_queries_in`: called between the parts of a batch of documents.
+    - `clock`: seconds; it stands still while `let_queries_in` runs.
+    """
 
     def __init__(
         self,
@@ -47,7 +52,10 @@ class BatchRunner:
         self._clock = clock
 
     def run(self, batch: Sequence[Item]) -> None:
-        """Gives every item its answer or its error. An exception is not due to a text: the thread is to end."""
+        """Resolves or fails every item. A batch that fails is halved until the faulty text is alone.
+
+        An exception from here is not caused by a text; the thread must end.
+        """
         groups = [list(batch)]
         while groups:
             group = groups.pop()
@@ -64,7 +72,8 @@ class BatchRunner:
                 groups += [group[half:], group[:half]]
 
     def _attempt(self, group: Sequence[Item]) -> Exception | None:
-        """The error is given, not raised: its traceback would keep the tensors of the batch in memory."""
+        """Computes the group. Returns an error instead of raising it: its traceback would keep the batch's tensors in
+        memory."""
         started = self._clock()
         variant = group[0].key.variant
         observed = self._encoder.token_recorder(TOP_TOKENS) if any(item.key.wants_words for item in group) else None
@@ -96,13 +105,14 @@ class BatchRunner:
         return watch
 
     def _answer(self, item: Item, prefixes: np.ndarray, observed: TopTokens | None, row: int, seconds: float) -> None:
-        prefixes = prefixes[: max(item.key.steps, 1)]  # after fewer steps than the others of the batch: z_k is a prefix
+        # Others of the batch may take more steps. After k steps, z_k is the last row of the prefix.
+        prefixes = prefixes[: max(item.key.steps, 1)]
         tolerance = item.key.variant.tolerance
         if tolerance is not None:
             prefixes = prefixes[: int(steps_to_convergence(torch.from_numpy(prefixes[None]), tolerance)[0])]
         vector = prefixes[-1]
         if not np.isfinite(prefixes).all() or float(np.abs(vector).max()) == 0.0:
-            item.fail(NotAVectorError(f"The model gave no vector of length 1 for {item.text[:40]!r}: leave it out."))
+            item.fail(NotAVectorError(f"The model returned an invalid vector for {item.text[:40]!r}. Leave it out."))
             return
         refinement = None
         if item.key.wants_words and observed is not None:
@@ -114,7 +124,7 @@ class BatchRunner:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """On some devices it is a RuntimeError like any other."""
+    """Some devices raise a plain RuntimeError when memory runs out."""
     return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or (
         isinstance(error, RuntimeError)
         and any(words in str(error).lower() for words in ("out of memory", "can't allocate memory"))
@@ -128,17 +138,17 @@ def free_memory() -> None:
 
 
 def refusal_of(error: Exception) -> Exception:
-    """What the client is told: its own error in full, of an internal one the id in the log."""
+    """The error for the client: an EmbedderError in full, of an internal error only its id in the log."""
     if isinstance(error, TextError):
         return InvalidRequestError(str(error))
     error_id = uuid.uuid4().hex[:12]
     _log.error("Error %s while a text was embedded", error_id, exc_info=error)
-    told = f"The model failed at this text; the server's log names it {error_id}."
+    message = f"The model failed on this text. The server's log has details under {error_id}."
     if is_out_of_memory(error):
-        told = (
-            f"The device has no memory for this text alone; the server's log names it {error_id}. "
-            "Take fewer steps or a shorter text, or give the server a larger device."
+        message = (
+            f"The device ran out of memory on this one text. The server's log has details under {error_id}. "
+            "Use fewer steps, a shorter text or a larger device."
         )
-    refusal = ComputationError(told)
+    refusal = ComputationError(message)
     refusal.__cause__ = error
     return refusal

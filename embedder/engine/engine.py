@@ -1,5 +1,5 @@
-"""One model behind one scheduler: every text gets its answer or its error. On a CPU two batches of documents are
-computed at a time."""
+"""Runs one model behind one scheduler; every text gets a vector or an error. A CPU computes two batches of documents in
+parallel."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ from embedder.model.refine import check_tolerance
 from embedder.refinement import Refinement
 from embedder.vector_cache import VectorCache
 
-_DEAD = "The engine has ended after an error; the log says why. Start the process again."
-_DRAINING = "This server is shutting down. Ask another one, or come back later."
-_LATE = "This waited longer than it may, and was not computed. Come back later."
-_LEFT = "Embedding was interrupted: the job is to be left. It is done later."
-_STOPPED = "This server has shut down before it came to this."
+_DEAD = "The engine stopped after an error; see the log. Restart the process."
+_DRAINING = "This server is shutting down. Use another one, or retry later."
+_LATE = "The request timed out in the queue. Retry later."
+_LEFT = "Embedding was interrupted because the job was cancelled or paused. It will run later."
+_STOPPED = "This server shut down before it computed this text."
 _PROBE_TEXT = "ready?"
-_POLL_S = 0.2  # how often a waiting thread asks whether it is to leave
+_POLL_S = 0.2  # how often a waiting thread polls `is_leaving`
 
 _log = logging.getLogger(__name__)
 
 
 class _LetIn(threading.local):
-    """Of each thread: what its batches of documents have spent on queries between their parts."""
+    """Per thread: seconds that its batches of documents spent on queries between their parts."""
 
     seconds = 0.0
 
 
 class Engine:
-    """Computes in the one thread of the process for models, documents in a second one, too, where `streams` is 2 (None:
-    where the device gains by it). Close it, or use it in a `with`."""
+    """Computes in the process's model thread. With `streams` = 2, documents also use a second thread; None chooses by
+    device. Close it, or use it in a `with`."""
 
     def __init__(
         self,
@@ -86,7 +86,8 @@ class Engine:
         priority: Priority = Priority.DOCUMENT,
         is_leaving: Callable[[], bool] = lambda: False,
     ) -> np.ndarray:
-        """Vectors (n, dimension), once they are computed; never refused. NotServingError once it `is_leaving`."""
+        """Computes vectors (n, dimension) and waits for them; never refuses. Raises NotServingError once `is_leaving`
+        returns True."""
         items = self._document_items(texts, instruction, steps, priority)
         vectors = np.empty((len(texts), self.encoder.dimension), dtype=np.float32)
         for row, answer in enumerate(self._wait_for(items, is_leaving=is_leaving)):
@@ -102,7 +103,7 @@ class Engine:
         priority: Priority = Priority.DOCUMENT,
         is_leaving: Callable[[], bool] = lambda: False,
     ) -> np.ndarray:
-        """As `embed`, after every step: z_1..z_K (n, K, dimension)."""
+        """Like `embed`, but returns the vectors after every step: z_1..z_K (n, K, dimension)."""
         items = self._document_items(texts, instruction, steps, priority, wants_steps=True)
         found = [answer.steps for answer in self._wait_for(items, is_leaving=is_leaving)]
         shape = (len(texts), max(steps, 1), self.encoder.dimension)
@@ -125,7 +126,7 @@ class Engine:
         token_bias: Mapping[str, float] | None = None,
         tolerance: float | None = None,
     ) -> Refinement:
-        """As `Encoder.refine`, before all documents that wait; never refused."""
+        """Like `Encoder.refine`, ahead of all waiting documents; never refuses."""
         instruction, steps = resolve_defaults(self.encoder.contract, "query", instruction, steps)
         self.encoder.check_steps(steps, instruction)
         check_tolerance(tolerance)
@@ -138,7 +139,7 @@ class Engine:
         return answer.refinement
 
     def submit(self, items: Sequence[Item], *, may_refuse: bool = True) -> list[Item]:
-        """As `Scheduler.submit`; those whose vector is known are answered at once."""
+        """Like `Scheduler.submit`, but resolves items with a cached vector at once."""
         new = [item for item in items if not self._answer_from_cache(item)]
         self.metrics.note_cached(len(items) - len(new))
         if not new:
@@ -151,11 +152,11 @@ class Engine:
 
     @property
     def is_serving(self) -> bool:
-        """False after an error that stopped it, and from the beginning of a shutdown on."""
+        """False after a fatal error, and from the start of a shutdown."""
         return not self._is_dead and self.scheduler.closed is None
 
     def probe(self) -> Item:
-        """A canary that really is computed, before all others. One at a time, however many ask."""
+        """A canary text that bypasses the cache and is computed first. Concurrent callers share one."""
         with self._probe_lock:
             if self._probe is None or self._probe.answer.done():
                 (prompt,) = self.encoder.read_prompts([_PROBE_TEXT], "")
@@ -164,17 +165,17 @@ class Engine:
             return self._probe
 
     def release_spare_memory(self) -> None:
-        """What models keep for their next batch, which is large after large ones."""
+        """Frees the memory that models keep for the next batch; after large batches it is large."""
         with self._changed:
             self._streams.release()
         release_spare_memory()
 
     def drain(self) -> None:
-        """Accepts nothing more; what waits is computed."""
+        """Accepts no new texts; computes the waiting ones."""
         self.scheduler.close(_DRAINING)
 
     def close(self) -> None:
-        """Computes what waits, for `drain_s` at most."""
+        """Computes the waiting texts, for `drain_s` at most, and stops."""
         self.drain()
         with self._changed:
             self._changed.wait_for(lambda: not self._streams.busy, self.limits.drain_s)
@@ -229,7 +230,7 @@ class Engine:
         return self.scheduler.depth(Priority.DOCUMENT) > 0 if stream else self.scheduler.has_waiting
 
     def _continue(self, stream: int) -> None:
-        """Batch by batch, so that others may compute in the thread between two of them."""
+        """Runs one batch and schedules the next, so that other work can run in the thread between two batches."""
         try:
             self._streams.submit(stream, self._compute_next)
         except RuntimeError as error:  # the interpreter is shutting down
@@ -261,11 +262,11 @@ class Engine:
         self.scheduler.note_done(batch, self._clock() - started)
 
     def _clock(self) -> float:
-        """Seconds, without those of queries that this thread let in between the parts of a batch."""
+        """Seconds, without those that this thread spent on queries between the parts of a batch."""
         return time.monotonic() - self._let_in.seconds
 
     def _let_queries_in(self) -> None:
-        """One batch of them at most, so that documents make progress however many queries come."""
+        """Runs at most one batch of queries, so that documents progress however many queries come."""
         started = time.monotonic()
         with self.scheduler.interruption() as (batch, late):
             _fail(late, late_error())

@@ -1,12 +1,12 @@
-"""Why the engine gives no vectors. `status`, `kind` and `code` are what clients over HTTP are told.
+"""Errors of the engine. `status`, `kind` and `code` go into the HTTP response.
 
 RefusedError
-├── InvalidRequestError      the request cannot be used                                422
+├── InvalidRequestError      the request is invalid                                    422
 ├── TooLargeError            more texts, tokens or bytes than one request may have     413
-├── OverloadedError          too much waits already; come back later                   429
+├── OverloadedError          the queue is full; retry later                            429
 ├── NotServingError          draining, dead, or the wait was too long                  503
-└── ComputationError         the model failed at this very text                        500
-    └── NotAVectorError      it gave a vector that is not finite, or zero
+└── ComputationError         the model failed on this text                             500
+    └── NotAVectorError      its vector is not finite, or zero
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How much one request, one batch and the queue may hold, and how long things may take."""
+"""Limits on the size of a request, a batch and the queue, and on times."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Defaults; the settings GIRCSE_EMBEDDER_* override some."""
+    """The defaults; the settings GIRCSE_EMBEDDER_* override some."""
 
     max_body_mb: float = 16.0
     max_inputs: int = 2048
     max_request_tokens: int = 300_000
     batch_tokens: int = 8192
     batch_texts: int = 32
-    # While queries come, a batch of documents is sized to take about this long: not every model lets them in between.
+    # While queries come, a batch of documents should take about this long: not every model can pause for queries.
     batch_s: float = 0.2
-    small_inputs: int = 8  # a request of at most so many documents counts as a query
+    small_inputs: int = 8  # a request of at most this many documents counts as a query
     small_tokens: int = 1024
-    query_inputs: int = 256  # texts that may wait among the queries
-    # A query is refused if it is expected to wait longer than this for other queries, and 1.8 times a lone one.
+    query_inputs: int = 256  # most texts waiting in the query queue
+    # Refuse a query if its expected wait exceeds both this and 1.8 times the time of a query alone.
     query_wait_s: float = 0.05
     document_inputs: int = 16_384
     document_tokens: int = 2_000_000
     document_wait_s: float = 120.0
-    # Admitted texts are expected in time; after this deadline a text is dropped without being computed.
+    # A text still waiting after this is dropped without being computed.
     query_deadline_s: float = 10.0
     document_deadline_s: float = 300.0
-    compute_s: float = 120.0  # one batch: a model that takes longer counts as stuck
+    compute_s: float = 120.0  # for one batch; after this the model counts as stuck
     ready_s: float = 1.5
     drain_s: float = 10.0
     slow_client_s: float = 30.0  # for the body of a request to arrive

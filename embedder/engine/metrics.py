@@ -1,4 +1,4 @@
-"""What an operator can see of the engine, for Prometheus. Every engine has counters of its own."""
+"""Prometheus metrics of the engine; each engine has its own counters."""
 
 from __future__ import annotations
 
@@ -20,31 +20,31 @@ class Metrics:
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         self.registry = registry = registry or CollectorRegistry()
         by_priority = ["lane"]
-        self._depth = Gauge(f"{_PREFIX}_queue_texts", "Texts that wait.", by_priority, registry=registry)
-        self._waiting_tokens = Gauge(f"{_PREFIX}_queue_tokens", "Their tokens.", by_priority, registry=registry)
-        self._age = Gauge(f"{_PREFIX}_queue_age_seconds", "How long the oldest waits.", by_priority, registry=registry)
+        self._depth = Gauge(f"{_PREFIX}_queue_texts", "Waiting texts.", by_priority, registry=registry)
+        self._waiting_tokens = Gauge(
+            f"{_PREFIX}_queue_tokens", "Tokens of waiting texts.", by_priority, registry=registry
+        )
+        self._age = Gauge(f"{_PREFIX}_queue_age_seconds", "Wait of the oldest text.", by_priority, registry=registry)
         self._batch_texts = Histogram(
-            f"{_PREFIX}_batch_texts", "Texts.", by_priority, buckets=_SIZES, registry=registry
+            f"{_PREFIX}_batch_texts", "Texts per batch.", by_priority, buckets=_SIZES, registry=registry
         )
         self._batch_tokens = Histogram(
-            f"{_PREFIX}_batch_tokens", "Tokens.", by_priority, buckets=_TOKENS, registry=registry
+            f"{_PREFIX}_batch_tokens", "Tokens per batch.", by_priority, buckets=_TOKENS, registry=registry
         )
-        self._tokens = Counter(f"{_PREFIX}_tokens", "Prompt tokens that were computed.", by_priority, registry=registry)
-        self._steps = Counter(
-            f"{_PREFIX}_steps", "Refinement steps that were computed.", by_priority, registry=registry
-        )
+        self._tokens = Counter(f"{_PREFIX}_tokens", "Prompt tokens computed.", by_priority, registry=registry)
+        self._steps = Counter(f"{_PREFIX}_steps", "Refinement steps computed.", by_priority, registry=registry)
         self._stages = Histogram(
             f"{_PREFIX}_seconds",
-            "Time of a text in a stage: tokenise, queue, compute.",
+            "Seconds per text and stage: tokenise, queue, compute.",
             ["stage", "lane"],
             buckets=_SECONDS,
             registry=registry,
         )
-        self._cached = Counter(f"{_PREFIX}_cache_hits", "Texts whose vector was known.", registry=registry)
-        self._joined = Counter(f"{_PREFIX}_joined", "Texts that another request waited for.", registry=registry)
-        self._refused = Counter(f"{_PREFIX}_refused", "Requests without an answer.", ["reason"], registry=registry)
-        self._halved = Counter(f"{_PREFIX}_out_of_memory", "Batches without memory.", registry=registry)
-        self._alive = Gauge(f"{_PREFIX}_alive", "1 while the thread that computes runs.", registry=registry)
+        self._cached = Counter(f"{_PREFIX}_cache_hits", "Texts with a cached vector.", registry=registry)
+        self._joined = Counter(f"{_PREFIX}_joined", "Texts shared with another waiting request.", registry=registry)
+        self._refused = Counter(f"{_PREFIX}_refused", "Refused requests.", ["reason"], registry=registry)
+        self._halved = Counter(f"{_PREFIX}_out_of_memory", "Batches that ran out of memory.", registry=registry)
+        self._alive = Gauge(f"{_PREFIX}_alive", "1 while the compute thread runs.", registry=registry)
 
     def watch(self, scheduler: Scheduler) -> None:
         for priority in Priority:

@@ -1,6 +1,6 @@
-"""The texts that wait for one model: by priority class, bounded, each text once however many requests ask for it.
+"""The queue in front of one model: priority classes, bounded, and each text once however many requests want it.
 
-Safe to use from several threads. Knows neither the model nor HTTP.
+Thread-safe. Independent of the model and of HTTP.
 """
 
 from __future__ import annotations
@@ -18,21 +18,22 @@ from embedder.engine.latency import LatencyEstimator
 from embedder.engine.limits import Limits
 from embedder.engine.work import Item, Key, Priority
 
-# Whatever they take: on a slow machine smaller batches cost more per text and let a query in hardly sooner.
+# Minimum batch, however long it takes: on a slow machine, smaller batches cost more per text and hardly speed up
+# queries.
 _LEAST_DOCUMENTS = 16
-_LEAST_SHARE = 8  # of the last documents, which are shared out among the threads
-_QUIET_S = 10.0  # so long after the last query, batches of documents are as large as they may be
-_QUERY_BATCHES = 8  # after so many a batch of documents is computed, so that ingestion makes progress
-_GROWTH = 1.02  # per batch, after batches had to shrink: other programs may have taken the memory for a while
-_LONE_FACTOR = 1.8  # a query may always take as many times what it takes alone
-# A document's turn comes as if it had been asked for later by this much per text of its request: a book that asks for
-# batch after batch does not keep a note waiting, and nothing waits for ever.
+_LEAST_SHARE = 8  # minimum when the last documents are split among the threads
+_QUIET_S = 10.0  # this long after the last query, batches of documents grow to their maximum
+_QUERY_BATCHES = 8  # after this many, one batch of documents runs, so that ingestion progresses
+_GROWTH = 1.02  # per batch, to recover after batches shrank: another program may have held the memory for a while
+_LONE_FACTOR = 1.8  # a query may always take this many times its time alone
+# Fairness: each text of a request delays the request's documents by this much, as if it had arrived later. A book that
+# submits batch after batch does not hold up a note, and nothing waits for ever.
 _TURN_S_PER_TEXT = 0.05
 
 
 @dataclass(slots=True)
 class _Queue:
-    items: dict[Item, None] = field(default_factory=dict)  # in the order of arrival
+    items: dict[Item, None] = field(default_factory=dict)  # in order of arrival
     tokens: int = 0
     cost: int = 0
     latency: LatencyEstimator = field(default_factory=LatencyEstimator)
@@ -49,12 +50,12 @@ class _Queue:
 
     @property
     def seconds(self) -> float:
-        """Until all that waits here is computed."""
+        """Seconds until the model has computed this queue."""
         return self.latency.seconds_for(self.cost) if self.items else 0.0
 
 
 class Scheduler:
-    """`streams`: how many batches of documents are computed side by side."""
+    """Orders texts into batches. `streams`: number of document batches computed in parallel."""
 
     def __init__(self, limits: Limits, *, streams: int = 1) -> None:
         self._limits = limits
@@ -62,16 +63,16 @@ class Scheduler:
         self._lock = threading.RLock()
         self._queues = {priority: _Queue() for priority in Priority}
         self._in_flight: dict[Key, Item] = {}  # waiting or being computed
-        self._busy: dict[int, tuple[Priority, float]] = {}  # thread -> what it computes, and until when as expected
+        self._busy: dict[int, tuple[Priority, float]] = {}  # thread -> class of its batch, and expected end
         self._last_query_at = -math.inf
-        self._query_batches = 0  # since the last one of documents
+        self._query_batches = 0  # since the last batch of documents
         self._closed: str | None = None
         self._batch_tokens = float(limits.batch_tokens)
 
     def submit(self, wanted: Sequence[Item], *, may_refuse: bool = True) -> list[Item]:
-        """The items that will hold the answers, in order: an equal one that is in flight takes the place of its copy.
+        """Queues the items and returns the items to wait for, in order; an equal item in flight replaces its copy.
 
-        All or none: raises NotServingError, or OverloadedError if it `may_refuse`, and then nothing of `wanted` waits.
+        All or nothing: raises NotServingError, or OverloadedError if `may_refuse`, and then queues none of `wanted`.
         """
         with self._lock:
             self._check_open()
@@ -100,13 +101,13 @@ class Scheduler:
             return chosen
 
     def check_room_for(self, count: int, priority: Priority) -> None:
-        """Before the texts are tokenised. Raises OverloadedError where they would be refused after it, too."""
+        """Checks the queue before the texts are tokenised. Raises OverloadedError if `submit` would refuse them too."""
         with self._lock:
             self._check_open()
             self._check_count(priority, count)
 
     def leave(self, items: Sequence[Item]) -> None:
-        """A request does not wait for these any more; an item without waiters is not computed."""
+        """One request stops waiting for these; items that nobody waits for are not computed."""
         with self._lock:
             for item in items:
                 item.waiting -= 1
@@ -114,7 +115,7 @@ class Scheduler:
                     self._remove(item)
 
     def take(self, *, documents_only: bool = False) -> tuple[list[Item], list[Item]]:
-        """The next batch, and those that waited too long; two empty lists when nothing waits."""
+        """The next batch, and the items past their deadline; both empty if nothing waits."""
         with self._lock:
             now = time.monotonic()
             late = [item for queue in self._queues.values() for item in queue.items if item.deadline < now]
@@ -132,9 +133,9 @@ class Scheduler:
 
     @contextmanager
     def interruption(self) -> Iterator[tuple[list[Item], list[Item]]]:
-        """As `take`, of what comes before documents alone, while a batch of these is being computed.
+        """Like `take`, but only more urgent classes than documents, while a batch of documents is being computed.
 
-        After _QUERY_BATCHES of queries no more until the documents are done.
+        Yields nothing more after _QUERY_BATCHES batches of queries, until the documents are done.
         """
         with self._lock:
             documents = self._busy.get(threading.get_ident())
@@ -147,7 +148,8 @@ class Scheduler:
                 self._busy[threading.get_ident()] = documents
 
     def note_computed(self) -> None:
-        """Before the answers are given: a client that has one may ask again at once, and is then first."""
+        """Call before resolving the answers: a client may send its next request at once and should find the model
+        free."""
         with self._lock:
             self._busy.pop(threading.get_ident(), None)
 
@@ -161,17 +163,17 @@ class Scheduler:
                     del self._in_flight[item.key]
 
     def shrink_batches(self) -> None:
-        """The device had no memory for the last one."""
+        """Call after the device ran out of memory; the next batches are smaller."""
         with self._lock:
             self._batch_tokens = max(self._batch_tokens / 2, 1.0)
 
     def close(self, reason: str) -> None:
-        """Accepts nothing more; what waits is computed."""
+        """Accepts no new items; waiting ones are still computed."""
         with self._lock:
             self._closed = self._closed or reason
 
     def drop(self, items: Sequence[Item]) -> list[Item]:
-        """Removes those that still wait, and returns them."""
+        """Removes and returns the items that still wait."""
         with self._lock:
             waiting = [item for item in items if item in self._queues[item.priority].items]
             for item in waiting:
@@ -179,7 +181,7 @@ class Scheduler:
             return waiting
 
     def drop_all(self, reason: str) -> list[Item]:
-        """Closes, and removes all that wait."""
+        """Closes, removes all waiting items and returns them."""
         with self._lock:
             self.close(reason)
             return self.drop([item for queue in self._queues.values() for item in queue.items])
@@ -199,7 +201,7 @@ class Scheduler:
         return self._queues[priority].tokens
 
     def age_s(self, priority: Priority) -> float:
-        """How long the one that came first waits."""
+        """Wait of the oldest item, in seconds."""
         with self._lock:
             oldest = next(iter(self._queues[priority].items), None)
             return 0.0 if oldest is None else time.monotonic() - oldest.asked_at
@@ -226,7 +228,7 @@ class Scheduler:
         waiting = self.depth(priority)
         if waiting and waiting + count > most:
             raise OverloadedError(
-                f"{waiting} texts wait as {priority}, and {count} more would be over {most}. Come back later.",
+                f"The {priority} queue has {waiting} texts; {count} more would exceed {most}. Retry later.",
                 retry_after_s=_whole_seconds(self._seconds_before(priority) / 2),
             )
 
@@ -234,18 +236,18 @@ class Scheduler:
         waiting, most = self.tokens(priority), self._limits.document_tokens
         if priority is Priority.DOCUMENT and waiting and waiting + tokens > most:
             raise OverloadedError(
-                f"{waiting} tokens of documents wait, and {tokens} more would be over {most}. Come back later.",
+                f"The document queue has {waiting} tokens; {tokens} more would exceed {most}. Retry later.",
                 retry_after_s=_whole_seconds(self._seconds_before(priority) / 2),
             )
 
     def _check_wait(self, priority: Priority, *, cost: int) -> None:
-        """Raises where the answer would come too late. A request that finds the model free is never refused."""
+        """Raises OverloadedError if the expected wait is too long. Never refuses while the model is idle."""
         before_s = self._seconds_before(priority)
         if not self._busy and not self.has_waiting:
             return
         queue = self._queues[priority]
         if priority is Priority.QUERY:
-            # A batch of documents that is being computed is no sign of too many queries.
+            # A running batch of documents does not mean that there are too many queries.
             has_documents = any(busy is Priority.DOCUMENT for busy, _ in self._busy.values())
             busy_s = 0.0 if has_documents else self._busy_s()
             expected_s = busy_s + queue.latency.seconds_for(queue.cost + cost)
@@ -254,19 +256,18 @@ class Scheduler:
             expected_s, most_s = before_s, self._limits.document_wait_s
         if expected_s > most_s:
             raise OverloadedError(
-                f"An answer would take about {expected_s:.2f} s, and a {priority} waits at most {most_s:.2f} s. "
-                "Come back later.",
+                f"The expected wait is {expected_s:.2f} s; the limit for a {priority} is {most_s:.2f} s. Retry later.",
                 retry_after_s=_whole_seconds(expected_s - most_s),
             )
 
     def _busy_s(self) -> float:
-        """Until the first thread is expected to be done."""
+        """Seconds until the first thread should be free."""
         now = time.monotonic()
-        # Late by so much, it may well take as much again.
+        # An overdue batch may take as long again as it is late.
         return min((abs(until - now) for _, until in self._busy.values()), default=0.0)
 
     def _seconds_before(self, priority: Priority) -> float:
-        """Until the model has computed what comes before a new text of the class."""
+        """Seconds until the model reaches a new text of this class."""
         seconds = self._busy_s() + self._queues[Priority.QUERY].seconds
         if priority is Priority.QUERY:
             return seconds
@@ -285,7 +286,7 @@ class Scheduler:
                 del self._in_flight[item.key]
 
     def _promote(self, item: Item, priority: Priority) -> None:
-        """A document that a query now waits for moves to the queries."""
+        """Moves a document to the query queue if a query now waits for it."""
         queue = self._queues[item.priority]
         if priority is Priority.QUERY and item.priority is Priority.DOCUMENT and item in queue.items:
             queue.remove(item)
@@ -307,10 +308,11 @@ class Scheduler:
         return self._within_budget(self._fitting(queue, head), most_cost)
 
     def _fitting(self, queue: _Queue, head: Item) -> list[Item]:
-        """The head first. Others take no more steps than it, so that they delay no answer: z_k is a prefix, but that of
-        0 steps is another model's.
+        """Selects items for a batch; the head comes first.
 
-        Documents of a length share a batch, so that little is padded; queries go in the order of arrival.
+        The others take no more steps than the head, so that they delay no answer: z_k is a prefix. Items of 0 steps
+        stay apart, because the base model computes them. Documents in a batch have similar lengths, to reduce padding;
+        queries keep their order of arrival.
         """
         is_document = head.priority is Priority.DOCUMENT
         fitting = (item for item in queue.items if item is head or _fits(item.key, head.key))

@@ -1,8 +1,8 @@
-"""How batches of documents are computed side by side on a CPU, each by its share of the cores.
+"""Computes batches of documents in parallel on a CPU, each stream with its share of the cores.
 
-Threads that compute one batch together wait for each other after each of its thousands of products, a fifth of the time
-where nothing else runs. Where another program takes a core, each of these waits becomes a time slice of that program,
-and a batch takes ten times as long. Batches that know nothing of each other lose neither.
+Threads that share one batch wait for each other after each of its thousands of matrix products: a fifth of the time on
+an idle machine. If another program occupies a core, each wait lasts one of its time slices, and a batch takes ten times
+as long. Independent batches avoid both.
 """
 
 from __future__ import annotations
@@ -15,17 +15,19 @@ import torch
 
 from embedder.model.model_thread import model_thread, second_model_thread
 
-_MOST = 2  # each holds a batch in memory
+_MOST = 2  # each stream holds a batch in memory
 
 
 def streams_for(device: str) -> int:
-    """Two where a CPU has the cores."""
+    """Number of streams: two on a CPU with enough cores, else one."""
     return min(_MOST, torch.get_num_threads()) if device == "cpu" else 1
 
 
 class Streams:
-    """By their numbers: 0 is the thread of the process for models. To be called under a lock of the owner, but for
-    `submit`, which belongs to who has begun the stream."""
+    """The streams of an engine. Stream 0 is the process's model thread.
+
+    Call all methods under the owner's lock, except `submit`: only the caller that began the stream calls it.
+    """
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -34,7 +36,7 @@ class Streams:
         self._cores = torch.get_num_threads()
 
     def begin(self, stream: int) -> bool:
-        """False where it is busy."""
+        """Marks the stream as busy; returns False if it already is."""
         is_idle = stream not in self.busy
         self.busy.add(stream)
         return is_idle
@@ -43,10 +45,10 @@ class Streams:
         self.busy.discard(stream)
         if self.count > 1 and not self.busy:
             with suppress(RuntimeError):  # the interpreter is shutting down
-                model_thread().submit(torch.set_num_threads, self._cores)  # for what computes there next
+                model_thread().submit(torch.set_num_threads, self._cores)  # for later work in that thread
 
     def submit(self, stream: int, function: Callable[[int], object]) -> None:
-        """Calls `function(stream)` in the stream's thread."""
+        """Runs `function(stream)` in the stream's thread."""
         self._thread(stream).submit(function, stream)
 
     def _thread(self, stream: int) -> ThreadPoolExecutor:
@@ -57,14 +59,15 @@ class Streams:
         return self._second
 
     def release(self) -> None:
-        """Ends the second thread while nothing is computed, and with it what libraries keep for each thread."""
+        """Ends the second thread if it is idle, and frees the memory that libraries keep per thread."""
         if not self.busy and self._second is not None:
             self._second.shutdown(wait=False)
             self._second = None
 
     def take_cores(self, stream: int, *, is_shared: bool) -> None:
-        """In the thread of the stream, before each batch: a library of products has one number for all threads."""
+        """Sets the number of cores, in the stream's thread before each batch: the BLAS library has one number for all
+        threads."""
         if self.count > 1:
             is_alone = not is_shared and self.busy <= {stream}
-            torch.get_num_threads()  # a new thread takes the number of all others with its first question
+            torch.get_num_threads()  # the first call makes a new thread adopt the global number
             torch.set_num_threads(self._cores if is_alone else self._cores // self.count)

@@ -1,4 +1,4 @@
-"""A text on its way through the scheduler, what is wanted of it, and its answer."""
+"""One text in the scheduler: its key, its options and its answer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import numpy as np
 from embedder.refinement import Refinement
 from embedder.refinement_steps import RefinementStep
 
-if TYPE_CHECKING:  # it brings in torch
+if TYPE_CHECKING:  # importing it loads torch
     from embedder.text.prompts import PromptIds
 
 _numbers = itertools.count(1)
@@ -26,7 +26,7 @@ Ids = tuple[int, ...]
 
 
 class Priority(StrEnum):
-    """In the order in which they are served."""
+    """Priority classes, most urgent first."""
 
     PROBE = "probe"  # the canary of /readyz
     QUERY = "query"  # interactive: queries, refinements, small requests
@@ -35,22 +35,22 @@ class Priority(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """What all texts of a batch have in common besides the model."""
+    """Options that all texts of a batch must share."""
 
     bias: tuple[tuple[str, float], ...] = ()
     tolerance: float | None = None
-    alone: int = 0  # another number than all others', where the batch is for one text
+    alone: int = 0  # a unique number keeps a text in a batch of its own
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """All that determines an answer of one model: the ids hold text, role and instruction."""
+    """Identifies an answer of one model; the ids encode text, role and instruction."""
 
     ids: Ids
     steps: int
     variant: Variant
     wants_words: bool
-    wants_steps: bool = False  # the vectors of all steps
+    wants_steps: bool = False  # return the vectors of all steps
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,22 +59,22 @@ class Answer:
     refinement: Refinement | None
     queued_s: float
     computed_s: float
-    steps: np.ndarray | None = None  # z_1..z_K (K, dimension), where they are wanted
+    steps: np.ndarray | None = None  # z_1..z_K (K, dimension), if wanted
 
 
 @dataclass(eq=False, slots=True)
 class Item:
     key: Key
     priority: Priority
-    deadline: float = math.inf  # of time.monotonic(): it is not computed when it is begun later
+    deadline: float = math.inf  # in time.monotonic(); dropped if not started by then
     text: str = ""
     instruction: str = ""
     on_step: Callable[[RefinementStep], None] | None = None
     answer: Future[Answer] = field(default_factory=Future)
     asked_at: float = field(default_factory=time.monotonic)
     taken_at: float = 0.0
-    turn: float = 0.0  # documents are begun in this order
-    waiting: int = 0  # how many requests wait for it
+    turn: float = 0.0  # documents start in this order
+    waiting: int = 0  # number of requests that wait for it
     steps_told: int = 0
 
     @property
@@ -83,7 +83,7 @@ class Item:
 
     @property
     def cost(self) -> int:
-        """Positions that the model computes."""
+        """Number of positions that the model computes."""
         return len(self.key.ids) + self.key.steps
 
     @property
@@ -92,11 +92,11 @@ class Item:
 
     @property
     def is_shared(self) -> bool:
-        """Whether other requests for the same may share it."""
+        """Whether equal requests may share this item."""
         return self.on_step is None and self.priority is not Priority.PROBE
 
     def resolve(self, answer: Answer) -> None:
-        with suppress(InvalidStateError):  # its request may have cancelled it at this very moment
+        with suppress(InvalidStateError):  # its request may be cancelled at this very moment
             self.answer.set_result(answer)
 
     def fail(self, error: BaseException) -> None:
@@ -104,7 +104,7 @@ class Item:
             self.answer.set_exception(error)
 
     def tell(self, step: RefinementStep) -> None:
-        """Once each, also when the batch is computed again in halves."""
+        """Reports each step once, even if the batch runs again in halves."""
         if self.on_step is not None and self.steps_told < step.step <= self.key.steps:
             self.steps_told = step.step
             self.on_step(step)
@@ -119,7 +119,7 @@ def document_items(
     deadline: float = math.inf,
     wants_steps: bool = False,
 ) -> list[Item]:
-    """Of which only the vectors are wanted; with `wants_steps` those after every step."""
+    """Items that return only vectors; with `wants_steps`, those after every step."""
     keys = [Key(prompt.ids, steps, Variant(), wants_words=False, wants_steps=wants_steps) for prompt in prompts]
     return [Item(key, priority, deadline, text=text[:_TEXT_IN_ERRORS]) for key, text in zip(keys, texts, strict=True)]
 
@@ -135,8 +135,8 @@ def query_item(
     deadline: float = math.inf,
     on_step: Callable[[RefinementStep], None] | None = None,
 ) -> Item:
-    """Of which the words of every step are wanted, too."""
-    # A step that is told live cannot be taken back when the text turns out to have converged before others.
+    """An item that also returns the words of every step."""
+    # A streamed step cannot be taken back if the text converges earlier than others of its batch.
     alone = next(_numbers) if on_step is not None and tolerance is not None else 0
     variant = Variant(tuple(sorted(token_bias.items())), tolerance, alone)
     key = Key(prompt.ids, steps, variant, wants_words=True)
