@@ -1,4 +1,4 @@
-"""The embedding server: OpenAI's `/v1/embeddings` and the application's own routes over an engine.
+"""The embedding server: OpenAI's `/v1/embeddings` and our own routes over an engine.
 
-Clients need no torch: `protocol`, `errors`, `schemas` and `openai_routes` import none.
+`protocol`, `errors`, `schemas` and `openai_routes` do not import torch, so clients can use them without it.
 """

@@ -1,4 +1,4 @@
-"""`python -m embedder.server`: the embedding server for an installation with nothing but the extra `[server]`."""
+"""`python -m embedder.server`: runs the embedding server in an installation with only the extra `[server]`."""
 
 from __future__ import annotations
 
@@ -53,7 +53,9 @@ def _announce(url: str) -> None:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog=COMMAND, description=__doc__, epilog="GIRCSE_EMBEDDER_API_KEY, or the file that …_FILE names: the key."
+        prog=COMMAND,
+        description=__doc__,
+        epilog="Set the key in GIRCSE_EMBEDDER_API_KEY, or in a file named by GIRCSE_EMBEDDER_API_KEY_FILE.",
     )
     parser.add_argument("--model", default=os.environ.get("GIRCSE_MODEL") or DEFAULT_MODEL)
     parser.add_argument("--device", default=os.environ.get("GIRCSE_DEVICE") or None, help="default: CUDA, else CPU")
@@ -61,22 +63,20 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--host", default=os.environ.get("GIRCSE_HOST") or "127.0.0.1")
     parser.add_argument("--port", type=int, default=int(os.environ.get("GIRCSE_PORT") or DEFAULT_PORT))
     parser.add_argument(
-        "--input-type", default="document", choices=[*InputType], help="of texts whose sender does not say"
+        "--input-type", default="document", choices=[*InputType], help="role of texts if the request gives none"
     )
     limits = Limits()
     parser.add_argument(
-        "--query-inputs", type=int, default=limits.query_inputs, help="texts that may wait among the queries"
+        "--query-inputs", type=int, default=limits.query_inputs, help="maximum number of waiting queries"
     )
     parser.add_argument(
         "--query-wait-s",
         type=float,
         default=limits.query_wait_s,
-        help="a query is answered 429 that would take longer, and 1.8 times a lone one",
+        help="refuse a query (429) if it would take longer than this and than 1.8 times a query alone",
     )
-    parser.add_argument("--batch-tokens", type=int, default=limits.batch_tokens, help="most tokens of a batch")
-    parser.add_argument(
-        "--batch-s", type=float, default=limits.batch_s, help="a batch of documents is made to take about so long"
-    )
+    parser.add_argument("--batch-tokens", type=int, default=limits.batch_tokens, help="maximum tokens per batch")
+    parser.add_argument("--batch-s", type=float, default=limits.batch_s, help="target duration of a batch of documents")
     return parser.parse_args()
 
 

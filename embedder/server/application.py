@@ -1,4 +1,4 @@
-"""All routes of an embedding server in one application."""
+"""Combines all routes of an embedding server into one application."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def create_application(
     api_key: str | None = None,
     input_type: InputType = InputType.DOCUMENT,
 ) -> FastAPI:
-    """The engine is closed with the application."""
+    """Builds the application; its shutdown closes the engine."""
     source = EngineSource(engine)
 
     @asynccontextmanager
@@ -43,7 +43,7 @@ def create_application(
         version=version("gircse-search"),
         description="Embeddings that follow an instruction: OpenAI's API, and refinement step by step.",
         lifespan=lifespan,
-        docs_url=None,  # FastAPI's own take their scripts from elsewhere
+        docs_url=None,  # FastAPI's own pages load scripts from other sites
         redoc_url=None,
     )
     application.state.engine = engine
@@ -59,12 +59,12 @@ def create_application(
 
     @application.get("/healthz", tags=["health"])
     async def healthz() -> dict[str, str]:
-        """The process answers."""
+        """The process is alive."""
         return {"status": "ok"}
 
     @application.get("/readyz", tags=["health"], responses={503: {}})
     async def readyz(response: Response) -> dict[str, str]:
-        """The model embeds a canary, now."""
+        """The model embeds a canary text now."""
         is_ready = await source.is_ready()
         response.status_code = 200 if is_ready else 503
         return {"status": "ready" if is_ready else "not ready"}

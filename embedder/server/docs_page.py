@@ -1,4 +1,4 @@
-"""What the embedding server answers to, for people: one page without scripts, which no other site may frame."""
+"""An HTML page that lists the embedding server's routes: no scripts, no framing by other sites."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ td { padding: .2rem 1rem .2rem 0; vertical-align: top; }
 
 
 def add_docs(application: FastAPI) -> None:
-    """After all other routes."""
+    """Adds the page; call it after all other routes are added."""
 
     @application.get("/docs", include_in_schema=False, response_class=HTMLResponse)
     def show_docs() -> HTMLResponse:

@@ -1,4 +1,4 @@
-"""What only a server refuses, and the refusals of another server as errors of ours."""
+"""Errors that only a server raises, and the mapping of another server's responses to our errors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ _KINDS = (InvalidRequestError, TooLargeError, UnknownModelError, UnauthorisedErr
 
 
 def refusal_of_status(status: int, message: str, *, code: str | None, retry_after_s: float | None) -> RefusedError:
-    """What another server has refused. That it wants another key is no fault of our client."""
+    """Maps another server's response to our error. A wrong key becomes NotServingError: it is not our client's
+    fault."""
     kinds: list[type[RefusedError]] = [each for each in _KINDS if each.status == status]
     kinds += [each for each in (NotAVectorError, ComputationError) if each.code == code]
     if not kinds or kinds[0] is UnauthorisedError:

@@ -1,4 +1,4 @@
-"""Errors over HTTP in the two shapes that clients know: OpenAI's, and problem details (RFC 9457)."""
+"""Formats errors over HTTP in two shapes: OpenAI's, and problem details (RFC 9457)."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from starlette.exceptions import HTTPException
 
 from embedder.engine.errors import InvalidRequestError, RefusedError, TooLargeError
 
-GONE = 499  # nginx's, for a client that has closed the connection
+GONE = 499  # nginx's status for a client that closed the connection
 _MOST_FAULTS = 5
 
 _log = logging.getLogger(__name__)
 
 
 class ClientGoneError(Exception):
-    """The client has closed the connection."""
+    """The client closed the connection."""
 
 
 def openai_failure(error: RefusedError) -> Response:
@@ -47,7 +47,7 @@ def failure_at(path: str) -> Callable[[RefusedError], Response]:
 
 
 def _failure(error: RefusedError, body: object, media_type: str) -> Response:
-    # ASCII escapes: a message may quote a lone surrogate, which UTF-8 cannot carry.
+    # ASCII escapes: a message may quote a lone surrogate, which UTF-8 cannot encode.
     response = Response(json.dumps(body), status_code=error.status, media_type=media_type)
     if error.retry_after_s is not None:
         response.headers["Retry-After"] = str(max(1, round(error.retry_after_s)))
@@ -57,7 +57,7 @@ def _failure(error: RefusedError, body: object, media_type: str) -> Response:
 
 
 class _FailingRoute(APIRoute):
-    """Answers errors itself, so that they have one shape whatever application the routes are in."""
+    """Formats errors itself, so that they look the same in every application that includes the routes."""
 
     failure: Callable[[RefusedError], Response]
 
@@ -78,7 +78,7 @@ class _FailingRoute(APIRoute):
             except Exception as error:  # noqa: BLE001 - the outermost handler of these routes
                 error_id = uuid.uuid4().hex[:12]
                 _log.error("Error %s in %s", error_id, request.url.path, exc_info=error)
-                message = f"Something went wrong that should not; the log names it {error_id}."
+                message = f"Internal error. The log has details under {error_id}."
                 return type(self).failure(RefusedError(message))
 
         return handle_or_fail
@@ -95,12 +95,14 @@ class ProblemRoute(_FailingRoute):
 def _invalid(error: RequestValidationError, request: Request) -> RefusedError:
     kind = request.headers.get("content-type", "")
     if "json" not in kind:
-        return InvalidRequestError(f"The body is of type {kind[:100]!r}. Send JSON, as Content-Type: application/json.")
+        return InvalidRequestError(
+            f"The body is of type {kind[:100]!r}. Send JSON with Content-Type: application/json."
+        )
     faults = error.errors()
     lines = [_error_line(fault) for fault in faults[:_MOST_FAULTS]]
     more = [f"and {len(faults) - _MOST_FAULTS} more"] if len(faults) > _MOST_FAULTS else []
     place = next((part for fault in faults for part in fault["loc"][1:2] if isinstance(part, str)), None)
-    return InvalidRequestError("; ".join(lines + more) or "This cannot be used.", param=place)
+    return InvalidRequestError("; ".join(lines + more) or "Invalid request.", param=place)
 
 
 def _error_line(fault: dict[str, Any]) -> str:
@@ -109,7 +111,7 @@ def _error_line(fault: dict[str, Any]) -> str:
 
 
 def refused_by(error: HTTPException) -> RefusedError:
-    if isinstance(error.__cause__, RefusedError):  # while the body was read
+    if isinstance(error.__cause__, RefusedError):  # raised while reading the body
         return error.__cause__
     if isinstance(error.__cause__, UnicodeDecodeError):
         error_of_ours: RefusedError = InvalidRequestError(f"The body is not UTF-8 ({error.__cause__}).")

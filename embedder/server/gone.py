@@ -1,4 +1,4 @@
-"""Stops what is done for a client that has gone away."""
+"""Cancels work for a client that has disconnected."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Result = TypeVar("Result")
 
 
 async def unless_gone(request: Request, work: Coroutine[Any, Any, Result]) -> Result:
-    """What `work` gives. Cancels it, and raises ClientGoneError, once the client has closed the connection."""
+    """Returns the result of `work`. Once the client disconnects, cancels `work` and raises ClientGoneError."""
     working = asyncio.ensure_future(work)
     watching = asyncio.ensure_future(_wait_until_gone(request))
     try:
@@ -29,6 +29,6 @@ async def unless_gone(request: Request, work: Coroutine[Any, Any, Result]) -> Re
 
 
 async def _wait_until_gone(request: Request) -> None:
-    """The body has been read: all that can come is the end of the connection."""
+    """Waits for the disconnect; after the body, no other message can come."""
     while (await request.receive())["type"] != "http.disconnect":
         pass

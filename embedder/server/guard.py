@@ -1,4 +1,4 @@
-"""What stands before the routes: the key, the size of a body, and the time that it may take to arrive."""
+"""Middleware before the routes: checks the key, the body size and how long the body takes to arrive."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class SlowBodyError(RefusedError):
 
 
 class Guard:
-    """key: what a request must show as `Authorization: Bearer <key>`; None: no key is needed."""
+    """key: required as `Authorization: Bearer <key>`; None: no key needed."""
 
     def __init__(self, app: ASGIApp, *, key: str | None, max_body_bytes: int, slow_client_s: float) -> None:
         self._app = app
@@ -36,7 +36,7 @@ class Guard:
             return
         if not self._is_let_in(scope):
             refusal = UnauthorisedError(
-                "This server wants its key, GIRCSE_EMBEDDER_API_KEY, as `Authorization: Bearer <key>`."
+                "This server requires its key (GIRCSE_EMBEDDER_API_KEY) as `Authorization: Bearer <key>`."
             )
             await _answer(refusal, scope, receive, send)
             return
@@ -54,11 +54,11 @@ class Guard:
 
     def _too_large(self, count: int) -> TooLargeError:
         return TooLargeError(
-            f"The body has {count} bytes or more; at most {self._max_body_bytes} are taken. Send the texts in parts."
+            f"The body has {count} bytes or more; the limit is {self._max_body_bytes}. Send the texts in parts."
         )
 
     async def _with_limits(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Until the body is there; after it, a client may be silent for as long as its answer takes."""
+        """Limits the reception of the body; afterwards a client may stay silent while it waits for the response."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._slow_client_s
         is_whole = has_begun = False

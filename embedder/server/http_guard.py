@@ -1,8 +1,8 @@
-"""The HTTP of uvicorn with bounds on the head of a request (its size, and how long it may take from its first byte on)
-and on the connections of one address.
+"""uvicorn's HTTP protocols with limits on the head of a request (size, and time from its first byte) and on the
+connections per address.
 
-httptools keeps what it is sent without end (a head, or the fields behind a body), and waits without end; h11 bounds the
-size alone.
+httptools buffers a head, or the trailer fields behind a body, without limit, and waits for it without limit; h11 limits
+only the size.
 """
 
 from __future__ import annotations
@@ -18,20 +18,23 @@ from embedder.server.lingering import LingeringTransport
 
 try:
     from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-except ImportError:  # not installed: uvicorn takes h11, too
+except ImportError:  # not installed: uvicorn can use h11 instead
     HttpToolsProtocol = None  # type: ignore[assignment, misc]
 
 MAX_HEAD_BYTES = 64 * 1024
 HEAD_DEADLINE_S = 30.0
-MAX_CONNECTIONS_OF_ADDRESS = 256  # half of a process's 1,024 files stay for all others
+MAX_CONNECTIONS_OF_ADDRESS = 256  # half of a process's 1,024 file descriptors stay free for others
 _TOO_MANY = b"429 Too Many Requests"
 _TOO_LARGE = b"431 Request Header Fields Too Large"
 _TOO_LATE = b"408 Request Timeout"
 
 
 class _Bounded:
-    """For the rest of a head, while no response is under way. Connections on which nothing was sent are not ended:
-    browsers open some in advance, and show a 408 that comes on one as the answer to what they ask later."""
+    """Ends a connection whose request head takes too long, unless a response is under way.
+
+    Connections without a single byte stay open: browsers open some in advance, and would show a 408 there as the
+    response to their next request.
+    """
 
     app: Any
     client: tuple[str, int] | None
@@ -54,7 +57,7 @@ class _Bounded:
         self._lingering.end()
 
     def _is_one_too_many(self) -> bool:
-        """A trusted proxy brings the connections of many."""
+        """Whether the address has too many connections. A trusted proxy is exempt: it serves many clients."""
         if self.client is None:
             return False
         address = self.client[0]
@@ -79,7 +82,8 @@ class _Bounded:
             self._wait()
 
     def refuse(self, status: bytes) -> None:
-        """Where another response is due the connection only ends: its bytes would be taken for the response's."""
+        """Sends `status` and closes. Only closes if another response is due: the client would mistake the bytes for
+        it."""
         if self.transport.is_closing():
             return
         if self._may_refuse():
@@ -118,9 +122,9 @@ if HttpToolsProtocol is None:
 else:
 
     class BoundedHttpToolsProtocol(_Bounded, HttpToolsProtocol):
-        _silent = 0  # bytes since the parser told of anything but fields
-        _named = 0  # bytes of the fields of one head
-        _hosts = 0  # of one head; h11 refuses a second one by itself
+        _silent = 0  # bytes since the last parser event other than a field
+        _named = 0  # bytes of fields in one head
+        _hosts = 0  # in one head; h11 itself rejects a second one
         _has_told = False
 
         def data_received(self, data: bytes) -> None:
@@ -142,7 +146,7 @@ else:
         def on_header(self, name: bytes, value: bytes) -> None:
             self._count(len(name) + len(value) + 4)
             self._hosts += name.lower() == b"host"
-            if self._hosts > 1:  # which one a proxy looked at, nobody knows (RFC 9112, section 3.2)
+            if self._hosts > 1:  # a proxy may have checked the other one (RFC 9112, section 3.2)
                 raise ValueError("The request names more than one host.")
             super().on_header(name, value)
 
@@ -174,6 +178,6 @@ else:
         def _count(self, size: int) -> None:
             self._named += size
             if self._named > MAX_HEAD_BYTES:
-                raise ValueError("The head of the request is too large.")  # the parser stops; see send_400_response
+                raise ValueError("The head of the request is too large.")  # stops the parser; see send_400_response
 
     BoundedProtocol = BoundedHttpToolsProtocol

@@ -1,8 +1,8 @@
-"""Ends a connection so that a refusal reaches a client that is still sending.
+"""Closes a connection so that an early refusal reaches a client that is still sending.
 
-A socket that is closed while bytes come in is reset, and the reset discards what the client has not read yet: instead
-of 413 or 408 it sees a broken connection (RFC 9112, section 9.6). So the sending half is closed first, and what comes
-is thrown away until the client ends, too.
+Closing a socket with unread input resets the connection, and the reset discards data that the client has not read yet:
+the client sees a broken connection instead of 413 or 408 (RFC 9112, section 9.6). So this closes the sending half first
+and discards input until the client closes too.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ LINGER_S = 5.0
 
 
 class LingeringTransport(asyncio.Transport):
-    """is_amid_request: whether more of a request is to come, so that closing at once would lose the answer."""
+    """is_amid_request: whether more of a request will come, so that closing at once would lose the response."""
 
     def __init__(self, transport: asyncio.Transport, is_amid_request: Callable[[], bool]) -> None:
         super().__init__()
@@ -26,7 +26,7 @@ class LingeringTransport(asyncio.Transport):
     def close(self) -> None:
         if self._timer is not None or self._transport.is_closing():
             return
-        if not self._is_amid_request() or not self._transport.can_write_eof():  # TLS has no half that could end alone
+        if not self._is_amid_request() or not self._transport.can_write_eof():  # TLS cannot close one direction only
             self._transport.close()
             return
         self._transport.write_eof()
@@ -34,7 +34,7 @@ class LingeringTransport(asyncio.Transport):
         self._timer = asyncio.get_running_loop().call_later(LINGER_S, self._transport.close)
 
     def end(self) -> None:
-        """Once the connection is lost, or the server stops: no more waiting."""
+        """Stops waiting, because the connection is lost or the server stops."""
         if self._timer is not None:
             self._timer.cancel()
         self._transport.close()

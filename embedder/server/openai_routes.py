@@ -20,18 +20,19 @@ from embedder.server.protocol import CUT_HEADER, FINGERPRINT_HEADER, Embedded, E
 from embedder.server.schemas import EmbeddingAnswer, EmbeddingQuestion, ModelList, ModelRow, OpenAIError
 
 OWNER = "gircse-search"
-_LARGE_ANSWER = 16  # texts: writing down more numbers than these would hold up the event loop
+_LARGE_ANSWER = 16  # texts; serialising more numbers than this would block the event loop
 _FAILURES: dict[int | str, dict[str, Any]] = {each: {"model": OpenAIError} for each in (404, 413, 422, 429, 500, 503)}
 
 
 def openai_routes(source: EmbeddingSource, *, input_type: InputType = InputType.DOCUMENT) -> APIRouter:
-    """input_type: of texts whose sender does not say, as OpenAI's clients, which know no difference."""
+    """input_type: the role of texts if the request gives none, as with OpenAI's clients."""
     routes = APIRouter(prefix="/v1", tags=["OpenAI"], route_class=OpenAIRoute)
     started = int(time.time())
 
     @routes.post("/embeddings", response_model=EmbeddingAnswer, responses=_FAILURES)
     async def embeddings(question: EmbeddingQuestion, request: Request) -> Response:
-        """Vectors of texts, as OpenAI's API gives them, and with it `input_type`, `instruction` and `steps`."""
+        """Embeddings in the format of OpenAI's API, with the additional fields `input_type`, `instruction` and
+        `steps`."""
         info = await source.info()
         _check_model(question.model, info)
         if question.dimensions is not None and question.dimensions > info.dimension:
@@ -55,13 +56,13 @@ def openai_routes(source: EmbeddingSource, *, input_type: InputType = InputType.
 
     @routes.get("/models", responses={503: {"model": OpenAIError}})
     async def models() -> ModelList:
-        """The one model that is served."""
+        """Lists the one served model."""
         info = await source.info()
         return ModelList(data=[_row_of(info)])
 
     @routes.get("/models/{model:path}", responses={404: {"model": OpenAIError}, 503: {"model": OpenAIError}})
     async def model(model: str) -> ModelRow:
-        """Whether a model of this name is served."""
+        """The served model, or 404 for another name."""
         info = await source.info()
         _check_model(model, info)
         return _row_of(info)
@@ -84,13 +85,13 @@ def _texts_of(given: str | list[str] | list[int] | list[list[int]]) -> tuple[str
     for index, text in enumerate(texts):
         if not isinstance(text, str):
             raise InvalidRequestError(
-                f"input holds token ids ({len(texts)} entries), which would be those of another model's tokenizer. "
+                f"input holds token ids ({len(texts)} entries), which belong to another model's tokenizer. "
                 "Send texts; in LangChain: OpenAIEmbeddings(check_embedding_ctx_length=False).",
                 param="input",
             )
         if not text.strip():
             raise InvalidRequestError(
-                f"Text {index} of {len(texts)} is empty. An empty text has no meaning to embed; leave it out.",
+                f"Text {index} of {len(texts)} is empty. Leave it out.",
                 param="input",
             )
     return tuple(str(text) for text in texts)

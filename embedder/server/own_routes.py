@@ -1,4 +1,4 @@
-"""Our own routes: refinement step by step, vectors in binary, and what a client must know of the model."""
+"""Our own routes: refinement step by step, vectors in binary, and facts about the model for clients."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ _EVENTS: dict[int | str, dict[str, Any]] = {200: {"model": RefinedAnswer, "conte
 
 
 def own_routes(source: RefiningSource, *, tokenizer: Callable[[], str], card: str | None = None) -> APIRouter:
-    """`tokenizer` gives the model's, as JSON."""
+    """tokenizer: returns the model's tokenizer as JSON."""
     routes = APIRouter(prefix="/api/v1", tags=["embedding server"], route_class=ProblemRoute)
 
     @routes.post("/embed", response_class=Response, responses=_VECTORS)
     async def embed(question: EmbedQuestion, request: Request) -> Response:
-        """Vectors as little-endian float32, row after row; `x-gircse-shape` says how many, and of which dimension."""
+        """Vectors as little-endian float32, row by row; the header `x-gircse-shape` gives rows and dimension."""
         task = EmbedTask(
             tuple(question.texts),
             question.input_type,
@@ -63,10 +63,10 @@ def own_routes(source: RefiningSource, *, tokenizer: Callable[[], str], card: st
 
     @routes.post("/refine", response_model=RefinedAnswer, responses=_EVENTS)
     async def refine(question: RefineServerQuestion, request: Request) -> Response:
-        """The vector of a query and the tokens of every refinement step.
+        """The vector of a query and the words of every refinement step.
 
-        With `stream`, or where server-sent events are accepted: an event `step` for each as it is there, then
-        `result`, or `error`.
+        With `stream`, or if the client accepts server-sent events: one event `step` per step as soon as it is computed,
+        then `result` or `error`.
         """
         task = RefineTask(
             question.text,
@@ -83,14 +83,14 @@ def own_routes(source: RefiningSource, *, tokenizer: Callable[[], str], card: st
 
     @routes.get("/model")
     async def model(response: Response) -> FactsAnswer:
-        """What a client must know to use the model as if it were its own."""
+        """Facts about the model, so that a client can use it like a local one."""
         info = await source.info()
         response.headers[FINGERPRINT_HEADER] = info.fingerprint
         return FactsAnswer.model_validate(replace(info, card=card))
 
     @routes.get("/tokenizer", response_class=Response)
     async def tokenizer_json() -> Response:
-        """The model's tokenizer, for clients that count tokens without the model."""
+        """The model's tokenizer, so that clients can count tokens without the model."""
         info = await source.info()
         headers = {FINGERPRINT_HEADER: info.fingerprint}
         return Response(tokenizer(), media_type="application/json", headers=headers)
@@ -99,7 +99,7 @@ def own_routes(source: RefiningSource, *, tokenizer: Callable[[], str], card: st
 
 
 async def _stream(source: RefiningSource, task: RefineTask, request: Request) -> Response:
-    """What is refused before the first step is answered with its status; what fails later with an event."""
+    """Streams the steps. An error before the first step sets the status; a later one becomes an event."""
     told: asyncio.Queue[RefinementStep | None] = asyncio.Queue()
     work = asyncio.ensure_future(source.refine(task, on_step=told.put_nowait))
     work.add_done_callback(lambda _: told.put_nowait(None))
@@ -120,7 +120,7 @@ async def _stream(source: RefiningSource, task: RefineTask, request: Request) ->
             yield f"event: result\ndata: {_json_of(work.result())}\n\n"
         except RefusedError as error:
             yield _event("error", {"status": error.status, "detail": str(error), "code": error.code})
-        finally:  # the client has gone
+        finally:  # the client may have disconnected
             work.cancel()
             with suppress(asyncio.CancelledError, RefusedError):
                 await work

@@ -1,4 +1,5 @@
-"""What the routes ask for vectors: an engine in this process, or a server elsewhere. Knows neither torch nor HTTP."""
+"""The interface between the routes and a source of vectors: a local engine or a remote server. Without torch and
+HTTP."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from embedder.model_info import ModelInfo
 from embedder.refinement import Refinement
 from embedder.refinement_steps import RefinementStep
 
-# Of every answer with vectors: which model gave them, how many and how long they are, what was read of the texts.
+# Headers of every response with vectors: the model, the number and length of vectors, tokens and truncated texts.
 FINGERPRINT_HEADER = "x-gircse-fingerprint"
 SHAPE_HEADER = "x-gircse-shape"
 TOKENS_HEADER = "x-gircse-tokens"
@@ -21,7 +22,7 @@ CUT_HEADER = "x-gircse-truncated-texts"
 
 
 class InputType(StrEnum):
-    """The role of texts: it decides about the instruction and the steps that they get by default."""
+    """The role of texts; it selects their default instruction and steps."""
 
     QUERY = "query"
     DOCUMENT = "document"
@@ -29,24 +30,25 @@ class InputType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class EmbedTask:
-    """None: the model's default. "": no instruction."""
+    """Texts to embed. instruction and steps: None means the model's default; instruction "" means none."""
 
     texts: tuple[str, ...]
     input_type: InputType
     instruction: str | None = None
     steps: int | None = None
-    is_bulk: bool | None = None  # wait behind queries, or among them; None: as few and short as the texts are
-    may_cut: bool = True  # else a text that is longer than the model reads is refused
-    every_step: bool = False  # vectors after each of the steps
+    # queue behind queries (True) or among them (False); None: decide by number and length of the texts
+    is_bulk: bool | None = None
+    may_cut: bool = True  # False: refuse texts that exceed the model's limit
+    every_step: bool = False  # return the vectors after each step
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Embedded:
-    """vectors (n, dimension) float32, L2-normalised, in the order of the texts; after every step (n, K, dimension)."""
+    """vectors: (n, dimension) float32, L2-normalised, in the order of the texts; with every step (n, K, dimension)."""
 
     vectors: np.ndarray
-    tokens: int  # that the model read
-    truncated: int  # which were longer than it reads
+    tokens: int  # tokens that the model read
+    truncated: int  # number of texts that were cut
     fingerprint: str
 
 
@@ -63,7 +65,7 @@ OnStep = Callable[[RefinementStep], None]
 
 
 class EmbeddingSource(Protocol):
-    """Raises RefusedError. Texts of a cancelled call are not computed."""
+    """A source of vectors. Methods raise RefusedError. Cancelling a call removes its texts from the queue."""
 
     async def info(self) -> ModelInfo: ...
 
@@ -72,5 +74,5 @@ class EmbeddingSource(Protocol):
 
 class RefiningSource(EmbeddingSource, Protocol):
     async def refine(self, task: RefineTask, *, on_step: OnStep | None = None) -> Refinement:
-        """`on_step` is called in the event loop, as each step is there."""
+        """Calls `on_step` in the event loop after each step."""
         ...

@@ -1,6 +1,6 @@
-"""The embedding server as a deployment of Ray Serve: replicas on the nodes of a cluster, behind one address.
+"""The embedding server as a Ray Serve deployment: replicas on the nodes of a cluster, behind one address.
 
-To be imported only where the extra `[ray]` is installed. `python -m embedder.server.ray_serve` runs it.
+Import it only with the extra `[ray]` installed. `python -m embedder.server.ray_serve` runs it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from embedder.server.protocol import InputType
 from embedder.server.serving import DEFAULT_PORT, ListenError, load_application, require_key
 
 NAME = "gircse-embedder"
-# The engine itself refuses what would wait too long; Serve only passes on.
+# The engine itself refuses requests under load; Serve only forwards.
 _MOST_ONGOING = 1_000
 _HEALTH_PERIOD_S = 2.0
 
@@ -38,7 +38,7 @@ def deploy(
     api_key: str | None = None,
     input_type: InputType = InputType.DOCUMENT,
 ) -> DeploymentHandle:
-    """Starts the replicas in the cluster that `ray.init` has joined; answers once all are there."""
+    """Starts the replicas in the cluster joined by `ray.init`; returns when all are ready."""
     device = "cuda" if gpus_each else "cpu"
 
     def build() -> FastAPI:
@@ -56,11 +56,11 @@ def deploy(
     )
     @serve.ingress(build)
     class EmbeddingReplica:
-        """One model. Serve starts another one where its thread has ended."""
+        """One model per replica. Serve replaces a replica whose compute thread has ended."""
 
         def check_health(self) -> None:
             if not self.app.state.engine.is_serving:  # type: ignore[attr-defined]
-                raise NotServingError("The thread that computes has ended.")
+                raise NotServingError("The compute thread has ended.")
 
     return serve.run(EmbeddingReplica.bind(), name=NAME, route_prefix="/")  # type: ignore[attr-defined]
 
@@ -70,9 +70,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m embedder.server.ray_serve", description=__doc__)
     parser.add_argument("--model", default=DEFAULT_MODEL)
     parser.add_argument("--replicas", type=int, default=1)
-    parser.add_argument("--gpus-each", type=float, default=0.0, help="of a replica; 0 computes on CPUs")
+    parser.add_argument("--gpus-each", type=float, default=0.0, help="GPUs per replica; 0 computes on CPUs")
     parser.add_argument("--cpus-each", type=float, default=1.0)
-    parser.add_argument("--address", default=None, help="of a Ray cluster, as auto. Default: one on this machine")
+    parser.add_argument(
+        "--address", default=None, help="address of a Ray cluster, or auto. Default: start one on this machine"
+    )
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=DEFAULT_PORT)
     options = parser.parse_args()

@@ -1,4 +1,4 @@
-"""`POST /v1/rerank` in the shape that Cohere's and Jina's clients know, over any `EmbeddingSource`."""
+"""`POST /v1/rerank`, compatible with Cohere's and Jina's clients, over any `EmbeddingSource`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from embedder.server.schemas import OpenAIError, RerankAnswer, RerankedText, Rer
 from embedder.text.mentions import mentions
 from embedder.text.relevance import Parts, ValuePhrases, cosine_scores, joined_scores, reads_values_under
 
-_MOST_TEXTS = 1_000  # of one task
+_MOST_TEXTS = 1_000  # texts per task
 _FAILURES: dict[int | str, dict[str, Any]] = {each: {"model": OpenAIError} for each in (413, 422, 429, 500, 503)}
 
 
@@ -25,7 +25,7 @@ def rerank_routes(source: EmbeddingSource) -> APIRouter:
 
     @routes.post("/rerank", response_model=RerankAnswer, response_model_exclude_none=True, responses=_FAILURES)
     async def rerank(question: RerankQuestion, request: Request, response: Response) -> RerankAnswer:
-        """Texts ranked for a query, with its instruction on their side too, and by values if there are some."""
+        """Ranks texts for a query, applying its instruction to them too, and by values if the request has some."""
         _check_texts(question)
         scores = await unless_gone(request, score(source, question))
         response.headers[FINGERPRINT_HEADER] = (await source.info()).fingerprint
@@ -36,7 +36,7 @@ def rerank_routes(source: EmbeddingSource) -> APIRouter:
 
 
 async def score(source: EmbeddingSource, question: RerankQuestion) -> np.ndarray:
-    """(n,) for the documents. Raises RefusedError."""
+    """Scores (n,) of the documents. Raises RefusedError."""
     info = await source.info()
     values = _values_of(question)
     instruction = info.default_query_instruction if question.instruction is None else question.instruction
@@ -60,7 +60,7 @@ async def score(source: EmbeddingSource, question: RerankQuestion) -> np.ndarray
 async def _vectors(
     source: EmbeddingSource, texts: tuple[str, ...], instruction: str | None, steps: int | None
 ) -> np.ndarray:
-    """(n, D), in tasks that a source takes: texts and their sentences may be many."""
+    """Vectors (n, D), embedded in several tasks: texts and their sentences may exceed the limit of one."""
     parts = [texts[at : at + _MOST_TEXTS] for at in range(0, len(texts), _MOST_TEXTS)]
     tasks = [EmbedTask(part, InputType.DOCUMENT, instruction=instruction, steps=steps) for part in parts]
     return np.concatenate([(await source.embed(task)).vectors for task in tasks])

@@ -1,4 +1,4 @@
-"""What goes over HTTP. Fields that OpenAI does not have are marked so in their description."""
+"""Request and response schemas. Descriptions mark the fields that OpenAI or Cohere do not have."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ Instruction = Annotated[str | None, Field(max_length=MAX_INSTRUCTION_CHARACTERS)
 
 
 def _check_input(given: Any) -> Any:
-    """One fault for the first wrong entry: those of all entries, in all readings, would take more memory than them."""
+    """Reports only the first invalid entry: listing all, in all union branches, would take more memory than the
+    input."""
     if isinstance(given, str):
         return given
     if not isinstance(given, list):
@@ -51,7 +52,7 @@ class Posted(BaseModel):
 
 
 class EmbeddingQuestion(Posted):
-    """As OpenAI's, and how to look at the texts."""
+    """OpenAI's request, with role, instruction and steps."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -61,29 +62,29 @@ class EmbeddingQuestion(Posted):
     )
 
     input: Annotated[str | list[str] | list[int] | list[list[int]], BeforeValidator(_check_input)] = Field(
-        description="A text, or several. Token ids are refused: they would be those of another model."
+        description="A text, or several. Token ids are refused: they belong to another model's tokenizer."
     )
-    model: str = Field(description="As GET /v1/models names it.", max_length=1000)
+    model: str = Field(description="The name from GET /v1/models.", max_length=1000)
     encoding_format: Literal["float", "base64"] = Field(
-        default="float", description="base64: of the numbers as little-endian float32."
+        default="float", description="base64: the vector as little-endian float32."
     )
     dimensions: StrictInt | None = Field(
-        default=None, ge=1, description="Keep the first so many numbers, and normalise again."
+        default=None, ge=1, description="Keep this many leading numbers and normalise again."
     )
     user: str | None = Field(default=None, description="Taken, and not looked at.")
     input_type: InputType | None = Field(
-        default=None, description="Not OpenAI's: query or document. Left out: what the operator chose, or document."
+        default=None, description="Not OpenAI's: query or document. Default: set by the operator, else document."
     )
     instruction: Instruction = Field(
-        default=None, description="Not OpenAI's: how to look at the texts. Left out: the model's own. Empty: none."
+        default=None, description="Not OpenAI's: the instruction. Default: the model's. Empty: none."
     )
     steps: StrictInt | None = Field(
         default=None,
         ge=0,
-        description="Not OpenAI's: refinement steps. Left out: the model's own. 0: the base model's own vector.",
+        description="Not OpenAI's: refinement steps. Default: the model's. 0: the base model's own vector.",
     )
     truncate: bool = Field(
-        default=True, description="Not OpenAI's: cut what is longer than the model reads; else it is refused."
+        default=True, description="Not OpenAI's: cut texts that exceed the model's limit; false: refuse them."
     )
 
 
@@ -94,22 +95,22 @@ class EmbeddingRow(BaseModel):
 
 
 class RerankQuestion(Posted):
-    """As Cohere's and Jina's, and how to look at the texts."""
+    """The request of Cohere and Jina, with instruction, values and steps."""
 
     query: StrictStr = Field(examples=["I still haven't received my new card"])
     documents: Texts = Field(min_length=1, max_length=MAX_RERANKED)
     instruction: Instruction = Field(
         default=None,
-        description="Not Cohere's: how to look at query and documents. Left out: that of queries. Empty: none.",
+        description="Not Cohere's: instruction for query and documents. Default: that of queries. Empty: none.",
     )
     values: Texts = Field(
         default_factory=list,
         max_length=MAX_VALUES,
-        description="Not Cohere's: values that the instruction tells apart, as `name` or `name = synonym, synonym`.",
+        description="Not Cohere's: values that the instruction distinguishes, as `name` or `name = synonym, synonym`.",
     )
-    top_n: StrictInt | None = Field(default=None, ge=1, description="Only the best so many. Left out: all.")
-    steps: StrictInt = Field(default=1, ge=1, description="Not Cohere's: refinement steps of query and documents.")
-    return_documents: bool = Field(default=False, description="Give the texts back with their scores.")
+    top_n: StrictInt | None = Field(default=None, ge=1, description="Return only the best this many. Default: all.")
+    steps: StrictInt = Field(default=1, ge=1, description="Not Cohere's: refinement steps for query and documents.")
+    return_documents: bool = Field(default=False, description="Return the texts with their scores.")
     model: str | None = Field(default=None, max_length=1000, description="Taken, and not looked at.")
 
 
@@ -118,8 +119,8 @@ class RerankedText(BaseModel):
 
 
 class RerankRow(BaseModel):
-    index: int = Field(description="Of the document in the request, from 0.")
-    relevance_score: float = Field(description="-1 to 1, the higher the better.")
+    index: int = Field(description="Position of the document in the request, from 0.")
+    relevance_score: float = Field(description="From -1 to 1; higher is better.")
     document: RerankedText | None = None
 
 
@@ -128,7 +129,7 @@ class RerankAnswer(BaseModel):
 
 
 class Usage(BaseModel):
-    prompt_tokens: int = Field(description="That the model read, instructions included.")
+    prompt_tokens: int = Field(description="Tokens that the model read, including instructions.")
     total_tokens: int
 
 
@@ -163,38 +164,39 @@ class OpenAIError(BaseModel):
 
 
 class EmbedQuestion(Posted):
-    """Of the application's own client, which is answered in binary."""
+    """Used by the application's own client; the response is binary."""
 
     texts: Texts = Field(min_length=1)
     input_type: InputType
     instruction: Instruction = None
     steps: StrictInt | None = Field(default=None, ge=0)
     is_bulk: bool | None = Field(
-        default=None, description="Wait behind queries, or among them. Left out: as few and short as the texts are."
+        default=None,
+        description="Queue behind queries (true) or among them (false). Default: by number and length of the texts.",
     )
-    truncate: bool = Field(default=True, description="Cut what is longer than the model reads; else it is refused.")
+    truncate: bool = Field(default=True, description="Cut texts that exceed the model's limit; false: refuse them.")
     every_step: bool = Field(
-        default=False, description="Vectors after every step of each text; the shape is then texts, steps, dimension."
+        default=False, description="Return the vectors after every step; the shape is then texts, steps, dimension."
     )
 
 
 class RefineServerQuestion(Posted):
     text: StrictStr = Field(examples=["I still haven't received my new card"])
-    instruction: Instruction = Field(default=None, description="Left out: the model's own. Empty: none.")
+    instruction: Instruction = Field(default=None, description="Default: the model's. Empty: none.")
     steps: StrictInt | None = Field(
-        default=None, ge=0, description="Refinement steps. Left out: the model's own. 0: the base model's."
+        default=None, ge=0, description="Refinement steps. Default: the model's. 0: the base model's vector."
     )
     token_bias: dict[str, Bias] = Field(
-        default_factory=dict, max_length=MAX_BIASED_WORDS, description="Word → number added to its logits."
+        default_factory=dict, max_length=MAX_BIASED_WORDS, description="Numbers added to the logits of words."
     )
     tolerance: float | None = Field(
         default=None,
         ge=0,
         le=2,
         allow_inf_nan=False,
-        description="No more steps once one moves the vector by so much (1 - cosine) or less.",
+        description="Stop once a step moves the vector by this much (1 - cosine) or less.",
     )
-    stream: bool = Field(default=False, description="Server-sent events, a step at a time.")
+    stream: bool = Field(default=False, description="Stream each step as a server-sent event.")
 
 
 class WordAnswer(BaseModel):
@@ -207,7 +209,7 @@ class StepAnswer(BaseModel):
     model_config = ConfigDict(from_attributes=True)
     step: int
     tokens: list[WordAnswer]
-    remaining: float = Field(description="1 - cosine of the vector after this step and the final one.")
+    remaining: float = Field(description="1 - cosine between the vector after this step and the final one.")
 
 
 class RefinedAnswer(BaseModel):
@@ -216,7 +218,7 @@ class RefinedAnswer(BaseModel):
     steps: int = Field(validation_alias="step_count")
     refinement: list[StepAnswer] = Field(validation_alias="steps")
     read_text: str = Field(
-        default="", description="What of the text was read, where the instruction left sentences out."
+        default="", description="The sentences that the model read, if the instruction excluded some."
     )
     vector: Annotated[list[float], BeforeValidator(np.ndarray.tolist)]
 
@@ -233,7 +235,7 @@ class FactsAnswer(BaseModel):
     default_query_steps: int
     default_document_instruction: str
     default_document_steps: int
-    card: str | None = Field(default=None, description="The Markdown that the model brings along.")
+    card: str | None = Field(default=None, description="The model card in Markdown.")
     similarity: str = Field(
-        default="cosine", description="max_sim: documents have a vector for every step, of which the best counts."
+        default="cosine", description="max_sim: documents have one vector per step, and the best one counts."
     )

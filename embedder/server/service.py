@@ -1,4 +1,4 @@
-"""The engine for an event loop: tokenises off its thread, waits, and gives its texts up when it is cancelled."""
+"""Connects the engine to an event loop: tokenises in a thread, waits, and cancels the texts of a cancelled request."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class EngineSource:
         return await self._counting(self._refine(task, on_step))
 
     async def is_ready(self) -> bool:
-        """Whether the model embeds a canary, within the time for it."""
+        """Whether the model embeds a canary text within the time limit."""
         engine = self._engine
         if not engine.is_serving:
             return False
@@ -74,7 +74,7 @@ class EngineSource:
         limits = self._engine.limits
         if len(task.texts) > limits.max_inputs:
             raise TooLargeError(
-                f"{len(task.texts)} texts in one request; at most {limits.max_inputs} are taken. Send them in parts.",
+                f"The request has {len(task.texts)} texts; the limit is {limits.max_inputs}. Send them in parts.",
                 param="input",
             )
         instruction, steps = self._resolve(task.input_type, task.instruction, task.steps)
@@ -100,20 +100,20 @@ class EngineSource:
         most = self._engine.limits.max_request_tokens
         if tokens > most:
             raise TooLargeError(
-                f"{tokens} tokens in one request; at most {most} are taken. Send the texts in parts.", param="input"
+                f"The request has {tokens} tokens; the limit is {most}. Send the texts in parts.", param="input"
             )
         for index, each in enumerate(prompts):
             if not task.may_cut and each.is_cut:
                 raise InvalidRequestError(
-                    f"Text {index} has {each.length} tokens with its instruction; the model reads "
-                    f"{self._info.max_length}. Split it, or let it be cut with truncate=true.",
+                    f"Text {index} has {each.length} tokens with its instruction; the limit is "
+                    f"{self._info.max_length}. Split it, or send truncate=true.",
                     param="input",
                 )
 
     async def _refine(self, task: RefineTask, on_step: OnStep | None) -> Refinement:
         instruction, steps = self._resolve(InputType.QUERY, task.instruction, task.steps)
         if task.tolerance is not None and not 0 <= task.tolerance <= 2:
-            raise InvalidRequestError(f"tolerance is {task.tolerance}, but must lie within 0 and 2.", param="tolerance")
+            raise InvalidRequestError(f"tolerance is {task.tolerance}, but must be from 0 to 2.", param="tolerance")
         self._engine.scheduler.check_room_for(1, Priority.QUERY)
         (prompt,) = await self._read([task.text], instruction, Priority.QUERY)
         item = query_item(
@@ -159,7 +159,8 @@ class EngineSource:
         )
 
     async def _answers(self, items: Sequence[Item]) -> list[Answer]:
-        """In the order of `items`. Raises the first error among them, with the place of its text in the request."""
+        """Collects the answers, in the order of `items`. Raises the first error, with the index of its text in the
+        request."""
         chosen = self._engine.submit(items)
         try:
             answers = [item.answer for item in chosen]
@@ -179,7 +180,8 @@ class EngineSource:
 
 
 async def _are_done(futures: Sequence[Future[Answer]], *, timeout_s: float) -> bool:
-    """Whether all have answers, or one an error, within the time. Notifies the loop once, however many they are."""
+    """Waits until all futures are done or one fails; False on timeout. Notifies the loop only once, to keep it
+    responsive."""
     loop, event, lock = asyncio.get_running_loop(), asyncio.Event(), threading.Lock()
     left = len(futures)
 
@@ -189,7 +191,7 @@ async def _are_done(futures: Sequence[Future[Answer]], *, timeout_s: float) -> b
             left -= 1
             is_last = left == 0
         if is_last or (future.exception() is not None):
-            with suppress(RuntimeError):  # the loop has ended before its answers came
+            with suppress(RuntimeError):  # the loop ended before the answers came
                 loop.call_soon_threadsafe(event.set)
 
     for future in futures:
@@ -202,7 +204,7 @@ async def _are_done(futures: Sequence[Future[Answer]], *, timeout_s: float) -> b
 
 
 def _at(error: BaseException, row: int) -> BaseException:
-    """Errors of ours are shared by all who wait, so that each gets its own."""
+    """A copy of the error with the text's index; requests share the original error."""
     if isinstance(error, (ComputationError, InvalidRequestError)):
         return type(error)(f"Text {row}: {error}", param="input")
     if isinstance(error, RefusedError):

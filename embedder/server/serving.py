@@ -1,4 +1,4 @@
-"""Listens with uvicorn; from the signal that ends it on, new requests are refused."""
+"""Runs the server with uvicorn; after the stop signal, new requests are refused."""
 
 from __future__ import annotations
 
@@ -29,11 +29,12 @@ MIN_KEY_CHARACTERS = 32
 
 
 class ListenError(EmbedderError):
-    """This address cannot be listened on."""
+    """The server cannot listen on this address."""
 
 
 def listen(host: str, port: int, *, is_open: bool, api_key: str | None, command: str) -> socket.socket:
-    """Before the model is loaded, so that a fault is told at once. is_open: more than this machine can reach it."""
+    """Opens the socket before the model is loaded, so that errors show at once. is_open: reachable from other
+    machines."""
     if is_open:
         require_key(host, api_key, command=command)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -42,14 +43,14 @@ def listen(host: str, port: int, *, is_open: bool, api_key: str | None, command:
     except OSError as error:
         if error.errno != errno.EADDRINUSE:
             raise
-        raise ListenError(f"Port {port} is taken; choose one with --port (0: any free one).") from None
-    # Without it the second answer on a connection waits 40 ms for the client's delayed acknowledgement.
+        raise ListenError(f"Port {port} is in use; choose another with --port (0: any free one).") from None
+    # Otherwise the second response on a connection waits 40 ms for the client's delayed acknowledgement.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
 
 
 def require_key(host: str, api_key: str | None, *, command: str) -> None:
-    """One that nobody guesses, however often they may ask. Raises ListenError."""
+    """Requires a key that nobody can guess. Raises ListenError."""
     if api_key is not None and len(api_key) >= MIN_KEY_CHARACTERS:
         return
     fault = "without a key" if api_key is None else f"with a key of {len(api_key)} characters, which others can guess"
@@ -71,7 +72,7 @@ def run_server(
     input_type: InputType = InputType.DOCUMENT,
     announce: Callable[[str], None],
 ) -> None:
-    """Until SIGTERM or Ctrl-C: then those who wait are served, and new requests refused."""
+    """Serves until SIGTERM or Ctrl-C; then finishes pending requests and refuses new ones."""
     application, engine = load_application(
         model,
         device=device,
@@ -107,8 +108,9 @@ def load_application(
 
 
 def bound_shape_caches() -> None:
-    """oneDNN keeps what it prepared for the last 1,024 shapes of products: hundreds of megabytes, where every batch has
-    another one. Preparing it again costs a tenth of the time. It reads this at its first product."""
+    """Limits oneDNN's cache of prepared product shapes. By default it keeps 1,024 shapes: hundreds of megabytes,
+    because every batch has another shape. Preparing a shape again costs a tenth of its time. oneDNN reads this at its
+    first product."""
     for name in ("LRU_CACHE_CAPACITY", "ONEDNN_PRIMITIVE_CACHE_CAPACITY"):
         os.environ.setdefault(name, str(_KEPT_SHAPES))
 
