@@ -1,1 +1,1 @@
-"""What a contract may add to a model: selection of sentences, projections, generators."""
+"""Optional parts of a contract: sentence selection, projections, generators."""

@@ -1,4 +1,4 @@
-"""Models that some contracts have beside their own."""
+"""Additional models that some contracts need."""
 
 from __future__ import annotations
 
@@ -14,32 +14,33 @@ from embedder.model.contract import Contract
 
 @dataclass(frozen=True, slots=True)
 class AuxiliaryModels:
-    """projection: of vectors, by instructions (Hyper-CL). generator: of what texts are embedded with (two-stage).
-    selector: of the sentences that are read under an instruction."""
+    """- projection: projects vectors by instructions (Hyper-CL).
+    - generator: generates the text that is embedded with the input (two-stage).
+    - selector: selects the sentences to encode under an instruction."""
 
     projection: InstructionProjection | None = None
     generator: TextGenerator | None = None
     selector: SentenceSelector | None = None
 
     def of(self, contract: Contract) -> Self:
-        """For another contract over the same weights, which may read texts whole."""
+        """The parts for another contract over the same weights, which may encode whole texts."""
         return self if contract.selection_files else replace(self, selector=None)
 
     def check(self, contract: Contract) -> None:
-        """Raises ContractError unless they are those that the contract names."""
+        """Raises ContractError unless the parts match the contract."""
         for name, part, files in (
             ("projection", self.projection, contract.projection_files),
             ("selector", self.selector, contract.selection_files),
         ):
             if bool(files) != (part is not None):
-                raise ContractError(f"Model {contract.name!r}: a {name} goes with a contract that has its files.")
+                raise ContractError(f"Model {contract.name!r}: the contract must list the files of its {name}.")
             if part is not None and part.dimension != contract.dimension:
                 raise ContractError(
-                    f"Model {contract.name!r}: its {name} is of {part.dimension} dimensions, but vectors have "
+                    f"Model {contract.name!r}: its {name} has {part.dimension} dimensions, but vectors have "
                     f"{contract.dimension}."
                 )
         if bool(contract.generator) != (self.generator is not None):
-            raise ContractError(f"Model {contract.name!r}: a generator goes with a contract that names it.")
+            raise ContractError(f"Model {contract.name!r}: the contract must name its generator.")
 
 
 NO_AUXILIARY_MODELS = AuxiliaryModels()

@@ -1,5 +1,5 @@
-"""Two-stage generation (GIRCSE, appendix G): a language model writes an augmentation of a text, which is embedded with
-it."""
+"""Two-stage generation (GIRCSE, appendix G): a language model generates an augmentation, which is embedded with the
+text."""
 
 from __future__ import annotations
 
@@ -11,15 +11,18 @@ from tokenizers import Tokenizer
 from embedder.lru import LRUCache
 from embedder.text.prompts import PromptTokenizer, Template
 
-MAX_TOKENS = 256  # of an augmentation
-_MOST = 4096  # augmentations that are remembered, for other steps of the same texts
+MAX_TOKENS = 256  # per augmentation
+_MOST = 4096  # cached augmentations, for other step counts of the same texts
 
 Ids = tuple[int, ...]
 
 
 def expansion_prompt(instruction: str, text: str) -> str:
-    """Table 7 of the paper, word for word. Its braces mark what is filled in: {256}, the budget, as well as
-    {instruction} and {text}; so the model reads "within 256 tokens". Without an instruction that line stays, empty."""
+    """Table 7 of the paper, word for word.
+
+    The paper's braces are placeholders, {256} for the budget as well as {instruction} and {text}; so the model sees
+    "within 256 tokens". Without an instruction its line stays, empty.
+    """
     return (
         "Given the INSTRUCTION and the TEXT, produce a helpful augmentation that, when concatenated to the original "
         "TEXT and embedded, is likely to improve embedding quality for the instruction’s task. Do not explain yourself "
@@ -33,25 +36,25 @@ def expanded(text: str, augmentation: str) -> str:
 
 
 class TextGenerator(Protocol):
-    """A language model of this process, which continues prompts greedily, by `MAX_TOKENS` tokens at most."""
+    """A local language model that continues prompts greedily, by `MAX_TOKENS` tokens at most."""
 
     batch_size: int
 
     def generate(self, prompts: Sequence[str], *, between_tokens: Callable[[], None] | None = None) -> list[str]:
-        """between_tokens: called after each, and may generate for others."""
+        """Continues the prompts. between_tokens: called after each token; it may generate for other prompts."""
 
 
 class Expander:
-    """From the ids of prompts to those of prompts whose texts have their augmentations.
+    """Adds augmentations to the texts of prompts, given and returned as ids. Thread-safe.
 
-    The text is what the ids spell: one that was cut is augmented as it was cut. Safe to use from several threads.
+    The text is decoded from the ids, so a truncated text is augmented as truncated.
     """
 
     def __init__(self, generator: TextGenerator, vocabulary: Tokenizer, template: Template, *, max_length: int) -> None:
-        """vocabulary and the rest: of the model that embeds."""
+        """vocabulary, template, max_length: those of the embedding model."""
         self._generator = generator
         self._template = template
-        # Of a long text the augmentation is cut, which nobody can mend by splitting.
+        # No warning about cuts: it is the augmentation of a long text that is cut, and users cannot split that.
         self._prompts = PromptTokenizer(vocabulary, template, max_length=max_length, report_cuts=False)
         self._known: LRUCache[tuple[Ids, Ids], Ids] = LRUCache(_MOST)
 
@@ -62,10 +65,10 @@ class Expander:
         *,
         between_tokens: Callable[[], None] | None = None,
     ) -> list[Ids]:
-        """instructions: the ids of each prompt's instruction as a text of its own; none where it has none."""
+        """instructions: the ids of each prompt's instruction as a separate text; empty if it has none."""
         keys = list(zip(instructions, prompts, strict=True))
         found = {key: ids for key in keys if (ids := self._known.get(key)) is not None}
-        # Prompts of similar length need few pads.
+        # Prompts of similar length need little padding.
         missing = sorted((key for key in dict.fromkeys(keys) if key not in found), key=lambda key: sum(map(len, key)))
         for start in range(0, len(missing), self._generator.batch_size):
             batch = missing[start : start + self._generator.batch_size]
@@ -80,12 +83,12 @@ class Expander:
         return [found[key] for key in keys]
 
     def _instruction_and_text(self, instruction: Ids, prompt: Ids) -> tuple[str, str]:
-        """Instruction and text."""
+        """Decodes instruction and text."""
         asked = self._decode_text(instruction) if instruction else ""
         prefix = self._template.prefix(asked)
         respelled = self._decode(self._prompts.vocabulary.encode(prefix, add_special_tokens=False).ids)
         text = self._decode_text(prompt).removeprefix(respelled)
-        # BERT's vocabulary decodes to lower case, and to one space between words.
+        # BERT's vocabulary decodes to lower case, with one space between words.
         return asked, text if respelled == prefix else text.strip()
 
     def _decode_text(self, prompt: Ids) -> str:

@@ -1,4 +1,4 @@
-"""Language models of this process that write texts, through transformers: for two-stage generation."""
+"""Local language models that generate text through transformers, for two-stage generation."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from embedder.text.prompts import load_tokenizer
 
 
 class _Calling(StoppingCriteria):
-    """Stops nothing."""
+    """A stopping criterion that never stops; it calls `between_tokens` after each token."""
 
     def __init__(self, function: Callable[[], None]) -> None:
         self._function = function
@@ -37,8 +37,11 @@ class _Calling(StoppingCriteria):
 
 
 class TransformersGenerator:
-    """A causal language model of this process, of any family. A prompt is one turn of its chat template where it has
-    one; otherwise the prompt is continued as it is, after the special tokens that the tokenizer sets."""
+    """A local causal language model of any family.
+
+    A prompt becomes one turn of the chat template if the model has one; otherwise it is continued as it is, after the
+    tokenizer's special tokens.
+    """
 
     def __init__(
         self,
@@ -47,7 +50,7 @@ class TransformersGenerator:
         *,
         name: str,
         fingerprint: str,
-        chat: Any = None,  # transformers' tokenizer, whose chat template is taken
+        chat: Any = None,  # transformers' tokenizer with a chat template
         max_tokens: int = MAX_TOKENS,
         batch_size: int = 16,
     ) -> None:
@@ -59,12 +62,12 @@ class TransformersGenerator:
         self._chat = chat
         self._max_tokens = max_tokens
         self._ends = _end_ids(model, chat)
-        # The model's own settings would fill in what is not said: sampling, penalties of repetition.
+        # Set everything: the model's own defaults would add sampling and repetition penalties.
         self._model.generation_config = GenerationConfig(
             do_sample=False,
             max_new_tokens=max_tokens,
             eos_token_id=sorted(self._ends) or None,
-            pad_token_id=min(self._ends, default=0),  # never seen: pads are masked, and cut off after an end
+            pad_token_id=min(self._ends, default=0),  # any id: pads are masked, and cut off after an end
         )
 
     def read_clock(self) -> float:
@@ -77,7 +80,8 @@ class TransformersGenerator:
         ids = torch.zeros(len(rows), longest, dtype=torch.long)
         mask = torch.zeros_like(ids)
         for at, row in enumerate(rows):
-            ids[at, longest - len(row) :] = torch.tensor(row)  # pads stand left, so that all go on at the same place
+            # left padding, so that all rows continue at the same position
+            ids[at, longest - len(row) :] = torch.tensor(row)
             mask[at, longest - len(row) :] = 1
         device = self._model.device
         calls = [] if between_tokens is None else [_Calling(between_tokens)]
@@ -92,7 +96,7 @@ class TransformersGenerator:
                 [{"role": "user", "content": prompt}],
                 tokenize=False,
                 add_generation_prompt=True,
-                enable_thinking=False,  # what models think aloud before their answer would take its place
+                enable_thinking=False,  # a model's thinking would use up the token budget of the answer
             )
         ids: list[int] = self._tokenizer.encode(prompt, add_special_tokens=self._chat is None).ids
         return ids
@@ -106,13 +110,14 @@ class TransformersGenerator:
         most = getattr(self._model.config.get_text_config(), "max_position_embeddings", None)
         if most is not None and length + self._max_tokens > most:
             raise TextError(
-                f"A prompt for {self.name} has {length} tokens, and {self._max_tokens} are to follow, but the model "
+                f"A prompt for {self.name} has {length} tokens plus {self._max_tokens} to generate, but the model "
                 f"reads {most} in all. Name a generator that reads more."
             )
 
 
 def _end_ids(model: PreTrainedModel, chat: Any) -> frozenset[int]:
-    """Chat models end a turn by another token than a document, which some name in the tokenizer alone."""
+    """Ids that end generation. Chat models end a turn with another token than a document; some list it only in the
+    tokenizer."""
     said: Any = getattr(model.generation_config, "eos_token_id", None)
     ends = {said} if isinstance(said, int) else set(said or ())
     if chat is not None and chat.eos_token_id is not None:
@@ -123,12 +128,13 @@ def _end_ids(model: PreTrainedModel, chat: Any) -> frozenset[int]:
 def generator_of(
     model: PreTrainedModel, tokenizer: Tokenizer, folder: Path, *, name: str, fingerprint: str
 ) -> TransformersGenerator:
-    """tokenizer: neither cuts nor pads. folder: of a chat model, with its template. fingerprint: of its weights."""
+    """tokenizer: must not truncate or pad. folder: of the chat template, if any. fingerprint: of the model's
+    weights."""
     return TransformersGenerator(model, tokenizer, name=name, fingerprint=fingerprint, chat=_chat_tokenizer(folder))
 
 
 def load_generator(folder: Path, *, name: str, fingerprint: str, device: str, dtype: str) -> TransformersGenerator:
-    """A model of any family that transformers loads. Raises ModelNotFoundError."""
+    """Loads a model of any family that transformers supports. Raises ModelNotFoundError."""
     model: Any = load_causal_model(folder, with_soft_head=False, dtype=DTYPES[dtype]).eval().requires_grad_(False)
     tokenizer = load_tokenizer(folder)
     tokenizer.no_truncation()
@@ -137,7 +143,7 @@ def load_generator(folder: Path, *, name: str, fingerprint: str, device: str, dt
 
 
 def _chat_tokenizer(folder: Path) -> Any:
-    """transformers' tokenizer where it has a chat template, else None."""
+    """transformers' tokenizer if it has a chat template, else None."""
     if not any((folder / name).is_file() for name in ("tokenizer_config.json", "chat_template.jinja")):
         return None
     try:

@@ -1,5 +1,7 @@
-"""Hyper-CL (Yoo et al. 2024): an instruction's own vector becomes a projection of stored vectors of texts, so that
-documents are read under an instruction without a pass of the model for each."""
+"""Hyper-CL (Yoo et al. 2024): the instruction's vector determines a projection of stored text vectors.
+
+So documents are embedded under a new instruction without running the model on them again.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ _FORMAT = "1"
 
 
 class PlainEncoder(Protocol):
-    """The model whose vectors are projected, as `Encoder` is."""
+    """The model whose vectors are projected; `Encoder` satisfies it."""
 
     @property
     def name(self) -> str: ...
@@ -37,7 +39,7 @@ class PlainEncoder(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ProjectionShape:
-    """kind: `low_rank` or `film`; dimension: of vectors; width: the rank, or the hidden units of FiLM."""
+    """kind: `low_rank` or `film`. dimension: of vectors. width: the rank, or FiLM's hidden units."""
 
     kind: str
     dimension: int
@@ -51,12 +53,12 @@ class ProjectionShape:
 
 
 class InstructionProjection(nn.Module):
-    """Both kinds add what they make of a vector to the vector itself, and begin with nothing to add."""
+    """Base class: adds a correction to each vector; the correction is zero before training."""
 
     def __init__(self, shape: ProjectionShape) -> None:
         super().__init__()
         self.shape = shape
-        # Entries of about 1 in place of L2-normalised ones, for which layers are initialised.
+        # Scale to entries of about 1, the range that layer initialisation expects.
         self._scale = shape.dimension**0.5
 
     @property
@@ -64,7 +66,7 @@ class InstructionProjection(nn.Module):
         return self.shape.dimension
 
     def forward(self, vectors: Tensor, instruction: Tensor) -> Tensor:
-        """vectors (n, D) and the instruction's own (D,), L2-normalised; to (n, D), L2-normalised."""
+        """vectors (n, D) and the instruction's vector (D,), L2-normalised, to (n, D), L2-normalised."""
         return F.normalize(vectors + self._change(vectors * self._scale, instruction * self._scale), dim=-1)
 
     def _change(self, vectors: Tensor, instruction: Tensor) -> Tensor:
@@ -84,13 +86,12 @@ class LowRankProjection(InstructionProjection):
     def _change(self, vectors: Tensor, instruction: Tensor) -> Tensor:
         rank = self.shape.width
         down, up = self.down(instruction).view(-1, rank), self.up(instruction).view(rank, -1)
-        # (n, D) (D, r) (r, D): W itself is never formed.
+        # (n, D) (D, r) (r, D): never forms W itself.
         return vectors @ down @ up / vectors.shape[-1]
 
 
 class FilmProjection(InstructionProjection):
-    """A nonlinear projection: the hidden layer over the text is scaled and shifted by the instruction (FiLM, Perez et
-    al. 2018)."""
+    """A nonlinear projection: the instruction scales and shifts the text's hidden layer (FiLM, Perez et al. 2018)."""
 
     def __init__(self, shape: ProjectionShape) -> None:
         super().__init__(shape)
@@ -108,12 +109,12 @@ class FilmProjection(InstructionProjection):
 
 
 def build_projection(shape: ProjectionShape) -> InstructionProjection:
-    """Random numbers of torch begin it."""
+    """An untrained projection, initialised from torch's random state."""
     return (LowRankProjection if shape.kind == "low_rank" else FilmProjection)(shape)
 
 
 def save_projection(projection: InstructionProjection, folder: Path, *, fingerprint: str) -> Path:
-    """fingerprint: of the model whose vectors it projects. Returns the file, which is never there by half."""
+    """Saves atomically and returns the file. fingerprint: of the model whose vectors it projects."""
     shape = projection.shape
     said = {"format": _FORMAT, "kind": shape.kind, "width": str(shape.width), "model": fingerprint}
     said["dimension"] = str(shape.dimension)
@@ -122,13 +123,13 @@ def save_projection(projection: InstructionProjection, folder: Path, *, fingerpr
 
 
 def load_projection(folder: Path, encoder: PlainEncoder) -> InstructionProjection:
-    """What `save_projection` left in `folder`. Raises ContractError where it is none, or of another model."""
+    """Loads the projection in `folder`. Raises ContractError if there is none or it belongs to another model."""
     projection, model = read_projection(folder)
     path = folder / PROJECTION_FILE
     if model != encoder.fingerprint:
         raise ContractError(
-            f"{path} projects vectors of a model with fingerprint {model}, but {encoder.name} has "
-            f"{encoder.fingerprint}. Name the model that it was trained with."
+            f"{path} was trained for the model with fingerprint {model}, but {encoder.name} has "
+            f"{encoder.fingerprint}. Use the model that it was trained with."
         )
     if projection.dimension != encoder.dimension:
         raise ContractError(f"{path} projects {projection.dimension} dimensions, but vectors have {encoder.dimension}.")
@@ -136,7 +137,7 @@ def load_projection(folder: Path, encoder: PlainEncoder) -> InstructionProjectio
 
 
 def read_projection(folder: Path) -> tuple[InstructionProjection, str]:
-    """With the fingerprint of the model whose vectors it projects. Raises ContractError where it cannot be read."""
+    """The projection and the fingerprint of its model. Raises ContractError if the file is unreadable."""
     path = folder / PROJECTION_FILE
     if not path.is_file():
         raise ContractError(f"{path} is missing. Train one: python -m research.training.hyper_projection --help.")
@@ -147,7 +148,7 @@ def read_projection(folder: Path) -> tuple[InstructionProjection, str]:
     except SafetensorError as error:
         raise ContractError(f"{path} cannot be read ({error}). Train it again.") from error
     if said.get("format") != _FORMAT:
-        raise ContractError(f"{path} is no projection that this version reads. Train it again.")
+        raise ContractError(f"{path} is not a projection, or of an unknown version. Train it again.")
     try:
         shape = ProjectionShape(said["kind"], int(said["dimension"]), int(said["width"]))
         projection = build_projection(shape)
@@ -158,9 +159,9 @@ def read_projection(folder: Path) -> tuple[InstructionProjection, str]:
 
 
 class StoredVectors:
-    """Vectors of texts without an instruction, as an index keeps them: the model reads each text once.
+    """Vectors of texts without an instruction, as in an index; the model encodes each text once.
 
-    steps: None takes those that the model has for documents.
+    steps: None means the model's default for documents.
     """
 
     def __init__(self, encoder: PlainEncoder, *, steps: int | None = None) -> None:
@@ -168,20 +169,20 @@ class StoredVectors:
         self._rows: dict[str, np.ndarray] = {}
 
     def read(self, texts: Sequence[str]) -> int:
-        """Has the model read those that are not known. Returns how many these were."""
+        """Encodes the texts that are not stored yet. Returns their number."""
         if missing := [text for text in dict.fromkeys(texts) if text not in self._rows]:
             vectors = self._encoder.encode_documents(missing, instruction="", steps=self._steps)
             self._rows |= zip(missing, vectors, strict=True)
         return len(missing)
 
     def of(self, texts: Sequence[str]) -> np.ndarray:
-        """(n, D), L2-normalised."""
+        """The stored vectors of texts: (n, D), L2-normalised."""
         self.read(texts)
         return np.stack([self._rows[text] for text in texts])
 
 
 class ProjectedEncoder:
-    """Vectors of texts under instructions, from stored ones: the model reads each instruction once, no text again."""
+    """Embeds texts under instructions by projecting stored vectors; the model encodes only each instruction, once."""
 
     def __init__(self, stored: StoredVectors, projection: InstructionProjection) -> None:
         self.stored = stored
@@ -189,7 +190,7 @@ class ProjectedEncoder:
 
     @torch.inference_mode()
     def encode(self, texts: Sequence[str], *, instruction: str) -> np.ndarray:
-        """(n, D) under the instruction, L2-normalised; without one, the stored vectors as they are."""
+        """Vectors (n, D) under the instruction, L2-normalised; without one, the stored vectors unchanged."""
         plain = self.stored.of(texts)
         if not instruction:
             return plain

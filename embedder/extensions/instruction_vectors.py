@@ -1,5 +1,5 @@
-"""What a contract makes of an instruction's own vector: it is subtracted from those of texts under it (as CASE), or it
-projects those of texts that were read without it (Hyper-CL, Yoo et al. 2024)."""
+"""Uses an instruction's own vector: subtracts it from text vectors under the instruction (as CASE), or projects text
+vectors without an instruction (Hyper-CL, Yoo et al. 2024)."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from embedder.extensions.hyper_projection import InstructionProjection
 from embedder.lru import LRUCache
 from embedder.model.contract import Contract
 
-Ids = tuple[int, ...]  # of an instruction, read as a text of its own
-VectorTransform = Callable[[Tensor], Tensor]  # of z_1..z_K (B, K, D), L2-normalised, to the same shape
+Ids = tuple[int, ...]  # ids of an instruction as a separate text
+VectorTransform = Callable[[Tensor], Tensor]  # z_1..z_K (B, K, D), L2-normalised, to the same shape
 
 _REMEMBERED = 256
 
 
 class InstructionVectors:
-    """The last 256 are remembered. Safe to use from several threads."""
+    """Computes instruction vectors and the transforms by them; caches the last 256. Thread-safe."""
 
     def __init__(self, contract: Contract, projection: InstructionProjection | None) -> None:
         self._share = contract.subtracted_instruction
@@ -29,15 +29,16 @@ class InstructionVectors:
         self._known: LRUCache[tuple[Ids, int], Tensor] = LRUCache(_REMEMBERED)
 
     def own(self, instruction: Ids, steps: int, read: Callable[[Ids, int], Tensor]) -> Tensor:
-        """Its z_1..z_K (K, D), L2-normalised, by `read` unless it is remembered."""
+        """The instruction's z_1..z_K (K, D), L2-normalised; calls `read` unless cached."""
         return self._known.get_or_compute((instruction, steps), partial(read, instruction, steps))
 
     def transform_for(
         self, instructions: Sequence[Ids], steps: int, read: Callable[[Ids, int], Tensor]
     ) -> VectorTransform | None:
-        """Of a batch, whose rows have these instructions; nothing in rows without one. None where no row is changed.
+        """The transform for a batch with these instructions; None if it would change no row. Rows without an
+        instruction stay.
 
-        read: z_1..z_K (K, D) of an instruction after so many steps, L2-normalised.
+        read: returns z_1..z_K (K, D) of an instruction after this many steps, L2-normalised.
         """
         rows_of: dict[Ids, list[int]] = {}
         for row, ids in enumerate(instructions):

@@ -1,8 +1,8 @@
-"""Which sentences of a text are read under an instruction, and what instructions ask for retrieval.
+"""Selects the sentences of a text to encode under an instruction, and detects retrieval instructions.
 
-Both are told by vectors of the base model, which are read without an instruction. A text that says unrelated things is
-read without the sentences that have nothing to do with the instruction; under one that asks for retrieval it is read
-whole, and its vector stays near to the base model's.
+Both use vectors of the base model without an instruction. If a text's sentences are unrelated, the model skips those
+that do not concern the instruction. Under a retrieval instruction it encodes the whole text, and the vector stays near
+the base model's.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from embedder.text.relevance import MOST_ALIKE, mean_cosine
 
 SELECTION_FILE = "selection.safetensors"
 
-Ids = tuple[int, ...]  # of the tokens of a prompt
+Ids = tuple[int, ...]  # token ids of a prompt
 
 
 class SentenceSelector(nn.Module):
-    """Two towers of one hidden layer over vectors of the base model (D), and a logistic regression of instructions.
+    """Two towers of one hidden layer over vectors of the base model (D), and a logistic regression over instructions.
 
     `most_alike`, `margin` and `plain_share` were chosen on the tuning half: docs/decisions/0067-sentence-selection.md.
     """
 
-    most_alike: Tensor  # mean cosine of a text's sentences, from which on it is read whole
-    margin: Tensor  # how far below the nearest sentence's cosine with the instruction another one's may lie
-    plain_share: Tensor  # of the base model's vector, under an instruction that asks for retrieval
+    most_alike: Tensor  # from this mean cosine of its sentences on, a text is encoded whole
+    margin: Tensor  # keep sentences whose cosine with the instruction is at most this far below the best one
+    plain_share: Tensor  # share of the base model's vector under a retrieval instruction
 
     def __init__(self, dimension: int, width: int) -> None:
         super().__init__()
@@ -53,21 +53,21 @@ class SentenceSelector(nn.Module):
         return self.retrieval.in_features
 
     def asks_for_retrieval(self, instruction: Tensor) -> bool:
-        """instruction: its plain vector (D,), L2-normalised."""
+        """Whether the instruction asks for retrieval. instruction: its plain vector (D,), L2-normalised."""
         return bool(self.retrieval(instruction.float()) > 0)
 
     def is_read(self, sentences: Tensor, instruction: Tensor) -> list[bool]:
-        """Which of a text's sentences are read. Plain vectors (S, D) and (D,), L2-normalised."""
+        """For each sentence of a text, whether to encode it. Plain vectors (S, D) and (D,), L2-normalised."""
         sentences, count = sentences.float(), len(sentences)
         if count < 2 or bool(mean_cosine(sentences) >= self.most_alike):
             return [True] * count
         near = self.sentence(sentences) @ self.instruction(instruction.float())
         kept: list[bool] = (near >= near.max() - self.margin).tolist()
-        return kept if any(kept) else [True] * count  # vectors that are not finite tell nothing
+        return kept if any(kept) else [True] * count  # keep all if the vectors are not finite
 
 
 class _Tower(nn.Module):
-    """x to x + V gelu(U x), L2-normalised; V begins with nothing to add."""
+    """x to x + V gelu(U x), L2-normalised; V starts at zero."""
 
     def __init__(self, dimension: int, width: int) -> None:
         super().__init__()
@@ -81,7 +81,7 @@ class _Tower(nn.Module):
 
 @dataclass(frozen=True, slots=True)
 class _Prompt:
-    """Of one text: `head` stands before its sentences, which carry no marks, and `end` behind them."""
+    """The parts of one prompt: ids before the sentences, the sentences without marks, ids after them."""
 
     instruction: Ids
     head: Ids
@@ -103,10 +103,10 @@ class _Prompt:
 
 @dataclass(frozen=True, slots=True)
 class SelectedBatch:
-    """Prompts as the model reads them, what becomes of their vectors, and which of their marked sentences are read."""
+    """Prompts for the model, the transform of their vectors, and which marked sentences they keep."""
 
     prompts: list[Ids]
-    transform: VectorTransform | None  # None where no row is changed
+    transform: VectorTransform | None  # None if it would change no row
     is_read: list[list[bool]]
 
 
@@ -118,8 +118,10 @@ def select_sentences(
     own: Callable[[Ids], Tensor],
     read: Callable[[Sequence[Ids]], Tensor],
 ) -> SelectedBatch:
-    """own: the plain vector (D,) of an instruction by its ids; read: those of texts by their prompts, (N, D); all
-    L2-normalised.
+    """Selects sentences in a batch of prompts.
+
+    own: returns the plain vector (D,) of an instruction by its ids. read: returns the plain vectors (N, D) of texts by
+    their prompts. All are L2-normalised.
     """
     rows = [_Prompt.parse(*each, frame) for each in zip(*split_instructions(prompts), strict=True)]
     own_of = {ids: own(ids) for ids in dict.fromkeys(row.instruction for row in rows) if ids}
@@ -139,7 +141,8 @@ def select_sentences(
 
 
 def _plain_prompts(row: _Prompt, frame: Frame, *, is_whole: bool) -> list[Ids]:
-    """The prompts without an instruction that tell what is read: of the text, of its sentences, or none."""
+    """The prompts without an instruction whose vectors the selection needs: of the whole text, of its sentences, or
+    none."""
     if is_whole:
         return [(*frame.begin, *chain.from_iterable(row.sentences), *frame.end)]
     if not row.instruction or len(row.sentences) < 2:
@@ -148,7 +151,7 @@ def _plain_prompts(row: _Prompt, frame: Frame, *, is_whole: bool) -> list[Ids]:
 
 
 def _mixing(plain: dict[int, Tensor], share: Tensor) -> VectorTransform:
-    """plain: by row, the vector (D,) of the base model."""
+    """Mixes in the base model's vectors. plain: vector (D,) by row."""
     rows = list(plain)
     others = torch.stack([plain[row] for row in rows])[:, None]
 
@@ -161,12 +164,12 @@ def _mixing(plain: dict[int, Tensor], share: Tensor) -> VectorTransform:
 
 
 def save_selector(selector: SentenceSelector, folder: Path) -> Path:
-    """Returns the file, which is never there by half."""
+    """Saves atomically and returns the file."""
     return save_module(selector, folder / SELECTION_FILE)
 
 
 def read_selector(folder: Path) -> SentenceSelector:
-    """Raises ContractError where the file is none of a selector's."""
+    """Raises ContractError if the file is not a selector's."""
     path = folder / SELECTION_FILE
     try:
         values = load_file(path)
@@ -174,5 +177,5 @@ def read_selector(folder: Path) -> SentenceSelector:
         selector = SentenceSelector(dimension, width)
         selector.load_state_dict(values)
     except (OSError, SafetensorError, KeyError, ValueError, RuntimeError) as error:
-        raise ContractError(f"{path} holds no selector of sentences ({error}). Get the checkpoint again.") from error
+        raise ContractError(f"{path} is not a sentence selector ({error}). Get the checkpoint again.") from error
     return selector.eval().requires_grad_(False)

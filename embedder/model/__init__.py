@@ -1,1 +1,1 @@
-"""What a model is, and how its weights compute: bodies, heads, vocabulary, prefill, refinement and pooling."""
+"""Model architectures and their computation: bodies, heads, vocabulary, prefill, refinement and pooling."""

@@ -1,4 +1,4 @@
-"""Merges an adapter into its base. Plain LoRA takes a few lines; PEFT, slow to import, merges every other kind."""
+"""Merges an adapter into its base. Plain LoRA is done here; PEFT, slow to import, merges every other kind."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ WEIGHTS_FILE, CONFIG_FILE = "adapter_model.safetensors", "adapter_config.json"
 _PREFIX = "base_model.model."
 _A, _B = ".lora_A.weight", ".lora_B.weight"
 _WHOLE = tuple(f"{name}." for name in TRAINED_WHOLE)
-# What adapter_config.json may say of plain LoRA: W + alpha / r · BA, and a soft head saved whole.
+# The adapter_config.json of plain LoRA: W + alpha / r · BA, and a fully saved soft head.
 _PLAIN: Mapping[str, tuple[object, ...]] = {
     "peft_type": ("LORA",),
     "bias": ("none",),
-    "init_lora_weights": (True, False, "gaussian"),  # others change the base, too
+    "init_lora_weights": (True, False, "gaussian"),  # other methods change the base too
     "modules_to_save": (None, [], *([name] for name in TRAINED_WHOLE), list(TRAINED_WHOLE)),
 }
 _UNSET: tuple[object, ...] = (None, False, [], {})
-# Says how it was trained or which layers it has, which their names in the file say as well.
+# Fields without effect here: training options, and layer lists that the file's tensor names repeat.
 _NO_MATTER = {
     "auto_mapping",
     "base_model_name_or_path",
@@ -50,7 +50,8 @@ _NO_MATTER = {
 
 
 def merge_adapter(model: nn.Module, folder: Path) -> nn.Module:
-    """`model` with the adapter in `folder` folded into its weights, computed in fp32: merging in bf16 drifts."""
+    """Folds the adapter in `folder` into the weights of `model`. Computes in float32: merging in bfloat16 loses
+    precision."""
     config = _read_config(folder)
     weights = {name.removeprefix(_PREFIX): tensor for name, tensor in load_file(folder / WEIGHTS_FILE).items()}
     others = {name for name, layer in model.named_modules() if type(layer) is not nn.Linear}
@@ -65,7 +66,7 @@ def merge_adapter(model: nn.Module, folder: Path) -> nn.Module:
 
 
 def is_plain_lora(folder: Path) -> bool:
-    """Whether PEFT is not needed, of a model whose adapted layers are all plain linear ones."""
+    """Whether the adapter can be merged without PEFT, if all adapted layers are plain linear ones."""
     with safe_open(folder / WEIGHTS_FILE, framework="pt") as file:
         names = [name.removeprefix(_PREFIX) for name in file.keys()]  # noqa: SIM118
     return _is_plain_config(_read_config(folder)) and all(_is_plain_weight(each, set()) for each in names)
@@ -95,5 +96,5 @@ def _fold(model: nn.Module, weights: Mapping[str, Tensor], *, scaling: float) ->
     for prefix in _WHOLE:
         own = {name.removeprefix(prefix): tensor for name, tensor in weights.items() if name.startswith(prefix)}
         module = prefix.removesuffix(".")
-        if own or (module == "context_projection" and hasattr(model, module)):  # which only an adapter holds
+        if own or (module == "context_projection" and hasattr(model, module)):  # only the adapter has these weights
             model.get_submodule(module).load_state_dict(own)

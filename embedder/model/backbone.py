@@ -1,4 +1,4 @@
-"""A decoder of any family, and the few operations that the soft-token loop needs."""
+"""A decoder of any family, with the few operations that the soft-token loop needs."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# What is computed in. int8: weights of eight bits, which the decoder of ours alone can read.
+# Compute dtypes. int8: 8-bit weights, only for our own decoder.
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "int8": torch.bfloat16}
 PACKAGE_PREFIX = "package:"
-PARTS_PREFIX = "packages:"  # of parts of one archive, with commas between
+PARTS_PREFIX = "packages:"  # prefix for parts of one archive, separated by commas
 GGUF_PREFIX = "gguf:"
 _HUB_FILES = ["*.json", "*.safetensors", "*.txt", "*.model", "chat_template.jinja"]  # never *.bin, *.pt or *.py
 _CANARY_TOKENS = 9
@@ -46,11 +46,11 @@ _CANARY_TOKENS = 9
 
 @dataclass(frozen=True, slots=True)
 class Backbone:
-    """A causal language model taken apart: embedding E, body, head.
+    """A causal language model split into embedding E, body and head.
 
-    model: transformers' own, or of the BERT layout one that holds weights alone and is read by `decoder`.
-    attention: `causal`, or `prefix` (prompt positions see each other both ways, generated ones are causal).
-    soft_head: replaces the model's own head where there is none (BERT layout).
+    - model: transformers' own; for BERT layouts, a container of weights that only `decoder` computes with.
+    - attention: `causal`, or `prefix` (prompt positions attend both ways, generated ones causally).
+    - soft_head: used if the model has no head of its own (BERT layout).
     """
 
     model: Any
@@ -59,11 +59,12 @@ class Backbone:
     head: nn.Module
     soft_head: SoftHead | None
     attention: str
-    soft_weight: Tensor  # the rows of E that a soft token mixes (n, D): E itself, or E[pieces] of the soft head
-    embedding_scale: float = 1.0  # what the family multiplies rows of E by where they are inputs (Gemma: sqrt(D))
-    decoder: Decoder | None = None  # reads without pads; None while training, and where the layout is another
-    base: Backbone | None = None  # the same without its adapter, where it was asked for
-    context: Callable[[Sequence[Sequence[int]]], Tensor] | None = None  # C of prompts (B, D), where they have one
+    soft_weight: Tensor  # rows of E that a soft token mixes (n, D): E itself, or E[pieces] of the soft head
+    embedding_scale: float = 1.0  # factor on rows of E as inputs (Gemma: sqrt(D))
+    decoder: Decoder | None = None  # reads without padding; None while training, and for unknown layouts
+    base: Backbone | None = None  # the model without its adapter, if requested
+    # computes C of prompts (B, D), if they have contextual tokens
+    context: Callable[[Sequence[Sequence[int]]], Tensor] | None = None
 
     @property
     def hidden_size(self) -> int:
@@ -84,7 +85,8 @@ class Backbone:
 
     @property
     def has_windows(self) -> bool:
-        """Whether layers see so many places alone: pads between a prompt and its steps would take some of them."""
+        """Whether some layers have a sliding window: pads between a prompt and its steps would use up positions in
+        it."""
         return bool(getattr(self.model.config, "sliding_window", None))
 
     def new_cache(self) -> DynamicCache:
@@ -92,14 +94,15 @@ class Backbone:
         return cache
 
     def embed(self, ids: Tensor, contexts: Tensor | None = None) -> Tensor:
-        """(…, D) of ids (…). contexts: the inputs of the negative ids (n, D), the slots of contextual tokens."""
+        """Embeddings (…, D) of ids (…). contexts: inputs (n, D) for the negative ids, the slots of contextual
+        tokens."""
         if contexts is None:
             return self.embedding(ids)
         inputs = self.embedding(ids.clamp_min(0))
         return inputs.index_put((ids < 0,), contexts.to(inputs.dtype))
 
     def contexts_of(self, prompts: Sequence[Sequence[int]]) -> Tensor | None:
-        """The contextual tokens of prompts (B, D), with gradient where it is enabled; None where they have none."""
+        """The contextual tokens of prompts (B, D), with gradient if enabled; None if the model has none."""
         return None if self.context is None else self.context(prompts)
 
     def embed_soft(self, soft_token: Tensor) -> Tensor:
@@ -113,16 +116,16 @@ class Backbone:
 
     @property
     def soft_ids(self) -> Tensor | None:
-        """Token ids of a soft token's entries (n,); None where they are the whole vocabulary in order."""
+        """Token ids of a soft token's entries (n,); None if they are the whole vocabulary in order."""
         return None if self.soft_head is None else self.soft_head.pieces
 
     def forward(self, inputs: Tensor, *, mask: Tensor, positions: Tensor, cache: DynamicCache) -> Tensor:
-        """Final-layer states after the final norm (B, T, D) of `inputs` (B, T, D).
+        """Final-layer states after the final norm (B, T, D) for `inputs` (B, T, D).
 
-        mask: (B, past + T) bool over everything seen so far; positions: (B, T).
+        mask: (B, past + T) bool over all positions so far. positions: (B, T).
         """
         if self.attention == "prefix":
-            # A causal-LM class given a 2-D mask makes the prompt causal; a 4-D one is taken as it is.
+            # transformers adds a causal mask to a 2-D mask, but uses a 4-D mask unchanged.
             shape = (mask.shape[0], 1, inputs.shape[1], mask.shape[1])
             attention_mask = mask[:, None, None, :].expand(shape)
         else:
@@ -137,10 +140,10 @@ class Backbone:
 
 
 def locate_model(name: str, *, revision: str | None = None) -> Path:
-    """The folder of a model: a local folder, the files of an installed package, or a snapshot of a hub model; of a GGUF
-    file (`gguf:PATH`, or in a package) what it was dequantised to.
+    """Finds the folder of a model: a local folder, the files of an installed package, a snapshot of a hub model, or the
+    dequantised copy of a GGUF file (`gguf:PATH`, or in a package).
 
-    Raises ModelNotFoundError, which says what to do. Only JSON, text, safetensors and chat templates are fetched.
+    Raises ModelNotFoundError, which says what to do. Downloads only JSON, text, safetensors and chat templates.
     """
     if name.startswith(PACKAGE_PREFIX):
         return _package_folder(name.removeprefix(PACKAGE_PREFIX))
@@ -149,7 +152,7 @@ def locate_model(name: str, *, revision: str | None = None) -> Path:
     if name.startswith(GGUF_PREFIX):
         file = Path(name.removeprefix(GGUF_PREFIX)).expanduser()
         if not file.is_file():
-            raise ModelNotFoundError(f"No file {str(file)!r}. Name a GGUF file after {GGUF_PREFIX!r}.")
+            raise ModelNotFoundError(f"No file {str(file)!r}. Give the path of a GGUF file after {GGUF_PREFIX!r}.")
         return _gguf_weights().convert([file], expected=None, notices=[])
     if Path(name).is_dir():
         return Path(name)
@@ -159,13 +162,13 @@ def locate_model(name: str, *, revision: str | None = None) -> Path:
         return Path(snapshot_download(name, revision=revision, allow_patterns=_HUB_FILES))
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
         raise ModelNotFoundError(
-            f"Model {name!r} is neither a local folder nor in the hub cache, and the hub could not give it "
-            f"({type(error).__name__}). Where the hub is reachable, run `hf download {name}`; then give that folder."
+            f"Model {name!r} is neither a local folder nor in the hub cache, and downloading it failed "
+            f"({type(error).__name__}). Run `hf download {name}` where the hub is reachable, and give that folder."
         ) from error
 
 
 def _package_folder(package: str) -> Path:
-    """Where an installed package keeps its model; the package itself is never imported."""
+    """The model folder inside an installed package; never imports the package."""
     try:
         distribution = importlib.metadata.distribution(package)
     except importlib.metadata.PackageNotFoundError as error:
@@ -187,7 +190,7 @@ def _gguf_weights() -> ModuleType:
         return import_module("embedder.model.gguf_weights")
     except ModuleNotFoundError as error:
         raise ModelNotFoundError(
-            f"GGUF files are read with the package {error.name!r}. Run `pip install 'gircse-search[gguf]'`."
+            f"Reading GGUF files needs the package {error.name!r}. Run `pip install 'gircse-search[gguf]'`."
         ) from error
 
 
@@ -204,11 +207,12 @@ def load_backbone(
     keep_base: bool = False,
     context_size: int | None = None,
 ) -> Backbone:
-    """Loads base weights, merges the adapter and moves the model to `device` and `dtype`. Raises ContractError where
-    int8 or top entries are asked for and the decoder of ours cannot read the model.
+    """Loads base weights, merges the adapter and moves the model to `device` and `dtype`.
 
-    keep_base: so that the base can be read by itself, too, at the cost of its layers in memory.
-    context_size: of the states that a contextual token is projected from; the adapter holds the projection.
+    Raises ContractError for int8 or top entries if our own decoder does not support the architecture.
+
+    keep_base: also keep the base without the adapter, which costs memory for its layers. context_size: dimension of the
+    encoder states that the adapter projects to a contextual token.
     """
     model: Any = _load_model(base, with_soft_head=with_soft_head, adapter=adapter, dtype=dtype)
     base_model: Any = copy_of_layers(model) if keep_base and adapter is not None else None
@@ -231,7 +235,7 @@ def load_backbone(
     elif keep_base:
         backbone = replace(backbone, base=backbone)
     if backbone.decoder is None and (dtype == "int8" or top_entries is not None):
-        raise ContractError(f"{base} is of a layout that is not read in int8, nor by top entries of soft tokens.")
+        raise ContractError(f"The architecture of {base} supports neither int8 nor top entries of soft tokens.")
     return backbone
 
 
@@ -249,14 +253,14 @@ def _load_model(base: Path, *, with_soft_head: bool, adapter: Path | None, dtype
 
 
 def copy_of_layers(model: nn.Module) -> nn.Module:
-    """A copy whose embeddings are those of `model`, which an adapter leaves as they are."""
+    """A copy that shares the embeddings of `model`; an adapter does not change them."""
     inner: Any = model
     shared = {id(weight): weight for weight in inner.get_input_embeddings().parameters()}
     return copy.deepcopy(model, shared)
 
 
 def _with_decoder_like(alone: Backbone, other: Backbone, weight_format: Callable[[Product], Product]) -> Backbone:
-    """With a decoder of its own layers and the vocabulary of `other`, where that has one."""
+    """Adds a decoder with `alone`'s layers and `other`'s vocabulary, if `other` has a decoder."""
     if other.decoder is None:
         return alone
     layout = with_products(read_layout(alone.model), weight_format)
@@ -264,7 +268,7 @@ def _with_decoder_like(alone: Backbone, other: Backbone, weight_format: Callable
 
 
 def release_body(backbone: Backbone) -> None:
-    """Lets go of the weights that a decoder keeps in a form of its own. transformers' modules cannot run any more."""
+    """Frees weights that the decoder has in its own format. transformers' modules no longer work afterwards."""
     for each in (backbone, backbone.base):
         if each is not None and each.decoder is not None:
             for module in each.body.modules():
@@ -273,14 +277,14 @@ def release_body(backbone: Backbone) -> None:
 
 
 def saved_pieces(adapter: Path) -> Tensor | None:
-    """The soft head's pieces in an adapter file; the head must have their size before its weights can be loaded."""
+    """The soft head's pieces in an adapter file; the head needs this size before its weights can be loaded."""
     with safe_open(adapter / WEIGHTS_FILE, framework="pt") as file:
         name = next((key for key in file.keys() if key.endswith("soft_head.pieces")), None)  # noqa: SIM118
         return None if name is None else file.get_tensor(name)
 
 
 def take_apart(model: nn.Module, *, attention: str) -> Backbone:
-    """Finds embedding, body and head, and makes sure that they are all there is (no scaling, no capping)."""
+    """Finds embedding, body and head. Raises ContractError if the model also scales or caps values in between."""
     inner: Any = model
     soft_head = _unwrapped(getattr(inner, "soft_head", None))
     embedding = inner.get_input_embeddings()
@@ -309,15 +313,15 @@ def with_decoder(
     top_entries: int | None = None,
     cuda_graphs: bool = False,
 ) -> Backbone:
-    """With the decoder of ours that gives what transformers' modules give, where the layout is known to it.
+    """Use our decoder if it supports this architecture; its output equals transformers'.
 
-    Only for a model whose weights stay what and where they are: merged adapters, last dtype, last device.
-    weight_format: what the weights are kept in.
+    Only for a model whose weights no longer change or move: merged adapters, final dtype, final device. weight_format:
+    the storage format of the weights.
     """
     try:
         layout = with_products(read_layout(backbone.model), weight_format)
     except UnknownLayoutError as error:
-        logger.info("Read through transformers, with pads: %s", error)
+        logger.info("Computing through transformers, with padding: %s", error)
         return backbone
     vocabulary = build_vocabulary(
         head=backbone.head,
@@ -327,7 +331,8 @@ def with_decoder(
         weight_format=weight_format,
         top_entries=top_entries,
     )
-    has_graphs = cuda_graphs and backbone.device.type == "cuda" and not layout.has_windows  # they see all positions
+    # graphs attend to all positions
+    has_graphs = cuda_graphs and backbone.device.type == "cuda" and not layout.has_windows
     kinds = [GraphedDecoder, Decoder] if has_graphs else [Decoder]
     for kind in kinds:
         decoder = kind(layout, vocabulary, sees_both_ways=backbone.attention == "prefix")
@@ -338,8 +343,9 @@ def with_decoder(
 
 @torch.no_grad()
 def _agrees(decoder: Decoder, backbone: Backbone) -> bool:
-    """Whether both give the same states, of a prompt and a position after it: other models may have such parts."""
-    # Not the first, which for many is the pad: an embedding of zeros, and states of zeros, whose cosine is 0.
+    """Whether decoder and transformers compute the same states, for a prompt and one position after it. Unknown models
+    may have similar parts."""
+    # Not id 0, which is often the pad: its embedding and states are zeros, and their cosine is 0.
     ids = (torch.arange(1, _CANARY_TOKENS + 1, device=backbone.device) * 7) % backbone.weight.shape[0]
     inputs = backbone.embed(ids)
     positions = torch.arange(_CANARY_TOKENS + 1, device=backbone.device)[None]
@@ -352,7 +358,7 @@ def _agrees(decoder: Decoder, backbone: Backbone) -> bool:
     cosines = torch.cosine_similarity(found, torch.cat([prompt, after]).float(), dim=-1)
     least = 0.99999 if backbone.weight.dtype == torch.float32 else 0.99
     if not bool((cosines >= least).all()):
-        logger.info("Not read by %s: the states differ (cosine %.4f)", type(decoder).__name__, float(cosines.min()))
+        logger.info("Not using %s: its states differ (cosine %.4f)", type(decoder).__name__, float(cosines.min()))
         return False
     return True
 
@@ -364,14 +370,15 @@ def _unwrapped(soft_head: nn.Module | None) -> SoftHead | None:
 
 
 def _scale_of(embedding: nn.Embedding) -> float:
-    """As the module has it, rounded to the dtype of its weights."""
+    """The module's scale, rounded to the dtype of its weights."""
     scale = getattr(embedding, "embed_scale", None)
     return 1.0 if scale is None else float(torch.as_tensor(scale).to(embedding.weight.dtype))
 
 
 @torch.no_grad()
 def _check_plain_decoder(backbone: Backbone) -> None:
-    """Eq 5-6 need logits = head(state) and inputs = rows of E, but for a known scale; some families cap in between."""
+    """Raises ContractError unless logits = head(state) and inputs = scale · rows of E, as Eq 5-6 need; some families
+    cap logits."""
     ids = torch.arange(3, device=backbone.device)[None] % backbone.weight.shape[0]
     whole = backbone.model(input_ids=ids, use_cache=False)
     parts = backbone.head(backbone.body(input_ids=ids, use_cache=False).last_hidden_state)
@@ -380,6 +387,6 @@ def _check_plain_decoder(backbone: Backbone) -> None:
     ):
         kind = backbone.model.config.model_type
         raise ContractError(
-            f"Models of type {kind!r} change embeddings or logits in a way that is not known here; soft tokens are not "
+            f"Models of type {kind!r} change embeddings or logits in an unknown way; soft tokens are not "
             "defined for them."
         )

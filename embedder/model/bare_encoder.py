@@ -1,4 +1,4 @@
-"""An encoder without a head of the layout of BERT or MPNet, as it is served: it reads prompts and generates nothing."""
+"""Loads an encoder without a head (BERT or MPNet layout) for serving; it encodes prompts and generates nothing."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from embedder.model.weight_formats import fastest_format, in_int8
 
 
 def load_bare_encoder(base: Path, *, adapter: Path | None, device: str, dtype: str) -> Backbone:
-    """An encoder without a head, of the layout of BERT or MPNet: it reads prompts and generates nothing.
+    """Loads an encoder without a head, of BERT or MPNet layout.
 
-    Raises ContractError where the layout is another.
+    Raises ContractError for another layout.
     """
     loaded = load_bert(base) or load_mpnet(base)
     if loaded is None:
-        raise ContractError(f"{base} is no encoder of the layout of BERT or MPNet: it cannot be read without a head.")
+        raise ContractError(f"{base} is not an encoder of BERT or MPNet layout, so it cannot run without a head.")
     if adapter is None:
         backbone = _bare_encoder(loaded, device=device, dtype=dtype)
         return replace(backbone, base=backbone)

@@ -1,6 +1,5 @@
-"""The weights of a BERT model under the names of its file, for `layouts` to read. transformers has these modules, but
-importing it takes longer than all else of a start.
-"""
+"""Loads the weights of a BERT model by the names in its file, for `layouts`. transformers has these modules too, but
+importing it takes longer than the rest of the start."""
 
 from __future__ import annotations
 
@@ -16,9 +15,9 @@ from torch import nn
 
 from embedder.errors import ModelNotFoundError
 
-_BODY = "bert."  # before every name in some files, and before those of adapters
-_UNREAD = ("cls.", "pooler.", "embeddings.position_ids")  # a head of its own, and numbers that count up
-# Another value, where one is given, means parts that are not built here.
+_BODY = "bert."  # prefix of names in some files, and in adapters
+_UNREAD = ("cls.", "pooler.", "embeddings.position_ids")  # another head, and position numbers
+# Another value means parts that this module does not support.
 _REQUIRED: dict[str, tuple[object, ...]] = {
     "model_type": ("bert",),
     "hidden_act": ("gelu",),
@@ -37,7 +36,7 @@ Model = TypeVar("Model", bound=HasBody)
 
 
 class BertModules(nn.Module):
-    """Named as transformers' BertLMHeadModel names them. Holds weights; a `Decoder` computes with them."""
+    """Names as in transformers' BertLMHeadModel. Only holds weights; a `Decoder` computes with them."""
 
     def __init__(self, config: SimpleNamespace) -> None:
         super().__init__()
@@ -62,11 +61,11 @@ class BertModules(nn.Module):
         return self.get_submodule("bert.embeddings.word_embeddings")  # type: ignore[return-value]
 
     def get_output_embeddings(self) -> None:
-        """Its soft head stands for one."""
+        """None: the soft head takes its place."""
 
 
 def load_bert(folder: Path) -> BertModules | None:
-    """Float32, from safetensors. None where the model is another, or has parts that are not built here."""
+    """Loads float32 weights from safetensors. None if the model has another architecture or unsupported parts."""
     return load_modules(folder, BertModules, body=_BODY, unread=_UNREAD, required=_REQUIRED)
 
 
@@ -78,17 +77,21 @@ def load_modules(
     unread: tuple[str, ...],
     required: Mapping[str, tuple[object, ...]],
 ) -> Model | None:
-    """`body` is what stands before every name in some files, `unread` begins names that are left out, and an entry of
-    the configuration must have one of the `required` values. None where the model is another, or has other parts."""
+    """Builds a model and fills it from safetensors in `folder`. None if the architecture differs or has unsupported
+    parts.
+
+    body: prefix of names in some files. unread: prefixes of names to skip. required: allowed values of configuration
+    fields.
+    """
     config = read_model_config(folder)
     files = sorted(folder.glob("*.safetensors"))
     if len(files) != 1 or any(config.get(entry) not in allowed for entry, allowed in required.items()):
         return None
     try:
-        with torch.device("meta"):  # the file's tensors take the place of all
+        with torch.device("meta"):  # replaced by the file's tensors
             model = build(SimpleNamespace(**config))
     except AttributeError:
-        return None  # an entry left to transformers' defaults
+        return None  # a missing entry means transformers' default
     weights = {
         name.removeprefix(body): tensor.float()
         for name, tensor in load_file(files[0]).items()
@@ -131,7 +134,7 @@ def output_block(inputs: int, outputs: int, config: SimpleNamespace) -> nn.Modul
 
 
 def empty_embedding(rows: int, size: int) -> nn.Embedding:
-    # Initialising one without memory would import torch's compiler.
+    # Initialising on the meta device would import torch's compiler.
     return nn.Embedding.from_pretrained(torch.empty(rows, size))
 
 

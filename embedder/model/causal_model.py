@@ -17,23 +17,24 @@ from embedder.errors import ContractError, ModelNotFoundError
 from embedder.model.heads import attach_soft_head
 from embedder.model.pretrained import AutoConfig, AutoModelForCausalLM, PreTrainedModel, transformers_logging
 
-# An encoder loaded as a decoder lacks a language-model head; ours stands in for it. Any other gap is an error.
+# An encoder loaded as a decoder lacks a language-model head; our SoftHead replaces it. Any other missing key is an
+# error.
 _UNUSED_HEAD = ("cls.predictions.", "pooler.", "embeddings.position_ids", "bert.embeddings.position_ids")
 
 
 def load_causal_model(
     base: Path, *, with_soft_head: bool, pieces: Tensor | None = None, dtype: torch.dtype = torch.float32
 ) -> PreTrainedModel:
-    """AutoModelForCausalLM from safetensors only, without remote code; attaches a SoftHead if asked.
+    """AutoModelForCausalLM from safetensors only, without remote code; attaches a SoftHead if requested.
 
-    pieces: token ids of an untrained head's soft tokens; None takes the head that lies beside the weights, or where
-    there is none an untrained one over the whole vocabulary.
+    pieces: token ids for the soft tokens of an untrained head. None loads the head saved beside the weights, or else
+    makes an untrained one over the whole vocabulary.
     """
     if not any(base.glob("*.safetensors")):
         raise ModelNotFoundError(
             f"{base} holds no *.safetensors. Other weight formats can run code and are not loaded."
         )
-    loaded: Any  # transformers' annotation leaves out the pair that output_loading_info gives
+    loaded: Any  # transformers' annotation omits the tuple that output_loading_info returns
     try:
         config = AutoConfig.from_pretrained(base, trust_remote_code=False)
         if with_soft_head:
@@ -69,8 +70,8 @@ def _check_loaded_keys(base: Path, info: dict, *, with_soft_head: bool) -> None:
 
 @contextmanager
 def loading_quietly() -> Iterator[None]:
-    """transformers warns at length about the head we replace, and PEFT uses a name that transformers retires; we check
-    the keys ourselves instead."""
+    """Silences transformers' warning about the missing head, and a deprecation warning caused by PEFT. The caller
+    checks the keys instead."""
     level = transformers_logging.get_verbosity()
     was_shown = transformers_logging.is_progress_bar_enabled()
     transformers_logging.set_verbosity(logging.CRITICAL)

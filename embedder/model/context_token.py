@@ -1,4 +1,4 @@
-"""Causal2Vec's contextual token: an encoder that sees a whole text gives a causal decoder one token of it (Lin et al.
+"""Causal2Vec's contextual token: an encoder that sees the whole text gives one token to a causal decoder (Lin et al.
 2025, Eq 1-2)."""
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _ENCODER_TEMPLATE = TEMPLATES["official+special"]  # a bare text between [CLS] a
 
 @dataclass(frozen=True, slots=True)
 class ContextEncoder:
-    """A frozen encoder without a head; its text is read without the instruction."""
+    """A frozen encoder without a head; encodes the text without the instruction."""
 
     backbone: Backbone
     tokenizer: Tokenizer
@@ -30,7 +30,7 @@ class ContextEncoder:
 
     @torch.no_grad()
     def read(self, texts: Sequence[str]) -> Tensor:
-        """h of every text, the mean of its states (n, k). What exceeds the encoder's positions is cut."""
+        """h of every text, the mean of its states (n, k). Truncates texts to the encoder's positions."""
         frame = self.frame
         room = self.backbone.max_positions - len(frame.begin) - len(frame.end)
         ids = [
@@ -42,7 +42,7 @@ class ContextEncoder:
 
 
 def load_context_encoder(base: Path, *, device: str, dtype: str) -> ContextEncoder:
-    """Raises ContractError where `base` is no encoder of the layout of BERT or MPNet."""
+    """Raises ContractError unless `base` is an encoder of BERT or MPNet layout."""
     tokenizer = load_tokenizer(base)
     tokenizer.no_truncation()
     tokenizer.no_padding()
@@ -52,17 +52,17 @@ def load_context_encoder(base: Path, *, device: str, dtype: str) -> ContextEncod
 
 @dataclass(frozen=True, slots=True)
 class ContextReader:
-    """From the ids of prompts to their contextual tokens.
+    """Computes contextual tokens from the ids of prompts.
 
-    The encoder reads the text as the decoder's ids spell it: one that was cut is cut for both, and what a prompt is
-    mapped to depends on its ids alone.
+    The encoder gets the text decoded from the decoder's ids: a cut applies to both, and the result depends only on the
+    ids.
     """
 
     encoder: ContextEncoder
-    vocabulary: Tokenizer  # of the decoder
-    frame: Frame  # of the decoder
-    projection: ContextProjection  # or what PEFT wraps it in
-    scale: float  # of the decoder's embeddings where they are inputs
+    vocabulary: Tokenizer  # the decoder's
+    frame: Frame  # the decoder's
+    projection: ContextProjection  # or its PEFT wrapper
+    scale: float  # the decoder's embedding scale
 
     def __call__(self, prompts: Sequence[Sequence[int]]) -> Tensor:
         """C of every prompt (B, D)."""
@@ -77,7 +77,7 @@ class ContextReader:
 
 
 def with_context(backbone: Backbone, encoder: ContextEncoder, tokenizer: Tokenizer, template: str) -> Backbone:
-    """A decoder, whose model has a context projection, with the contextual tokens of prompts of `template`."""
+    """Adds contextual tokens, for prompts of `template`, to a decoder with a context projection."""
     reader = ContextReader(
         encoder,
         vocabulary=tokenizer,

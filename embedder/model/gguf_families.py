@@ -1,4 +1,4 @@
-"""What GGUF files of each family say, in the words of transformers: config, names of weights, how they are stored."""
+"""Maps the GGUF files of each family to transformers: config, names of weights, and storage order."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from embedder.errors import ContractError
 
-Metadata = Mapping[str, Any]  # of a GGUF file: its keys, and values that are no arrays
+Metadata = Mapping[str, Any]  # keys of a GGUF file and their values, without arrays
 
 _WHOLE = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
 _LAYER = {
@@ -32,39 +32,39 @@ _GEMMA_LAYER = {
     "ffn_norm": "pre_feedforward_layernorm",
     "post_ffw_norm": "post_feedforward_layernorm",
 }
-ROPE_FACTORS = "rope_freqs.weight"  # of Llama 3.1 and later: what each angle is slowed down by
-_GEMMA_PATTERN = 6  # every 6th layer of Gemma 3 sees everything, the others a window
-_LAYERS_OF_27B = 62  # alone among Gemma 3 it scales queries by hidden size over heads
+ROPE_FACTORS = "rope_freqs.weight"  # Llama 3.1 and later: divisor of each rotary frequency
+_GEMMA_PATTERN = 6  # every 6th layer of Gemma 3 attends to everything, the others to a window
+_LAYERS_OF_27B = 62  # the only Gemma 3 that scales queries by hidden size / heads
 
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """architecture: the class of transformers. norm_offset: what the file adds to the weights of norms.
+    """architecture: transformers' class. norm_offset: added to norm weights in the file.
 
-    has_pairs: halves of a head that are rotated together lie side by side in the file, in queries and keys.
+    has_pairs: the file interleaves the two rotary halves of each head, in queries and keys.
     """
 
     architecture: str
     model_type: str
-    config: Callable[[Metadata, str], dict[str, Any]]  # what the family has beside what all have
+    config: Callable[[Metadata, str], dict[str, Any]]  # config fields besides the common ones
     layer: Mapping[str, str]
     norm_offset: float = 0.0
     has_pairs: bool = False
 
     def name_of(self, tensor: str) -> str:
-        """Of a weight in transformers. Raises ContractError for one that the family does not have."""
+        """The weight's name in transformers. Raises ContractError if the family has no such weight."""
         parts = tensor.split(".")
         if len(parts) == 2 and parts[0] in _WHOLE:
             return f"{_WHOLE[parts[0]]}.{parts[1]}"
         if len(parts) == 4 and parts[0] == "blk" and parts[2] in self.layer:
             return f"model.layers.{parts[1]}.{self.layer[parts[2]]}.{parts[3]}"
         raise ContractError(
-            f"The GGUF file holds {tensor!r}, which {self.architecture} as this version reads it does not have "
-            "(experts, for instance, are not read). Take another file."
+            f"The GGUF file holds {tensor!r}, which this version of {self.architecture} does not support "
+            "(mixtures of experts, for instance). Use another file."
         )
 
     def restore(self, tensor: str, weight: np.ndarray, *, heads: int, key_heads: int) -> np.ndarray:
-        """`weight` as transformers has it."""
+        """Converts `weight` to transformers' storage order."""
         part = tensor.split(".")[-2]
         if part.endswith("norm") and self.norm_offset:
             return weight - np.float32(self.norm_offset)
@@ -101,17 +101,17 @@ def _gemma_config(metadata: Metadata, prefix: str) -> dict[str, Any]:
 
 
 def _rope(metadata: Metadata, prefix: str) -> dict[str, Any]:
-    """Raises ContractError where positions are stretched in a way that is not known here."""
+    """The config of rotary scaling. Raises ContractError for an unknown kind."""
     base = {"rope_theta": metadata.get(f"{prefix}.rope.freq_base", 10_000.0)}
     kind = metadata.get(f"{prefix}.rope.scaling.type", "none")
     if kind == "linear":
         return {**base, "rope_type": "linear", "factor": metadata[f"{prefix}.rope.scaling.factor"]}
     if kind != "none":
-        raise ContractError(f"The GGUF file stretches positions by {kind!r}; this version knows linear and none.")
+        raise ContractError(f"The GGUF file scales positions by {kind!r}; this version supports linear and none.")
     return {**base, "rope_type": "default"}
 
 
-# By what `general.architecture` says. Mistral's files say llama, whose parts it has.
+# By `general.architecture`. Mistral's files use llama, which has the same parts.
 FAMILIES: Mapping[str, Family] = {
     "gemma3": Family("Gemma3ForCausalLM", "gemma3_text", _gemma_config, _GEMMA_LAYER, norm_offset=1.0),
     "llama": Family("LlamaForCausalLM", "llama", _plain_config, _LAYER, has_pairs=True),
@@ -121,20 +121,20 @@ FAMILIES: Mapping[str, Family] = {
 
 
 def family_of(metadata: Metadata) -> Family:
-    """Raises ContractError, with its name, for one that is not known."""
+    """The family of a file. Raises ContractError, with its name, if it is unknown."""
     name = str(metadata.get("general.architecture"))
     if name not in FAMILIES:
         raise ContractError(
             f"The GGUF file holds a model of the family {name!r}; this version reads {', '.join(sorted(FAMILIES))} "
-            "(llama stands for Mistral, too)."
+            "(llama includes Mistral)."
         )
     return FAMILIES[name]
 
 
 def config_of(metadata: Metadata, *, vocabulary_size: int, is_tied: bool, rope_factors: list[float]) -> dict[str, Any]:
-    """config.json. Everything that the file says is said, for defaults of transformers are those of one checkpoint.
+    """config.json. Set every field explicitly: transformers' defaults belong to one particular checkpoint.
 
-    rope_factors: empty where the file has none.
+    rope_factors: empty if the file has none.
     """
     family, prefix = family_of(metadata), str(metadata["general.architecture"])
     try:
@@ -159,9 +159,9 @@ def config_of(metadata: Metadata, *, vocabulary_size: int, is_tied: bool, rope_f
             **family.config(metadata, prefix),
         }
     except KeyError as error:
-        raise ContractError(f"The GGUF file does not say {error}. Get it again.") from error
+        raise ContractError(f"The GGUF file lacks {error}. Get it again.") from error
     if rope_factors:
-        # The frequencies themselves are divided, whatever the length: what transformers' longrope does with one list.
+        # Divides the frequencies for all lengths, like transformers' longrope with a single list.
         config["rope_parameters"] |= {
             "rope_type": "longrope",
             "short_factor": rope_factors,

@@ -1,4 +1,4 @@
-"""Where weights that were a GGUF file come from: the file's hash stands for theirs, in contracts and fingerprints."""
+"""The origin of dequantised weights: contracts and fingerprints use the hash of the GGUF file."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ from pathlib import Path
 from embedder.errors import ContractError
 from embedder.model.contract import hash_files, verify_files
 
-_NOTICES = ("NOTICE*", "*TERMS*", "LICENSE*", "COPYING*")  # travel with the weights that were made from the file
-SOURCE_FILE = "gguf.json"  # beside weights that were dequantised; names the file, its hash, and those of what was made
+_NOTICES = ("NOTICE*", "*TERMS*", "LICENSE*", "COPYING*")  # copied along with the dequantised weights
+# beside dequantised weights; has the GGUF file's name and hash, and the hashes of the results
+SOURCE_FILE = "gguf.json"
 
 
 def is_from_gguf(folder: Path) -> bool:
-    """Whether the weights in it were dequantised."""
+    """Whether the weights in the folder were dequantised."""
     return (folder / SOURCE_FILE).is_file()
 
 
 def hash_weights(folder: Path, patterns: tuple[str, ...] = ("*.safetensors",)) -> dict[str, str]:
-    """File name -> SHA-256 of the files in `folder` that match: of the GGUF file that all were, where they were one.
+    """File name -> SHA-256 of the matching files in `folder`; for dequantised weights, of the original GGUF file.
 
-    Raises ContractError where what was made of it has changed.
+    Raises ContractError if dequantised files have changed.
     """
     if not is_from_gguf(folder):
         return hash_files(folder, patterns)
@@ -33,20 +34,22 @@ def hash_weights(folder: Path, patterns: tuple[str, ...] = ("*.safetensors",)) -
 
 
 def verify_weights(folder: Path, expected: Mapping[str, str]) -> None:
-    """Raises ContractError where a file is missing or its SHA-256 is not the expected one."""
+    """Raises ContractError if a file is missing or its SHA-256 differs."""
     if not is_from_gguf(folder):
         verify_files(folder, expected)
         return
     found = hash_weights(folder)
     if dict(expected) != found:
         raise ContractError(
-            f"{folder} was made from {found}, but its contract says {dict(expected)}. Get the GGUF file that it names."
+            f"{folder} was made from {found}, but its contract requires {dict(expected)}. Get that GGUF file."
         )
 
 
 def find_parts(package: importlib.metadata.Distribution) -> tuple[list[Path], str | None, list[Path]]:
-    """The GGUF file that a package holds, in parts that may lie in the packages it requires; its SHA-256 where the
-    package says it; licences and notices. The packages themselves are never imported. No parts: it holds none."""
+    """Finds the GGUF file of a package. Its parts may lie in the packages it requires; never imports them.
+
+    Returns the parts (empty if none), the SHA-256 if the package states it, and licences and notices.
+    """
     parts: dict[str, Path] = {}
     expected, notices = None, []
     for each in (package, *_required(package)):
@@ -71,7 +74,7 @@ def _required(package: importlib.metadata.Distribution) -> Iterator[importlib.me
 
 
 def copy_notices(base: Path, folder: Path) -> tuple[str, ...]:
-    """Licences and notices that lie beside a base's GGUF weights, to lie beside what was made from them as well.
+    """Copies the licences and notices beside a base's GGUF weights to `folder`.
 
     Returns their names, ascending.
     """

@@ -1,6 +1,6 @@
-"""GGUF files as a source of weights: dequantised once into a folder that transformers loads, kept by the file's hash.
+"""Dequantises GGUF files once into a folder that transformers loads, cached by the file's hash.
 
-Knows files and caches; what the families say is in `embedder.model.gguf_families`.
+Handles files and caches; `embedder.model.gguf_families` knows the families.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from embedder.model.gguf_families import ROPE_FACTORS, config_of, family_of
 from embedder.model.gguf_source import SOURCE_FILE
 from embedder.model.pretrained import AutoTokenizer
 
-_FORMAT = 1  # of the folder; another number is another folder
+_FORMAT = 1  # format version of the folder; part of its name
 _BLOCK = 2**22
 
 
 def convert(parts: Sequence[Path], *, expected: str | None, notices: Sequence[Path], cache: Path | None = None) -> Path:
-    """The folder of the model in the GGUF file that `parts` are when joined. Raises ContractError.
+    """The folder of the model in a GGUF file, given in `parts`. Raises ContractError.
 
-    expected: the SHA-256 of the whole, where somebody has said it. cache: where such folders are kept.
+    expected: SHA-256 of the whole file, if known. cache: parent of such folders.
     """
     digest = _digest_of(parts)
     if expected is not None and digest != expected:
         raise ContractError(
-            f"{parts[0].name} has SHA-256 {digest[:12]}…, but {expected[:12]}… is expected: it is "
+            f"{parts[0].name} has SHA-256 {digest[:12]}…, not the expected {expected[:12]}…: it is "
             "damaged. Get it again."
         )
     cache = cache or Path(huggingface_hub.constants.HF_HOME) / "gircse-gguf"
@@ -47,21 +47,21 @@ def convert(parts: Sequence[Path], *, expected: str | None, notices: Sequence[Pa
         with tempfile.TemporaryDirectory(dir=cache, prefix="unfinished-") as made, _joined(parts, cache) as file:
             _write_model(file, Path(made), digest=digest, name=_whole_name(parts))
             _publish(Path(made), folder)
-    for notice in notices:  # the same file may have come without them before
+    for notice in notices:  # an earlier copy of the same file may have lacked them
         if not (folder / notice.name).is_file():
             shutil.copyfile(notice, folder / notice.name)
     return folder
 
 
 def _publish(made: Path, folder: Path) -> None:
-    """Whole or not at all; another process may have been faster."""
+    """Publishes the folder atomically; another process may have been faster."""
     try:
         os.rename(made, folder)
     except OSError:
         if not folder.is_dir():
             raise
     else:
-        made.mkdir()  # for the one who removes it
+        made.mkdir()  # the caller removes it
         folder.chmod(0o755)
 
 
@@ -81,7 +81,7 @@ def _whole_name(parts: Sequence[Path]) -> str:
 
 @contextmanager
 def _joined(parts: Sequence[Path], cache: Path) -> Iterator[Path]:
-    """One file of all parts, for as long as it is needed."""
+    """Joins the parts into one temporary file."""
     if len(parts) == 1:
         yield parts[0]
         return
@@ -98,7 +98,7 @@ def _write_model(file: Path, folder: Path, *, digest: str, name: str) -> None:
     try:
         reader = GGUFReader(file)
     except (ValueError, OSError, IndexError, KeyError) as error:
-        raise ContractError(f"{file} cannot be read as GGUF ({error}). Get it again.") from error
+        raise ContractError(f"{file} is not valid GGUF ({error}). Get it again.") from error
     metadata = {
         key: field.contents()
         for key, field in reader.fields.items()
@@ -135,7 +135,8 @@ def _write_model(file: Path, folder: Path, *, digest: str, name: str) -> None:
 
 
 def _write_tokenizer(file: Path, folder: Path) -> None:
-    """A GGUF file holds a vocabulary with scores or merges; transformers knows how a family splits text before that."""
+    """Writes the tokenizer. GGUF has only the vocabulary with scores or merges; transformers knows the family's
+    pre-tokeniser."""
     try:
         tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name, trust_remote_code=False)
         tokenizer.backend_tokenizer.save(str(folder / "tokenizer.json"))

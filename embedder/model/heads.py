@@ -1,4 +1,4 @@
-"""Small modules that are trained from scratch beside a model, and saved whole with its adapter."""
+"""Small modules trained from scratch with a model, and saved in full with its adapter."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-# The names by which adapters save them.
+# Their names in adapter files.
 TRAINED_WHOLE = ("soft_head", "context_projection")
-SOFT_HEAD_FILE = "soft_head.safetensors"  # of a model that was trained whole; an adapter holds its own
+SOFT_HEAD_FILE = "soft_head.safetensors"  # for a fully trained model; an adapter contains its own
 
 
 class SoftHead(nn.Module):
-    """Lets a masked-language encoder (BERT layout) speak soft tokens: projects a state onto the tied vocabulary, and
+    """Lets a masked-language encoder (BERT layout) generate soft tokens: projects a state onto the tied vocabulary, and
     marks generated positions.
 
-    logits = LayerNorm(h + W2·gelu(W1·h)) @ E[pieces]ᵀ + bias. PEFT saves modules and not bare parameters, so pieces,
-    transform, bias and the learned vector that is added to every soft token's embedding live in this one module; E is
-    never saved.
+    logits = LayerNorm(h + W2·gelu(W1·h)) @ E[pieces]ᵀ + bias. Pieces, transform, bias and the learned vector added to
+    every soft token's embedding are in one module, because PEFT saves modules but not bare parameters. E is never
+    saved.
 
-    pieces: the token ids (n,) that a soft token is made of. Leaving out what no person reads as a word costs nothing
+    pieces: the token ids (n,) of a soft token's entries. Omitting pieces that are not readable words costs no quality
     and makes every step cheaper.
     """
 
@@ -45,7 +45,7 @@ class SoftHead(nn.Module):
 
 
 class ContextProjection(nn.Module):
-    """Causal2Vec's C = gelu(h W1ᵀ) W2ᵀ (Lin et al. 2025, Eq 1): states of an encoder (B, k) to embeddings (B, D)."""
+    """Causal2Vec's C = gelu(h W1ᵀ) W2ᵀ (Lin et al. 2025, Eq 1): encoder states (B, k) to embeddings (B, D)."""
 
     def __init__(self, encoder_size: int, hidden_size: int) -> None:
         super().__init__()
@@ -57,13 +57,13 @@ class ContextProjection(nn.Module):
 
 
 def attach_context_projection(model: Any, encoder_size: int) -> None:
-    """An untrained one, in fp32, under the name that adapters save it by."""
+    """Attaches an untrained projection, in float32, under the name used in adapters."""
     model.context_projection = ContextProjection(encoder_size, model.config.hidden_size)
 
 
 def attach_soft_head(model: Any, base: Path, pieces: Tensor | None) -> None:
-    """An untrained head of these token ids; None takes the trained one that lies in `base`, or where there is none an
-    untrained one over the whole vocabulary."""
+    """Attaches an untrained head with these token ids. None: the trained head in `base`, or else an untrained one over
+    the whole vocabulary."""
     trained = load_file(base / SOFT_HEAD_FILE) if pieces is None and (base / SOFT_HEAD_FILE).is_file() else {}
     if pieces is None:
         pieces = trained.get("pieces", torch.arange(model.config.vocab_size))

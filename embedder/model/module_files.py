@@ -1,4 +1,4 @@
-"""Weights of small modules, in files of their own beside an adapter."""
+"""Saves the weights of small modules in separate files beside an adapter."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import nn
 
 
 def save_module(module: nn.Module, path: Path, *, said: Mapping[str, str] | None = None) -> Path:
-    """said: metadata of the file. Returns the file, which is never there by half."""
+    """Saves atomically and returns the file. said: metadata of the file."""
     temporary = path.with_name(f"{path.name}.tmp")
     weights = {name: tensor.contiguous() for name, tensor in module.state_dict().items()}
     save_file(weights, temporary, None if said is None else dict(said))

@@ -1,5 +1,5 @@
-"""The weights of an MPNet model under the names of its file, for `layouts` to read: as BERT's (`bert`), but that every
-layer adds to its attention what it learned of the distance between two positions."""
+"""Loads the weights of an MPNet model by the names in its file, for `layouts`. Like BERT (`bert`), plus a learned
+attention bias per relative distance in every layer."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from torch import nn
 
 from embedder.model.bert import empty_embedding, load_modules, modules_of, output_block
 
-_BODY = "mpnet."  # before every name in files that hold a head, too
+_BODY = "mpnet."  # prefix of names in files that include a head
 _UNREAD = ("pooler.", "lm_head.", "embeddings.position_ids")
 _REQUIRED = {"model_type": ("mpnet",), "hidden_act": ("gelu",)}
 
 
 class MPNetModules(nn.Module):
-    """Named as transformers' MPNetModel names them. Holds weights; a `Decoder` computes with them."""
+    """Names as in transformers' MPNetModel. Only holds weights; a `Decoder` computes with them."""
 
     def __init__(self, config: SimpleNamespace) -> None:
         super().__init__()
@@ -46,11 +46,11 @@ class MPNetModules(nn.Module):
         return self.get_submodule("mpnet.embeddings.word_embeddings")  # type: ignore[return-value]
 
     def get_output_embeddings(self) -> None:
-        """It has no head that says words."""
+        """None: the model has no language-model head."""
 
 
 def load_mpnet(folder: Path) -> MPNetModules | None:
-    """Float32, from safetensors. None where the model is another, or has parts that are not built here."""
+    """Loads float32 weights from safetensors. None if the model has another architecture or unsupported parts."""
     return load_modules(folder, MPNetModules, body=_BODY, unread=_UNREAD, required=_REQUIRED)
 
 

@@ -1,4 +1,4 @@
-"""What needs PEFT: adapters to train, and adapters of kinds that only PEFT can merge."""
+"""Everything that needs PEFT: trainable adapters, and merging adapters of kinds that only PEFT supports."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from embedder.model.pretrained import PreTrainedModel
 
 
 def merge_with_peft(model: PreTrainedModel, folder: Path) -> PreTrainedModel:
-    """Layer by layer in fp32, whatever the layers' dtype."""
+    """Merges layer by layer in float32, whatever the layers' dtype."""
     with loading_quietly():
         adapted: Any = PeftModel.from_pretrained(model, str(folder), is_trainable=False)
     layer: nn.Module
@@ -31,7 +31,7 @@ def merge_with_peft(model: PreTrainedModel, folder: Path) -> PreTrainedModel:
 
 
 def lora_config(model: PreTrainedModel, *, rank: int, alpha: int, dropout: float) -> LoraConfig:
-    """LoRA on every linear layer of the body; what is trained from scratch is trained and saved whole."""
+    """LoRA on every linear layer of the body; modules trained from scratch are saved in full."""
     head_parts = ("cls", "lm_head", *TRAINED_WHOLE)
     targets = sorted(
         name

@@ -1,5 +1,5 @@
-"""How a batch of prompts is made and read: padded through transformers' own modules, or packed through ours. What a row
-means never depends on its batch."""
+"""Forms batches of prompts and runs the prefill: padded through transformers, or packed through our decoder. A row's
+result never depends on its batch."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from embedder.model.decoder import Decoder
 from embedder.model.refine import Reader, softmax_over_vocabulary
 from embedder.text.prompts import CONTEXT_SLOT, Frame
 
-# Of fewer tokens that all prompts begin with, copying the keys costs as much as reading them again.
+# For a shorter common prefix, copying keys costs as much as recomputing them.
 _LEAST_SHARED = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """Padded prompts; pads may stand on either side."""
+    """Padded prompts; pads may be on either side."""
 
     ids: Tensor  # (B, N)
     mask: Tensor  # (B, N) bool, True at real tokens
 
 
 class PaddedPrefill:
-    """Through transformers: for training, where gradients and adapters are needed, and for bodies of other layouts."""
+    """Prefill through transformers: for training, which needs gradients and adapters, and for unsupported layouts."""
 
     def __init__(
         self,
@@ -38,9 +38,9 @@ class PaddedPrefill:
         weights: Sequence[Sequence[float]] | None = None,
         contexts: Tensor | None = None,
     ) -> None:
-        """weights: of each token's state in the mean, prompt by prompt; None: all the same.
+        """weights: of each token's state in the mean, per prompt; None: uniform.
 
-        contexts: the contextual token of each prompt (B, D), where its template has one.
+        contexts: the contextual token of each prompt (B, D), if its template has one.
         """
         self._backbone = backbone
         self._ids = prompt.ids
@@ -54,7 +54,7 @@ class PaddedPrefill:
         self._cache = backbone.new_cache()
 
     def read_states(self) -> Tensor:
-        """Those of all places, pads among them (B, N, D)."""
+        """States of all positions, including pads (B, N, D)."""
         positions = (self._mask.long().cumsum(dim=1) - 1).clamp_min(0)
         inputs = self._backbone.embed(self._ids, self._contexts)
         return self._backbone.forward(inputs, mask=self._mask, positions=positions, cache=self._cache)
@@ -88,7 +88,7 @@ class PaddedPrefill:
 
 
 class PackedPrefill:
-    """Through `decoder`, without pads. Rows may come in any order."""
+    """Prefill through `decoder`, without padding. Rows may come in any order."""
 
     def __init__(
         self,
@@ -144,29 +144,29 @@ class PackedPrefill:
         return self._decoder.vocabulary.next_inputs(state, temperature=temperature, logit_bias=logit_bias)
 
     def _given(self, states: Tensor) -> Tensor:
-        """In the order that the rows came in."""
+        """Restores the caller's row order."""
         return states if self._order is None else torch.empty_like(states).index_copy_(0, self._order, states)
 
 
 def _shared_tokens(ids: Sequence[Sequence[int]]) -> int:
-    """How many tokens all begin with alike, an instruction for instance; of each at least one is left.
+    """Length of the common prefix, for instance an instruction; leaves at least one token of each row.
 
-    Token ids are compared, not text: where instruction and text meet, a tokenizer may join characters of both.
+    Compares token ids, not text: a tokenizer may merge characters where instruction and text meet.
     """
     first, most = ids[0], min(len(each) for each in ids) - 1
-    # A contextual token is another in every prompt, whose slots look alike.
+    # Contextual tokens differ between prompts, although their slots have the same id.
     count = next((at for at in range(most) if first[at] < 0 or any(each[at] != first[at] for each in ids)), most)
     return count if len(ids) > 1 and count >= _LEAST_SHARED else 0
 
 
 PADDING_SIDES = ("left", "right")
-BATCH_TOKENS = 8192  # padded prompt tokens per batch; bounds memory whatever the lengths
+BATCH_TOKENS = 8192  # padded prompt tokens per batch; bounds memory at any lengths
 
 
 def plan_batches(lengths: Sequence[int], *, batch_size: int, max_tokens: int) -> Iterator[list[int]]:
-    """Yields lists of row indices, longest first, so that an out-of-memory error comes at once and not at the end.
+    """Yields lists of row indices, longest first, so that an out-of-memory error comes early.
 
-    A batch holds at most `batch_size` rows and, padded, at most `max_tokens` tokens (but always one row).
+    A batch has at most `batch_size` rows and, padded, at most `max_tokens` tokens (but always one row).
     """
     batch: list[int] = []
     for row in sorted(range(len(lengths)), key=lambda index: (-lengths[index], index)):
@@ -180,7 +180,7 @@ def plan_batches(lengths: Sequence[int], *, batch_size: int, max_tokens: int) ->
 
 
 def split_by_length(lengths: Sequence[int]) -> list[list[int]]:
-    """One or two groups of row indices: two where reading short prompts apart saves a sixth of the padded tokens."""
+    """One or two groups of row indices: two if separating short prompts saves a sixth of the padded tokens."""
     order = sorted(range(len(lengths)), key=lambda index: (-lengths[index], index))
     whole = len(order) * lengths[order[0]]
     costs = {cut: cut * lengths[order[0]] + (len(order) - cut) * lengths[order[cut]] for cut in range(1, len(order))}
@@ -189,7 +189,7 @@ def split_by_length(lengths: Sequence[int]) -> list[list[int]]:
 
 
 def pad(ids: Sequence[Sequence[int]], *, device: torch.device, side: str = "right") -> Prompt:
-    """Pads id lists to the longest: ids (B, N) and mask (B, N). Pads are id 0 and are never attended to."""
+    """Pads id lists to the longest: ids (B, N) and mask (B, N). Pads are id 0 and are masked."""
     if side not in PADDING_SIDES:
         raise ValueError(f"side is {side!r}, but must be one of {PADDING_SIDES}.")
     width = max(len(row) for row in ids)
@@ -203,7 +203,7 @@ def pad(ids: Sequence[Sequence[int]], *, device: torch.device, side: str = "righ
 
 
 def on_device(tensor: Tensor, device: torch.device) -> Tensor:
-    """A tensor of the CPU's on `device`. A GPU need not finish its work first, as a plain `to` asks."""
+    """Moves a CPU tensor to `device`. Unlike a plain `to`, does not wait for the GPU to finish its work."""
     is_cuda = torch.device(device).type == "cuda"
     return tensor.pin_memory().to(device, non_blocking=True) if is_cuda else tensor.to(device)
 
@@ -218,10 +218,10 @@ def start_prefill(
     padding_side: str = "right",
     between_parts: Callable[[], None] | None = None,
 ) -> Reader:
-    """Packed where the decoder of ours reads the model, else padded, which is never interrupted `between_parts`."""
+    """Packed if our decoder supports the model, else padded. Only the packed form on a CPU calls `between_parts`."""
     if backbone.decoder is not None:
         if backbone.embedding.weight.device.type != "cpu":
-            between_parts = None  # there kernels are started ahead, and nothing is won
+            between_parts = None  # kernels on a GPU are queued ahead, so interrupting gains nothing
         return PackedPrefill(
             backbone,
             backbone.decoder,
@@ -243,7 +243,7 @@ def padded_prefill(
     frame: Frame,
     padding_side: str = "right",
 ) -> PaddedPrefill:
-    """Through transformers' modules, with gradient where it is enabled."""
+    """Prefill through transformers' modules, with gradient if enabled."""
     return PaddedPrefill(
         backbone,
         pad(prompts, device=backbone.device, side=padding_side),
@@ -253,7 +253,7 @@ def padded_prefill(
 
 
 def prompt_weights(pooling: str, prompts: Sequence[Sequence[int]], frame: Frame) -> list[list[float]] | None:
-    """What each state of a prompt weighs in its mean, prompt by prompt; None where all weigh the same."""
+    """The weight of each state in the prompt's mean, per prompt; None if uniform."""
     if pooling == "context_last":
         return [[float(each == CONTEXT_SLOT) for each in ids] for ids in prompts]
     lengths = [len(ids) for ids in prompts]

@@ -1,6 +1,5 @@
-"""The one module that imports transformers, whose modules are filled while they are imported: two threads that imported
-it from two places could find it half empty. Python lets the second thread wait for this module.
-"""
+"""The only module that imports transformers. transformers fills its modules during import, so two threads that import
+it from different places could see it half-initialised. Python makes the second thread wait for this module."""
 
 import warnings
 
@@ -17,7 +16,7 @@ from transformers import (
 )
 from transformers import logging as transformers_logging
 
-# Its own generate() calls its own models by a name that it retires.
+# PEFT's generate() uses a name that transformers deprecates.
 warnings.filterwarnings("ignore", message="`past_key_values` is deprecated", category=FutureWarning)
 
 __all__ = [

@@ -12,18 +12,19 @@ from torch.nn.functional import normalize
 
 from embedder.errors import TextError
 
-# Called at every step with its number (from 1) and the soft token s_k (B, V) in fp32; it must keep little of it.
+# Called at every step with its number (from 1) and the soft token s_k (B, V) in float32; keep little of it, it is
+# large.
 StepObserver = Callable[[int, Tensor], None]
 
 
 class Reader(Protocol):
-    """A model that reads a batch of prompts once, and then position after position."""
+    """A model that encodes a batch of prompts once and then advances position by position."""
 
     def read(self) -> tuple[Tensor, Tensor]:
         """The prefill: h'_0, the state at each row's last token (B, D), and the mean of its states, fp32 (B, D)."""
 
     def advance(self, inputs: Tensor) -> Tensor:
-        """One position more: its inputs (B, D), its final states (B, D)."""
+        """Advances by one position: inputs (B, D) to final states (B, D)."""
 
     def logits(self, state: Tensor) -> Tensor:
         """(B, D) -> (B, n), over the entries of a soft token."""
@@ -32,7 +33,7 @@ class Reader(Protocol):
         """d = s @ E (Eq 6): fp32 (B, n) -> (B, D)."""
 
     def next_inputs(self, state: Tensor, *, temperature: float, logit_bias: Tensor | None) -> Tensor:
-        """d of a state, (B, D) -> (B, D), without returning the soft token, which then need not exist."""
+        """d of a state, (B, D) -> (B, D). Does not return the soft token, so it need not be materialised."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +52,12 @@ def refine_states(
     on_step: StepObserver | None = None,
     stop: Callable[[RefinedStates], bool] | None = None,
 ) -> RefinedStates:
-    """One prefill and exactly `steps` one-position decode steps; baselines take none. Once `stop`, which is told of the
-    states so far after every step, is true, there is no other.
+    """One prefill and exactly `steps` one-position decode steps; baselines take none. `stop` gets the states so far
+    after every step and ends the loop by returning True.
 
-    s_k = softmax(head(h'_{k-1}) / temperature + logit_bias) (Eq 5), d_k = s_k @ E (Eq 6) is fed at the next position,
-    and g_k is the final-layer state there (Eq 3-4). The (K+1)-th soft token is never computed. Gradients flow
-    through everything when they are enabled.
+    s_k = softmax(head(h'_{k-1}) / temperature + logit_bias) (Eq 5), d_k = s_k @ E (Eq 6) is the input of the next
+    position, and g_k is the final-layer state there (Eq 3-4). The (K+1)-th soft token is never computed. Gradients flow
+    through everything if enabled.
     """
     prompt_last, prompt_mean = reader.read()
     state = prompt_last
@@ -81,36 +82,36 @@ def refine_states(
 
 
 def softmax_over_vocabulary(logits: Tensor, *, temperature: float, logit_bias: Tensor | None) -> Tensor:
-    """s = softmax(logits / temperature + logit_bias) (Eq 5), in fp32 whatever the weights' dtype: (B, n)."""
+    """s = softmax(logits / temperature + logit_bias) (Eq 5), in float32 whatever the weights' dtype: (B, n)."""
     logits = logits.float() / temperature
     return torch.softmax(logits if logit_bias is None else logits + logit_bias, dim=-1)
 
 
-# The baselines generate nothing: Causal-EOS pools the prompt's last state, Bidirectional-Avg their mean (paper 4.1).
-# Without training: SGPT weighs states by their places; Echo takes those of the second copy, which saw all of the first.
-# Causal2Vec concatenates the states of its contextual token and of the last one (2 D).
+# Poolings without generation: Causal-EOS takes the prompt's last state, Bidirectional-Avg their mean (paper 4.1).
+# Without training: SGPT weighs states by position; Echo takes those of the second copy, which has seen all of the
+# first. Causal2Vec concatenates the states of its contextual token and of the last token (2 D).
 PROMPT_POOLINGS = ("prompt_last", "prompt_mean", "prompt_weighted_mean", "prompt_copy_mean", "context_last")
-# LaSER's released models count the prompt's last state as the first of the steps: its 3 are 2 that generate.
+# LaSER's released models count the prompt's last state as the first step: 3 steps generate 2 tokens.
 POOLINGS = ("mean", "last", "residual", "mean_with_prompt_last", *PROMPT_POOLINGS)
 
 
 def embedding_size(pooling: str, hidden_size: int) -> int:
-    """Dimensions of what is pooled."""
+    """Number of dimensions after pooling."""
     return 2 * hidden_size if pooling == "context_last" else hidden_size
 
 
 def check_tolerance(tolerance: float | None) -> None:
     if tolerance is not None and not 0 <= tolerance <= 2:
-        raise TextError(f"tolerance is {tolerance}, but must lie within 0 and 2: it is compared with 1 - cosine.")
+        raise TextError(f"tolerance is {tolerance}, but must be from 0 to 2: it is compared with 1 - cosine.")
 
 
 def steps_to_convergence(prefixes: Tensor, tolerance: float) -> Tensor:
-    """After how many steps (B,) each vector has converged: z_k is within `tolerance`, in cosine, of z_{k-1}.
+    """The step (B,) at which each vector has converged: z_k is within `tolerance`, in 1 - cosine, of z_{k-1}.
 
-    prefixes: z_1..z_K, L2-normalised (B, K, D). K where none does. What a row takes never depends on other rows.
+    prefixes: z_1..z_K, L2-normalised (B, K, D). K if no step converges. Rows are independent of each other.
     """
     has_converged = step_distances(prefixes) <= tolerance
-    none = has_converged.new_ones(len(prefixes), 1)  # stands for the last step
+    none = has_converged.new_ones(len(prefixes), 1)  # the last step counts as converged
     return torch.cat([has_converged, none], dim=1).to(torch.uint8).argmax(dim=1).add(2).clamp_max(prefixes.shape[1])
 
 
@@ -120,16 +121,16 @@ def step_distances(prefixes: Tensor) -> Tensor:
 
 
 def pool_prefixes(states: RefinedStates, pooling: str) -> Tensor:
-    """Embeddings z_1..z_K, each L2-normalised: (B, K, D); for the poolings that look at the prompt alone (B, 1, D), or
-    (B, 1, 2 D) of two states."""
+    """Embeddings z_1..z_K, each L2-normalised: (B, K, D). Poolings over the prompt only give (B, 1, D), or (B, 1, 2 D)
+    for two states."""
     return normalize(pool_states(states, pooling), dim=-1)
 
 
 def pool_states(states: RefinedStates, pooling: str) -> Tensor:
-    """The same before they are normalised, fp32."""
+    """Like `pool_prefixes`, before normalisation, in float32."""
     if pooling == "prompt_last":
         return states.prompt_last.float()[:, None]
-    if pooling == "context_last":  # whose weighted mean is the state of the contextual token alone
+    if pooling == "context_last":  # the weighted mean is the state of the contextual token only
         return cat([states.prompt_mean, states.prompt_last.float()], dim=-1)[:, None]
     if pooling in PROMPT_POOLINGS:
         return states.prompt_mean[:, None]
@@ -139,7 +140,7 @@ def pool_states(states: RefinedStates, pooling: str) -> Tensor:
     if pooling == "mean_with_prompt_last":
         generated = cat([states.prompt_last.float()[:, None], generated], dim=1)
     counts = arange(1, generated.shape[1] + 1, device=generated.device, dtype=generated.dtype)
-    means = cumsum(generated, dim=1) / counts[:, None]  # un-normalised states are averaged, then normalised
+    means = cumsum(generated, dim=1) / counts[:, None]  # averages un-normalised states; the caller normalises
     if pooling == "mean_with_prompt_last":
         return means[:, 1:]
     return means + states.prompt_mean[:, None, :] if pooling == "residual" else means

@@ -1,5 +1,4 @@
-"""What attention learned of the distance between two positions, as MPNet and T5 have it: a number for each head and
-bucket of distances."""
+"""Learned attention bias by relative distance, as in MPNet and T5: one number per head and bucket of distances."""
 
 from __future__ import annotations
 
@@ -8,8 +7,8 @@ import math
 import torch
 from torch import Tensor
 
-_MOST_DISTANCE = 128  # farther ones share a bucket
-_LEAST = 64  # positions of the first table
+_MOST_DISTANCE = 128  # longer distances share a bucket
+_LEAST = 64  # size of the first table, in positions
 
 
 class RelativePlaces:
@@ -20,8 +19,8 @@ class RelativePlaces:
         self._table = self._of_length(_LEAST)
 
     def bias(self, length: int, dtype: torch.dtype) -> Tensor:
-        """What is added before the softmax, for prompts of this length: (heads, queries, keys)."""
-        table = self._table  # that of a shorter prompt is a corner of it
+        """The bias to add before the softmax, for prompts of this length: (heads, queries, keys)."""
+        table = self._table  # the bias of a shorter prompt is a corner of it
         if table.shape[1] < length or table.dtype != dtype:
             self._table = table = self._of_length(max(length, table.shape[1])).to(dtype)
         return table[:, :length, :length]
@@ -32,8 +31,8 @@ class RelativePlaces:
         return self._weight[self._bucket(distances)].permute(2, 0, 1).contiguous()
 
     def _bucket(self, distances: Tensor) -> Tensor:
-        """Half of the buckets are of what comes after; of each half, half are single distances, others of a growing
-        range."""
+        """The bucket of each distance. Half of the buckets are for later positions; in each half, half are single
+        distances and the others cover growing ranges."""
         half = self._weight.shape[0] // 2
         single = half // 2
         far = distances.abs()

@@ -1,5 +1,5 @@
-"""From a state to a soft token and on to the next input: the two products with the vocabulary, apart for those who look
-at the soft token, and in one where nobody does."""
+"""Computes a soft token from a state, and the next input from it: as two products with the vocabulary if someone
+observes the soft token, fused otherwise."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class Tiles:
-    """Head and embeddings of a vocabulary in pieces, each in the form that is fastest here."""
+    """Head and embeddings of a vocabulary in tiles, each in the fastest format for this processor."""
 
     parts: tuple[Tile, ...]
-    dtype: torch.dtype  # of the embeddings, and of their mean
+    dtype: torch.dtype  # of the embeddings and of their mean
 
     def logits(self, x: Tensor) -> Tensor:
-        """(B, D) -> (B, n), over all entries: for those who want to see them."""
+        """Logits of all entries, (B, D) -> (B, n), for observers."""
         return torch.cat([tile.output_projection(x) for tile in self.parts], dim=-1)
 
     def input_projection(self, soft_token: Tensor) -> Tensor:
@@ -50,7 +50,7 @@ class Tiles:
             if logit_bias is not None:
                 logits += logit_bias[tile.entries]
             higher = torch.maximum(peak, logits.amax(dim=1, keepdim=True))
-            base = higher.masked_fill(higher == -torch.inf, 0)  # -inf - -inf is not a number
+            base = higher.masked_fill(higher == -torch.inf, 0)  # avoids -inf - -inf, which is NaN
             shrink, weights = (peak - base).exp(), logits.sub_(base).exp_()
             total = total * shrink + weights.sum(dim=1, keepdim=True)
             mixed = mixed * shrink + tile.input_projection(weights).float()
@@ -59,7 +59,7 @@ class Tiles:
 
 
 def cut(head: Linear, embedding: Tensor, *, size: int = TILE) -> Tiles:
-    """head: of the n entries of a soft token; embedding: their rows of E (n, D)."""
+    """head: maps to the n entries of a soft token. embedding: their rows of E (n, D)."""
     parts = []
     for start in range(0, embedding.shape[0], size):
         entries = slice(start, start + size)
@@ -74,14 +74,14 @@ MOST_TAIL = 0.01  # of the probability, on all other entries
 
 @dataclass(frozen=True, slots=True)
 class TopEntries:
-    """Reads `count` rows of E instead of all. A row of soft tokens with a heavier tail is mixed whole.
+    """Mixes only the `count` most probable rows of E. Soft tokens with a heavier tail use all rows.
 
-    What is left out moves the mean by at most twice the tail times the largest norm of a row of E.
+    The omitted tail moves the mean by at most twice the tail times the largest norm of a row of E.
     """
 
     embedding: Tensor  # (n, D)
     count: int
-    whole: Product  # of all entries
+    whole: Product  # over all entries
     most_tail: float = MOST_TAIL
 
     def __call__(self, soft_token: Tensor) -> Tensor:
@@ -98,21 +98,21 @@ class TopEntries:
         return mixed
 
 
-# (B, D), temperature, logit bias (n,) or None to softmax(logits / temperature + bias) @ E (B, D).
+# Maps states (B, D), temperature and logit bias (n,) or None to softmax(logits / temperature + bias) @ E (B, D).
 Mean = Callable[[Tensor, float, Tensor | None], Tensor]
-# With more entries than these a CPU does not make a soft token whole. A GPU does: docs/gpu-and-flops.md.
-# gircse-mini has 10,000, a large language model 152,000.
+# With more entries, a CPU does not materialise the soft token. A GPU does: docs/gpu-and-flops.md. gircse-mini has
+# 10,000 entries, a large language model 152,000.
 LARGE = 32_768
 
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    transform: Callable[[Tensor], Tensor] | None  # what a soft head makes of a state (B, D) before it is projected
+    transform: Callable[[Tensor], Tensor] | None  # the soft head's transform of a state (B, D) before the projection
     output_projection: Product  # (B, D) to logits (B, n)
     input_projection: Product  # a soft token (B, n) to the mean of its embeddings (B, D)
-    position: Tensor | None  # what a soft head adds to it (D,)
-    mean: Mean | None = None  # of what was projected to `mix` at once; None: through the soft token
-    scale: float = 1.0  # of the mean, where the family scales embeddings
+    position: Tensor | None  # the soft head's vector, added to inputs (D,)
+    mean: Mean | None = None  # fused projection and mean; None: compute through the soft token
+    scale: float = 1.0  # of the mean, if the family scales embeddings
 
     def logits(self, state: Tensor) -> Tensor:
         return self.output_projection(state if self.transform is None else self.transform(state))
@@ -121,7 +121,7 @@ class Vocabulary:
         return self._placed(self.input_projection(soft_token))
 
     def next_inputs(self, state: Tensor, *, temperature: float, logit_bias: Tensor | None) -> Tensor:
-        """embed_soft of the soft token of `state` (B, D), without returning it: (B, D)."""
+        """embed_soft of the soft token of `state` (B, D), without returning the soft token: (B, D)."""
         if self.mean is None:
             return self.embed_soft(
                 softmax_over_vocabulary(self.logits(state), temperature=temperature, logit_bias=logit_bias)
@@ -144,9 +144,10 @@ def build_vocabulary(
     large: int = LARGE,
     top_entries: int | None = None,
 ) -> Vocabulary:
-    """soft_weight: the rows of E that a soft token mixes (n, D). weight_format: of all but tiles. scale: of their mean.
+    """Builds the products. soft_weight: rows of E that a soft token mixes (n, D). weight_format: for everything except
+    tiles. scale: of the mean.
 
-    top_entries: mix so many entries of a soft token, where these are nearly all of it.
+    top_entries: mix this many entries of a soft token if they have nearly all of the probability.
     """
     vocabulary = replace(_build(head, soft_head, soft_weight, weight_format, large), scale=scale)
     if top_entries is None:
@@ -178,7 +179,7 @@ def _build(
 
 
 def _over(head: Linear, embedding: Tensor, weight_format: Callable[[Product], Product], large: int) -> Vocabulary:
-    """head: to the n entries of a soft token; embedding: theirs (n, D)."""
+    """head: maps to the n entries of a soft token. embedding: their rows (n, D)."""
     if embedding.shape[0] > large and embedding.device.type == "cpu":
         tiles = cut(head, embedding)
         return Vocabulary(None, tiles.logits, tiles.input_projection, None, tiles.mean)

@@ -1,4 +1,4 @@
-"""Matrix products with weights that stay, in the format that this processor reads fastest."""
+"""Matrix products with constant weights, in the fastest format for this processor."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 Product = Callable[[Tensor], Tensor]
-# oneDNN cuts weights into blocks for this many rows of input; they serve every other number too.
+# oneDNN blocks weights for this many input rows; the blocks work for any other number too.
 _ROWS = 64
-_MOST_ROWS_OF_INT8 = 4  # of more, products with weights of eight bits take longer than those of sixteen
+_MOST_ROWS_OF_INT8 = 4  # with more rows, int8 products are slower than 16-bit ones
 
 
 @dataclass(frozen=True, slots=True)
 class Linear:
     weight: Tensor  # (out, in)
     bias: Tensor | None
-    has_gelu: bool = False  # after it
+    has_gelu: bool = False  # applied after the product
 
     def __call__(self, x: Tensor) -> Tensor:
         found = F.linear(x.to(self.weight.dtype), self.weight, self.bias)
@@ -28,9 +28,9 @@ class Linear:
 
 @dataclass(frozen=True, slots=True)
 class BlockedLinear:
-    """The same on a CPU, as oneDNN reads it: the weights need not be put into blocks again at every call."""
+    """A linear layer in oneDNN's blocked format for CPUs: avoids blocking the weights at every call."""
 
-    blocks: Tensor  # opaque
+    blocks: Tensor  # opaque to torch
     bias: Tensor | None
     has_gelu: bool
 
@@ -41,9 +41,9 @@ class BlockedLinear:
 
 @dataclass(frozen=True, slots=True)
 class Int8Linear:
-    """Weights in eight bits, for half the memory and a third of the time where few rows wait for them to be read.
+    """8-bit weights: half the memory, and a third of the time for few rows, where loading weights dominates.
 
-    Each row of weights has a scale, by which its largest one becomes 127. Inputs and results are as they were.
+    Each row of weights has a scale that maps its largest entry to 127. Inputs and results keep their dtype.
     """
 
     codes: Tensor  # int8 (out, in)
@@ -66,7 +66,7 @@ def linear_of(module: nn.Linear) -> Linear:
 
 
 def fastest_format(product: Product) -> Product:
-    """`product` with its weights in the form that is fastest here."""
+    """`product` with its weights in the fastest format."""
     if not isinstance(product, Linear):
         return product
     weight = product.weight
@@ -76,7 +76,7 @@ def fastest_format(product: Product) -> Product:
 
 
 def in_int8(product: Product) -> Product:
-    """`product` with its weights in eight bits."""
+    """`product` with 8-bit weights."""
     if not isinstance(product, Linear):
         return product
     weight = product.weight
@@ -86,8 +86,10 @@ def in_int8(product: Product) -> Product:
 
 
 def has_blocks(dtype: torch.dtype = torch.float32) -> bool:
-    """Whether oneDNN's products, which torch's own compiler uses, take weights of this type here. A build of torch may
-    lack oneDNN, and a CPU without AVX-512 takes no bfloat16. ONEDNN_MAX_CPU_ISA keeps it from what the CPU could do.
+    """Whether oneDNN can block weights of this type (torch's own compiler uses the same products).
+
+    False if torch was built without oneDNN, and for bfloat16 on a CPU without AVX-512. ONEDNN_MAX_CPU_ISA can restrict
+    it further.
     """
     if not torch.backends.mkldnn.is_available() or not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
         return False
@@ -99,6 +101,6 @@ def has_blocks(dtype: torch.dtype = torch.float32) -> bool:
 
 
 def multiplies_bfloat16() -> bool:
-    """Whether this CPU multiplies bfloat16 itself (AVX-512 BF16, AMX); elsewhere float32 is faster."""
+    """Whether this CPU has bfloat16 instructions (AVX-512 BF16, AMX); elsewhere float32 is faster."""
     checks = (getattr(torch.cpu, name, None) for name in ("_is_avx512_bf16_supported", "_is_amx_tile_supported"))
     return any(check() for check in checks if check is not None) and has_blocks(torch.bfloat16)

@@ -1,1 +1,1 @@
-"""From texts and instructions to token ids, and from soft tokens to words."""
+"""Converts texts and instructions to token ids, and soft tokens to words."""

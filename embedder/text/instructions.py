@@ -1,7 +1,7 @@
 """The 95 task instructions of the GIRCSE paper: 91 rows of Table 11 (MTEB), 4 of Table 12 (IntentEmotion, NYT).
 
-A dataset named with the suffix -Q or -C has an instruction for its queries or its corpus alone, and a dataset with
-both has two rows; without a suffix both sides get the same instruction.
+The suffix -Q or -C means that the instruction is for the queries or the corpus only; a dataset with both has two rows.
+Without a suffix, the instruction is for both sides.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ ROLES: tuple[Role, ...] = get_args(Role)
 
 
 class UnknownTaskError(EmbedderError, LookupError):
-    """No task of the registry has this name."""
+    """The registry has no task of this name."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskInstruction:
-    task: str  # as the paper prints it, with its suffix
+    task: str  # as printed in the paper, with its suffix
     role: Role
     instruction: str
 
 
 @cache
 def load_instructions() -> tuple[TaskInstruction, ...]:
-    """All rows, in the order of the paper."""
+    """All rows, in the paper's order."""
     text = files("embedder.text").joinpath("instructions.json").read_text(encoding="utf-8")
     return tuple(TaskInstruction(**row) for row in json.loads(text))
 
 
 def instruction_for(task: str, role: Role) -> str | None:
-    """The instruction for one side of a task, named with or without its suffix.
+    """The instruction for one side of a task; the name may have its suffix or not.
 
-    None means that the paper gives this side no instruction, as for the corpus of most retrieval datasets.
+    Returns None if the paper gives this side no instruction, as for the corpus of most retrieval datasets.
     """
     if role not in ROLES:
         raise ValueError(f"Unknown role {role!r}. Use one of: {', '.join(ROLES)}.")

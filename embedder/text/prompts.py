@@ -1,4 +1,4 @@
-"""From texts and an instruction to token ids. The text is never altered: newlines, leading spaces and braces stay."""
+"""Converts texts and an instruction to token ids. Never alters the text: newlines, leading spaces and braces stay."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ from embedder.text.sentences import spans_to_read
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """`before + instruction + between + text`; without an instruction the prompt is the bare text.
+    """The prompt format: `before + instruction + between + text`; without an instruction, the bare text.
 
-    `special_tokens` says whether the tokenizer's own begin and end tokens surround the prompt, `end_token` whether the
-    vocabulary's end-of-text token closes it. Around instruction and text always stand `opening` and `closing`; where
-    `middle` is given, it and the whole come once more. `has_context`: between instruction and text stands the
-    contextual token, whose embedding another encoder gives.
+    - `special_tokens`: the tokenizer's own begin and end tokens surround the prompt.
+    - `end_token`: the vocabulary's end-of-text token closes the prompt.
+    - `opening`, `closing`: always surround instruction and text.
+    - `middle`: if set, it follows the text, and then instruction and text are repeated.
+    - `has_context`: a contextual token stands between instruction and text; another encoder computes its embedding.
     """
 
     name: str
@@ -44,14 +45,14 @@ class Template:
         return self.prefix(instruction) + text
 
 
-# `official` is what the authors' released adapters were trained with: no space after "Query:", no BOS, no EOS.
-# `official+special` is the same between [CLS] and [SEP], as MiniLM was trained.
+# `official` is the format of the authors' released adapters: no space after "Query:", no BOS, no EOS.
+# `official+special` is the same between [CLS] and [SEP], for MiniLM.
 TEMPLATES = {
     template.name: template
     for template in (
         Template("official", "Instruct: ", "\nQuery:", special_tokens=False),
         Template("official+special", "Instruct: ", "\nQuery:", special_tokens=True),
-        # Echo embeddings (Springer et al. 2024): of the second copy every position has seen the whole text.
+        # Echo embeddings (Springer et al. 2024): each position of the second copy has seen the whole text.
         Template(
             "echo",
             "Instruct: ",
@@ -60,7 +61,7 @@ TEMPLATES = {
             opening="Rewrite the following paragraph:\n",
             middle="\nThe rewritten paragraph:\n",
         ),
-        # PromptEOL (Jiang et al. 2023): the state that names the next word stands for the text.
+        # PromptEOL (Jiang et al. 2023): the state that predicts the next word represents the text.
         Template(
             "prompt_eol",
             "Instruct: ",
@@ -69,8 +70,8 @@ TEMPLATES = {
             opening='This sentence: "',
             closing='" means in one word: "',
         ),
-        # LaSER's released Qwen3 models (Jin et al. 2026): their chat template, its reasoning left empty, and a space
-        # after "Query:". What their code calls slots of EOS are places of soft tokens.
+        # LaSER's released Qwen3 models (Jin et al. 2026): their chat template with empty reasoning, and a space after
+        # "Query:". The EOS slots of their code are the positions of soft tokens.
         Template(
             "laser",
             "Instruct: ",
@@ -80,8 +81,8 @@ TEMPLATES = {
             closing="<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n",
         ),
         Template("official+end", "Instruct: ", "\nQuery:", special_tokens=True, end_token=True),
-        # Causal2Vec (Lin et al. 2025, Eq 2): [instruction; C; text; EOS]; `context` is the same without EOS, after
-        # which a decoder has nothing to say.
+        # Causal2Vec (Lin et al. 2025, Eq 2): [instruction; C; text; EOS]. `context` omits EOS, because a decoder has
+        # nothing to generate after it.
         Template("causal2vec", "Instruct: ", "\nQuery:", special_tokens=True, end_token=True, has_context=True),
         Template("context", "Instruct: ", "\nQuery:", special_tokens=True, has_context=True),
     )
@@ -93,7 +94,7 @@ logger = logging.getLogger(__name__)
 
 @contextmanager
 def without_cut_warnings() -> Iterator[None]:
-    """While many texts are read of which long ones are cut on purpose."""
+    """Suppresses warnings about truncated texts, for callers that truncate on purpose."""
     level = logger.level
     logger.setLevel(logging.ERROR)
     try:
@@ -102,18 +103,18 @@ def without_cut_warnings() -> Iterator[None]:
         logger.setLevel(level)
 
 
-CONTEXT_SLOT = -1  # stands for the contextual token among a prompt's ids; its embedding is no row of E
-INSTRUCTION_END = -2  # before it, where a contract wants it, stand the ids of the instruction as a text of its own
-SENTENCE_START = -3  # before the first id of each sentence of the text, where a contract selects among them
-# By the names that families give their end-of-text token; the first that a vocabulary has.
+CONTEXT_SLOT = -1  # placeholder id of the contextual token; its embedding is not a row of E
+INSTRUCTION_END = -2  # if the contract needs it, the instruction's own ids come first, then this marker
+SENTENCE_START = -3  # marks the first id of each sentence, if the contract selects sentences
+# Names of the end-of-text token by family; the first one in the vocabulary is used.
 _END_TOKENS = ("<eos>", "</s>", "<|endoftext|>", "<|end_of_text|>", "[SEP]")
 
 
 @dataclass(frozen=True, slots=True)
 class PromptIds:
-    """Token ids of one prompt; `length` is how many it would have without truncation.
+    """Token ids of one prompt; `length` is their number before truncation.
 
-    apart: so many ids are not of the prompt itself: those of the instruction alone, `INSTRUCTION_END`,
+    apart: number of ids that are not part of the prompt itself: the instruction alone, `INSTRUCTION_END`,
     `SENTENCE_START`.
     """
 
@@ -123,7 +124,7 @@ class PromptIds:
 
     @property
     def tokens(self) -> int:
-        """Of the prompt itself."""
+        """Number of tokens of the prompt itself."""
         return len(self.ids) - self.apart
 
     @property
@@ -133,14 +134,14 @@ class PromptIds:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Ids that stand around those of instruction and text; with `middle`, these stand there twice."""
+    """The ids around instruction and text. With `middle`, instruction and text appear twice."""
 
     begin: tuple[int, ...]
     middle: tuple[int, ...] | None
     end: tuple[int, ...]
 
     def around(self, ids: Sequence[int], *, max_length: int) -> PromptIds:
-        """Cuts the text, in both copies alike."""
+        """Adds the frame to `ids`; truncates both copies of the text alike."""
         fixed = len(self.begin) + len(self.middle or ()) + len(self.end)
         copies = 1 if self.middle is None else 2
         cut = ids[: max(0, max_length - fixed) // copies]
@@ -148,14 +149,14 @@ class Frame:
         return PromptIds((*self.begin, *cut, *again, *self.end) if cut else (), fixed + copies * len(ids))
 
     def second_copy(self, length: int) -> range:
-        """The places of the second copy in a prompt of so many ids; of the only one, where there is one."""
+        """Positions of the second copy in a prompt of `length` ids; of the only copy without `middle`."""
         fixed = len(self.begin) + len(self.middle or ()) + len(self.end)
         count = (length - fixed) // (1 if self.middle is None else 2)
         return range(length - len(self.end) - count, length - len(self.end))
 
 
 class PromptTokenizer:
-    """Text and instruction to ids. Safe for threads: the tokenizer's truncation and padding never change."""
+    """Converts text and instruction to ids. Thread-safe: never changes the tokenizer's truncation and padding."""
 
     def __init__(
         self,
@@ -169,9 +170,9 @@ class PromptTokenizer:
         instruction_in_prompt: bool = True,
         marks_sentences: bool = False,
     ) -> None:
-        """instruction_apart: before a prompt's ids stand those of its instruction alone, and `INSTRUCTION_END`.
-        instruction_in_prompt: False where they stand there and nowhere else. marks_sentences: where they stand there,
-        `SENTENCE_START` is before each sentence."""
+        """instruction_apart: prefix each prompt with its instruction's own ids and `INSTRUCTION_END`.
+        instruction_in_prompt: whether the prompt also contains the instruction. marks_sentences: with
+        instruction_apart, put `SENTENCE_START` before each sentence."""
         tokenizer.no_truncation()
         tokenizer.no_padding()
         self._tokenizer = tokenizer
@@ -181,7 +182,7 @@ class PromptTokenizer:
         self._instruction_apart = instruction_apart
         self._instruction_in_prompt = instruction_in_prompt
         self._marks_sentences = marks_sentences
-        # Tokens that instruction and template may take; half, unless training with short prompts needs more.
+        # Most tokens of instruction and template: half, unless training with short prompts needs more.
         self._max_instruction = max_length // 2 if max_instruction is None else max_instruction
         self.frame = frame_of(tokenizer, template)
 
@@ -190,8 +191,10 @@ class PromptTokenizer:
         return self._tokenizer
 
     def encode(self, texts: Sequence[str], instruction: str, *, tells_cuts: bool = True) -> list[PromptIds]:
-        """tells_cuts: log how many texts were cut. Raises TextError for an unusable text (with its index) or an
-        instruction that leaves too little room."""
+        """Encodes texts under one instruction. tells_cuts: log how many texts were cut.
+
+        Raises TextError for an invalid text (with its index) or an instruction that leaves too little room for texts.
+        """
         for index, text in enumerate(texts):
             check_text(text, f"Text {index}")
         self.check_instruction(instruction)
@@ -202,7 +205,7 @@ class PromptTokenizer:
         for index, each in enumerate(encoded):
             if not each.ids:
                 raise TextError(
-                    f"Text {index} ({texts[index][:40]!r}) has no token that the model knows. Leave it out."
+                    f"Text {index} ({texts[index][:40]!r}) has no token in the model's vocabulary. Leave it out."
                 )
         cut = [each.length for each in encoded if each.length > self.max_length]
         if self._report_cuts and tells_cuts and cut:
@@ -220,7 +223,8 @@ class PromptTokenizer:
         return [self._with_marks(before, *each) for each in zip(encoded, found, strict=True)]
 
     def _with_marks(self, before: tuple[int, ...], prompt: PromptIds, starts: Iterable[int]) -> PromptIds:
-        """starts: where sentences begin among the ids of instruction and text; what was cut has none."""
+        """Inserts sentence marks. starts: positions of sentences in the ids of instruction and text; sentences that
+        were cut get no mark."""
         first, last = len(self.frame.begin), len(prompt.ids) - len(self.frame.end)
         ids = list(prompt.ids)
         kept = [first + each for each in starts if first + each < last]
@@ -229,15 +233,15 @@ class PromptTokenizer:
         return PromptIds((*before, *ids), prompt.length, apart=len(before) + len(kept))
 
     def marked_sentences(self, text: str, instruction: str) -> list[tuple[int, int]]:
-        """Characters [start, end) of each marked sentence, also of those that a prompt has no room for."""
+        """Character range [start, end) of each marked sentence, including those cut from the prompt."""
         (tokens,) = self._tokenised([text], instruction)
         return list(self._sentences(text, tokens, instruction).values())
 
     def _sentences(self, text: str, tokens: Encoding, instruction: str) -> dict[int, tuple[int, int]]:
-        """By where it begins among the ids of instruction and text, the characters of each sentence; one without an id
-        of its own belongs to the next, or the last."""
+        """Maps a sentence's position in the ids of instruction and text to its character range. A sentence without a
+        token of its own joins the next one, or the last."""
         prefix = len(self._template.prefix(instruction))
-        ends = [end for _, end in tokens.offsets]  # ascending: a sentence begins with the first token that ends in it
+        ends = [end for _, end in tokens.offsets]  # ascending: a sentence starts at the first token that ends inside it
         found: dict[int, tuple[int, int]] = {}
         for start, end in spans_to_read(text):
             at = bisect_right(ends, prefix + start)
@@ -247,12 +251,12 @@ class PromptTokenizer:
         return found
 
     def _tokenised(self, texts: Sequence[str], instruction: str) -> list[Encoding]:
-        """Instruction and text together, of templates without a contextual token."""
+        """Tokenises instruction and text together; for templates without a contextual token."""
         prefix = self._template.prefix(instruction)
         return list(self._tokenizer.encode_batch([prefix + text for text in texts], add_special_tokens=False))
 
     def _inner_ids(self, texts: Sequence[str], instruction: str) -> list[Sequence[int]]:
-        """Of instruction and text; none where a text has none."""
+        """Ids of instruction and text; empty if the text has no tokens."""
         if not self._template.has_context:
             return [each.ids for each in self._tokenised(texts, instruction)]
         prefix = self._tokenizer.encode(self._template.prefix(instruction), add_special_tokens=False).ids
@@ -260,11 +264,11 @@ class PromptTokenizer:
         return [(*prefix, CONTEXT_SLOT, *each.ids) if each.ids else () for each in own]
 
     def token_offsets(self, text: str) -> list[tuple[int, int]]:
-        """Character [start, end) of every token of the bare text."""
+        """Character range [start, end) of every token of the bare text."""
         return list(self._tokenizer.encode(text, add_special_tokens=False).offsets)
 
     def check_instruction(self, instruction: str) -> None:
-        """Raises TextError where it leaves too little room for a text."""
+        """Raises TextError if the instruction leaves too little room for a text."""
         if not instruction:
             return
         check_surrogates(instruction, "The instruction")
@@ -272,31 +276,32 @@ class PromptTokenizer:
         count = len(self._tokenizer.encode(prefix, add_special_tokens=False).ids)
         if count > self._max_instruction:
             raise TextError(
-                f"The instruction with its template takes {count} tokens, but may take at most "
+                f"The instruction and its template have {count} tokens; the limit is "
                 f"{self._max_instruction} of the model's {self.max_length}. Shorten it."
             )
 
 
 def split_instructions(prompts: Sequence[Sequence[int]]) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
-    """The ids of each prompt's instruction, none where it has none apart, and those of the prompt itself."""
+    """Splits each prompt into the ids of its separate instruction (empty if none) and those of the prompt itself."""
     ends = [ids.index(INSTRUCTION_END) if INSTRUCTION_END in ids else -1 for ids in prompts]
     own = [tuple(ids[: max(end, 0)]) for ids, end in zip(prompts, ends, strict=True)]
     return own, [tuple(ids[end + 1 :]) for ids, end in zip(prompts, ends, strict=True)]
 
 
 def split_sentences(ids: Sequence[int]) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
-    """What stands before the first marked sentence, and the ids of each; the last one's with what closes the prompt."""
+    """Splits a prompt into the ids before the first marked sentence, and the ids of each sentence. The last sentence
+    includes the end of the prompt."""
     starts = [at for at, each in enumerate(ids) if each == SENTENCE_START]
     bounds = [*starts, len(ids)]
     return tuple(ids[: bounds[0]]), [tuple(ids[start + 1 : end]) for start, end in pairwise(bounds)]
 
 
 def check_text(text: str, name: str) -> None:
-    """Raises TextError for what is not a non-empty, valid Unicode string."""
+    """Raises TextError unless `text` is a non-empty, valid Unicode string."""
     if not isinstance(text, str):
         raise TextError(f"{name} is a {type(text).__name__}, not a string. Token ids of other models are not accepted.")
     if not text.strip():
-        raise TextError(f"{name} is empty. An empty text has no meaning to embed; leave it out.")
+        raise TextError(f"{name} is empty. Leave it out.")
     check_surrogates(text, name)
 
 
@@ -305,13 +310,13 @@ def check_surrogates(text: str, name: str) -> None:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
         raise TextError(
-            f"{name} holds a lone surrogate ({text[error.start]!r} at character {error.start}), which is no valid "
+            f"{name} holds a lone surrogate ({text[error.start]!r} at character {error.start}), which is invalid "
             'Unicode. Read the source with errors="replace".'
         ) from None
 
 
 def load_tokenizer(folder: Path) -> Tokenizer:
-    """The fast tokenizer of a model folder."""
+    """Loads the fast tokenizer of a model folder."""
     file = folder / "tokenizer.json"
     if file.is_file():
         return Tokenizer.from_file(str(file))
@@ -324,7 +329,7 @@ def load_tokenizer(folder: Path) -> Tokenizer:
 
 
 def frame_of(tokenizer: Tokenizer, template: Template) -> Frame:
-    """Raises ContractError where the template asks for an end-of-text token that the vocabulary lacks."""
+    """The frame of ids for a template. Raises ContractError if the vocabulary lacks the end-of-text token it needs."""
     begin, end = _surrounding_ids(tokenizer) if template.special_tokens else ((), ())
     if template.end_token:
         end = (_end_of_text(tokenizer),)
@@ -344,7 +349,7 @@ def _end_of_text(tokenizer: Tokenizer) -> int:
 
 
 def _surrounding_ids(tokenizer: Tokenizer) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The special ids that the tokenizer puts before and after a text, [CLS] and [SEP] for BERT."""
+    """The special ids that the tokenizer adds before and after a text; [CLS] and [SEP] for BERT."""
     bare = tokenizer.encode("a", add_special_tokens=False).ids
     full = tokenizer.encode("a", add_special_tokens=True).ids
     at = next(i for i in range(len(full) - len(bare) + 1) if full[i : i + len(bare)] == bare)

@@ -1,8 +1,7 @@
-"""How well texts of the caller's own answer a query: their cosine under an instruction, and how alike both are among
-named values.
+"""Scores the caller's own texts for a query: cosine under an instruction, and similarity among named values.
 
-p(v | x) is the softmax over values of cos(x, v) / temperature, of a value's phrases the nearest; two texts are as alike
-as the cosine of their p. Knows no model: vectors come in, scores go out.
+p(v | x) is the softmax over values v of cos(x, v) / temperature, where the nearest phrase of a value counts. The
+similarity of two texts is the cosine of their p. Needs no model: takes vectors, returns scores.
 """
 
 from __future__ import annotations
@@ -16,14 +15,14 @@ import numpy as np
 from embedder.errors import TextError
 from embedder.text.sentences import sentences_to_read
 
-# Values are read in the plain space, where one that a text says is nearer, and under an instruction among texts and
-# names that are embedded under it. Chosen on the tuning half of the triplets: docs/evaluation/lens-values.md.
+# Without an instruction, a value that the text mentions is nearer. Under an instruction, texts and names are embedded
+# under it. Chosen on the tuning half of the triplets: docs/evaluation/lens-values.md.
 TEMPERATURE = 0.07
-INSTRUCTED_TEMPERATURE = 0.03  # under an instruction all texts are near to each other
-MENTION = 0.15  # what a text gains in cosine for a value that it says itself
-VALUE_WEIGHT = 0.6  # of 1, the cosine has the rest
-# Sentences of a text are read apart, too, where they have little to do with each other: the mean cosine of their plain
-# vectors, the temperature of their weights, and what the whole text keeps. Chosen on the tuning half:
+INSTRUCTED_TEMPERATURE = 0.03  # lower, because all texts are close to each other under an instruction
+MENTION = 0.15  # added to the cosine of a value that the text mentions
+VALUE_WEIGHT = 0.6  # of 1; the rest is the weight of the cosine
+# If a text's sentences are unrelated, they are also embedded one by one. Constants: the mean cosine of their plain
+# vectors, the temperature of their weights, and the share of the whole text. Chosen on the tuning half:
 # docs/decisions/0066-values-sentence-by-sentence.md.
 MOST_ALIKE = 0.2
 SENTENCE_TEMPERATURE = 0.04
@@ -33,16 +32,16 @@ MIN_VALUES, MAX_VALUES, MAX_PHRASES = 2, 200, 1_000
 
 @dataclass(frozen=True, slots=True)
 class ValuePhrases:
-    """The phrases of values that were written as `name` or as `name = synonym, synonym`."""
+    """The phrases of values, written as `name` or as `name = synonym, synonym`."""
 
     phrases: tuple[str, ...]
-    owners: tuple[int, ...]  # the number of the value of each phrase, ascending
+    owners: tuple[int, ...]  # index of each phrase's value, ascending
 
     @classmethod
     def parse(cls, written: Sequence[str]) -> Self:
         """Raises TextError."""
         if not MIN_VALUES <= len(written) <= MAX_VALUES:
-            raise TextError(f"A lens tells {MIN_VALUES} to {MAX_VALUES} values apart, not {len(written)}.")
+            raise TextError(f"A lens has {MIN_VALUES} to {MAX_VALUES} values, not {len(written)}.")
         phrases: list[str] = []
         owners: list[int] = []
         for at, value in enumerate(written):
@@ -55,24 +54,23 @@ class ValuePhrases:
             phrases += own
             owners += [at] * len(own)
         if len(phrases) > MAX_PHRASES:
-            raise TextError(f"The values have more than {MAX_PHRASES:,} phrases in all: leave synonyms out.")
+            raise TextError(f"The values have more than {MAX_PHRASES:,} phrases in all. Remove synonyms.")
         return cls(tuple(phrases), tuple(owners))
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Texts whose values are read under an instruction: all of them whole, then sentences.
+    """Texts to compare by values under an instruction: all whole texts first, then sentences.
 
-    A text may say several unrelated things, of which the instruction asks for one; the whole text's vector lies between
-    them.
+    A text may say several unrelated things while the instruction asks for one; the whole text's vector mixes them.
     """
 
     texts: tuple[str, ...]
-    owners: tuple[int, ...] = ()  # the number of the text of each sentence, ascending
+    owners: tuple[int, ...] = ()  # index of each sentence's text, ascending
 
     @classmethod
     def of(cls, texts: Sequence[str]) -> Self:
-        """With all sentences, of which `unrelated` are those to read."""
+        """The texts with all their sentences; `unrelated` drops those that are not needed."""
         sentences: list[str] = []
         owners: list[int] = []
         for at, text in enumerate(texts):
@@ -87,12 +85,13 @@ class Parts:
         return len(self.texts) - len(self.owners)
 
     def to_embed(self, phrases: Sequence[str], instruction: str) -> tuple[str, ...]:
-        """In the plain space: with the phrases of values and, where there are sentences, the instruction itself."""
+        """Texts to embed without an instruction: texts, phrases of values and, if there are sentences, the
+        instruction."""
         return (*self.texts, *phrases, *([instruction] if self.owners else ()))
 
     def unrelated(self, plain: np.ndarray) -> tuple[Self, np.ndarray]:
-        """Without the sentences of texts whose sentences have to do with each other; and the vectors (N, D) of
-        `to_embed`, of what is left."""
+        """Drops the sentences of texts whose sentences are related. Returns the remaining parts and their rows (N, D)
+        of `plain`, the vectors of `to_embed`."""
         count, owners = self.text_count, np.asarray(self.owners, dtype=np.int64)
         is_kept = np.zeros(len(owners), dtype=bool)
         for at in np.unique(owners):
@@ -107,10 +106,12 @@ class Parts:
         return left, plain[rows]
 
     def join(self, cosines: np.ndarray, near: np.ndarray) -> np.ndarray:
-        """(n + S, V) of texts and sentences to (n, V): of a text with sentences s a third of its own cosine with a
-        value, and two thirds of τ log Σ_s w_s exp(cosine_s / τ), where w = softmax(near / τ).
+        """Combines the cosines of texts and sentences, (n + S, V), into (n, V).
 
-        near: (S,), the cosine of each sentence under the instruction and the instruction's plain vector.
+        For a text with sentences s: a third of its own cosine with a value, plus two thirds of τ log Σ_s w_s
+        exp(cosine_s / τ), where w = softmax(near / τ).
+
+        near: (S,), the cosine of each sentence under the instruction with the instruction's plain vector.
         """
         joined = np.array(cosines[: self.text_count], dtype=np.float64)
         sentences, owners = cosines[self.text_count :] / SENTENCE_TEMPERATURE, np.asarray(self.owners)
@@ -123,7 +124,8 @@ class Parts:
 
 
 def mean_cosine(vectors: Any) -> Any:
-    """Among the rows (n, D), n above 1, of an array or a tensor, L2-normalised; a number of the same kind."""
+    """Mean cosine of all pairs of rows (n, D), n > 1, L2-normalised. Array or tensor; returns a number of the same
+    kind."""
     count = len(vectors)
     return ((vectors @ vectors.T).sum() - count) / (count * (count - 1))
 
@@ -134,17 +136,18 @@ def cosine_scores(query: np.ndarray, documents: np.ndarray) -> np.ndarray:
 
 
 def reads_values_under(instruction: str, default: str) -> bool:
-    """Whether values are read under it, too: not under the model's own, which is for all questions."""
+    """Whether values are also compared under this instruction: not under the model's default, which fits any
+    question."""
     return instruction not in ("", default)
 
 
 def value_cosines(
     vectors: np.ndarray, phrases: np.ndarray, value_of_phrase: Sequence[int], mentioned: np.ndarray | None = None
 ) -> np.ndarray:
-    """(n, V) cosine of every text and every value, of whose phrases the nearest counts.
+    """Cosine (n, V) of every text and value; the nearest phrase of a value counts.
 
-    vectors: (n, D); phrases: (P, D), both L2-normalised; value_of_phrase: the value 0..V-1 of each phrase, ascending.
-    mentioned: (n, P) bool, whether the text says the phrase; such a one is nearer.
+    vectors: (n, D); phrases: (P, D), both L2-normalised. value_of_phrase: the value 0..V-1 of each phrase, ascending.
+    mentioned: (n, P) bool, whether the text mentions the phrase; adds MENTION to the cosine.
     """
     cosines = vectors @ phrases.T  # (n, P)
     if mentioned is not None:
@@ -161,7 +164,7 @@ def distributions(cosines: np.ndarray, temperature: float = TEMPERATURE) -> np.n
 
 
 def similarities(distributions: np.ndarray, query: np.ndarray) -> np.ndarray:
-    """(n, V) and (V,) -> (n,): the cosine of each distribution and the query's."""
+    """The cosine of each distribution with the query's: (n, V) and (V,) -> (n,)."""
     lengths = np.linalg.norm(distributions, axis=1) * np.linalg.norm(query)
     return distributions @ query / np.maximum(lengths, 1e-12)
 
@@ -176,9 +179,9 @@ def value_similarities(
     parts: Parts | None = None,
     near: np.ndarray | None = None,
 ) -> np.ndarray:
-    """texts (1 + n, D), the query first; phrases (P, D) -> (n,): how alike each is to the query among the values.
+    """Similarity of each text to the query among the values: texts (1 + n, D), the query first; phrases (P, D) -> (n,).
 
-    parts, near: where sentences are among the texts, see `Parts.join`.
+    parts, near: for texts with sentences, see `Parts.join`.
     """
     cosines = value_cosines(texts, phrases, owners, mentioned)
     if parts is not None and near is not None:
@@ -196,11 +199,10 @@ def joined_scores(
     *,
     parts: Parts,
 ) -> np.ndarray:
-    """(n,) scores joined with likeness among the values, read in the plain space and, where there is one, under the
-    instruction.
+    """Combines scores (n,) with the similarity among values, without the instruction and, if given, under it.
 
-    plain, instructed: (N + P, D), of the texts of `parts`, the query first, and of the phrases of the values; `plain`
-    as `Parts.unrelated` has it.
+    plain, instructed: (N + P, D), vectors of the texts of `parts` (query first) and of the phrases; `plain` as returned
+    by `Parts.unrelated`.
     """
     count = len(parts.texts)
     near = None

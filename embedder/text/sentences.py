@@ -1,22 +1,22 @@
-"""Where sentences begin and end, by rule: for cuts of the splitter, for reading them apart, for the one that is marked.
+"""Splits text into sentences by rules: for the splitter, for encoding sentences separately, and for highlighting.
 
-Works on any language that ends sentences with . ! ? or their CJK forms; knows nothing of documents or models.
+Works for languages that end sentences with . ! ? or their CJK forms. Independent of documents and models.
 """
 
 from __future__ import annotations
 
 import re
 
-MAX_SENTENCES = 16  # that are read apart; of more, neighbours are joined
-_SHORTEST_SENTENCE = 3  # words; what is shorter belongs to the next: a heading, a number
+MAX_SENTENCES = 16  # encoded separately; with more, neighbours are merged
+_SHORTEST_SENTENCE = 3  # words; a shorter one (a heading, a number) is merged into the next
 _CLOSERS = "\"')]}»”’*_"
 _TERMINALS = ".!?…"
-# Whole gaps of space: after what may end a sentence, with a new line in them, or at the end of the text. Each branch
-# begins where a gap does, so that scanning stays linear on any input.
+# Whole gaps of whitespace: after a possible sentence end, containing a line break, or at the end of the text. Each
+# branch starts at the start of a gap, so that scanning is linear for any input.
 _POSSIBLE_END = re.compile(
     rf"(?<=[{re.escape(_TERMINALS + _CLOSERS)}])\s+|(?<!\s)[^\S\n]*\n\s*|(?<!\s)\s+\Z|[。！？｡]+[」』”’）】]*\s*"
 )
-# Of corpora that were cut into tokens, which often are in lower case: nothing else has a space before it.
+# Pre-tokenised corpora, often in lower case: only they have a space before the punctuation.
 _SPACED_STOP = re.compile(r"[^\W_] [.?!]\Z")
 _LAST_WORD = re.compile(r"[\w.]*\Z")
 _LONGEST_ABBREVIATION = 12
@@ -27,9 +27,9 @@ _ABBREVIATION = re.compile(
 
 
 def sentence_spans(text: str) -> list[tuple[int, int]]:
-    """Characters [start, end) of every sentence, in order, without the whitespace around it.
+    """Character range [start, end) of every sentence, in order, without surrounding whitespace.
 
-    Together they cover every character of `text` that is not whitespace.
+    Together they cover every non-whitespace character of `text`.
     """
     spans: list[tuple[int, int]] = []
     start = len(text) - len(text.lstrip())
@@ -46,12 +46,12 @@ def sentence_spans(text: str) -> list[tuple[int, int]]:
 
 
 def sentences_to_read(text: str) -> list[str]:
-    """A text as it is read under an instruction: sentences of at least three words, sixteen of them at most."""
+    """The sentences to encode separately under an instruction: at least three words each, at most sixteen."""
     return [text[start:end] for start, end in spans_to_read(text)]
 
 
 def spans_to_read(text: str) -> list[tuple[int, int]]:
-    """Characters [start, end) of `sentences_to_read`."""
+    """Character ranges [start, end) of `sentences_to_read`."""
     spans: list[tuple[int, int]] = []
     begun: int | None = None
     for start, end in sentence_spans(text):
@@ -59,7 +59,7 @@ def spans_to_read(text: str) -> list[tuple[int, int]]:
         if len(text[begun:end].split()) >= _SHORTEST_SENTENCE:
             spans.append((begun, end))
             begun = None
-    if begun is not None:  # what is left belongs to the last one
+    if begun is not None:  # the rest belongs to the last sentence
         spans[-1:] = [(spans[-1][0] if spans else begun, len(text.rstrip()))]
     each = -(-len(spans) // MAX_SENTENCES) or 1
     groups = [spans[at : at + each] for at in range(0, len(spans), each)]
@@ -69,7 +69,7 @@ def spans_to_read(text: str) -> list[tuple[int, int]]:
 def _is_sentence_end(text: str, gap: re.Match[str]) -> bool:
     space = gap.group()
     if not space.isspace():
-        return True  # a CJK full stop, with or without space after it
+        return True  # a CJK full stop, with or without a space after it
     if space.count("\n") > 1:
         return True
     if text[gap.end()].islower():
@@ -77,7 +77,7 @@ def _is_sentence_end(text: str, gap: re.Match[str]) -> bool:
     before = text[max(0, gap.start() - 4) : gap.start()].rstrip(_CLOSERS)
     if before and before[-1] in _TERMINALS:
         return before[-1] != "." or not _is_abbreviated(text, gap.start())
-    # A line of its own is a sentence (a heading, a row, a list item), unless it visibly goes on.
+    # A separate line is a sentence (a heading, a row, a list item), unless it visibly continues.
     return "\n" in space and not before.endswith((",", ";", "-"))
 
 

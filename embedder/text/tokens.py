@@ -1,4 +1,4 @@
-"""Refinement tokens for people: the head of every soft token's distribution, with the tokenizer's marks removed."""
+"""Shows refinement tokens to people: the most probable words of every soft token, without the tokenizer's marks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from torch import Tensor
 from embedder.errors import TextError
 from embedder.refinement_steps import MAX_BIAS, RefinementStep, RefinementToken
 
-FRAGMENTS_FILE = "fragments.txt"  # of a model: pieces that begin longer words, and are none; one a line
+# of a model: pieces that start longer words but are not words themselves; one per line
+FRAGMENTS_FILE = "fragments.txt"
 _WORD_MARKS = ("##", "Ġ", "▁")
 _BYTE_LEVEL_MARK = "Ġ"
 
@@ -20,7 +21,7 @@ _BYTE_LEVEL_MARK = "Ġ"
 class TopTokens:
     """Observes soft tokens and keeps, per step, the ids and probabilities of the `count` most probable.
 
-    ids: the token ids (n,) of a soft token's entries; None where they are the whole vocabulary.
+    ids: the token ids (n,) of a soft token's entries; None means the whole vocabulary.
     """
 
     def __init__(self, count: int, ids: Tensor | None = None) -> None:
@@ -34,7 +35,7 @@ class TopTokens:
         self._kept.append((ids.cpu(), top.values.cpu()))
 
     def steps_of(self, row: int, read: Callable[[int], str]) -> tuple[RefinementStep, ...]:
-        """read: what a person reads for a token id; empty for what is left out."""
+        """read: returns the readable word of a token id; empty to skip it."""
         return tuple(
             RefinementStep(number, _readable(ids[row].tolist(), values[row].tolist(), read))
             for number, (ids, values) in enumerate(self._kept, start=1)
@@ -42,7 +43,7 @@ class TopTokens:
 
 
 def _readable(ids: list[int], probabilities: list[float], read: Callable[[int], str]) -> tuple[RefinementToken, ...]:
-    """Lower-cases and strips the marks; pieces that become the same word are added up (section 5.2)."""
+    """Lower-cases words and strips marks; adds up pieces that become the same word (section 5.2)."""
     words: dict[str, float] = {}
     for token_id, probability in zip(ids, probabilities, strict=True):
         word = read(token_id)
@@ -53,7 +54,7 @@ def _readable(ids: list[int], probabilities: list[float], read: Callable[[int], 
 
 
 def word_of(token_id: int, tokenizer: Tokenizer) -> str:
-    """What a person reads for a token id: lower case, no word marks, bytes decoded."""
+    """The readable word of a token id: lower case, no word marks, bytes decoded."""
     piece = tokenizer.id_to_token(token_id) or ""
     if piece.startswith(_WORD_MARKS[0]):
         piece = piece[2:]
@@ -63,13 +64,13 @@ def word_of(token_id: int, tokenizer: Tokenizer) -> str:
 
 
 def shown_word_of(token_id: int, tokenizer: Tokenizer, *, fragments: Collection[str]) -> str:
-    """As `word_of`; empty for pieces that are no words: those within a word, and `fragments`."""
+    """Like `word_of`, but empty for pieces inside a word and for `fragments`."""
     piece = tokenizer.id_to_token(token_id) or ""
     return "" if piece.startswith(_WORD_MARKS[0]) or piece in fragments else word_of(token_id, tokenizer)
 
 
 def read_fragments(folder: Path) -> frozenset[str]:
-    """Of the model there; none where nobody has found them (`embedder.training.fragments`)."""
+    """The fragments of the model in `folder`; empty if `embedder.training.fragments` was not run."""
     file = folder / FRAGMENTS_FILE
     return frozenset(file.read_text(encoding="utf-8").split()) if file.is_file() else frozenset()
 
@@ -77,7 +78,7 @@ def read_fragments(folder: Path) -> frozenset[str]:
 def bias_vector(
     token_bias: Mapping[str, float], tokenizer: Tokenizer, vocabulary_size: int, ids: Tensor | None = None
 ) -> Tensor:
-    """Logit bias (n,): each word's number on every piece of that word, as it stands alone and after a space.
+    """Logit bias (n,): applies each word's number to all its pieces, both at the start of a text and after a space.
 
     ids: as in TopTokens. Raises TextError for an empty word, a number outside [-10, 10], or a word without pieces.
     """
@@ -85,9 +86,9 @@ def bias_vector(
     spoken = set(range(vocabulary_size) if ids is None else ids.tolist())
     for word, value in token_bias.items():
         if not word.strip():
-            raise TextError("A token bias names an empty word. Give a word such as 'price'.")
+            raise TextError("A token bias has an empty word. Give a word such as 'price'.")
         if not -MAX_BIAS <= value <= MAX_BIAS:  # also refuses NaN
-            raise TextError(f"The bias of {word!r} is {value}, but must lie within [{-MAX_BIAS:g}, {MAX_BIAS:g}].")
+            raise TextError(f"The bias of {word!r} is {value}, but must be within [{-MAX_BIAS:g}, {MAX_BIAS:g}].")
         pieces = {
             token_id
             for form in (word, f" {word}", word.lower(), f" {word.lower()}")
@@ -95,6 +96,6 @@ def bias_vector(
             if token_id in spoken and word_of(token_id, tokenizer)
         }
         if not pieces:
-            raise TextError(f"The model's soft tokens hold no piece of the word {word!r}. Choose another word.")
+            raise TextError(f"The model's soft tokens cannot express the word {word!r}. Choose another word.")
         bias[sorted(pieces)] += value
     return bias if ids is None else bias[ids.cpu()]

@@ -163,7 +163,7 @@ def test_what_is_no_gguf_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelNotFoundError, match=r"No file .*gone\.gguf"):
         locate_model(f"gguf:{tmp_path / 'gone.gguf'}")
     (tmp_path / "text.gguf").write_text("This is a text and no model, of more bytes than a header has.")
-    with pytest.raises(ContractError, match="cannot be read as GGUF"):
+    with pytest.raises(ContractError, match="is not valid GGUF"):
         locate_model(f"gguf:{tmp_path / 'text.gguf'}")
 
 

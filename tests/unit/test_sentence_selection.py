@@ -225,7 +225,7 @@ def test_a_contract_has_the_file_beside_it_and_another_fingerprint(tmp_path: Pat
     with pytest.raises(ContractError, match="is missing"):
         load_encoder(str(folder))
     (folder / SELECTION_FILE).write_bytes(b"no weights")
-    with pytest.raises(ContractError, match="holds no selector"):
+    with pytest.raises(ContractError, match="is not a sentence selector"):
         read_selector(folder)
     (folder / CONTRACT_FILE).write_text(json.dumps(json.loads(said.to_json()) | {"selection_files": {"a": "b"}}))
     with pytest.raises(ContractError, match=r"no hash of selection\.safetensors"):
@@ -234,7 +234,7 @@ def test_a_contract_has_the_file_beside_it_and_another_fingerprint(tmp_path: Pat
 
 def test_a_selector_goes_with_the_base_model_of_a_contract(whole: Encoder) -> None:
     for changes in ({}, {"plain_pooling": "prompt_mean", "subtracted_instruction": 0.5}):
-        with pytest.raises(ContractError, match="sentences are selected by vectors of the base"):
+        with pytest.raises(ContractError, match="selecting sentences by the base's vectors"):
             contract(selection_files={SELECTION_FILE: "0"}, **changes)
     parts = whole._backbone, whole._prompts.vocabulary
     with pytest.raises(ContractError, match="a selector goes with"):
