@@ -1,1 +1,1 @@
-"""Measures what a model is worth on local files. Needs the extra `[train]`."""
+"""Evaluates a model on local files. Needs the extra `[train]`."""

@@ -1,4 +1,4 @@
-"""`gircse eval`: measures a model on local files; `gircse eval report` makes tables and plots of the results."""
+"""`gircse eval`: evaluates a model on local files; `gircse eval report` makes tables and plots of the results."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from embedder.evaluation.tasks import TASKS
 from embedder.model.backbone import DTYPES
 from embedder.text.prompts import without_cut_warnings
 
-# What of the command line is part of the experiments, in a package of their own.
+# Options of the experiments, which are in a separate package.
 _EXPERIMENTS = frozenset(
     {
         *("seeds", "privacy", "publish"),
@@ -43,12 +43,12 @@ _TASKS_HELP = """tasks and the files they read:
 
 example: gircse eval --data data/dev --train-data data/train --out results.json
          gircse eval report results.json --out report
-docs/how-to/evaluate-a-model.md tells the formats of data and results."""
+docs/how-to/evaluate-a-model.md describes the formats of data and results."""
 
-_SET_ROWS_HELP = "texts of a source in clustering, and to fit and to judge in classification (default: %(default)s)"
+_SET_ROWS_HELP = "texts per source for clustering, and for training and test in classification (default: %(default)s)"
 
 RESULTS_TOLD = "The results are in {}; `gircse eval report` makes tables and plots of them."
-STOPPED_TOLD = "Finished tasks are in {}; the same command goes on with the rest."
+STOPPED_TOLD = "Finished tasks are in {}; run the same command again for the rest."
 ERRORS = (EmbedderError, ValueError, OSError)
 
 
@@ -56,9 +56,9 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="gircse eval",
         description="Measure a model on local files, with plain MiniLM and BM25 beside it and 95 % intervals. "
-        "Results are written after every task; the same command goes on with those that are missing. "
-        "`gircse eval report RESULTS... --out FOLDER` makes tables and plots of them. Comparisons of systems and "
-        "`gircse eval seeds`, `privacy` and `publish` are experiments, which run from the repository: "
+        "Results are written after every task; the same command runs the missing tasks. "
+        "`gircse eval report RESULTS... --out FOLDER` makes tables and plots. Comparisons of systems and "
+        "`gircse eval seeds`, `privacy` and `publish` are experiments; run them from the repository: "
         "`python -m research.evaluation --help`.",
         epilog=_TASKS_HELP,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -67,33 +67,59 @@ def build_parser() -> argparse.ArgumentParser:
     add("--data", type=Path, required=True, help="folder with the files below; ../instructions.json for labels.*")
     add("--out", type=Path, required=True, help="the results, one JSON file")
     add("--model", default=DEFAULT_MODEL, help="a shipped name, a folder or a hub id (default: %(default)s)")
-    add("--device", help="cpu or cuda (default: cuda where there is one)")
-    add("--dtype", choices=["auto", *DTYPES], help="what is computed in (default: the model's own)")
+    add("--device", help="cpu or cuda (default: cuda if available)")
+    add("--dtype", choices=["auto", *DTYPES], help="compute dtype (default: the model's)")
     add("--tasks", nargs="+", choices=list(TASKS), metavar="TASK", help="default: all (knn only with --train-data)")
-    add("--train-data", type=Path, help="folder whose labels.* files knn takes its neighbours from")
-    add("--steps", type=int, nargs="+", default=STEPS, metavar="K", help="0 is the base (default: 1 2 5 10 20)")
-    add("--document-steps", type=int, nargs="+", default=DOCUMENT_STEPS, metavar="K", help="0, too (default: 1 5 20)")
+    add("--train-data", type=Path, help="folder of the labels.* files in which knn searches")
+    add(
+        "--steps",
+        type=int,
+        nargs="+",
+        default=STEPS,
+        metavar="K",
+        help="query steps; 0 is the base (default: 1 2 5 10 20)",
+    )
+    add(
+        "--document-steps",
+        type=int,
+        nargs="+",
+        default=DOCUMENT_STEPS,
+        metavar="K",
+        help="document steps; 0 is the base (default: 1 5 20)",
+    )
     add("--half", choices=HALVES, default="report", help="which half of the items (default: %(default)s)")
-    add("--limit", type=int, metavar="N", help="for a quick look: at most N items of every source in every task")
-    add("--unseen", nargs="*", default=(), metavar="SOURCE", help="sources of triplets that were held out of training")
-    add("--triplet-sources", nargs="*", default=(), metavar="SOURCE", help="only triplets of these, as sgd")
-    add("--label-sets", nargs="*", default=(), metavar="SET", help="only these, as banking77 or hwu64.scenario")
+    add("--limit", type=int, metavar="N", help="for a quick run: at most N items per source and task")
+    add("--unseen", nargs="*", default=(), metavar="SOURCE", help="triplet sources held out of training")
+    add("--triplet-sources", nargs="*", default=(), metavar="SOURCE", help="only these triplet sources, such as sgd")
+    add(
+        "--label-sets",
+        nargs="*",
+        default=(),
+        metavar="SET",
+        help="only these label sets, such as banking77 or hwu64.scenario",
+    )
     add("--knn-sets", nargs="+", default=("banking77",), metavar="SET", help="default: banking77")
-    add("--neighbours", type=int, default=10_000, metavar="N", help="texts knn looks among (default: %(default)s)")
+    add(
+        "--neighbours",
+        type=int,
+        default=10_000,
+        metavar="N",
+        help="number of texts in which knn searches (default: %(default)s)",
+    )
     add("--set-rows", type=int, default=500, metavar="N", help=_SET_ROWS_HELP)
     add("--bootstrap", type=int, default=1000, metavar="N", help="resamples (default: %(default)s)")
-    add("--alone", action="store_true", help="without MiniLM beside the model, where its figures stand in another file")
-    add("--seed", type=int, default=0, help="of the resamples (default: %(default)s)")
+    add("--alone", action="store_true", help="skip MiniLM, if another file has its scores")
+    add("--seed", type=int, default=0, help="seed of the bootstrap (default: %(default)s)")
     return parser
 
 
 def parse_report(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="gircse eval report", description="Make Markdown tables and plots from results, and from nothing else."
+        prog="gircse eval report", description="Make Markdown tables and plots from results files."
     )
-    parser.add_argument("results", type=Path, nargs="+", help="files that `gircse eval` wrote")
+    parser.add_argument("results", type=Path, nargs="+", help="results files of `gircse eval`")
     parser.add_argument("--out", type=Path, required=True, help="folder for report.md and the plots")
-    parser.add_argument("--card", type=Path, help="a model card whose scores are replaced by those of the files")
+    parser.add_argument("--card", type=Path, help="a model card in which to replace the scores")
     return parser.parse_args(arguments)
 
 
@@ -106,7 +132,7 @@ def run_report(arguments: list[str]) -> int:
     except (DataError, OSError) as error:
         sys.stderr.write(f"gircse eval report: {error}\n")
         return 1
-    sys.stderr.write(f"The report is {page}.\n")
+    sys.stderr.write(f"Wrote the report to {page}.\n")
     return 0
 
 
@@ -124,7 +150,7 @@ def run_evaluation(arguments: list[str]) -> int:
     options = build_parser().parse_args(arguments)
 
     def work() -> str:
-        with without_cut_warnings():  # long documents are cut for every system alike
+        with without_cut_warnings():  # all systems cut long documents alike
             encoder = load_encoder(options.model, device=options.device, dtype=options.dtype)
             evaluate(encoder, config_of(options), tasks_of(options), options.out)
         return RESULTS_TOLD.format(options.out)
@@ -133,7 +159,7 @@ def run_evaluation(arguments: list[str]) -> int:
 
 
 def main(arguments: list[str]) -> int:
-    logging.getLogger("bm25s").setLevel(logging.WARNING)  # the library asks for each of its steps to be told
+    logging.getLogger("bm25s").setLevel(logging.WARNING)  # bm25s logs each step
     if (asked := next((each for each in arguments if each.partition("=")[0] in _EXPERIMENTS), None)) is not None:
         return run_experiment("eval", arguments, asked=asked)
     return run_report(arguments[1:]) if arguments[:1] == ["report"] else run_evaluation(arguments)

@@ -1,7 +1,7 @@
-"""Paired bootstrap: resamples items, and gives a statistic for the sample itself and for every resample.
+"""Paired bootstrap: resamples items and computes a statistic for the sample and for every resample.
 
-All functions return (1 + resamples,) arrays whose first entry is the statistic of the sample as it is, so that
-means, harmonic means and differences of figures are plain array arithmetic and stay paired.
+All functions return (1 + resamples,) arrays; the first entry is the statistic of the original sample. So means,
+harmonic means and differences of statistics are array arithmetic and stay paired.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _LEVEL = 95.0
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A figure with its 95 % interval."""
+    """A score with its 95 % interval."""
 
     value: float
     low: float
@@ -28,7 +28,8 @@ class Estimate:
 
 
 def draw_weights(items: str, size: int, *, resamples: int, seed: int) -> np.ndarray:
-    """How often each item is drawn: (1 + resamples, size), the first row all ones. Equal `items` draw alike."""
+    """How often each item is drawn: (1 + resamples, size), the first row all ones. The same `items` give the same
+    draws."""
     rng = np.random.default_rng([seed, *items.encode()])
     weights = np.ones((1 + resamples, size), dtype=np.float32)
     for row in range(1, 1 + resamples):
@@ -37,13 +38,13 @@ def draw_weights(items: str, size: int, *, resamples: int, seed: int) -> np.ndar
 
 
 def means(weights: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Weighted mean of (n,) or (n, seeds) values."""
+    """Weighted mean of values, (n,) or (n, seeds)."""
     per_item = values if values.ndim == 1 else values.mean(axis=1)
     return weights @ per_item.astype(np.float64) / weights.sum(axis=1)
 
 
 def spearman(weights: np.ndarray, values: np.ndarray, gold: np.ndarray) -> np.ndarray:
-    """Rank correlation with ties at their middle rank; equals scipy's on the resampled items."""
+    """Rank correlation, ties at their mean rank; equals scipy's on the resampled items."""
     first, second = _middle_ranks(weights, values), _middle_ranks(weights, gold)
     total = weights.sum(axis=1, keepdims=True)
     first -= (weights * first).sum(axis=1, keepdims=True) / total
@@ -53,7 +54,7 @@ def spearman(weights: np.ndarray, values: np.ndarray, gold: np.ndarray) -> np.nd
 
 
 def _middle_ranks(weights: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Rank of every item among the items drawn (resamples, n)."""
+    """The mean rank of every item among the drawn items (resamples, n)."""
     distinct, which = np.unique(values, return_inverse=True)
     order = np.argsort(which, kind="stable")
     starts = np.searchsorted(which[order], np.arange(len(distinct)))
@@ -64,7 +65,7 @@ def _middle_ranks(weights: np.ndarray, values: np.ndarray) -> np.ndarray:
 def v_measures(weights: np.ndarray, clusters: np.ndarray, gold: np.ndarray) -> np.ndarray:
     """V-measure (beta 1) of cluster numbers (n, seeds) against class numbers (n,), mean over seeds.
 
-    The clusters stay as they were found on all items; only the items that judge them are resampled.
+    Resamples only the items that are scored; the clusters stay as fitted on all items.
     """
     classes = np.unique(gold, return_inverse=True)[1]
     found = []
@@ -87,7 +88,7 @@ def _entropy(weights: np.ndarray, numbers: np.ndarray) -> np.ndarray:
 
 
 def harmonic_mean(parts: Sequence[np.ndarray]) -> np.ndarray:
-    """Elementwise; 0 where any part is 0. One part is returned as it is."""
+    """Elementwise harmonic mean; 0 if any part is 0. A single part is returned unchanged."""
     if len(parts) == 1:
         return parts[0]
     stacked = np.stack(parts)

@@ -1,4 +1,4 @@
-"""Where a model card keeps its scores."""
+"""Updates the scores in a model card."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from pathlib import Path
 
 from embedder.errors import DataError
 
-# `fill_scores` replaces what stands between the two.
+# `fill_scores` replaces the text between these marks.
 SCORES_BEGIN, SCORES_END = "<!-- scores -->", "<!-- /scores -->"
 
 
 def fill_scores(card: Path, table: str) -> None:
-    """Puts a Markdown table where the card keeps its scores. Raises DataError when the card has no such place."""
+    """Replaces the card's scores with a Markdown table. Raises DataError if the card lacks the marks."""
     before, begin, rest = card.read_text(encoding="utf-8").partition(SCORES_BEGIN)
     _, end, after = rest.partition(SCORES_END)
     if not (begin and end):

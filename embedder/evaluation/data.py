@@ -1,4 +1,4 @@
-"""Reads evaluation files (JSONL, plain or gzip) and chooses the rows that a run reports on."""
+"""Reads evaluation files (JSONL, plain or gzip) and selects the rows of a run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from embedder.errors import DataError
 
 HALVES = ("report", "tune", "all")
-MIN_LABELS, MAX_LABELS = 2, 200  # label sets outside these bounds measure nothing, or mostly their own long tail
+MIN_LABELS, MAX_LABELS = 2, 200  # outside these bounds, label sets measure nothing, or mostly their own long tail
 
 Item = TypeVar("Item")
 Row = dict[str, Any]
@@ -21,7 +21,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class LabelSet:
-    """Labelled texts seen under one instruction. `labels[i]` holds every label of `texts[i]`."""
+    """Labelled texts for one instruction. `labels[i]` holds every label of `texts[i]`."""
 
     source: str
     aspect: str
@@ -46,7 +46,7 @@ class LabelSet:
 
 
 def read_rows(path: Path) -> list[Row]:
-    """Rows of a JSONL file, plain or gzip; empty when there is none. Raises DataError on a malformed line."""
+    """Rows of a JSONL file, plain or gzip; empty if the file does not exist. Raises DataError on a malformed line."""
     if not path.is_file():
         return []
     opener = gzip.open if path.suffix == ".gz" else open
@@ -62,7 +62,7 @@ def _parse(line: str, path: Path, number: int) -> Row:
 
 
 def files_of(folder: Path, kind: str) -> list[Path]:
-    """`<kind>.*.jsonl` and `.jsonl.gz`, by name."""
+    """`<kind>.*.jsonl` and `.jsonl.gz`, sorted by name."""
     return sorted(path for path in folder.glob(f"{kind}.*") if path.name.endswith((".jsonl", ".jsonl.gz")))
 
 
@@ -72,7 +72,7 @@ def name_of(path: Path) -> str:
 
 
 def is_tuning(text: str) -> bool:
-    """Whether an item belongs to the half that settings may be chosen on: the SHA-1 of its text is even."""
+    """Whether an item belongs to the tuning half (the SHA-1 of its text is even), on which settings may be chosen."""
     return hashlib.sha1(text.encode(), usedforsecurity=False).digest()[-1] % 2 == 0
 
 
@@ -81,12 +81,12 @@ def in_half(text: str, half: str) -> bool:
 
 
 def choose(rows: Sequence[Item], half: str, limit: int | None, text_of: Callable[[Item], str]) -> list[Item]:
-    """The rows of one half, thinned to `limit` at even distances."""
+    """The rows of one half; with `limit`, evenly spaced ones."""
     return spread([row for row in rows if in_half(text_of(row), half)], limit)
 
 
 def spread(rows: Sequence[Item], limit: int | None) -> list[Item]:
-    """At most `limit` rows at even distances; always the same ones."""
+    """At most `limit` evenly spaced rows; deterministic."""
     if limit is None or len(rows) <= limit:
         return list(rows)
     return [rows[i * len(rows) // limit] for i in range(limit)]
@@ -96,12 +96,12 @@ def read_instructions(folder: Path) -> dict[str, dict[str, str]]:
     """`{task: {aspect: instruction}}` from the file beside the data folder."""
     path = folder.resolve().parent / "instructions.json"
     if not path.is_file():
-        raise DataError(f"{path} is missing: labelled texts take their instructions from it.")
+        raise DataError(f"{path} is missing; it has the instructions for labelled texts.")
     return json.loads(path.read_text(encoding="utf-8"))
 
 
 def read_label_sets(folder: Path, *, only: Sequence[str] = ()) -> list[LabelSet]:
-    """A set per labels file and aspect with an instruction and 2 to 200 labels.
+    """One set per labels file and aspect that has an instruction and 2 to 200 labels.
 
     only: sources (`banking77`) or sets (`hwu64.scenario`) to keep; empty keeps all.
     """
@@ -130,5 +130,5 @@ def _label_set(rows: Sequence[Row], source: str, aspect: str, instruction: str) 
 
 
 def digest_files(paths: Sequence[Path]) -> dict[str, str]:
-    """File name -> the first 16 digits of its SHA-256, so that results name the data they came from."""
+    """File name -> the first 16 digits of its SHA-256, to identify the data in results."""
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest()[:16] for path in paths}

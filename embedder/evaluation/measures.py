@@ -1,4 +1,4 @@
-"""A look at a model while it is trained, on the tuning half and within seconds. `gircse eval` is the measurement."""
+"""A validation during training, on the tuning half and within seconds. `gircse eval` is the real measurement."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TRIPLET_STEPS = 5
 
 
 def validate_briefly(encoder: Encoder, folder: Path, *, limit: int = 300) -> dict[str, float]:
-    """For use during training: STS-B dev at K = 1, 5, 20 and triplets, on the tuning half (even SHA-1) only."""
+    """Validates during training: STS-B dev at K = 1, 5, 20 and triplets, on the tuning half only (even SHA-1)."""
     scores: dict[str, float] = {}
     sts = read_rows(folder / "sts.stsbenchmark.dev.jsonl.gz")[:limit]
     if sts:
@@ -35,7 +35,7 @@ def validate_briefly(encoder: Encoder, folder: Path, *, limit: int = 300) -> dic
 def sts_scores(
     encoder: Encoder, rows: Sequence[dict], steps: Sequence[int], *, instruction: str = ""
 ) -> dict[str, float]:
-    """Spearman ×100 of the model's similarity against the human score, all step counts from one run."""
+    """Spearman ×100 of the model's similarity against the human score; one run gives all step counts."""
     first = encoder.encode_prefixes([row["a"] for row in rows], instruction=instruction, steps=max(steps))
     second = encoder.encode_prefixes([row["b"] for row in rows], instruction=instruction, steps=max(steps))
     gold = [row["score"] for row in rows]
@@ -48,7 +48,7 @@ def sts_scores(
 
 
 def triplet_success(encoder: Encoder, rows: Sequence[dict], steps: int, *, on_documents: bool) -> float:
-    """Share ×100 of triplets whose query is nearer to the text that shares the instructed aspect."""
+    """Share ×100 of triplets whose query is nearer to the text with the same instructed aspect."""
     successes = 0
     by_instruction: dict[str, list[dict]] = {}
     for row in rows:
@@ -63,7 +63,7 @@ def triplet_success(encoder: Encoder, rows: Sequence[dict], steps: int, *, on_do
 
 
 def _embed(encoder: Encoder, texts: Sequence[str], instruction: str, steps: int) -> np.ndarray:
-    """(n, D), or where a document's best step counts (n, K, D)."""
+    """Vectors (n, D), or (n, K, D) for a model with max_sim."""
     if encoder.contract.has_max_sim:
         return encoder.encode_prefixes(texts, instruction=instruction, steps=steps)
     return encoder.encode_queries(texts, instruction=instruction, steps=steps)

@@ -1,4 +1,4 @@
-"""What a task hands over: what every system did on every item, and which figures are made of it."""
+"""The result of a task: every system's value for every item, and the measures computed from them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Steps = int | None  # None for systems without refinement steps
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """Who was measured, and how: `condition` says where the instruction stood."""
+    """A system and its settings; `condition` says which sides had the instruction."""
 
     system: str
     condition: str
@@ -30,17 +30,17 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Stratum:
-    """Items that are resampled together. `gold` is what `spearman` and `v_measure` compare with."""
+    """Items that are resampled together. `gold`: reference values for `spearman` and `v_measure`."""
 
     name: str
-    items: str  # digest of the items: strata of equal items are resampled alike, across systems and runs
+    items: str  # digest of the items: equal items are resampled alike, across systems and runs
     size: int
     gold: np.ndarray | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One value per item (n,), or one per item and seed (n, seeds)."""
+    """One value per item (n,), or per item and seed (n, seeds)."""
 
     stratum: str
     metric: str
@@ -50,7 +50,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A figure: the mean over `groups` of the harmonic mean over the strata of each group, times 100."""
+    """A score: per group, the harmonic mean over its strata; then the mean over `groups`, times 100."""
 
     name: str
     metric: str
@@ -73,7 +73,7 @@ class TaskOutcomes:
         self.outcomes.append(Outcome(stratum, metric, setting, np.asarray(values)))
 
     def add_mean(self, name: str, metric: str, statistic: str, names: Sequence[str]) -> None:
-        """A measure over single strata, when there are several to average."""
+        """Adds a mean over single strata, if there are several."""
         if len(names) > 1:
             self.measures.append(Measure(name, metric, statistic, tuple((each,) for each in names)))
 
@@ -83,7 +83,8 @@ def digest(items: Sequence[str]) -> str:
 
 
 def pack(values: np.ndarray) -> dict[str, Any]:
-    """An array as JSON: little-endian numbers, zlib, base64. Halves and whole numbers below 128 take a byte."""
+    """An array as JSON: little-endian numbers, zlib, base64. Multiples of a half and integers below 128 take one
+    byte."""
     doubled = values * 2
     is_small = values.size == 0 or (np.all(doubled == np.round(doubled)) and np.abs(doubled).max() < 128)
     kind = "<i1" if is_small else "<f4"

@@ -1,4 +1,4 @@
-"""Pictures of a report: scores against the number of steps, and the model beside its baselines."""
+"""Plots of a report: scores by number of steps, and the model against its baselines."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _COLOURS = {"none": "tab:grey", "query": "tab:orange", "both": "tab:blue"}
 
 
 def plot_steps(scores: Sequence[Score], model: str, picture: Path) -> None:
-    """One panel per measure: K on both sides alike, with the 95 % band; MiniLM's better setting dashed."""
+    """One panel per measure: equal steps on both sides, with the 95 % band; MiniLM's better setting dashed."""
     measures = list(dict.fromkeys((each.measure, each.metric) for each in scores))
     rows = max(1, math.ceil(len(measures) / _COLUMNS))
     figure, axes = plt.subplots(
@@ -52,7 +52,7 @@ def plot_steps(scores: Sequence[Score], model: str, picture: Path) -> None:
 
 
 def plot_baselines(scores: Sequence[Score], model: str, picture: Path) -> None:
-    """Bars with 95 % intervals: the model at its most steps and the baselines, each at its better condition."""
+    """Bars with 95 % intervals: the model at its most steps, and the baselines; each in its better condition."""
     measures = list(dict.fromkeys((each.measure, each.metric) for each in scores))
     figure, axis = plt.subplots(figsize=(max(6.0, 1.3 * len(measures)), 4.5), layout="constrained")
     width = 0.27

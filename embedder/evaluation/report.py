@@ -1,4 +1,4 @@
-"""A page of tables from results files, and from nothing else."""
+"""Makes a page of tables from results files alone."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from embedder.evaluation.results import difference_of, outcomes_from_json, read_
 from embedder.evaluation.scoring import Difference, Score, compare
 
 CONDITIONS = {NO_INSTRUCTION: "none", ON_QUERIES: "queries", ON_BOTH_SIDES: "both sides"}
-_WHOLE_TASKS = ("sts", "retrieval", "knn")  # every measure of these stands in the summary
+_WHOLE_TASKS = ("sts", "retrieval", "knn")  # the summary shows all their measures
 _SUMMARIES = ("mean", "seen", "unseen", "all")
 PAGE = "report.md"
 
 
 @dataclass(frozen=True)
 class Run:
-    """One results file, read."""
+    """The content of one results file."""
 
     name: str
     raw: Mapping[str, Any]
@@ -36,7 +36,7 @@ class Run:
 
     @cached_property
     def headlines(self) -> frozenset[str]:
-        """Measures that sum up their task; all of a task's where it has no mean."""
+        """Measures that summarise their task; all measures of a task without a mean."""
         measures = {each.measure.partition(".")[::2] for each in self.scores}
         summed = {task for task, rest in measures if rest in _SUMMARIES and task not in _WHOLE_TASKS}
         return frozenset(f"{task}.{rest}" for task, rest in measures if task not in summed or rest in _SUMMARIES)
@@ -67,7 +67,8 @@ class Run:
 
 
 def write_report(paths: Sequence[Path], out: Path) -> Path:
-    """report.md with tables, and steps-*.png and baselines-*.png, in `out`. Raises DataError for unusable files."""
+    """Writes report.md with tables, and steps-*.png and baselines-*.png, to `out`. Raises DataError for invalid
+    files."""
     runs = [_read(path, name) for path, name in zip(paths, _names(paths), strict=True)]
     out.mkdir(parents=True, exist_ok=True)
     parts = ["# Evaluation\n", _READING]
@@ -86,7 +87,7 @@ def write_report(paths: Sequence[Path], out: Path) -> Path:
 
 
 def summarise(paths: Sequence[Path]) -> str:
-    """One table of the figures that sum up every task, for a model card. Raises DataError for unusable files."""
+    """A table of every task's summary scores, for a model card. Raises DataError for invalid files."""
     rows = []
     for path in paths:
         run = _read(path, path.stem)
@@ -106,7 +107,7 @@ _READING = (
 
 
 def _names(paths: Sequence[Path]) -> list[str]:
-    """The files' own names, with their folders where two are alike."""
+    """The files' names; with their folders if two are equal."""
     stems = [path.stem for path in paths]
     return stems if len(set(stems)) == len(stems) else [f"{path.parent.name}/{path.stem}" for path in paths]
 
@@ -159,7 +160,7 @@ def _sections(run: Run) -> list[str]:
 
 
 def _at_most_steps(run: Run, measure: str, metric: str) -> list[Score]:
-    """The model's scores with as many steps on both sides as were measured, one per condition."""
+    """The model's scores at the most steps measured on both sides, one per condition."""
     ours = [s for s in run.of_system(run.model, measure, metric) if s.setting.query_steps == s.setting.document_steps]
     most = max((s.setting.query_steps or 0 for s in ours), default=0)
     return [s for s in ours if s.setting.query_steps == most]
@@ -249,7 +250,7 @@ def _document_table(run: Run, measures: Sequence[tuple[str, str]]) -> str:
 
 
 def _matrix_table(run: Run, measures: Sequence[tuple[str, str]]) -> str:
-    """Query steps down, document steps across, where the two sides may differ."""
+    """Query steps in rows, document steps in columns, for tasks whose two sides may differ."""
     columns = run.raw["settings"]["document_steps"]
     rows = []
     for measure, metric in measures:
@@ -263,7 +264,7 @@ def _matrix_table(run: Run, measures: Sequence[tuple[str, str]]) -> str:
 
 
 def _comparison(runs: Sequence[Run]) -> str:
-    """Headlines of all runs; differences to the first one where both judged the same items."""
+    """Summary scores of all runs; differences from the first run if both used the same items."""
     first, *others = runs
     paired = {run.name: _paired(first, run) for run in others}
     rows = []
@@ -305,7 +306,7 @@ def show_estimate(found: Estimate) -> str:
 
 
 def show_change(found: Estimate) -> str:
-    """A difference; bold where its interval leaves 0 out."""
+    """A difference; bold if its interval excludes 0."""
     shown = f"{found.value:+.2f} [{found.low:+.2f}, {found.high:+.2f}]"
     return f"**{shown}**" if found.excludes_zero else shown
 

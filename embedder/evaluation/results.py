@@ -1,4 +1,4 @@
-"""The results file: one JSON with figures, outcomes of every item, settings and provenance."""
+"""The results file: one JSON with scores, outcomes of every item, settings and provenance."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from embedder.evaluation.scoring import Difference, Score, Scores
 
 FORMAT = 1
 _DECIMALS = 3
-_OPEN_LEVELS = 3  # results, tasks, one task; below them stand its tables
+_OPEN_LEVELS = 3  # results, tasks, one task; tables are below
 Json = dict[str, Any]
 
 
 def read_results(path: Path) -> Json | None:
-    """None when there is no file. Raises DataError for what is no results file of this version."""
+    """None if the file does not exist. Raises DataError unless it is a results file of this version."""
     if not path.is_file():
         return None
     try:
@@ -28,12 +28,12 @@ def read_results(path: Path) -> Json | None:
     except ValueError as error:
         raise DataError(f"{path} is not valid JSON ({error}). Give another --out.") from error
     if not isinstance(results, dict) or results.get("format") != FORMAT:
-        raise DataError(f"{path} holds no evaluation results of format {FORMAT}. Give another file.")
+        raise DataError(f"{path} is not an evaluation results file of format {FORMAT}. Give another file.")
     return results
 
 
 def write_results(path: Path, results: Mapping[str, Any]) -> None:
-    """Writes beside and renames, so that a kill never leaves half a file."""
+    """Writes atomically, so that a kill never leaves half a file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(path.name + ".tmp")
     temporary.write_text(_layout(results) + "\n", encoding="utf-8")
@@ -41,7 +41,7 @@ def write_results(path: Path, results: Mapping[str, Any]) -> None:
 
 
 def _layout(value: Any, depth: int = 0) -> str:
-    """JSON with a line for every row of a table and every entry above it: small, and fit to be compared."""
+    """JSON with one line per table row and per entry above: compact, and easy to diff."""
     is_open = (isinstance(value, dict) and depth < _OPEN_LEVELS) or (isinstance(value, list) and depth == _OPEN_LEVELS)
     if not value or not is_open:
         return json.dumps(value, ensure_ascii=False)
@@ -86,7 +86,7 @@ def task_to_json(found: TaskOutcomes, scores: Scores, *, seconds: float) -> Json
 
 
 def outcomes_from_json(task: Mapping[str, Any]) -> TaskOutcomes:
-    """What the task handed over, for scoring again: other resamples, or two models item by item."""
+    """Restores a task's outcomes, to score them again: with other resamples, or two models item by item."""
     found = TaskOutcomes()
     for name, row in task["strata"].items():
         found.strata[name] = Stratum(name, row["items"], row["size"], unpack(row["gold"]) if "gold" in row else None)

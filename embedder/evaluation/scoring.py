@@ -1,4 +1,4 @@
-"""Figures with intervals, and paired differences of figures, from the outcomes of a task."""
+"""Scores with intervals, and paired differences of scores, from a task's outcomes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Scores:
 
 
 def score(found: TaskOutcomes, *, model: str, baseline: str, resamples: int, seed: int) -> Scores:
-    """Every measure under every setting that all its strata have; differences for the system `model`."""
+    """Scores every measure in every setting that all its strata have; computes differences for the system `model`."""
     leaves = _replicate(found, resamples=resamples, seed=seed)
     scores: list[Score] = []
     differences: list[Difference] = []
@@ -73,7 +73,7 @@ def score(found: TaskOutcomes, *, model: str, baseline: str, resamples: int, see
 def compare(
     first: TaskOutcomes, other: TaskOutcomes, *, models: tuple[str, str], resamples: int, seed: int
 ) -> list[Difference]:
-    """`other` minus `first`, setting by setting, for measures of strata whose items are the same in both."""
+    """`other` minus `first` for every setting, for measures whose strata have the same items in both."""
     leaves = _replicate(first, resamples=resamples, seed=seed), _replicate(other, resamples=resamples, seed=seed)
     differences = []
     for measure in first.measures:
@@ -92,9 +92,9 @@ def compare(
 def replicates_of(
     found: TaskOutcomes, *, resamples: int, seed: int
 ) -> dict[tuple[str, str], dict[Setting, np.ndarray]]:
-    """(measure, metric) -> setting -> replicates (1 + resamples,), ×100; the first is the figure itself.
+    """(measure, metric) -> setting -> replicates (1 + resamples,), ×100; the first is the score itself.
 
-    Equal items are drawn alike, so that replicates of several files may be subtracted and averaged.
+    Equal items are drawn alike, so replicates of several files can be subtracted and averaged.
     """
     leaves = _replicate(found, resamples=resamples, seed=seed)
     return {(each.name, each.metric): _of_measure(each, leaves) for each in found.measures}
@@ -146,7 +146,7 @@ _Pairs = list[tuple[Setting, Setting]]
 
 
 def _step_pairs(replicates: Mapping[Setting, np.ndarray], model: str) -> _Pairs:
-    """More steps against fewer: on both sides alike, and of queries alone with the documents left as they are."""
+    """More steps against fewer: on both sides, and for queries only with fixed document steps."""
     pairs = []
     for more, fewer in STEP_DIFFERENCES:
         for each in replicates:
@@ -162,7 +162,7 @@ def _step_pairs(replicates: Mapping[Setting, np.ndarray], model: str) -> _Pairs:
 
 
 def _document_step_pairs(replicates: Mapping[Setting, np.ndarray], model: str) -> _Pairs:
-    """Fewer document steps against the most that were measured, at the most query steps."""
+    """Fewer document steps against the most measured, at the most query steps."""
     ours = [each for each in replicates if each.system == model]
     most = max((each.query_steps or 0 for each in ours), default=0)
     pairs = []
@@ -180,7 +180,7 @@ def _document_step_pairs(replicates: Mapping[Setting, np.ndarray], model: str) -
 
 
 def _baseline_pairs(replicates: Mapping[Setting, np.ndarray], model: str, baseline: str) -> _Pairs:
-    """Every setting of the model against the baseline's better condition."""
+    """Every setting of the model against the baseline in its better condition."""
     others = [each for each in replicates if each.system == baseline]
     if not others:
         return []

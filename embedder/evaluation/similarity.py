@@ -1,4 +1,4 @@
-"""How alike vectors are: by their cosine, or where a text has one for every step, by the step that is most alike."""
+"""Similarity of vectors: cosine, or for one vector per step, the cosine of the most similar step."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import numpy as np
 
 
 def scores_of(queries: np.ndarray, documents: np.ndarray) -> np.ndarray:
-    """(Q, M) of L2-normalised queries (Q, D) and documents (M, D).
+    """Scores (Q, M) of L2-normalised queries (Q, D) and documents (M, D).
 
-    Of all steps (Q, K, D) and (M, K, D): a query's last against the document's best (DEBATER, Ji et al. 2025).
+    For vectors of all steps, (Q, K, D) and (M, K, D): a query's last vector against the document's best one (DEBATER,
+    Ji et al. 2025).
     """
     if queries.ndim == 2:
         scores: np.ndarray = queries @ documents.T
@@ -17,12 +18,12 @@ def scores_of(queries: np.ndarray, documents: np.ndarray) -> np.ndarray:
 
 
 def paired_scores(queries: np.ndarray, documents: np.ndarray) -> np.ndarray:
-    """As `scores_of`, of query i and document i alone: (n,)."""
+    """Like `scores_of`, but only of query i with document i: (n,)."""
     if queries.ndim == 2:
         return np.einsum("nd,nd->n", queries, documents)
     return np.einsum("nd,nkd->nk", queries[:, -1], documents).max(axis=1)
 
 
 def one_vector(vectors: np.ndarray) -> np.ndarray:
-    """(n, D): the last of all steps (n, K, D), for what compares no pairs."""
+    """The last of all steps: (n, K, D) to (n, D), for tasks that do not compare pairs."""
     return vectors if vectors.ndim == 2 else vectors[:, -1]

@@ -33,14 +33,16 @@ class AuxiliaryModels:
             ("selector", self.selector, contract.selection_files),
         ):
             if bool(files) != (part is not None):
-                raise ContractError(f"Model {contract.name!r}: the contract must list the files of its {name}.")
+                raise ContractError(
+                    f"Model {contract.name!r}: a {name} is needed exactly if the contract has its files."
+                )
             if part is not None and part.dimension != contract.dimension:
                 raise ContractError(
                     f"Model {contract.name!r}: its {name} has {part.dimension} dimensions, but vectors have "
                     f"{contract.dimension}."
                 )
         if bool(contract.generator) != (self.generator is not None):
-            raise ContractError(f"Model {contract.name!r}: the contract must name its generator.")
+            raise ContractError(f"Model {contract.name!r}: a generator is needed exactly if the contract names one.")
 
 
 NO_AUXILIARY_MODELS = AuxiliaryModels()

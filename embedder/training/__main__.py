@@ -20,20 +20,22 @@ from embedder.training.train import Trainer
 def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="gircse train",
-        description="Train a GIRCSE model. A run that was stopped goes on where its last checkpoint stands. "
+        description="Train a GIRCSE model. A stopped run continues from its last checkpoint. "
         "`gircse train mine --help`: hard negatives for files of pairs. Several GPUs: `accelerate launch -m "
-        "embedder.training CONFIG …`. Matrices of runs are experiments, which run from the repository: "
+        "embedder.training CONFIG …`. Matrices of runs are experiments; run them from the repository: "
         "`python -m research.training --help`.",
     )
     parser.add_argument(
-        "config", type=Path, help="a YAML file; those of the shipped models are in embedder/training/configs/"
+        "config", type=Path, help="a YAML file; see embedder/training/configs/ for those of the shipped models"
     )
     parser.add_argument(
         "--data", type=Path, required=True, help="folder with pairs.*, labels.* and triplets.*.jsonl[.gz]"
     )
     parser.add_argument("--out", type=Path, required=True, help="folder of the run: checkpoint, log, curves, adapter/")
     parser.add_argument("--validation", type=Path, help="folder with held-out STS and triplet files")
-    parser.add_argument("--start-from", type=Path, help="an earlier run, or a published adapter, to begin with")
+    parser.add_argument(
+        "--start-from", type=Path, help="an earlier run or a published adapter whose weights to start from"
+    )
     return parser.parse_args(arguments)
 
 
@@ -54,12 +56,12 @@ def main(arguments: list[str]) -> int:
         sys.stderr.write(f"gircse train: {error}\n")
         return 1
     except KeyboardInterrupt:
-        sys.stderr.write(f"\nStopped. The same command goes on from the last checkpoint in {options.out}.\n")
+        sys.stderr.write(f"\nStopped. The same command continues from the last checkpoint in {options.out}.\n")
         return 130
     if not PartialState().is_main_process:
         return 0
     plot_run(options.out, options.out / "curves.png")
-    sys.stderr.write(f"Adapter, contract and config are in {folder}; GIRCSE_MODEL={folder} uses it.\n")
+    sys.stderr.write(f"Adapter, contract and config are in {folder}. To use the model, set GIRCSE_MODEL={folder}.\n")
     return 0
 
 

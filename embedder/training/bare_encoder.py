@@ -1,4 +1,4 @@
-"""Trains an encoder without a head of the layout of BERT or MPNet: it reads prompts and generates nothing."""
+"""Trains an encoder without a head (BERT or MPNet layout), which encodes prompts and generates nothing."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from embedder.model.pretrained import AutoModel
 
 @dataclass(frozen=True, slots=True)
 class BareEncoder(Backbone):
-    """Reads whole prompts through transformers' modules, and keeps no keys and values."""
+    """Encodes whole prompts through transformers' modules, without a KV cache."""
 
     def new_cache(self) -> Any:
         return None
 
     def forward(self, inputs: Tensor, *, mask: Tensor, positions: Tensor, cache: Any) -> Tensor:
-        """Final states (B, N, D) of prompts (B, N, D); positions count from 0."""
+        """Final states (B, N, D) of prompts (B, N, D); positions start at 0."""
         del cache
-        if self.model.config.model_type == "mpnet":  # the first rows of its table are of pads
+        if self.model.config.model_type == "mpnet":  # the first rows of its position table are for pads
             positions = positions + self.model.config.pad_token_id + 1
         return self.body(inputs_embeds=inputs, attention_mask=mask.long(), position_ids=positions).last_hidden_state
 

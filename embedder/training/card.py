@@ -1,4 +1,4 @@
-"""The model card beside an adapter: what it is, how it was trained, the data with their licences, its contract."""
+"""Writes the model card beside an adapter: description, training, data with licences, contract."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from embedder.training.config import TrainConfig
 from embedder.training.progress import read_log
 
 CARD_FILE = "README.md"
-_TERMS = "\n## Terms\n\nThe base has terms of its own: {} beside this card. Pass them on with the model.\n"
+_TERMS = "\n## Terms\n\nThe base model has its own terms: {} beside this card. Distribute them with the model.\n"
 _LICENCE_HEADINGS = ("licence", "license")
 
 
@@ -28,9 +28,9 @@ def write_card(
     files: Sequence[Path] = (),
     notices: Sequence[str] = (),
 ) -> Path | None:
-    """Writes the card unless the folder has one.
+    """Writes the card unless the folder has one. Returns its path, or None.
 
-    run: the folder with the log; files: what was trained on; notices: names of the base's licence files in `folder`.
+    run: the folder with the log. files: the training files. notices: names of the base's licence files in `folder`.
     """
     path = folder / CARD_FILE
     if path.exists():
@@ -40,7 +40,7 @@ def write_card(
 
 
 def read_licences(folder: Path) -> dict[str, str]:
-    """File name without its ending -> licence, from the tables of a README.md in the folder or the one above it."""
+    """File name without extension -> licence, from the tables of a README.md in the folder or its parent."""
     found: dict[str, str] = {}
     for readme in (folder.parent / "README.md", folder / "README.md"):
         columns: list[str] = []
@@ -61,7 +61,7 @@ def _card(contract: Contract, config: TrainConfig, *, run: Path, files: Sequence
     steps = [row for row in read_log(run) if "stepwise" in row]
     front = ModelCardData(
         base_model=None if contract.base.startswith((".", "/", "package:")) else contract.base,
-        license="other" if notices else "apache-2.0",  # the base's terms reach what is made of it
+        license="other" if notices else "apache-2.0",  # the base's terms apply to derived models
         library_name="gircse-search",
         pipeline_tag="feature-extraction",
         tags=["gircse", "sentence-similarity", "instruction-following", "embeddings"],

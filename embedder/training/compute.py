@@ -1,4 +1,4 @@
-"""Where a run computes: device, precision, and how several processes stay one run; accelerate joins them."""
+"""Device and precision of a run, and its distribution over several processes by accelerate."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ PRECISIONS = ("fp32", "bf16")
 
 
 class Compute:
-    """`accelerate launch` or `torchrun` starts one process per GPU; a plain command is a run of one process.
+    """`accelerate launch` or `torchrun` starts one process per GPU; a plain command is a single process.
 
-    Every process draws batches of its own and gradients are averaged, so n processes are a batch n times as large whose
+    Every process draws its own batches, and gradients are averaged. So n processes equal an n times larger batch whose
     negatives stay within each process. Only process 0 writes files.
     """
 
@@ -31,7 +31,7 @@ class Compute:
         several = self._state.num_processes > 1
         self.device = self._state.device if several else torch.device("cpu" if on_cpu else "cuda")
         if self.device.type != ("cpu" if on_cpu else "cuda"):
-            raise DataError(f"The processes were started on {self.device}, but device is {device!r}: let both agree.")
+            raise DataError(f"The processes were started on {self.device}, but device is {device!r}. They must agree.")
         self.precision = precision
 
     @property
@@ -48,30 +48,30 @@ class Compute:
 
     @contextmanager
     def autocast(self) -> Iterator[None]:
-        """bf16 inside where the config asks for it; the losses stay outside, in fp32."""
+        """Computes in bfloat16 if configured; losses are computed outside, in float32."""
         bf16 = self.precision == "bf16"
         with torch.autocast(self.device.type, dtype=torch.bfloat16) if bf16 else nullcontext():
             yield
 
     def batch_index(self, step: int) -> int:
-        """Which batch this process takes at an optimiser step; no two processes take the same."""
+        """The index of this process's batch at an optimiser step; unique per process."""
         return step * self.processes + self.process
 
     def seed_dropout(self, *, seed: int, step: int) -> None:
-        """Different dropout in every process. One process goes on with the numbers that it has."""
+        """Seeds dropout differently in every process. A single process keeps its random state."""
         if self.processes > 1:
             torch.manual_seed((seed * 1_000_003 + step) * self.processes + self.process)
 
     @torch.no_grad()
     def share_weights(self, parameters: Sequence[Tensor]) -> None:
-        """All processes begin with the weights of process 0."""
+        """Copies the weights of process 0 to all processes."""
         if self.processes > 1:
             for parameter in parameters:
                 parameter.copy_(broadcast(parameter.detach().clone()))
 
     @torch.no_grad()
     def average_gradients(self, parameters: Sequence[Tensor]) -> None:
-        """The mean over the processes; a parameter that no batch here has touched counts as zero."""
+        """Averages gradients over the processes; a parameter without gradient counts as zero."""
         if self.processes > 1:
             for parameter in parameters:
                 own = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
@@ -84,5 +84,5 @@ class Compute:
         return int(reduce(torch.tensor(number, device=self.device), "sum"))
 
     def wait(self) -> None:
-        """Until all processes are here."""
+        """Waits for all processes."""
         self._state.wait_for_everyone()

@@ -1,4 +1,4 @@
-"""Everything that decides what a training run does, read from one YAML file and saved beside the weights."""
+"""All settings of a training run, read from one YAML file and saved beside the weights."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from embedder.training.sampling import Batch, Mixture
 CONFIG_FILE = "config.yaml"
 TUNINGS = ("lora", "full", "head")
 OBJECTIVES = ("contrastive", "reconstruction")
-# Terms and sizes of contrastive training that reconstruction has none of.
+# Settings of contrastive training that reconstruction does not have.
 _CONTRASTIVE_ALONE = (
     "context_encoder",
     *("distillation_weight", "grounding_weight", "coverage_weight", "privileged_weight"),
@@ -24,14 +24,14 @@ _CONTRASTIVE_ALONE = (
     *("plain_documents", "false_negative_margin", "matryoshka", "chunk_size"),
 )
 CHECKPOINTING_REFUSED = (
-    "gradient_checkpointing cannot go with training through the KV cache: transformers drops the cache inside "
-    "checkpointed layers, so every refinement step would forget the prompt. Leave it off and set chunk_size, which "
+    "gradient_checkpointing breaks training through the KV cache: transformers drops the cache inside "
+    "checkpointed layers, so every refinement step would forget the prompt. Turn it off and set chunk_size, which "
     "bounds memory and gives the exact gradient of the whole batch"
 )
 _TUPLES = ("skip_tasks", "matryoshka")
-# What may differ when a run goes on: it decides where and how fast a step is computed, not what it computes.
+# Fields that may change when a run continues: they affect where and how fast it computes, not the result.
 _MAY_CHANGE = ("device", "chunk_size", "checkpoint_every", "validate_every")
-# The two published variants of the objective (method, "Training"); anything may be overridden.
+# The two published variants of the objective (method, "Training"); a config may override any field.
 PRESETS = {
     "paper": {
         "reduction": "sum",
@@ -54,42 +54,45 @@ PRESETS = {
 
 @dataclass(frozen=True, slots=True)
 class TrainConfig:
-    """Learning rates are per optimiser step; lengths are prompt tokens; `warmup` is a share of all steps."""
+    """Learning rates are per optimiser step, lengths in prompt tokens; `warmup` is a share of all steps."""
 
     name: str
     base: str
     optimiser_steps: int  # length of the learning-rate schedule
     mixture: Mixture
-    language: str | None = None  # the only one of the training data, by its English name
+    language: str | None = None  # the only language of the training data, by its English name
     attention: str = "causal"
     pooling: str = "mean"
     template: str = "official"
     head: str = "lm_head"
-    context_encoder: str | None = None  # Causal2Vec: frozen; gives the contextual token of a template that has one
-    soft_vocabulary: int | None = None  # pieces of a soft head: the most frequent word-like ones; None takes them all
-    content_words: bool = False  # a soft head says neither function words nor pieces that only begin longer words
-    stop_after: int | None = None  # steps really taken, where a stage ends before its schedule does
+    # Causal2Vec: frozen encoder of the contextual token, for a template that has one
+    context_encoder: str | None = None
+    soft_vocabulary: int | None = None  # pieces of a soft head: the most frequent word-like ones; None: all
+    content_words: bool = False  # exclude function words and pieces that only start longer words from the soft head
+    stop_after: int | None = None  # stop at this step, before the end of the schedule
     seed: int = 1
-    objective: str = "contrastive"  # or `reconstruction`: the stage before it of Anchor embedding
+    objective: str = "contrastive"  # or `reconstruction`: stage I of Anchor embedding
     reconstruction_alpha: float = 0.2  # α of Anchor's Eq 5: the share of L_Q2D
-    temperature: float | tuple[float, ...] = 0.02  # τ of Eq 7, or τ_1, τ_2, … whose last value holds on
-    similarity: str = "cosine"  # `max_sim`: a query's last step against a document's best one, as DEBATER
+    # τ of Eq 7, or τ_1, τ_2, …; the last value applies to all later steps
+    temperature: float | tuple[float, ...] = 0.02
+    similarity: str = "cosine"  # `max_sim`: a query's last step against a document's best one, as in DEBATER
     reduction: str = "mean"
     regulariser_weight: float = 1.0  # λ
     regulariser_margin: float = 0.0
     rising: float = 0.0
-    supervise: str = "every"  # `last`: the contrastive loss of z_K alone, without stepwise supervision
+    supervise: str = "every"  # `last`: contrastive loss of z_K only, without stepwise supervision
     distillation_weight: float = 0.0
-    plain_documents: bool = False  # documents without an instruction are the base's own vectors; see `Objective`
-    free_document_share: float = 0.5  # of the distillation weight, on documents whose queries carry an instruction
+    plain_documents: bool = False  # documents without an instruction use the base's vectors; see `Objective`
+    free_document_share: float = 0.5  # share of the distillation weight for documents whose queries have an instruction
     grounding_weight: float = 0.0
-    coverage_weight: float = 0.0  # against soft tokens that say again what earlier steps said
-    privileged_weight: float = 0.0  # λ2 of LaSER: a query read with its labels teaches the query read alone; e.g. 10
-    privileged_step_weight: float = 0.1  # λ3, of the divergence step by step
-    instruction_negative_weight: float = 0.0  # of queries under an instruction that makes their document irrelevant
+    coverage_weight: float = 0.0  # penalises soft tokens that repeat earlier steps
+    # λ2 of LaSER: a reading of the query with its labels teaches the query alone; e.g. 10
+    privileged_weight: float = 0.0
+    privileged_step_weight: float = 0.1  # λ3, of the divergence per step
+    instruction_negative_weight: float = 0.0  # for queries under an instruction that makes their document irrelevant
     false_negative_margin: float | None = None  # drops candidates that the base finds nearer than positive - margin
-    matryoshka: tuple[int, ...] = ()  # dimensions that must do for a search, besides the whole vector
-    tuning: str = "lora"  # or `full`: all weights of the body; or `head`: the soft head over a LoRA that stays as it is
+    matryoshka: tuple[int, ...] = ()  # shorter prefixes of the vector to train too, besides the whole one
+    tuning: str = "lora"  # `full`: all weights of the body; `head`: the soft head over a frozen LoRA
     lora_rank: int = 64
     lora_alpha: int = 64
     lora_dropout: float = 0.0
@@ -98,7 +101,7 @@ class TrainConfig:
     warmup: float = 0.03
     max_gradient_norm: float = 1.0
     train_length: int = 72
-    long_train_length: int = 128  # of the pair batches that are drawn as long ones
+    long_train_length: int = 128  # for pair batches drawn as long ones
     max_length: int = 256
     head_warmup_texts: int = 0
     head_warmup_epochs: int = 4
@@ -107,10 +110,10 @@ class TrainConfig:
     checkpoint_every: int = 100
     validate_every: int = 200
     skip_tasks: tuple[str, ...] = field(default=())
-    with_aspects: bool = False  # trains on the hand-written aspects of aspects.jsonl.gz, too
+    with_aspects: bool = False  # also train on the hand-written aspects of aspects.jsonl.gz
     batches_per_step: int = 1  # each of one task, embedded together; their losses are averaged
-    chunk_size: int | None = None  # texts per forward pass; the gradient stays the whole batch's
-    gradient_checkpointing: bool = False  # refused: it breaks training through the KV cache
+    chunk_size: int | None = None  # texts per forward pass; the gradient equals the whole batch's
+    gradient_checkpointing: bool = False  # rejected: it breaks training through the KV cache
     device: str = "auto"
     precision: str = "fp32"
 
@@ -126,7 +129,7 @@ class TrainConfig:
             if getattr(self, name) not in known:
                 raise ValueError(f"{name} is {getattr(self, name)!r}, but must be one of {', '.join(known)}")
         if self.tuning == "head" and self.head != "soft_head":
-            raise ValueError(f"tuning is 'head', which trains a soft_head alone, but head is {self.head!r}")
+            raise ValueError(f"tuning is 'head', which trains only a soft_head, but head is {self.head!r}")
         if self.gradient_checkpointing:
             raise ValueError(CHECKPOINTING_REFUSED)
         if self.batches_per_step < 1 or (self.batches_per_step > 1 and self.chunk_size is not None):
@@ -136,9 +139,9 @@ class TrainConfig:
         if self.plain_documents and (self.chunk_size is not None or not self.distillation_weight):
             raise ValueError("plain_documents needs distillation_weight above 0, and no chunk_size")
         if self.privileged_weight and (self.chunk_size is not None or self.pooling in PROMPT_POOLINGS):
-            raise ValueError("privileged_weight needs a pooling of what is generated, and no chunk_size")
+            raise ValueError("privileged_weight needs a pooling over generated states, and no chunk_size")
         if self.instruction_negative_weight and self.chunk_size is not None:
-            raise ValueError("instruction_negative_weight needs whole batches: leave chunk_size out")
+            raise ValueError("instruction_negative_weight needs whole batches: remove chunk_size")
         if self.similarity == "max_sim":
             self._check_max_sim()
         check_context(self.template, self.pooling, self.context_encoder, "settings")
@@ -155,9 +158,10 @@ class TrainConfig:
             raise ValueError(f"matryoshka is {list(self.matryoshka)}, but every dimension must be at least 1")
 
     def _check_max_sim(self) -> None:
-        """A document needs a vector for every step, and what compares documents by their last one is left out."""
+        """max_sim needs a vector per step for documents; rejects settings that compare documents by their last
+        vector."""
         if self.pooling in PROMPT_POOLINGS:
-            raise ValueError(f"similarity is 'max_sim', but pooling {self.pooling!r} gives one vector for all steps")
+            raise ValueError(f"similarity is 'max_sim', but pooling {self.pooling!r} gives only one vector")
         refused = ("plain_documents", "privileged_weight", "instruction_negative_weight")
         if self.objective == "reconstruction" or any(getattr(self, name) for name in refused):
             without = ", ".join(f"no {name}" for name in refused)
@@ -167,12 +171,12 @@ class TrainConfig:
         if self.head != "lm_head":
             raise ValueError(f"objective is 'reconstruction', which needs head: lm_head, but head is {self.head!r}")
         if unused := [name for name in _CONTRASTIVE_ALONE if getattr(self, name)]:
-            raise ValueError(f"objective is 'reconstruction', which has no {', '.join(unused)}: leave these out")
+            raise ValueError(f"objective is 'reconstruction', which does not use {', '.join(unused)}: remove them")
         if not 0 <= self.reconstruction_alpha <= 1:
-            raise ValueError(f"reconstruction_alpha is {self.reconstruction_alpha}, but must lie within 0 and 1")
+            raise ValueError(f"reconstruction_alpha is {self.reconstruction_alpha}, but must be from 0 to 1")
 
     def texts_of(self, batch: Batch) -> int:
-        """How many texts of a batch are read: reconstruction knows no hard negatives."""
+        """How many texts of a batch are encoded; reconstruction skips hard negatives."""
         documents = batch.queries if self.objective == "reconstruction" else batch.documents
         return len(batch.queries) + len(documents)
 
@@ -186,17 +190,17 @@ class TrainConfig:
 
 
 def check_room(config: TrainConfig, *, positions: int) -> None:
-    """Raises DataError unless the published model can read `max_length` tokens and take its steps after them."""
+    """Raises DataError unless the base has enough positions for `max_length` tokens plus the steps."""
     steps = max(config.query_steps, config.document_steps, 1)
     if (most := positions - steps) < config.max_length:
         raise DataError(
-            f"max_length is {config.max_length}, but of the base's {positions} positions {steps} are for steps. "
-            f"Set it to {most} at most."
+            f"max_length is {config.max_length}, but {steps} of the base's {positions} positions are for steps. "
+            f"Set max_length to {most} at most."
         )
 
 
 def read_config(path: Path) -> TrainConfig:
-    """Raises DataError that names the wrong key."""
+    """Reads and checks a YAML config. Raises DataError with the invalid key."""
     data = yaml.safe_load(path.read_text(encoding="utf-8"))
     if not isinstance(data, dict):
         raise DataError(f"{path} is not a mapping of settings.")
@@ -204,11 +208,11 @@ def read_config(path: Path) -> TrainConfig:
 
 
 def parse_config(data: dict, *, source: str) -> TrainConfig:
-    """Raises DataError that names `source` and the wrong key."""
+    """Parses and checks settings. Raises DataError with `source` and the invalid key."""
     data = dict(data)
     preset = data.pop("preset", None)
     if preset is not None and preset not in PRESETS:
-        raise DataError(f"{source}: preset is {preset!r}; there are {', '.join(PRESETS)}.")
+        raise DataError(f"{source}: preset is {preset!r}; the presets are {', '.join(PRESETS)}.")
     data = {**PRESETS.get(preset, {}), **data}
     if unknown := sorted(set(data) - {each.name for each in fields(TrainConfig)}):
         raise DataError(f"{source}: unknown settings {unknown}.")
@@ -226,7 +230,7 @@ def parse_config(data: dict, *, source: str) -> TrainConfig:
 
 
 def check_config(folder: Path, config: TrainConfig) -> None:
-    """Writes the run's config down. Raises DataError when the folder holds a run with another one."""
+    """Saves the run's config. Raises DataError if the folder has a run with another config."""
     path = folder / CONFIG_FILE
     if path.is_file():
         kept = {name: getattr(config, name) for name in _MAY_CHANGE}
@@ -236,7 +240,7 @@ def check_config(folder: Path, config: TrainConfig) -> None:
         ]
         if differing:
             raise DataError(
-                f"{folder} holds a run with another config; {', '.join(differing)} differ. Give another --out, or the "
-                "config it began with."
+                f"{folder} has a run with another config; {', '.join(differing)} differ. Give another --out, or the "
+                "original config."
             )
     path.write_text(config.to_yaml(), encoding="utf-8")

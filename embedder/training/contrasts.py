@@ -1,4 +1,5 @@
-"""Texts that share one thing and differ in another: only the instruction tells which of two documents is alike."""
+"""Builds contrasts: two documents each share one aspect with the query, and only the instruction says which one
+counts."""
 
 from __future__ import annotations
 
@@ -8,14 +9,14 @@ from dataclasses import dataclass, replace
 
 from embedder.training.data import Aspect, TrainingData
 
-_TRIES = 12  # draws for a text with the wanted labels before a query is given up
+_TRIES = 12  # draws of a text with the wanted labels before skipping the query
 _SHORT_TEXT = 160  # characters: two joined texts still fit a training prompt
-Row = tuple[str, str, str]  # query, document that shares the aspect alone, document that shares the other alone
+Row = tuple[str, str, str]  # query, document that shares only the wanted aspect, document that shares only the other
 
 
 @dataclass(frozen=True, slots=True)
 class Contrast:
-    """Two aspects of one task's texts."""
+    """Two aspects of the texts of one task."""
 
     wanted: Aspect
     other: Aspect
@@ -36,8 +37,7 @@ class Contrast:
 
 
 def find_contrasts(data: TrainingData, *, seed: int) -> dict[str, Contrast]:
-    """`task:aspect|other` -> Contrast, for aspects that vary freely of each other; nested ones (intent in domain) do
-    not."""
+    """`task:aspect|other` -> Contrast, for independent aspects; nested ones (intent within domain) are skipped."""
     rng = random.Random(f"contrasts:{seed}")
     found = {}
     for wanted in data.aspects:
@@ -68,7 +68,7 @@ def _find(
 
 
 def short_aspects(data: TrainingData) -> dict[str, Aspect]:
-    """`task:aspect` -> the aspect with its short texts alone, where at least three labels have three of them."""
+    """`task:aspect` -> the aspect with only its short texts, if at least three labels have three of them."""
     short = {}
     for aspect in data.aspects:
         known = data.labels[aspect.task, aspect.name]
@@ -83,8 +83,8 @@ def short_aspects(data: TrainingData) -> dict[str, Aspect]:
 
 
 def compose(rng: random.Random, wanted: Aspect, other: Aspect, label: str, unlike: str) -> Row:
-    """Texts of two tasks joined: the positive shares `label` alone with the query, the negative, which says `unlike`
-    instead, the label of the other half alone."""
+    """Joins texts of two tasks. The positive shares only `label` with the query; the negative says `unlike` instead and
+    shares only the other half's label."""
     others = rng.sample(sorted(other.texts), 2)
     query, alike = rng.sample(wanted.texts[label], 2)
     first, second = rng.sample(other.texts[others[0]], 2)

@@ -1,4 +1,4 @@
-"""Reads training files (JSONL, gzip or plain): pairs, triplets and labelled texts, one task each."""
+"""Reads training files (JSONL, plain or gzip): pairs, triplets and labelled texts, one task each."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from embedder.errors import DataError
 logger = logging.getLogger(__name__)
 ASPECTS_FILE = "aspects.jsonl.gz"
 WRITTEN_ASPECTS = "aspects"  # the task of all hand-written aspects
-INNER_SHARE = 9  # one in this many training aspects is held out of training, as a second estimate for unseen aspects
+INNER_SHARE = 9  # one in this many hand-written aspects is held out, as a second estimate for unseen aspects
 _SUFFIXES = (".jsonl", ".jsonl.gz")
-_SCORES = ("pos_scores", "neg_scores")  # FlagEmbedding's, for distilling a reranker
+_SCORES = ("pos_scores", "neg_scores")  # from FlagEmbedding, for distilling a reranker
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """The instruction belongs to the query side."""
+    """A training pair. The instruction is for the query."""
 
     instruction: str
     query: str
@@ -36,14 +36,14 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Aspect:
-    """Texts of one task grouped by what they say under one instruction."""
+    """Texts of one task, grouped by their label under one instruction."""
 
     task: str
     name: str
     instruction: str
     texts: Mapping[str, tuple[str, ...]]  # label -> texts
-    wordings: tuple[str, ...] = ()  # other ways to say the instruction that the data bring
-    family: str = ""  # texts of two families are composed
+    wordings: tuple[str, ...] = ()  # other wordings of the instruction in the data
+    family: str = ""  # texts of two families can be composed
 
 
 @dataclass(slots=True)
@@ -52,15 +52,15 @@ class TrainingData:
     triplets: dict[str, list[Pair]] = field(default_factory=dict)
     aspects: list[Aspect] = field(default_factory=list)
     labels: dict[tuple[str, str], dict[str, frozenset[str]]] = field(default_factory=dict)
-    """(task, aspect) -> text -> its labels; tells false negatives."""
+    """(task, aspect) -> text -> its labels; identifies false negatives."""
 
 
 def read_training_data(
     folder: Path, *, skip_tasks: frozenset[str] = frozenset(), with_aspects: bool = False
 ) -> TrainingData:
-    """Reads `pairs.*`, `triplets.*` and `labels.*`; the last need `../instructions.json`. Raises DataError.
+    """Reads `pairs.*`, `triplets.*` and `labels.*`; labels need `../instructions.json`. Raises DataError.
 
-    with_aspects: also `aspects.jsonl.gz`, but for those that are held out (`is_inner`).
+    with_aspects: also read `aspects.jsonl.gz`, except held-out aspects (`is_inner`).
     """
     data = TrainingData()
     instructions: Mapping[str, Mapping[str, str]] | None = None
@@ -83,15 +83,15 @@ def read_training_data(
 
 
 def is_inner(aspect: str) -> bool:
-    """Whether a hand-written training aspect is held out of training."""
+    """Whether a hand-written aspect is held out of training."""
     return int(hashlib.sha1(aspect.encode(), usedforsecurity=False).hexdigest(), 16) % INNER_SHARE == 0
 
 
 def training_files(folder: Path, *, skip_tasks: frozenset[str] = frozenset(), with_aspects: bool = False) -> list[Path]:
-    """The files that a run reads, in order. Raises DataError where hand-written aspects are missing."""
+    """The files of a run, in order. Raises DataError if hand-written aspects are missing."""
     aspects = folder / ASPECTS_FILE
     if with_aspects and not aspects.is_file():
-        raise DataError(f"{aspects} is missing: add it, or leave with_aspects out of the config.")
+        raise DataError(f"{aspects} is missing. Add it, or remove with_aspects from the config.")
     return ([aspects] if with_aspects else []) + [
         path
         for path in sorted(folder.glob("*.jsonl*"))
@@ -102,14 +102,14 @@ def training_files(folder: Path, *, skip_tasks: frozenset[str] = frozenset(), wi
 
 
 def fingerprint_of(folder: Path, *, skip_tasks: frozenset[str] = frozenset(), with_aspects: bool = False) -> str:
-    """Digest of the names and sizes of a run's files: a resumed run must find those that it began with."""
+    """Digest of the names and sizes of a run's files: a resumed run must use the same files."""
     files = training_files(folder, skip_tasks=skip_tasks, with_aspects=with_aspects)
     listing = [[path.name, path.stat().st_size] for path in files]
     return hashlib.sha256(json.dumps(listing).encode()).hexdigest()[:16]
 
 
 def read_pairs(path: Path) -> list[Pair]:
-    """All rows of a file; says once where it brings scores that are not used. Raises DataError."""
+    """All rows of a file; warns once about unused scores. Raises DataError."""
     pairs = []
     scored = False
     for number, row in read_rows(path):
@@ -121,7 +121,7 @@ def read_pairs(path: Path) -> list[Pair]:
 
 
 def open_text(path: Path) -> IO[str]:
-    """A UTF-8 file to read, decompressed where its name ends in .gz."""
+    """Opens a UTF-8 file for reading; decompresses .gz."""
     opener = gzip.open if path.suffix == ".gz" else open
     return opener(path, "rt", encoding="utf-8")
 
@@ -129,12 +129,12 @@ def open_text(path: Path) -> IO[str]:
 def _read_instructions(folder: Path) -> Mapping[str, Mapping[str, str]]:
     path = folder.parent / "instructions.json"
     if not path.is_file():
-        raise DataError(f"{path} is missing: labelled tasks take their instructions from it.")
+        raise DataError(f"{path} is missing; it has the instructions for labelled tasks.")
     return json.loads(path.read_text(encoding="utf-8"))
 
 
 def read_rows(path: Path) -> Iterator[tuple[int, dict]]:
-    """Line number, from 1, and object. Raises DataError."""
+    """Yields line number (from 1) and object. Raises DataError."""
     number = 0
     try:
         with open_text(path) as lines:
@@ -142,7 +142,7 @@ def read_rows(path: Path) -> Iterator[tuple[int, dict]]:
                 if line.strip():
                     row = json.loads(line)
                     if not isinstance(row, dict):
-                        raise DataError(f"{path}, line {number}: is no JSON object but {line.strip()[:40]!r}.")
+                        raise DataError(f"{path}, line {number}: not a JSON object: {line.strip()[:40]!r}.")
                     yield number, row
     except json.JSONDecodeError as error:
         raise DataError(f"{path}, line {number}: not valid JSON ({error}).") from error
@@ -151,14 +151,14 @@ def read_rows(path: Path) -> Iterator[tuple[int, dict]]:
 
 
 def parse_pair(path: Path, number: int, row: Mapping) -> Pair:
-    """A row `{query, pos, neg, instruction}`, or FlagEmbedding's with `prompt`. Raises DataError."""
+    """Parses a row `{query, pos, neg, instruction}`, or FlagEmbedding's with `prompt`. Raises DataError."""
     where = f"{path}, line {number}"
     query = row.get("query")
     if not isinstance(query, str) or not query.strip():
-        raise DataError(f"{where}: `query` is {query!r}, but must be a text that is not empty.")
+        raise DataError(f"{where}: `query` is {query!r}, but must be a non-empty text.")
     positives, negatives = (_texts(where, name, row.get(name)) for name in ("pos", "neg"))
     if not positives:
-        raise DataError(f"{where}: `pos` is missing or empty; a pair needs at least one text that answers its query.")
+        raise DataError(f"{where}: `pos` is missing or empty; a pair needs at least one positive text.")
     instruction = row.get("instruction", row.get("prompt")) or ""
     if not isinstance(instruction, str):
         raise DataError(f"{where}: `instruction` (or `prompt`) is {instruction!r}, but must be a text.")
@@ -168,16 +168,18 @@ def parse_pair(path: Path, number: int, row: Mapping) -> Pair:
 def _texts(where: str, name: str, value: object) -> tuple[str, ...]:
     texts: Sequence = value if isinstance(value, list) else [] if value is None else [None]
     if any(not isinstance(text, str) or not text.strip() for text in texts):
-        raise DataError(f"{where}: `{name}` is {str(value)[:60]!r}, but must be a list of texts that are not empty.")
+        raise DataError(f"{where}: `{name}` is {str(value)[:60]!r}, but must be a list of non-empty texts.")
     return tuple(texts)
 
 
 def _task_of_triplet(path: Path, number: int, row: Mapping) -> str:
     task = row.get("task")
     if not isinstance(task, str) or ":" not in task:
-        raise DataError(f"{path}, line {number}: `task` is {task!r}, but must read source:aspect|other aspect.")
+        raise DataError(
+            f"{path}, line {number}: `task` is {task!r}, but must have the form source:aspect|other aspect."
+        )
     if not row.get("neg"):
-        raise DataError(f"{path}, line {number}: `neg` is missing or empty; a triplet needs a text that differs.")
+        raise DataError(f"{path}, line {number}: `neg` is missing or empty; a triplet needs a negative text.")
     return task
 
 
@@ -200,7 +202,7 @@ def _add_labels(data: TrainingData, path: Path, task: str, instructions: Mapping
 
 
 def labels_by_text(values: Mapping[str, Sequence[str]]) -> dict[str, frozenset[str]]:
-    """label -> texts to text -> labels: a text may have several."""
+    """Inverts label -> texts to text -> labels; a text may have several."""
     labels: dict[str, frozenset[str]] = {}
     for label, texts in values.items():
         labels |= {text: labels.get(text, frozenset()) | {label} for text in texts}
@@ -208,13 +210,13 @@ def labels_by_text(values: Mapping[str, Sequence[str]]) -> dict[str, frozenset[s
 
 
 def _add_written_aspects(data: TrainingData, path: Path) -> None:
-    """Rows `{aspect, domain, instructions, values: {name: [texts]}}`."""
+    """Adds rows `{aspect, domain, instructions, values: {name: [texts]}}`."""
     for number, row in read_rows(path):
         if not row.get("instructions") or not isinstance(row.get("values"), dict):
             raise DataError(f"{path}, line {number}: needs `aspect`, `domain`, `instructions` and `values`.")
         if is_inner(row["aspect"]):
             continue
-        name = f"{row['aspect']} {number}"  # two rows may name their aspect alike
+        name = f"{row['aspect']} {number}"  # two rows may have the same aspect name
         texts = {label: tuple(members) for label, members in row["values"].items() if len(members) > 1}
         data.labels[WRITTEN_ASPECTS, name] = labels_by_text(texts)
         first, *others = row["instructions"]
@@ -222,7 +224,7 @@ def _add_written_aspects(data: TrainingData, path: Path) -> None:
 
 
 def sample_texts(data: TrainingData, count: int, *, seed: int) -> list[str]:
-    """Texts from every task, spread evenly, without repeats."""
+    """Texts from every task, evenly spread, without duplicates."""
     rng = random.Random(seed)
     pools = [[text for row in rows for text in (row.query, *row.positives)] for rows in data.pairs.values()]
     pools += [[text for texts in aspect.texts.values() for text in texts] for aspect in data.aspects]

@@ -1,4 +1,4 @@
-"""What one pass of training makes of texts, with gradient."""
+"""The embeddings of one training pass, with gradient."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from torch import Tensor
 
 @dataclass(frozen=True, slots=True)
 class Embedded:
-    """Some rows of a side, with gradient."""
+    """Some rows of one side, with gradient."""
 
     prefixes: Tensor  # z_1..z_K (B, K, D)
-    generated: Tensor  # g_1..g_K, L2-normalised (B, K, D); (B, 0, D) of what generates nothing
-    mean_token: Tensor  # (B, n) over the soft vocabulary; zeros where nobody looks at it
+    generated: Tensor  # g_1..g_K, L2-normalised (B, K, D); (B, 0, D) if nothing is generated
+    mean_token: Tensor  # (B, n) over the soft vocabulary; zeros if unused
     repetition: Tensor  # (B,)
 
     def split(self, sizes: Sequence[int]) -> list[Embedded]:
@@ -25,7 +25,7 @@ class Embedded:
 
 
 class MeanSoftToken:
-    """Observes soft tokens and keeps, with gradient, their mean over the steps and how much each repeats."""
+    """Observes soft tokens and computes, with gradient, their mean over the steps and how much each repeats."""
 
     def __init__(self, rows: int, soft_weight: Tensor) -> None:
         self._total = soft_weight.new_zeros(rows, len(soft_weight), dtype=torch.float32)
@@ -39,7 +39,7 @@ class MeanSoftToken:
         self._count = step
 
     def repetition(self) -> Tensor:
-        """Mean share (B,) of s_k that earlier steps have already said, k = 2..K (the coverage of See et al. 2017)."""
+        """Mean share (B,) of s_k that earlier steps already covered, k = 2..K (the coverage of See et al. 2017)."""
         return self._repeated / max(1, self._count - 1)
 
     def mean(self) -> Tensor:

@@ -1,7 +1,8 @@
-"""Finds which pieces of a vocabulary are no words: those that begin longer words far more often than they stand alone.
+"""Finds the pieces of a vocabulary that are not words: those that start longer words far more often than they stand
+alone.
 
-`python -m embedder.training.fragments MODEL FILE…` writes them beside the model, whose soft tokens are then shown
-without them. FILE: JSON Lines, perhaps packed with gzip; every text in a row counts.
+`python -m embedder.training.fragments MODEL FILE…` writes them beside the model; its soft tokens then omit them. FILE:
+JSON Lines, optionally gzip; all texts in a row count.
 """
 
 from __future__ import annotations
@@ -23,13 +24,14 @@ from embedder.text.tokens import FRAGMENTS_FILE
 
 _CHARACTERS_PER_FILE = 3_000_000
 _WORD = re.compile(r"[^\W\d_]+")
-_FREQUENT, _FREQUENT_SHARE = 3_000, 0.2  # of all that begins with it; "red" stands alone more rarely than in "reduce"
+# of all words that start with it: "red" is rarer alone than in "reduce", but a word
+_FREQUENT, _FREQUENT_SHARE = 3_000, 0.2
 _LEAST_SHARES = {1: 0.5, 2: 0.5, 3: 0.25}
-_LEAST_SHARE, _RARE = 0.15, 200  # of longer pieces
+_LEAST_SHARE, _RARE = 0.15, 200  # thresholds for longer pieces
 
 
 def find_fragments(tokenizer: Tokenizer, texts: Iterable[str], pieces: Collection[str]) -> list[str]:
-    """Those of `pieces` that begin longer words of the texts, and are rarely one."""
+    """The `pieces` that start longer words in the texts and rarely stand alone."""
     words = Counter(word for text in texts for word in _WORD.findall(text.lower()))
     alone: Counter[str] = Counter()
     begun: Counter[str] = Counter()
@@ -74,7 +76,10 @@ def main() -> None:
     parser.add_argument("model")
     parser.add_argument("files", nargs="+", type=Path)
     parser.add_argument(
-        "--also", nargs="*", default=[], help="fragments that the files take for words, as code does with `def`"
+        "--also",
+        nargs="*",
+        default=[],
+        help="additional fragments that look like words in the files, such as `def` in code",
     )
     options = parser.parse_args()
     tokenizer, folder = load_model_tokenizer(options.model), model_folder(options.model)

@@ -1,6 +1,6 @@
-"""Large contrastive batches in little memory: a whole batch's gradient, computed chunk by chunk (GradCache, Gao 2021).
+"""Large contrastive batches in little memory: the gradient of a whole batch, computed in chunks (GradCache, Gao 2021).
 
-It knows nothing of models: a chunk is a function that embeds some rows, the joint loss one of all embeddings.
+Independent of models: a chunk is a function that embeds some rows; the joint loss is a function of all embeddings.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
-# Embeds a chunk's rows: what the joint loss needs of them (b, …), and what they add to each of the own terms (n,).
+# Embeds a chunk's rows: returns their embeddings for the joint loss (b, …), and their sums of the own terms (n,).
 Chunk = Callable[[], tuple[Tensor, Tensor]]
 
 
@@ -20,9 +20,9 @@ def backward_in_chunks(
 ) -> tuple[Tensor, Tensor]:
     """Adds the gradient of joint_loss(all rows) + Σ own_weights · own terms to the parameters' `.grad`.
 
-    The first pass embeds without gradient and caches d joint_loss / d embeddings; the second embeds every chunk again
-    with the same random numbers (dropout) and sends its part of the cache back. Only one chunk's graph lives at a time.
-    Returns the joint loss and the sums of the own terms (n,), detached.
+    The first pass embeds without gradient and caches d joint_loss / d embeddings. The second embeds every chunk again
+    with the same random numbers (dropout) and backpropagates its part of the cache. Only one chunk's graph exists at a
+    time. Returns the joint loss and the sums of the own terms (n,), detached.
     """
     states, parts = [], []
     for chunk in chunks:
@@ -42,7 +42,7 @@ def backward_in_chunks(
 
 
 class RandomState:
-    """torch's random numbers, of the CPU and of every GPU, as they stand."""
+    """A snapshot of torch's random state, on the CPU and every GPU."""
 
     def __init__(self) -> None:
         self.cpu = torch.get_rng_state()
@@ -55,7 +55,7 @@ class RandomState:
 
     @contextmanager
     def replayed(self) -> Iterator[None]:
-        """Inside, the same numbers are drawn again; afterwards all goes on as if nothing had been."""
+        """Replays the same random numbers inside the block; restores the previous state afterwards."""
         with torch.random.fork_rng(devices=range(len(self.cuda))):
             self.restore()
             yield

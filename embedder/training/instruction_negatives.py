@@ -1,8 +1,8 @@
 """Instruction negatives: the same query under an instruction that makes its document irrelevant.
 
-Promptriever (Weller et al. 2024) adds documents that fit a query and violate its instruction, as the hard negatives of
-`triplets` and `contrasts` do; InF-Embed and others turn it round and keep the document: the query under a poisoned
-instruction must not find it. This is the second.
+Promptriever (Weller et al. 2024) adds documents that fit a query but violate its instruction; the hard negatives of
+`triplets` and `contrasts` do the same. InF-Embed and others keep the document instead and change the instruction: the
+query under a poisoned instruction must not find it. This module does the latter.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ def instruction_negative_loss(
     temperature: float | Sequence[float],
     allowed: Tensor,
 ) -> Tensor:
-    """L_1..L_K (K,): documents look for their queries, among all queries and their own under another instruction.
+    """L_1..L_K (K,): each document must find its query among all queries and its own query under another instruction.
 
-    asked, poisoned: the queries under their instruction and under one that makes their document irrelevant
-    (Q, K, D); documents: their positives (Q, K, D), all L2-normalised. allowed (Q, Q): False where document j may be
-    relevant to query i although it is not its positive.
+    asked, poisoned: the queries under their instruction, and under one that makes their document irrelevant (Q, K, D).
+    documents: their positives (Q, K, D). All are L2-normalised. allowed (Q, Q): False if document j may be relevant to
+    query i without being its positive.
     """
     own = torch.eye(len(asked), dtype=torch.bool, device=asked.device)
     candidates = torch.cat([asked, poisoned])

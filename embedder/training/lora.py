@@ -1,4 +1,4 @@
-"""LoRA folded into the weights once per batch instead of once per call: the same function, far fewer products."""
+"""LoRA folded into the weights once per batch instead of once per call: the same function with far fewer products."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from torch.nn import functional as F
 
 
 class FoldedLinear(torch.autograd.Function):
-    """y = x @ (W + scaling·BA)ᵀ + bias, with gradients for x, A (r, in) and B (out, r) alone.
+    """y = x @ (W + scaling·BA)ᵀ + bias, with gradients only for x, A (r, in) and B (out, r).
 
-    The gradient of the whole weight (out, in) is never formed: it costs as much as the forward pass, and A and B need
-    only its thin projections.
+    Never forms the gradient of the whole weight (out, in): it costs as much as the forward pass, and A and B need only
+    its thin projections.
     """
 
     @staticmethod
@@ -31,9 +31,9 @@ class FoldedLinear(torch.autograd.Function):
         x, folded, a, b = ctx.saved_tensors
         rows, upstream = x.reshape(-1, x.shape[-1]), gradient.reshape(-1, gradient.shape[-1])
         of_x = None
-        if ctx.needs_input_grad[0]:  # not in the first layer, which reads frozen embeddings
+        if ctx.needs_input_grad[0]:  # not in the first layer, whose inputs are frozen embeddings
             of_x = (upstream @ folded.to(upstream.dtype)).view_as(x).to(x.dtype)
-        if not ctx.needs_input_grad[3]:  # where the head alone is trained
+        if not ctx.needs_input_grad[3]:  # only the head is trained
             return of_x, None, None, None, None, None
         thin_a, thin_b = a.to(upstream.dtype), b.to(upstream.dtype)
         of_a = ctx.scaling * ((upstream @ thin_b).T @ rows.to(upstream.dtype))
@@ -43,10 +43,10 @@ class FoldedLinear(torch.autograd.Function):
 
 @contextmanager
 def folded_lora(model: nn.Module) -> Iterator[None]:
-    """Inside, every LoRA layer computes x @ (W + scaling·BA)ᵀ, and gradients reach A and B alone.
+    """Inside the block, every LoRA layer computes x @ (W + scaling·BA)ᵀ, and only A and B get gradients.
 
-    A refinement step feeds one position per text, where LoRA's own two thin products cost more than the layer itself.
-    Layers with dropout are left alone: their dropout acts on the input of A.
+    A refinement step has one position per text, where LoRA's two thin products cost more than the layer itself. Layers
+    with dropout are unchanged: their dropout acts on the input of A.
     """
     layers = [
         layer

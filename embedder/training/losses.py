@@ -1,4 +1,4 @@
-"""Losses on the embeddings of every step. Pure tensor functions; shapes: Q queries, M candidates, K steps, D, V."""
+"""Losses on the embeddings of all steps. Pure tensor functions; shapes: Q queries, M candidates, K steps, D, V."""
 
 from __future__ import annotations
 
@@ -25,24 +25,25 @@ def stepwise_info_nce(
 
 
 def stepwise_scores(queries: Tensor, documents: Tensor, *, similarity: str = "cosine") -> Tensor:
-    """(K, Q, M) of L2-normalised queries (Q, K, D) and documents (M, K, D): after k steps, their cosines.
+    """Cosines after k steps (K, Q, M), of L2-normalised queries (Q, K, D) and documents (M, K, D).
 
-    max_sim: of a query's z_k and that of a document's z_1..z_k which is most alike, so that the last are what a model
-    is searched by, and each earlier one what it would be with fewer steps. The gradient goes through that step alone.
+    max_sim: the cosine of a query's z_k with the most similar of a document's z_1..z_k. The last step is the one used
+    in search; each earlier one equals a search with fewer steps. Only the selected step gets a gradient.
     """
     if similarity == "cosine":
         return torch.einsum("qkd,mkd->kqm", queries, documents)
     scores = torch.einsum("qkd,mjd->kjqm", queries, documents)
     count = len(scores)
-    later = torch.ones(count, count, dtype=torch.bool, device=scores.device).triu(1)  # steps that are not taken yet
+    later = torch.ones(count, count, dtype=torch.bool, device=scores.device).triu(1)  # later steps are masked
     return scores.masked_fill(later[:, :, None, None], float("-inf")).max(dim=1).values
 
 
 def info_nce(scores: Tensor, *, temperature: float | Sequence[float], allowed: Tensor | None = None) -> Tensor:
-    """L_1..L_K (K,): InfoNCE of Eq 7 of the scores at every step (K, Q, M), averaged over the queries.
+    """L_1..L_K (K,): InfoNCE (Eq 7) of the scores at every step (K, Q, M), averaged over the queries.
 
-    Candidate i is the positive of query i, the rest are negatives. `allowed` (Q, M) bool drops false negatives where it
-    is False; positives are always kept. temperature: τ, or τ_1, τ_2, … whose last value holds on.
+    Candidate i is the positive of query i, the others are negatives. `allowed` (Q, M) bool removes false negatives
+    where it is False; positives are always kept. temperature: τ, or τ_1, τ_2, …; the last value applies to all later
+    steps.
     """
     taus = on_device(temperature_of_steps(temperature, len(scores)), scores.device)
     scores = scores / taus[:, None, None]
@@ -54,7 +55,7 @@ def info_nce(scores: Tensor, *, temperature: float | Sequence[float], allowed: T
 
 
 def temperature_of_steps(temperature: float | Sequence[float], steps: int) -> Tensor:
-    """τ of every step (K,); a list that is shorter than K holds its last value."""
+    """τ of every step (K,); a list shorter than K repeats its last value."""
     values = [temperature] if isinstance(temperature, (int, float)) else list(temperature)
     return torch.tensor([values[min(step, len(values) - 1)] for step in range(steps)])
 
@@ -65,9 +66,9 @@ def truncations(embeddings: Tensor, dimensions: Sequence[int]) -> list[Tensor]:
 
 
 def unlike_positive(queries: Tensor, candidates: Tensor, *, margin: float) -> Tensor:
-    """Which candidates a guide takes for true negatives (Q, M): those that it finds no nearer than positive - margin.
+    """Which candidates are true negatives according to a guide model (Q, M): those not nearer than positive - margin.
 
-    queries (Q, D) and candidates (M, D) are the guide's, L2-normalised (GISTEmbed: Solatorio 2024).
+    queries (Q, D) and candidates (M, D) are the guide's vectors, L2-normalised (GISTEmbed: Solatorio 2024).
     """
     scores = queries @ candidates.T
     return scores <= scores.diagonal()[:, None] - margin
@@ -76,8 +77,8 @@ def unlike_positive(queries: Tensor, candidates: Tensor, *, margin: float) -> Te
 def refinement_regulariser(losses: Tensor, *, epsilon: float = LOG_EPSILON, margin: float = 0.0) -> Tensor:
     """L_reg of Eq 8: mean over steps of max(log L_{k+1} - log L_k + margin, 0); zero for K = 1.
 
-    With a margin each step must be better than the last by that much; L_k then gets no gradient, so that an earlier
-    step is never made worse to please a later one. Without one it is the paper's.
+    With a margin, each step must improve on the last by that much. L_k then gets no gradient, so that training never
+    worsens an earlier step to satisfy a later one. Without a margin, this is the paper's term.
     """
     if losses.shape[0] < 2:
         return losses.new_zeros(())
@@ -115,8 +116,8 @@ def distillation(embeddings: Tensor, teacher: Tensor) -> Tensor:
 def grounding(mean_soft_token: Tensor, rows: Tensor, ids: Tensor, weights: Tensor, *, texts: int) -> Tensor:
     """Cross-entropy of weighted word bags against the mean soft token (B, V).
 
-    rows, ids, weights (n,): token `ids[i]` belongs to text `rows[i]`; the weights of a row sum to 1. Taking the mean
-    over steps lets different steps cover different words. texts: how many have a bag.
+    rows, ids, weights (n,): token `ids[i]` belongs to text `rows[i]`; the weights of a row sum to 1. The mean over
+    steps allows different steps to cover different words. texts: number of texts with a bag.
     """
     if not len(rows):
         return mean_soft_token.new_zeros(())

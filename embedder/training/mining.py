@@ -1,6 +1,6 @@
-"""`gircse train mine`: adds hard negatives to files of pairs, found with a trained model.
+"""`gircse train mine`: adds hard negatives, found with a trained model, to files of pairs.
 
-A hard negative is near to the query and yet no answer: it ranks within a window and stays below the positive's score.
+A hard negative is near the query but not an answer: its rank lies in a window, and its score is below the positive's.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ from embedder.errors import DataError
 from embedder.training.data import Pair, parse_pair, read_rows
 
 logger = logging.getLogger(__name__)
-_BLOCK = 256  # queries whose scores against all candidates are in memory at once
+_BLOCK = 256  # number of queries scored against all candidates at once, to bound memory
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Which candidates may become negatives. Ranks count from 0, without the query's own answers.
+    """Which candidates may become negatives. Ranks start at 0 and skip the query's own answers.
 
-    relative_margin: a negative scores at most (1 - margin) of the worst of its query's positives (NV-Retriever 2024).
+    relative_margin: a negative scores at most (1 - margin) times the worst of its query's positives (NV-Retriever
+    2024).
     """
 
     range_min: int = 5
@@ -41,13 +42,15 @@ class Window:
 
     def __post_init__(self) -> None:
         if not 0 <= self.range_min < self.range_max:
-            raise DataError(f"Ranks {self.range_min} to {self.range_max} are no window: 0 <= range-min < range-max.")
+            raise DataError(
+                f"Ranks {self.range_min} to {self.range_max} are invalid; 0 <= range-min < range-max is needed."
+            )
         if not 0 <= self.relative_margin < 1 or self.count < 1:
-            raise DataError(f"Margin {self.relative_margin} must lie in [0, 1) and count {self.count} be at least 1.")
+            raise DataError(f"Margin {self.relative_margin} must be within [0, 1), and count {self.count} at least 1.")
 
 
 def mine_file(path: Path, target: Path, encoder: Encoder, window: Window, *, steps: int | None = None) -> int:
-    """Writes the rows of `path` with more `neg` to `target` (.jsonl.gz); returns how many negatives were added."""
+    """Writes the rows of `path` with more `neg` to `target` (.jsonl.gz); returns the number of added negatives."""
     numbered = list(read_rows(path))
     rows = [row for _, row in numbered]
     pairs = [parse_pair(path, number, row) for number, row in numbered]
@@ -71,9 +74,9 @@ def mine_negatives(
     *,
     steps: int | None = None,
 ) -> list[list[str]]:
-    """Hard negatives of every pair among the positives of all, nearest first.
+    """Hard negatives of every pair from the positives of all pairs, nearest first.
 
-    documents: what document each pair's positives come from, or None; texts of the same one are never negatives.
+    documents: the source document of each pair's positives, or None; texts of the same document are never negatives.
     """
     candidates = list(dict.fromkeys(text for pair in pairs for text in pair.positives))
     answers = _answers(pairs, documents, {text: place for place, text in enumerate(candidates)})
@@ -105,7 +108,7 @@ def _embed_queries(encoder: Encoder, pairs: Sequence[Pair], steps: int | None) -
 def _answers(
     pairs: Sequence[Pair], documents: Sequence[object], place_of: dict[str, int]
 ) -> list[tuple[list[int], list[int]]]:
-    """Of every pair: its positives, and all that must not become its negative (itself, its answers, their document)."""
+    """For every pair: its positives, and all candidates excluded as negatives (itself, its answers, their document)."""
     by_query: dict[str, set[int]] = defaultdict(set)
     by_document: dict[object, set[int]] = defaultdict(set)
     for pair, document in zip(pairs, documents, strict=True):
@@ -123,7 +126,7 @@ def _answers(
 
 
 def _choose(scores: np.ndarray, own: list[int], excluded: list[int], window: Window) -> list[int]:
-    """Places of the negatives of one query; equal scores are taken in the order of the candidates."""
+    """Rows of the negatives of one query; ties keep the order of the candidates."""
     worst = float(scores[own].min())
     limit = worst - abs(worst) * window.relative_margin
     open_scores = scores.copy()
@@ -135,7 +138,7 @@ def _choose(scores: np.ndarray, own: list[int], excluded: list[int], window: Win
 
 
 def _write_gzip(target: Path, lines: Sequence[str]) -> None:
-    """The same lines give the same bytes: gzip's header takes neither time nor name."""
+    """Writes reproducible gzip: the header has neither time nor name."""
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(f"{target.name}.tmp")
     with (
@@ -156,7 +159,7 @@ def _targets(files: Sequence[Path], out: Path) -> Iterator[tuple[Path, Path]]:
 
 
 def run(arguments: Sequence[str]) -> None:
-    """Raises DataError, EmbedderError or OSError."""
+    """Runs the command. Raises DataError, EmbedderError or OSError."""
     default = Window()
     parser = argparse.ArgumentParser(prog="gircse train mine", description="Add hard negatives to files of pairs.")
     parser.add_argument("files", type=Path, nargs="+", help="pairs.<task>.jsonl[.gz]")
@@ -164,11 +167,11 @@ def run(arguments: Sequence[str]) -> None:
         "--model", required=True, help="a shipped name, a folder such as runs/first/adapter, or a hub id"
     )
     parser.add_argument("--out", type=Path, required=True, help="folder for the files with negatives")
-    parser.add_argument("--range-min", type=int, default=default.range_min, help="ranks to leave out at the top")
+    parser.add_argument("--range-min", type=int, default=default.range_min, help="number of top ranks to skip")
     parser.add_argument("--range-max", type=int, default=default.range_max, help="rank at which the window ends")
     parser.add_argument("--relative-margin", type=float, default=default.relative_margin, help="see docs; 0 to below 1")
-    parser.add_argument("--count", type=int, default=default.count, help="negatives per query, at most")
-    parser.add_argument("--steps", type=int, help="refinement steps on both sides; the model's defaults without it")
+    parser.add_argument("--count", type=int, default=default.count, help="maximum negatives per query")
+    parser.add_argument("--steps", type=int, help="refinement steps on both sides (default: the model's)")
     options = parser.parse_args(arguments)
     window = Window(options.range_min, options.range_max, options.relative_margin, options.count)
     targets = list(_targets(options.files, options.out))

@@ -1,4 +1,4 @@
-"""Builds what a run trains, LoRA or all weights, its teacher, and the learning rates of its parts."""
+"""Builds the trained model (LoRA or all weights), its teacher, and the learning rates of its parts."""
 
 from __future__ import annotations
 
@@ -30,10 +30,12 @@ TrainedModel = PreTrainedModel | PeftModel
 def build_student(
     base: Path, config: TrainConfig, pieces: Tensor, device: torch.device, *, context_size: int | None = None
 ) -> TrainedModel:
-    """The base with what is trained marked by requires_grad. pieces: token ids of a soft head; context_size: of the
-    states that a contextual token is projected from."""
+    """The base, with requires_grad set on its trained parameters.
+
+    pieces: token ids of a soft head. context_size: dimension of the states that are projected to a contextual token.
+    """
     soft = config.head == "soft_head"
-    # Frozen weights may be small; those that are trained stay fp32, and autocast computes with them in bf16.
+    # Frozen weights may use bfloat16; trained ones stay float32, and autocast computes in bfloat16.
     small = config.precision == "bf16" and config.tuning == "lora" and not soft
     model = _load(base, config, pieces=pieces, dtype=DTYPES["bfloat16" if small else "float32"])
     if context_size is not None:
@@ -42,9 +44,9 @@ def build_student(
         return _with_lora(model, config).to(device)
     model.requires_grad_(True)
     if soft:
-        # The soft head reads a copy of E's rows; were E trained, what a soft token says and feeds would drift apart.
+        # The soft head uses a copy of E's rows. If E were trained, its output and input rows would diverge.
         model.get_input_embeddings().requires_grad_(False)
-    return model.eval().to(device)  # the base's own dropout stays off
+    return model.eval().to(device)  # turns off the base's own dropout
 
 
 def _with_lora(model: Any, config: TrainConfig) -> PeftModel:
@@ -53,7 +55,7 @@ def _with_lora(model: Any, config: TrainConfig) -> PeftModel:
     ).eval()
     for layer in adapted.modules():
         if isinstance(layer, LoraLayer):
-            layer.lora_dropout.train()  # LoRA's dropout alone
+            layer.lora_dropout.train()  # only LoRA's dropout is active
     if config.tuning == "head":
         for name, parameter in adapted.named_parameters():
             parameter.requires_grad_("soft_head" in name and parameter.requires_grad)
@@ -61,12 +63,12 @@ def _with_lora(model: Any, config: TrainConfig) -> PeftModel:
 
 
 def base_of(model: TrainedModel) -> PreTrainedModel:
-    """The model that an adapter wraps, with the adapter's layers in it."""
+    """The model inside an adapter, including the adapter's layers."""
     return model.get_base_model() if isinstance(model, PeftModel) else model  # type: ignore[return-value]
 
 
 def build_teacher(base: Path, config: TrainConfig, device: torch.device) -> Backbone | None:
-    """The untouched base, where a term of the loss or the mask of false negatives looks at it."""
+    """The frozen base, if a loss term or the false-negative mask needs it; else None."""
     if not config.distillation_weight and config.false_negative_margin is None:
         return None
     dtype = torch.bfloat16 if config.precision == "bf16" and device.type == "cuda" else torch.float32
@@ -75,14 +77,14 @@ def build_teacher(base: Path, config: TrainConfig, device: torch.device) -> Back
 
 
 def _load(base: Path, config: TrainConfig, *, pieces: Tensor | None = None, dtype: torch.dtype = torch.float32) -> Any:
-    """The base with the head that the config asks for."""
+    """The base with the configured head."""
     if config.head == "none":
         return load_bare_model(base, dtype=dtype)
     return load_causal_model(base, with_soft_head=config.head == "soft_head", pieces=pieces, dtype=dtype)
 
 
 def parts_of(model: Any, config: TrainConfig) -> Backbone:
-    """The model taken apart as its head asks."""
+    """The model split into body, embedding and its configured head."""
     return bare_encoder(model) if config.head == "none" else take_apart(model, attention=config.attention)
 
 
@@ -92,15 +94,17 @@ def trained_parameters(model: TrainedModel) -> dict[str, Tensor]:
 
 @torch.no_grad()
 def load_parameters(model: TrainedModel, values: Mapping[str, Tensor]) -> None:
-    """Raises KeyError for a name that the model lacks."""
+    """Raises KeyError for a name that the model does not have."""
     named = dict(model.named_parameters())
     for name, value in values.items():
         named[name].copy_(value)
 
 
 def load_adapter(model: PeftModel, folder: Path) -> bool:
-    """Takes the weights of a published adapter. Whether a soft head was among them, which they may lack: an encoder's
-    layers have the same names with and without one, but for a prefix. Raises DataError where they do not fit.
+    """Loads the weights of a published adapter. Returns whether they included a soft head.
+
+    An encoder's layers have the same names with and without a head, except for a prefix. Raises DataError if shapes
+    differ.
     """
     prefix = f"{base_of(model).base_model_prefix}."
 
@@ -117,8 +121,8 @@ def load_adapter(model: PeftModel, folder: Path) -> bool:
     if unlike := set(shapes.items()) ^ {(name, tuple(each.shape)) for name, each in wanted.items()}:
         name, shape = min(unlike)
         raise DataError(
-            f"The adapter in {folder} is not of this run's shape: {name} {shape} is in one of them alone. Give the run "
-            "its base and its lora_rank."
+            f"The adapter in {folder} does not match this run: only one of them has {name} {shape}. Give the run "
+            "the adapter's base and lora_rank."
         )
     with torch.no_grad():
         for name, parameter in wanted.items():
@@ -127,8 +131,10 @@ def load_adapter(model: PeftModel, folder: Path) -> bool:
 
 
 def spoken_pieces(folder: Path) -> Tensor | None:
-    """Token ids of the soft tokens of a published model, which a further stage must go on with; None without a soft
-    head. Raises DataError when nothing was published there."""
+    """Token ids of a published model's soft tokens, which a further stage must keep; None without a soft head.
+
+    Raises DataError if the folder has no published weights.
+    """
     files = [path for path in (folder / "adapter_model.safetensors", folder / SOFT_HEAD_FILE) if path.is_file()]
     for path in files:
         with safe_open(path, framework="pt") as file:
@@ -136,12 +142,12 @@ def spoken_pieces(folder: Path) -> Tensor | None:
             if names:
                 return file.get_tensor(names[0])
     if not files and not any(folder.glob("*.safetensors")):
-        raise DataError(f"{folder} holds no weights: the earlier stage must have come to its end first.")
+        raise DataError(f"{folder} has no weights. Finish the earlier stage first.")
     return None
 
 
 def parameter_groups(model: TrainedModel, config: TrainConfig) -> list[dict]:
-    """A soft head and a context projection learn from scratch and so at their own rate."""
+    """A soft head and a context projection are trained from scratch, so they have their own learning rate."""
     trained = trained_parameters(model)
     new = {name for name in trained if any(module in name for module in TRAINED_WHOLE)}
     body = [parameter for name, parameter in trained.items() if name not in new]

@@ -1,4 +1,4 @@
-"""One batch to one loss: embeds both sides through the KV cache and adds up the terms."""
+"""Computes the loss of a batch: embeds both sides through the KV cache and sums the terms."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ from embedder.training.privileged import (
 from embedder.training.sampling import Batch
 from embedder.training.words import Bags, WordIndex
 
-# Shares of a query's word bag: hints (label names, the positive) against its own words; without hints all is own.
+# Shares of a query's word bag: hints (label names, the positive) and its own words; without hints only its own words.
 _HINT_SHARE = 0.7
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """The parts of a loss, for the log; `stepwise` is L_1..L_K."""
+    """The terms of a loss, for the log; `stepwise` is L_1..L_K."""
 
     total: Tensor
     stepwise: list[float]
@@ -56,28 +56,28 @@ class Terms:
     grounding: float
     repetition: float
     privileged: float  # both divergences of LaSER, unweighted
-    instruction_negatives: float = 0.0  # the mean over steps, unweighted
-    reconstruction: tuple[float, ...] = ()  # L_Q2D and L_D2Q, where they are the objective
+    instruction_negatives: float = 0.0  # mean over steps, unweighted
+    reconstruction: tuple[float, ...] = ()  # L_Q2D and L_D2Q, for that objective
 
 
 @dataclass(slots=True)
 class Side:
-    """Queries or documents of a batch, and what the losses compare them with."""
+    """The queries or documents of a batch, and the targets of their losses."""
 
     texts: Sequence[str]
     instruction: str
-    taught: Tensor | None  # the teacher's embeddings (B, D), where something looks at them
+    taught: Tensor | None  # the teacher's embeddings (B, D), if a term needs them
     is_taught: bool
-    is_base: bool  # its vectors are the teacher's
+    is_base: bool  # uses the teacher's vectors
     is_plain: bool  # keeps the teacher's geometry
-    bags: Bags | None  # what the soft tokens should say
-    grounding_share: float  # of the batch's grounding term
+    bags: Bags | None  # target words of the soft tokens
+    grounding_share: float  # share in the batch's grounding term
 
 
 class Objective:
-    """Holds what does not change from batch to batch: student, teacher, tokenizer, words, config.
+    """Everything constant across batches: student, teacher, tokenizer, words, config.
 
-    autocast: entered around the model's forward passes only; every loss is computed in fp32.
+    autocast: active only in the model's forward passes; every loss is computed in float32.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class Objective:
         refuse_gradient_checkpointing(student.model)
         if any(size >= student.hidden_size for size in config.matryoshka):
             raise DataError(
-                f"matryoshka is {list(config.matryoshka)}, but must stay below the {student.hidden_size} dimensions of "
+                f"matryoshka is {list(config.matryoshka)}, but must be below the {student.hidden_size} dimensions of "
                 "the whole vector, which is always trained."
             )
         self._student = student
@@ -105,14 +105,15 @@ class Objective:
         self._config = config
         self._autocast = autocast
         self._watches_tokens = bool(config.grounding_weight or config.coverage_weight)
-        # Weights of what each text adds for itself: grounding, repetition.
+        # weights of the terms per text: grounding, repetition
         self._own_weights = torch.tensor([config.grounding_weight, config.coverage_weight], device=student.device)
 
     def __call__(self, batches: Sequence[Batch]) -> Terms:
-        """All batches, which take the same steps, in one graph; every loss is within its batch, and they are averaged.
+        """The loss of all batches in one graph. They take the same steps; each loss is within its batch, and they are
+        averaged.
 
-        With `plain_documents`, documents without an instruction are what the base makes of them: those that a search
-        stores, so that queries are drawn to them and not they to queries.
+        With `plain_documents`, documents without an instruction have the base's vectors, as stored for search. So
+        training moves queries towards documents and not documents towards queries.
         """
         sides = self._sides(batches)
         steps = self._steps_of(batches[0])
@@ -140,8 +141,8 @@ class Objective:
         return _terms(total, stepwise, distilled, own, divergences, poisoned)
 
     def backward(self, batches: Sequence[Batch]) -> Terms:
-        """Adds the batches' gradient to the parameters; that of one, in chunks of at most `chunk_size` texts where that
-        is set."""
+        """Adds the batches' gradient to the parameters. A single batch runs in chunks of at most `chunk_size` texts, if
+        set."""
         size = self._config.chunk_size
         if size is None:
             terms = self(batches)
@@ -165,7 +166,7 @@ class Objective:
         return _terms(joint + own @ self._own_weights, *seen[0], own, own.new_zeros(()), own.new_zeros(()))
 
     def _sides(self, batches: Sequence[Batch]) -> list[tuple[Side, Side]]:
-        """Queries and documents of every batch, with what the teacher makes of those that need it, in one pass."""
+        """Queries and documents of every batch, with the teacher's vectors for those that need them, in one pass."""
         pairs = [self._untaught(batch) for batch in batches]
         for long in (False, True):
             taught = [side for batch, pair in zip(batches, pairs, strict=True) for side in pair if batch.long is long]
@@ -178,7 +179,7 @@ class Objective:
 
     def _untaught(self, batch: Batch) -> tuple[Side, Side]:
         config = self._config
-        # A query that asks for documents stays among them, as both sides of texts that are alike stay where they are.
+        # Retrieval queries stay near the documents, and texts compared for similarity stay in place.
         similar = batch.kind == "similarity" or (config.plain_documents and batch.kind == "pairs")
         bags = self._bags(batch)
         guided = config.false_negative_margin is not None and batch.kind in ("pairs", "similarity")
@@ -188,7 +189,7 @@ class Objective:
             (batch.documents, batch.document_instruction, bags[1]),
         ):
             is_base = config.plain_documents and texts is batch.documents and not instruction
-            # Plain texts, and those whose instruction asks for similarity alone, keep the base's geometry.
+            # Plain texts, and texts under a pure similarity instruction, keep the base's geometry.
             is_plain = bool(config.distillation_weight) and (not instruction or similar) and not is_base
             is_plain = is_plain and batch.kind != "label_names"
             share = 0.0 if bag is None else 1 / sum(each is not None for each in bags)
@@ -203,7 +204,7 @@ class Objective:
         return embedded.prefixes, self._own(batch, side, start, embedded)
 
     def _joint(self, batch: Batch, sides: tuple[Side, Side], rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Loss on the embeddings of queries, then documents (Q + M, K, D); its L_1..L_K and distillation term."""
+        """The loss on the embeddings of queries, then documents (Q + M, K, D); its L_1..L_K and distillation term."""
         config = self._config
         queries, documents = sides
         allowed = on_device(torch.from_numpy(batch.allowed), rows.device)
@@ -214,7 +215,7 @@ class Objective:
             asked, found = cut[: len(queries.texts)], cut[len(queries.texts) :]
             scores = stepwise_scores(asked, found, similarity=config.similarity)
             stepwise = info_nce(scores, temperature=config.temperature, allowed=allowed)
-            if batch.kind == "name_queries":  # a text must tell the names apart, too
+            if batch.kind == "name_queries":  # a text must also distinguish the names
                 back = info_nce(scores.transpose(1, 2), temperature=config.temperature, allowed=allowed.T)
                 stepwise = (stepwise + back) / 2
             losses.append(
@@ -230,7 +231,7 @@ class Objective:
         return torch.stack(losses).mean() + config.distillation_weight * distilled, stepwise, distilled
 
     def _own(self, batch: Batch, side: Side, start: int, embedded: Embedded) -> Tensor:
-        """What these rows, from `start`, add to the batch's mean grounding and repetition (2,)."""
+        """The contribution of these rows, from `start`, to the batch's mean grounding and repetition (2,)."""
         grounded = embedded.repetition.new_zeros(())
         if side.bags is not None and side.bags.row_count:
             whole = start == 0 and len(embedded.repetition) == len(side.texts)
@@ -243,14 +244,15 @@ class Objective:
         return 0 if self._config.pooling in PROMPT_POOLINGS else batch.steps
 
     def _of_base(self, side: Side, steps: int) -> Embedded:
-        """What the base makes of a side, the same after every step; it says nothing."""
+        """The base's vectors of a side, the same for every step; without soft tokens."""
         assert side.taught is not None
         none = side.taught.new_zeros(len(side.texts))
         prefixes = side.taught[:, None].expand(-1, max(steps, 1), -1)
         return Embedded(prefixes, prefixes[:, :steps], none[:, None], none)
 
     def _embed(self, parts: Sequence[tuple[str, Sequence[str], bool]], steps: int) -> Embedded:
-        """All texts of (instruction, texts, long) together: a step over few rows leaves the processor idle."""
+        """Embeds all texts of (instruction, texts, long) together: a step over few rows would leave the processor
+        idle."""
         ids = [
             each.ids
             for instruction, texts, long in parts
@@ -276,14 +278,14 @@ class Objective:
         return padded_prefill(self._student, prompts, pooling=self._config.pooling, frame=self._prompts.frame)
 
     def _privileged(self, batch: Batch, queries: Embedded, documents: Embedded, steps: int) -> tuple[Tensor, Tensor]:
-        """What LaSER adds to a batch's loss (Eq 13), and its two divergences, summed."""
+        """LaSER's term of a batch's loss (Eq 13), and the sum of its two divergences."""
         config = self._config
         reading = self._read_privileged(batch, steps) if config.privileged_weight else None
         if reading is None:
             return queries.prefixes.new_zeros(()), queries.prefixes.new_zeros(())
         found, rows = documents.prefixes[:, -1], reading.rows
         whole, by_step = privileged_terms(reading, queries.prefixes[rows], queries.generated[rows], found)
-        # The positive of query i is document i, so that those without a reading go to the end.
+        # Document i is the positive of query i, so documents of queries without a reading move to the end.
         others = torch.ones(len(found), dtype=torch.bool, device=rows.device).index_fill(0, rows, value=False)
         order = torch.cat([rows, others.nonzero()[:, 0]])
         allowed = on_device(torch.from_numpy(batch.allowed), rows.device)[rows][:, order]
@@ -294,7 +296,7 @@ class Objective:
         return added, whole + by_step
 
     def _poisoned(self, batch: Batch, queries: Embedded, documents: Embedded, steps: int) -> Tensor:
-        """The loss of queries under an instruction that makes their document irrelevant; 0 where none is known."""
+        """The loss of queries under an instruction that makes their document irrelevant; 0 if the batch has none."""
         if not self._config.instruction_negative_weight or not batch.other_instruction:
             return queries.prefixes.new_zeros(())
         with folded_lora(self._student.model):
@@ -309,7 +311,7 @@ class Objective:
         ).mean()
 
     def _read_privileged(self, batch: Batch, steps: int) -> PrivilegedReading | None:
-        """Queries read with what is known of them, in one pass; None where nothing is."""
+        """Encodes queries with their hints in one pass; None if there are none."""
         texts = privileged_texts(batch.queries, batch.hints, batch.documents)
         rows = [at for at, text in enumerate(texts) if text is not None]
         if not rows:
@@ -323,7 +325,7 @@ class Objective:
         ]
         with self._autocast(), folded_lora(self._student.model):
             states = self._prefill([each.ids for each in whole]).read_states()
-        # Pads stand on the right, so that a token's place is its column.
+        # Right padding, so that a token's position is its column.
         return PrivilegedReading(torch.tensor(rows, device=states.device), gather_states(states, places))
 
     def _distil(self, batch: Batch, sides: tuple[Side, Side], rows: Tensor) -> Tensor:
@@ -335,13 +337,13 @@ class Objective:
         ]
         if not terms:
             return rows.new_zeros(())
-        # Documents of instructed queries may move further.
+        # documents of queries with an instruction may move further
         weight = 1.0 if batch.kind in ("pairs", "similarity") else self._config.free_document_share
         return weight * torch.stack(terms).mean()
 
     @torch.no_grad()
     def teach(self, texts: Sequence[str], *, long: bool = False) -> Tensor:
-        """The base model's own embedding of the bare texts: the mean of its prompt states (B, D)."""
+        """The base model's embedding of the bare texts: the mean of its prompt states (B, D)."""
         if self._teacher is None:
             raise ValueError("There is no teacher; set distillation_weight above 0, or false_negative_margin.")
         ids = [each.ids for each in (self._long_prompts if long else self._prompts).encode(texts, "")]

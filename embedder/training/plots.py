@@ -1,4 +1,4 @@
-"""The curves of a training run as one picture."""
+"""Plots the curves of a training run in one picture."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from matplotlib.axes import Axes
 
 from embedder.training.progress import is_reconstruction, read_log, share_worse
 
-_WINDOW = 20  # steps per point; single batches are too different to compare
+_WINDOW = 20  # steps averaged per point; single batches are too noisy
 
 
 def plot_run(run: Path, picture: Path) -> None:
-    """Loss by kind of batch, every L_k, where the regulariser acts, and the validation scores of a run's folder."""
+    """Plots loss by kind of batch, every L_k, where the regulariser acts, and the validation scores of a run's
+    folder."""
     rows = read_log(run)
     steps = [row for row in rows if "stepwise" in row]
     figure, axes = plt.subplots(2, 2, figsize=(12, 9), layout="constrained")
@@ -44,7 +45,7 @@ def plot_run(run: Path, picture: Path) -> None:
     for name in sorted({name for row in scores for name in row["validation"]}):
         having = [row for row in scores if name in row["validation"]]
         validation.plot([row["step"] for row in having], [row["validation"][name] for row in having], "o-", label=name)
-    validation.set(ylabel="score × 100", title="Validation" if scores else "Validation: none was asked for")
+    validation.set(ylabel="score × 100", title="Validation" if scores else "Validation: not configured")
     for each in axes.flat:
         each.set_xlabel("optimiser step")
         if each.get_legend_handles_labels()[0]:

@@ -1,4 +1,4 @@
-"""What a person sees of a run: the log of its steps, the line of the progress bar, one sentence at the end."""
+"""Reports a run's progress: the log of steps, the progress bar, and a summary at the end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _WINDOW = 50  # steps
 
 
 class RunLog:
-    """One JSON object per line. Processes that do not write have none."""
+    """Writes one JSON object per line. Only process 0 has a log."""
 
     def __init__(self, folder: Path, *, writes: bool = True) -> None:
         self._path = folder / LOG_FILE if writes else None
@@ -24,7 +24,7 @@ class RunLog:
         if self._path is not None:
             with self._path.open("ab+") as file:
                 if file.tell() and _last_byte(file) != b"\n":
-                    file.write(b"\n")  # a kill may have cut the line before
+                    file.write(b"\n")  # a kill may have truncated the last line
                 file.write(json.dumps(row).encode() + b"\n")
 
 
@@ -35,7 +35,7 @@ def _last_byte(file: IO[bytes]) -> bytes:
 
 @dataclass(slots=True)
 class RecentSteps:
-    """The last steps, as the progress bar shows them."""
+    """Averages over the last steps, for the progress bar."""
 
     rows: deque[Mapping] = field(default_factory=lambda: deque(maxlen=_WINDOW))
 
@@ -43,25 +43,26 @@ class RecentSteps:
         self.rows.append(row)
 
     def postfix(self) -> dict[str, str]:
-        """The losses and the share of transitions at which the regulariser acts, over the last steps."""
+        """Losses and the share of transitions where the regulariser acts, over the last steps."""
         shown = {name: f"{value:.3f}" for name, value in _mean_losses(self.rows).items()}
         return shown if is_reconstruction(self.rows) else {**shown, "worse": f"{share_worse(self.rows):.0%}"}
 
 
 def is_reconstruction(rows: Iterable[Mapping]) -> bool:
-    """Whether the steps of a run are of Anchor's first stage, which has L_Q2D and L_D2Q in place of L_1..L_K."""
+    """Whether the run is Anchor's first stage, which has L_Q2D and L_D2Q instead of L_1..L_K."""
     return any(row.get("reconstruction") for row in rows)
 
 
 def share_worse(rows: Iterable[Mapping]) -> float:
-    """Share of the transitions k to k+1 whose loss rose, which is where the regulariser acts."""
+    """Share of the transitions k to k+1 with a rising loss, where the regulariser acts."""
     rows = list(rows)
     transitions = sum(len(row["stepwise"]) - 1 for row in rows)
     return sum(row["worse"] for row in rows) / transitions if transitions else 0.0
 
 
 def read_log(folder: Path) -> list[dict]:
-    """Rows in order; of a step that was logged again after a stop, the last row. A line cut by a kill is left out."""
+    """Rows in order. A step that was logged again after a stop counts once, with its last row; skips a truncated
+    line."""
     path = folder / LOG_FILE
     rows: dict[object, dict] = {}
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines() if path.is_file() else ()):
@@ -76,7 +77,7 @@ def read_log(folder: Path) -> list[dict]:
 
 
 def summarise(folder: Path) -> str:
-    """One line about a whole run."""
+    """A one-line summary of a run."""
     rows = read_log(folder)
     steps = [row for row in rows if "stepwise" in row]
     if not steps:

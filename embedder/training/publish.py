@@ -1,4 +1,4 @@
-"""Writes a trained model as others load it: weights, contract with hashes and golden vectors, config, model card."""
+"""Publishes a trained model: weights, contract with hashes and golden vectors, config, model card."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from embedder.training.card import CARD_FILE, write_card
 from embedder.training.config import CONFIG_FILE, TrainConfig
 from embedder.training.model import TrainedModel
 
-ADAPTER_FOLDER = "adapter"  # of a run, where it publishes
+ADAPTER_FOLDER = "adapter"  # the folder inside a run for the published model
 
 
 def published_folder(folder: Path) -> Path:
-    """Where the weights of an earlier stage lie: of a run, in a folder of it."""
+    """The folder with the weights of an earlier stage; of a run, its subfolder."""
     return folder if (folder / WEIGHTS_FILE).is_file() else folder / ADAPTER_FOLDER
 
 
@@ -39,9 +39,9 @@ def publish(
     run: Path,
     files: Sequence[Path] = (),
 ) -> Path:
-    """Saves adapter or whole model, then loads it as a user would and writes down what it gives.
+    """Saves adapter or whole model, then loads it as a user would and records its golden vectors.
 
-    run: the folder with the run's log; files: what was trained on, for the card. A card that is there is kept.
+    run: the folder with the run's log. files: the training files, for the card. Keeps an existing card.
     """
     folder.mkdir(parents=True, exist_ok=True)
     (folder / CONTRACT_FILE).unlink(missing_ok=True)
@@ -68,10 +68,10 @@ def _save_adapter(model: PeftModel, contract: Contract, config: TrainConfig, fol
 
 
 def _save_whole(model: PreTrainedModel, contract: Contract, folder: Path) -> Contract:
-    """Body and embedding as transformers saves them, a soft head in a file of its own, the tokenizer of the base."""
+    """Saves body and embedding through transformers, a soft head in a separate file, and the base's tokenizer."""
     base = locate_model(contract.base)
     head = getattr(model, "soft_head", None)
-    # An encoder's own head was never trained; loading it as a decoder does without.
+    # An encoder's own head was never trained, and loading it as a decoder does not need it.
     kept = {k: v for k, v in model.state_dict().items() if head is None or not k.startswith(("soft_head.", "cls."))}
     model.save_pretrained(str(folder), state_dict=kept)
     if head is not None:
@@ -81,7 +81,7 @@ def _save_whole(model: PreTrainedModel, contract: Contract, folder: Path) -> Con
 
 
 def _clean_adapter_config(folder: Path, base: str) -> None:
-    """PEFT notes where the base lay on this machine; the contract's name is what others need."""
+    """Replaces PEFT's local path of the base by the contract's name, which works on other machines."""
     path = folder / "adapter_config.json"
     config = json.loads(path.read_text(encoding="utf-8"))
     config["base_model_name_or_path"] = base

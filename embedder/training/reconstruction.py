@@ -1,7 +1,7 @@
 """Anchor embedding, stage I: a text's vector must suffice to generate its counterpart (Su et al. 2025, section 3.2).
 
-Of Algorithm 1, EBQ2D generates a document from the vector of its query, EBD2Q a query from that of its document, both
-by the model's own head.
+Of Algorithm 1, EBQ2D generates a document from the vector of its query, and EBD2Q a query from that of its document,
+both with the model's own head.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ _LOGITS_AT_ONCE = 64 * 1024**2  # entries: 256 MB in fp32
 
 @dataclass(frozen=True, slots=True)
 class Predictions:
-    """Where tokens are predicted, pads left out."""
+    """Positions at which tokens are predicted, without pads."""
 
     states: Tensor  # (n, D), with gradient
-    tokens: Tensor  # what must follow (n,)
-    rows: Tensor  # of which text (n,)
+    tokens: Tensor  # target tokens (n,)
+    rows: Tensor  # row of their text (n,)
 
 
 class Reconstruction:
-    """The objective of a run in place of the contrastive one.
+    """The objective of a run, instead of the contrastive one.
 
-    The vectors are those of the run's prompts and pooling, as they are before they are normalised (Eq 1 is a state of
-    the last layer), and stand where the model reads embeddings. What is generated is the bare text, of the training
-    length at most. L_Q2D and L_D2Q are means over a step's tokens, where Eq 3-4 have sums: so α weighs the directions
-    alone, and not how long documents and queries are.
+    The vectors come from the run's prompts and pooling, before normalisation (Eq 1 is a state of the last layer), and
+    are fed as input embeddings. The target is the bare text, truncated to the training length. L_Q2D and L_D2Q are
+    means over a step's tokens, where Eq 3-4 have sums: so α weighs only the directions, not the lengths of documents
+    and queries.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Reconstruction:
     ) -> None:
         refuse_gradient_checkpointing(student.model)
         self._student = student
-        # A body that sees both ways in prompts would see the tokens that it must predict.
+        # A body with bidirectional prompts would see the tokens that it must predict.
         self._decoder = replace(student, attention="causal")
         self._prompts = prompts
         self._long_prompts = long_prompts
@@ -66,7 +66,7 @@ class Reconstruction:
     def backward(self, batches: Sequence[Batch]) -> Terms:
         """Adds the gradient to the parameters. All batches count as one: nothing is compared within them.
 
-        The positive of a query alone is read; hard negatives are not its counterpart.
+        Uses only the positive of each query; hard negatives are not its counterpart.
         """
         queries = [(batch.query_instruction, batch.queries, batch.long) for batch in batches]
         documents = [
@@ -78,7 +78,7 @@ class Reconstruction:
             predictions = self._decode(vectors, self._bare_ids([*documents, *queries]))
         is_document = predictions.rows < len(vectors) // 2
         weights = torch.stack([is_document, ~is_document]).float()
-        weights = weights / weights.sum(dim=1, keepdim=True)  # (2, n): the mean of either direction
+        weights = weights / weights.sum(dim=1, keepdim=True)  # (2, n): mean per direction
         alpha = self._config.reconstruction_alpha
         losses = self._backward(predictions, alpha * weights[0] + (1 - alpha) * weights[1])
         to_document, to_query = (weights @ losses).tolist()
@@ -86,7 +86,7 @@ class Reconstruction:
         return Terms(losses.new_tensor(total), [total], 0.0, 0.0, 0.0, 0.0, reconstruction=(to_document, to_query))
 
     def _embed(self, parts: Sequence[tuple[str, Sequence[str], bool]], steps: int) -> Tensor:
-        """Un-normalised vectors (B, D) of all texts of (instruction, texts, long)."""
+        """Vectors (B, D), not normalised, of all texts of (instruction, texts, long)."""
         ids = [
             each.ids
             for instruction, texts, long in parts
@@ -103,7 +103,7 @@ class Reconstruction:
         return torch.cat(vectors)[on_device(order, self._student.device)]
 
     def _decode(self, vectors: Tensor, texts: Sequence[Sequence[int]]) -> Predictions:
-        """Reads [e, d_1..d_{m-1}] of each vector and text, causally, for d_1..d_m."""
+        """Runs causally over [e, d_1..d_{m-1}] of each vector and text, to predict d_1..d_m."""
         decoder, device = self._decoder, vectors.device
         found = []
         for group in split_by_length([len(each) for each in texts]):
@@ -121,7 +121,8 @@ class Reconstruction:
     def _backward(self, predictions: Predictions, weights: Tensor) -> Tensor:
         """Adds the gradient of Σ weights · losses; returns the cross-entropy of each token (n,), detached.
 
-        Logits live for some tokens at a time: those of a batch over Gemma's 262,144 entries would take gigabytes.
+        Computes logits for some tokens at a time: for a whole batch and Gemma's 262,144 entries they would take
+        gigabytes.
         """
         states = predictions.states.detach().requires_grad_()
         size = max(1, _LOGITS_AT_ONCE // len(self._decoder.weight))
@@ -137,7 +138,7 @@ class Reconstruction:
         return torch.cat(losses)
 
     def _bare_ids(self, parts: Sequence[tuple[str, Sequence[str], bool]]) -> list[list[int]]:
-        """Token ids without instruction and template, cut as prompts are."""
+        """Token ids without instruction and template, truncated like prompts."""
         return [
             each.ids[: self._prompts_of(long=long).max_length]
             for _, texts, long in parts

@@ -1,4 +1,4 @@
-"""Draws homogeneous batches: every batch holds one task, so that in-batch negatives are fair.
+"""Draws batches of one task each, so that in-batch negatives are fair.
 
 A batch is a pure function of (seed, step): a resumed run continues with the same data order.
 """
@@ -27,8 +27,8 @@ KINDS = (
 class Batch:
     """`documents[i]` is the positive of `queries[i]`; further documents are hard negatives.
 
-    allowed (Q, M): False where a document may be relevant although it is not the positive.
-    hints[i]: texts whose words query i should bring to mind, for grounding.
+    allowed (Q, M): False if a document may be relevant without being the positive. hints[i]: texts whose words the soft
+    tokens of query i should contain, for grounding.
     """
 
     kind: str
@@ -40,13 +40,13 @@ class Batch:
     allowed: np.ndarray
     hints: list[list[str]]
     steps: int
-    long: bool = False  # prompts of the longer training length
-    other_instruction: str = ""  # makes the positive of every query irrelevant to it; empty where none is known
+    long: bool = False  # uses the longer training length
+    other_instruction: str = ""  # makes the positive of every query irrelevant; empty if none is known
 
 
 @dataclass(frozen=True, slots=True)
 class Mixture:
-    """How often each kind is drawn, and how many queries its batches hold."""
+    """How often each kind of batch is drawn, and how many queries it has."""
 
     weights: Mapping[str, float]
     sizes: Mapping[str, int]
@@ -54,9 +54,9 @@ class Mixture:
     bare_query_share: float = 0.25  # pair batches without an instruction
     long_pair_share: float = 0.0  # pair batches of the longer training length
     paraphrase_share: float = 0.5
-    bare_document_share: float = 0.4  # contrasts and composed texts with the instruction on the query alone
-    families: Mapping[str, str] = field(default_factory=dict)  # task -> family; texts of two families are composed
-    task_power: float = 0.5  # a task of n rows is drawn with weight n ** task_power
+    bare_document_share: float = 0.4  # contrasts and composed texts with the instruction only on the query
+    families: Mapping[str, str] = field(default_factory=dict)  # task -> family; texts of two families can be composed
+    task_power: float = 0.5  # a task of n rows has weight n ** task_power
     task_weights: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -96,7 +96,7 @@ class BatchSampler:
         }
         self._kinds = {kind: w for kind, w in mixture.weights.items() if available.get(kind, data.aspects) and w > 0}
         if not self._kinds:
-            raise DataError(f"The data hold nothing for batches of {', '.join(mixture.weights)}; see mixture.weights.")
+            raise DataError(f"The data have no rows for batches of {', '.join(mixture.weights)}; see mixture.weights.")
 
     def batch(self, step: int) -> Batch:
         """The batch of optimiser step `step` (from 0)."""
@@ -115,7 +115,7 @@ class BatchSampler:
     def _pairs(self, rng: random.Random, kind: str, size: int, steps: int) -> Batch:
         task = _draw(rng, self._pair_tasks)
         groups = self._pairs_by_instruction[task]
-        # One instruction per batch; a draw only where there are several keeps the order of all other tasks.
+        # One instruction per batch. Draw only if there are several, to keep the random sequence of all other tasks.
         known = groups[0] if len(groups) == 1 else rng.choices(groups, [len(group) for group in groups])[0]
         rows = rng.sample(known, min(size, len(known)))
         positives = [rng.choice(row.positives) for row in rows]
@@ -165,7 +165,7 @@ class BatchSampler:
 
     def _labels(self, rng: random.Random, kind: str, size: int, steps: int) -> Batch:
         aspect = self._aspect_of[_draw(rng, self._aspects)]
-        if aspect.wordings:  # of few texts, which would come twice
+        if aspect.wordings:  # has few texts, which would repeat
             size = min(size, _size(aspect) // 2)
         chosen = _spread(rng, sorted(aspect.texts), size)
         pairs = [rng.sample(aspect.texts[label], 2) for label in chosen]
@@ -237,7 +237,7 @@ class BatchSampler:
         )
 
     def _said_of(self, rng: random.Random, aspect: Aspect | None) -> str:
-        """Drawn after all else of a batch, whose texts so stay the same."""
+        """The aspect's instruction in some wording. Drawn last, so that the batch's texts do not depend on it."""
         return "" if aspect is None else self._varied(rng, aspect.task, aspect.name, aspect.instruction)
 
     def _varied(self, rng: random.Random, task: str, aspect: str, instruction: str) -> str:
@@ -256,7 +256,7 @@ def _against_label_names(
     labels: Mapping[str, frozenset[str]],
     steps: int,
 ) -> Batch:
-    """Queries against the names of labels; names that are nobody's positive are hard negatives of the same set."""
+    """Queries against label names; names of unused labels are hard negatives."""
     others = [name for name in sorted(aspect.texts) if name not in set(chosen)]
     documents = [*chosen, *rng.sample(others, min(len(others), 32))]
     return Batch(
@@ -280,7 +280,7 @@ def _for_label_names(
     labels: Mapping[str, frozenset[str]],
     steps: int,
 ) -> Batch:
-    """Names of labels under the instruction against plain texts."""
+    """Label names under the instruction as queries, plain texts as documents."""
     return Batch(
         kind="name_queries",
         task=aspect.task,
@@ -318,7 +318,7 @@ def _size(aspect: Aspect) -> int:
 
 
 def _weighted(sizes: Mapping[str, int], mixture: Mixture) -> dict[str, float]:
-    """A task's weight is looked up by its name alone, before any `:`."""
+    """Normalises sizes by the mixture. A task's weight is looked up by its name before any `:`."""
     return {
         key: (size**mixture.task_power) * mixture.task_weights.get(key.split(":")[0], 1.0)
         for key, size in sizes.items()

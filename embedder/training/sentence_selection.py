@@ -1,7 +1,7 @@
-"""`python -m embedder.training.sentence_selection` teaches a model which sentences an instruction asks for.
+"""`python -m embedder.training.sentence_selection` trains the sentence selector of a model.
 
-Over vectors of the base alone: wordings beside sentences of hand-written aspects (InfoNCE), and instructions that ask
-for retrieval beside all others (logistic regression). Writes `selection.safetensors` and the contract anew.
+Uses only vectors of the base. Trains wordings against sentences of hand-written aspects (InfoNCE), and retrieval
+instructions against all others (logistic regression). Writes `selection.safetensors` and updates the contract.
 """
 
 from __future__ import annotations
@@ -34,30 +34,31 @@ from embedder.training.wordings import shipped_wordings
 _WIDTH, _STEPS, _BATCH = 64, 600, 256
 _LEARNING_RATE, _WARMUP, _WEIGHT_DECAY = 1e-3, 0.1, 0.01
 _TEMPERATURE = 0.05
-_NOISE = 0.5  # length of what is added to every vector
-_SCALE, _RIDGE = 20.0, 3e-4  # of the logistic regression: of its weights, and of their squares in its loss
-_OTHER_WEIGHT = 2.0  # of instructions that ask for no retrieval, which are the worse ones to take for it
+_NOISE = 0.5  # length of the noise added to every vector
+_SCALE, _RIDGE = 20.0, 3e-4  # of the logistic regression: initial scale, and L2 penalty
+_OTHER_WEIGHT = 2.0  # for non-retrieval instructions, because mistaking them for retrieval is worse
 _OF_LIKENESS = re.compile("similar|duplicate")
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenAspects:
-    """Plain vectors of the instructions (W, D) and sentences (S, D) of aspects, each with the number of its aspect."""
+    """Plain vectors of the instructions (W, D) and sentences (S, D) of aspects, each with the index of its aspect."""
 
     instructions: Tensor
     instruction_aspects: list[int]
     sentences: Tensor
     sentences_of: list[list[int]]  # the rows of each aspect
-    domains: Tensor  # of aspects
+    domains: Tensor  # domain of each aspect
 
 
 def retrieval_instructions(data: TrainingData) -> tuple[list[str], list[str]]:
-    """Those that ask for retrieval, or for what says the same; and those that ask for one aspect of texts."""
+    """Instructions that ask for retrieval or for equivalent texts; and instructions that ask for one aspect of
+    texts."""
     wordings = shipped_wordings()
     asking = {*wordings.similarity, *(each for written in wordings.pairs.values() for each in written)}
     asking |= {pair.instruction for pairs in data.pairs.values() for pair in pairs if pair.instruction}
     named = (each.format(subject=name) for each in wordings.retrieval_patterns for name in wordings.subjects)
-    asking |= {" ".join(each.split()) for each in named}  # one of the subjects is none
+    asking |= {" ".join(each.split()) for each in named}  # one of the subjects is empty
     others = {said for aspect in data.aspects for said in (aspect.instruction, *aspect.wordings)}
     others |= {said for task in wordings.aspects.values() for written in task.values() for said in written}
     for row in load_instructions():
@@ -67,7 +68,7 @@ def retrieval_instructions(data: TrainingData) -> tuple[list[str], list[str]]:
 
 
 def train_selector(encoder: Encoder, data: TrainingData, *, seed: int = 0, steps: int = _STEPS) -> SentenceSelector:
-    """Raises DataError where the data hold no hand-written aspects of two domains."""
+    """Trains a selector. Raises DataError unless the data have hand-written aspects of two domains."""
     aspects = _written_aspects(encoder, data)
     torch.manual_seed(seed)
     selector = SentenceSelector(encoder.dimension, _WIDTH)
@@ -81,7 +82,7 @@ def _written_aspects(encoder: Encoder, data: TrainingData) -> WrittenAspects:
     written = [aspect for aspect in data.aspects if aspect.task == WRITTEN_ASPECTS]
     domains = sorted({aspect.family for aspect in written})
     if len(domains) < 2:
-        raise DataError("The data hold no hand-written aspects of two domains: aspects.jsonl.gz is needed.")
+        raise DataError("Training needs hand-written aspects of two domains. Add aspects.jsonl.gz.")
     instructions: list[str] = []
     sentences: list[str] = []
     instruction_aspects: list[int] = []
@@ -107,7 +108,8 @@ def _plain(encoder: Encoder, texts: Sequence[str]) -> Tensor:
 
 
 def _fit_towers(selector: SentenceSelector, aspects: WrittenAspects, *, seed: int, steps: int) -> None:
-    """InfoNCE both ways over a wording and a sentence of so many aspects; aspects of one domain are no negatives."""
+    """InfoNCE in both directions over one wording and one sentence of each drawn aspect; aspects of one domain are not
+    negatives."""
     rng = random.Random(seed)
     parameters = [*selector.instruction.parameters(), *selector.sentence.parameters()]
     optimiser = torch.optim.AdamW(parameters, lr=_LEARNING_RATE, weight_decay=_WEIGHT_DECAY)
@@ -137,7 +139,7 @@ def _shaken(vectors: Tensor) -> Tensor:
 
 
 def _fit_retrieval(selector: SentenceSelector, asking: Tensor, others: Tensor) -> None:
-    """Each side weighs as much as the other, but for `_OTHER_WEIGHT`."""
+    """Fits the logistic regression. Both classes have equal weight, except for `_OTHER_WEIGHT`."""
     inputs = torch.cat([asking, others])
     truth = torch.cat([torch.ones(len(asking)), torch.zeros(len(others))])
     weights = torch.where(truth > 0, 1 / len(asking), _OTHER_WEIGHT / len(others))
@@ -163,7 +165,7 @@ def teach(folder: Path, data: TrainingData, *, seed: int = 0) -> Path:
     """Adds a selector to the published model in `folder`, or replaces it. Returns its file."""
     contract = read_contract(folder)
     if contract is None or not contract.plain_pooling:
-        raise ContractError(f"{folder} is no model over an embedder: sentences are selected by vectors of its base.")
+        raise ContractError(f"The base of {folder} is not an embedder; selecting sentences needs its vectors.")
     with without_cut_warnings():
         selector = train_selector(load_encoder(str(folder), device="cpu", dtype="float32"), data, seed=seed)
     path = save_selector(selector, folder)
@@ -179,18 +181,18 @@ def main(arguments: Sequence[str]) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--data", type=Path, required=True, help="folder of training files, with aspects.jsonl.gz")
-    parser.add_argument("--model", type=Path, required=True, help="folder of a published model, which is changed")
+    parser.add_argument("--model", type=Path, required=True, help="folder of a published model, to be changed")
     parser.add_argument("--seed", type=int, default=0, help="default: %(default)s")
-    parser.add_argument("--skip-tasks", nargs="*", default=[], help="tasks whose instructions are left out")
+    parser.add_argument("--skip-tasks", nargs="*", default=[], help="tasks whose instructions to skip")
     options = parser.parse_args(arguments)
 
     def work() -> str:
         data = read_training_data(options.data, skip_tasks=frozenset(options.skip_tasks), with_aspects=True)
         path = teach(options.model, data, seed=options.seed)
-        return f"{path} is there, and {options.model} has another fingerprint."
+        return f"Wrote {path}; {options.model} has a new fingerprint."
 
     errors = (EmbedderError, DataError, OSError)
-    return run_command(work, errors=errors, stopped=f"{options.model} is as it was.")
+    return run_command(work, errors=errors, stopped=f"{options.model} is unchanged.")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A run's checkpoint on disk: everything that a killed run needs to go on as if nothing had happened."""
+"""A run's checkpoint on disk: everything needed to resume a killed run exactly."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ CHECKPOINT_FILE = "checkpoint.pt"
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """Batches are a pure function of (seed, step), so these two are the state of the sampler."""
+    """The state of a run. Batches are a pure function of (seed, step), so these two are the sampler's state."""
 
-    step: int  # the next one
+    step: int  # the next step
     seed: int
     data: str  # fingerprint of the training files
-    processes: int  # each takes batches of its own
+    processes: int  # each draws its own batches
     trainable: Mapping[str, Tensor]
     optimiser: Mapping
     schedule: Mapping
 
 
 def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
-    """Writes beside and renames, so that a kill never leaves half a checkpoint; keeps the random numbers' state too."""
+    """Writes atomically, so that a kill never leaves half a checkpoint; includes the random state."""
     numbers = RandomState()
     state = {name: getattr(checkpoint, name) for name in Checkpoint.__slots__}
     state["random"] = {"torch": numbers.cpu, "cuda": list(numbers.cuda), "python": random.getstate()}
@@ -40,17 +40,17 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
 
 
 def load_checkpoint(folder: Path, *, seed: int, data: str, processes: int) -> Checkpoint | None:
-    """The run's last checkpoint, with the random numbers set as they stood; None where there is none yet.
+    """The run's last checkpoint; restores the random state. None if there is none yet.
 
-    Raises DataError when it belongs to other training files, another seed or another number of processes: it could only
-    go on as another run.
+    Raises DataError for other training files, another seed or another number of processes: the run could not continue
+    exactly.
     """
     path = folder / CHECKPOINT_FILE
     if not path.is_file():
         return None
     state = torch.load(path, weights_only=True, map_location="cpu")
     if missing := sorted({*Checkpoint.__slots__, "random"} - set(state)):
-        raise DataError(f"{path} lacks {missing}: another version of the training wrote it. Give another --out.")
+        raise DataError(f"{path} lacks {missing}: another version wrote it. Give another --out.")
     numbers = state.pop("random")
     checkpoint = Checkpoint(**state)
     for name, saved, found in (
@@ -60,8 +60,8 @@ def load_checkpoint(folder: Path, *, seed: int, data: str, processes: int) -> Ch
     ):
         if saved != found:
             raise DataError(
-                f"{path} was written with another {name} ({saved}, now {found}): batches would differ from those of "
-                "the run that it continues. Give back what it began with, or another --out."
+                f"{path} was written with another {name} ({saved}, now {found}): batches would differ from "
+                "the original run. Restore the original setting, or give another --out."
             )
     torch.set_rng_state(numbers["torch"])
     if len(numbers["cuda"]) == torch.cuda.device_count():
@@ -72,8 +72,8 @@ def load_checkpoint(folder: Path, *, seed: int, data: str, processes: int) -> Ch
 
 
 def load_weights(folder: Path) -> Mapping[str, Tensor]:
-    """The trained weights of another run, for a stage that begins with them."""
+    """The trained weights of another run, for a stage that starts from them."""
     path = folder / CHECKPOINT_FILE
     if not path.is_file():
-        raise DataError(f"{path} is missing: {folder} is no folder of a run that has saved a checkpoint.")
+        raise DataError(f"{path} is missing: {folder} is not the folder of a run with a checkpoint.")
     return torch.load(path, weights_only=True, map_location="cpu")["trainable"]

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM while a run trains: a step is not left half done, and what was trained is kept."""
+"""Handles Ctrl-C and SIGTERM during training: finishes the current step and keeps the result."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _TOLD = b"\nStopping after the step under way; once more stops at once, and the 
 
 
 class StopRequest:
-    """signal: the one that came; None while none has."""
+    """signal: the received one, or None."""
 
     def __init__(self) -> None:
         self.signal: int | None = None
 
     def check(self) -> None:
-        """Ends the run as Ctrl-C does, where a signal has come."""
+        """Ends the run like Ctrl-C, if a signal has come."""
         if self.signal == signal.SIGTERM:
             sys.exit(128 + signal.SIGTERM)
         if self.signal is not None:
@@ -31,13 +31,16 @@ class StopRequest:
             self.signal = number
             self.check()
         self.signal = number
-        os.write(2, _TOLD)  # sys.stderr may be in the midst of a write
+        os.write(2, _TOLD)  # sys.stderr may be in the middle of a write
 
 
 @contextmanager
 def stop_requests(*, is_alone: bool) -> Iterator[StopRequest]:
-    """is_alone: one process trains. Of several, none could save while others wait for it: signals do what they always
-    do, as outside the main thread."""
+    """Catches signals. is_alone: one process trains.
+
+    With several processes, none could save while others wait for it, so signals keep their usual effect; likewise
+    outside the main thread.
+    """
     request = StopRequest()
     if not is_alone or threading.current_thread() is not threading.main_thread():
         yield request

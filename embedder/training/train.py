@@ -1,4 +1,4 @@
-"""The training run: warm up the head, then contrastive refinement; checkpoints survive a kill at any moment."""
+"""The training run: warms up the head, then contrastive refinement; checkpoints survive a kill at any moment."""
 
 from __future__ import annotations
 
@@ -51,17 +51,16 @@ from embedder.training.words import WordIndex, empty_pieces
 
 logger = logging.getLogger(__name__)
 HEAD_FILE = "head.safetensors"
-_WORD_TEXTS = 400_000  # that tell words from their beginnings
+_WORD_TEXTS = 400_000  # number of texts for telling words from word beginnings
 _WEIGHTS = ("*.safetensors", "tokenizer.json")
-_MIN_TEXT_TOKENS = 8  # training prompts are short; the longest instructions may take nearly all of them
+_MIN_TEXT_TOKENS = 8  # training prompts are short; the longest instructions may take nearly all their tokens
 
 
 class Trainer:
-    """One run in one folder. `run()` starts it or goes on from its last checkpoint.
+    """One run in one folder. `run()` starts it or continues from its last checkpoint.
 
-    start_from: the folder of an earlier run, or of a published adapter, whose weights this one begins with (a further
-    stage).
-    head_from: a head that an earlier run with the same data and soft vocabulary has warmed up.
+    start_from: folder of an earlier run or a published adapter, whose weights this run starts from (a further stage).
+    head_from: a head warmed up by an earlier run with the same data and soft vocabulary.
     """
 
     def __init__(
@@ -76,7 +75,7 @@ class Trainer:
     ) -> None:
         torch.manual_seed(config.seed)
         if config.tuning == "head" and start_from is None:
-            raise DataError("tuning is 'head': name with --start-from what holds the adapter that stays as it is.")
+            raise DataError("tuning is 'head': give the run or model with the frozen adapter as --start-from.")
         self._config = config
         self._out = out
         self._validation = validation
@@ -136,9 +135,9 @@ class Trainer:
         return Objective(self._student, teacher, self._prompts, long_prompts, self._words, config, autocast=autocast)
 
     def run(self) -> Path:
-        """Trains to the end and publishes weights, contract, config and card. Returns the folder that holds them.
+        """Trains to the end and publishes weights, contract, config and card. Returns their folder.
 
-        After Ctrl-C or SIGTERM the step under way is done and kept: KeyboardInterrupt, or SystemExit with 143.
+        Ctrl-C and SIGTERM finish and save the current step, then raise KeyboardInterrupt, or SystemExit with 143.
         """
         end = min(self._config.optimiser_steps, self._config.stop_after or self._config.optimiser_steps)
         self._check_instructions(range(end))
@@ -167,7 +166,7 @@ class Trainer:
         return folder
 
     def warm_up(self) -> None:
-        """Warms up the head alone and leaves it in HEAD_FILE for other runs."""
+        """Only warms up the head and saves it as HEAD_FILE, for other runs."""
         head = self._student.soft_head
         if head is None:
             raise ValueError(f"{self._config.name}: head is {self._config.head!r}; only a soft_head is warmed up.")
@@ -176,12 +175,12 @@ class Trainer:
         save_file(head.state_dict(), self._out / HEAD_FILE)
 
     def _begin(self) -> int:
-        """The step to go on with; before step 0, weights of an earlier stage or a head that is warmed up."""
+        """Returns the step to continue with. Before step 0, loads weights of an earlier stage or a warmed-up head."""
         if self._compute.writes:
             self._out.mkdir(parents=True, exist_ok=True)
             check_config(self._out, self._config)
         self._compute.wait()
-        # A checkpoint holds what is trained alone, so weights that stay as they are come from the earlier stage again.
+        # A checkpoint has only trained weights; reload the frozen ones from the earlier stage.
         has_head = self._start_from is not None and self._take_earlier(self._start_from)
         start = self._restore()
         head = None if has_head or self._config.pooling in PROMPT_POOLINGS else self._student.soft_head
@@ -192,8 +191,11 @@ class Trainer:
         return start
 
     def _check_instructions(self, steps: range) -> None:
-        """Raises DataError now where a batch of these steps will have an instruction that leaves a text no room, rather
-        than hours later when it is drawn. A third of a millisecond a batch."""
+        """Checks all instructions of these steps at the start, not hours later when they are drawn. Takes a third of a
+        millisecond per batch.
+
+        Raises DataError if an instruction leaves no room for a text.
+        """
         checked: set[tuple[str, bool]] = set()
         for step in steps:
             for batch in self._batches_of(step):
@@ -210,11 +212,11 @@ class Trainer:
             name = "long_train_length" if batch.long else "train_length"
             raise DataError(
                 f"Step {step} ({batch.kind} of {batch.task}; seed {self._config.seed}) will draw {said[:60]!r}. "
-                f"{error} Or give the config a greater {name}."
+                f"{error} Or set a greater {name} in the config."
             ) from None
 
     def _train_step(self, step: int) -> dict:
-        """The step's row of the log."""
+        """Takes one optimiser step. Returns its row of the log."""
         batches = self._batches_of(step)
         self._optimiser.zero_grad(set_to_none=True)
         terms = self._objective.backward(batches)
@@ -231,7 +233,7 @@ class Trainer:
         return row
 
     def _batches_of(self, step: int) -> list[Batch]:
-        """They take the steps of the first."""
+        """The batches of a step; all take the number of steps of the first."""
         count = self._config.batches_per_step
         first = self._compute.batch_index(step) * count
         batches = [self._sampler.batch(place) for place in range(first, first + count)]
@@ -252,25 +254,27 @@ class Trainer:
             "privileged": terms.privileged,
             "instruction_negatives": terms.instruction_negatives,
             "reconstruction": terms.reconstruction,
-            # How many of the K-1 transitions got worse, which is where the regulariser acts.
+            # the number of the K-1 transitions that got worse, where the regulariser acts
             "worse": sum(b > a for a, b in zip(terms.stepwise, terms.stepwise[1:], strict=False)),
         }
 
     def _take_earlier(self, folder: Path) -> bool:
-        """Begins with the weights of an earlier stage. Whether its head, where there is one, was among them."""
+        """Loads the weights of an earlier stage. Returns whether they included its head, if it has one."""
         if isinstance(self._model, PeftModel):
             return load_adapter(self._model, published_folder(folder))
         load_parameters(self._model, load_weights(folder))
         return True
 
     def _prepare_head(self, head: SoftHead) -> None:
-        """Takes the head that an earlier run has warmed up, or warms it up."""
+        """Loads the head that an earlier run warmed up, or warms it up."""
         if self._head_from is not None:
             saved = load_file(self._head_from)
             if not torch.equal(saved["pieces"], head.pieces):
-                raise DataError(f"{self._head_from} speaks other words than this run's data gives. Warm up a new head.")
+                raise DataError(
+                    f"{self._head_from} has another soft vocabulary than this run's data. Warm up a new head."
+                )
             head.load_state_dict(saved)
-        elif self._config.head_warmup_texts and self._compute.writes:  # the others take its weights afterwards
+        elif self._config.head_warmup_texts and self._compute.writes:  # the other processes copy its weights afterwards
             self._warm_up_head(head)
 
     def _warm_up_head(self, head: SoftHead) -> None:
@@ -328,7 +332,7 @@ class Trainer:
         save_checkpoint(self._out, checkpoint)
 
     def _restore(self) -> int:
-        """The step to go on with."""
+        """Restores a checkpoint. Returns the step to continue with."""
         checkpoint = load_checkpoint(
             self._out, seed=self._config.seed, data=self._fingerprint, processes=self._compute.processes
         )

@@ -1,4 +1,4 @@
-"""Teaches a soft head alone to name a text's words from its prompt state; from scratch it barely moves later."""
+"""Trains only a soft head to predict a text's words from its prompt state; untrained, it barely moves later."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def warm_up_head(
     seed: int,
     log: Callable[[dict], None],
 ) -> None:
-    """The body stays as it is, so its states are computed once."""
+    """Trains the head. The body is frozen, so its states are computed once."""
     states = last_states(student, prompts, texts)
     optimiser = torch.optim.Adam(head.parameters(), lr=1e-3)
     rng = random.Random(seed)

@@ -1,4 +1,4 @@
-"""How an instruction is said in training: as the data say it, in hand-written wordings, or in a pattern."""
+"""The wording of instructions in training: as in the data, hand-written, or by a pattern."""
 
 from __future__ import annotations
 
@@ -9,13 +9,17 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
 
-_WRITTEN_SHARE = 0.75  # of the varied ones, where there are hand-written wordings; the others follow a pattern
+# share of hand-written wordings among the varied ones, if there are some; the others use a pattern
+_WRITTEN_SHARE = 0.75
 
 
 @dataclass(frozen=True, slots=True)
 class Wordings:
-    """patterns hold `{word}`; words: aspect -> its names; pairs and aspects: task (-> aspect) -> wordings.
-    retrieval_patterns hold `{subject}`."""
+    """The wordings by task and aspect.
+
+    patterns contain `{word}`; words: aspect -> its names; pairs and aspects: task (-> aspect) -> wordings.
+    retrieval_patterns contain `{subject}`.
+    """
 
     patterns: tuple[str, ...]
     words: Mapping[str, tuple[str, ...]]
@@ -26,7 +30,7 @@ class Wordings:
     subjects: tuple[str, ...] = ()
 
     def of_aspect(self, rng: random.Random, task: str, aspect: str, instruction: str, *, share: float) -> str:
-        """The instruction, or with probability `share` another way to say it."""
+        """The instruction, or with probability `share` another wording."""
         if rng.random() >= share:
             return instruction
         written = self.aspects.get(task, {}).get(aspect, ())

@@ -1,4 +1,4 @@
-"""Word bags for the grounding loss: which tokens a text should bring to mind, weighted by how rare they are."""
+"""Word bags for the grounding loss: the tokens that a text's soft tokens should contain, weighted by rarity."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torch import Tensor
 from embedder.model.prefill import on_device
 from embedder.training.fragments import find_fragments
 
-# The library's list also holds these, which say a good deal about a complaint, a film or a feeling.
+# The library's list also has these words, which carry meaning in a complaint, a film or a feeling.
 _TELLING = {"amount", "bill", "call", "cry", "describe", "detail", "fire", "interest", "mill", "serious", "sincere"}
 STOP_WORDS = ENGLISH_STOP_WORDS - _TELLING - {"name", "system"}
 
@@ -27,27 +27,28 @@ class Bags:
     rows: Tensor
     ids: Tensor
     weights: Tensor
-    row_count: int  # how many texts have a bag that is not empty
+    row_count: int  # number of texts with a non-empty bag
 
     def between(self, start: int, stop: int) -> Bags:
-        """The bags of texts [start, stop), whose rows count from `start`."""
+        """The bags of texts [start, stop), with rows counted from `start`."""
         inside = (self.rows >= start) & (self.rows < stop)
         rows = self.rows[inside] - start
         return Bags(rows, self.ids[inside], self.weights[inside], rows.unique().numel())
 
     def to(self, device: torch.device, pieces: Tensor | None = None) -> Bags:
-        """On a device; with `pieces`, ids are token ids: a model's own head speaks the whole vocabulary."""
+        """Moves to a device. With `pieces`, converts ids to token ids: a model's own head covers the whole
+        vocabulary."""
         ids = self.ids if pieces is None else pieces[self.ids]
         rows, ids, weights = (on_device(each, device) for each in (self.rows, ids, self.weights))
         return Bags(rows, ids, weights, self.row_count)
 
 
 class WordIndex:
-    """The pieces that soft tokens may be made of, and how rare each is; nothing else is ever a target.
+    """The pieces that soft tokens can express, and their rarity; only these are targets.
 
-    size: how many of the word-like pieces to keep, the most frequent of the sample; None keeps all of them.
-    left_out: pieces that are not kept; pieces: the ones to keep, where a head that is trained already speaks them.
-    `pieces` (n,) are their token ids in order; a bag's ids count within these.
+    size: number of word-like pieces to keep, the most frequent of the sample; None keeps all. left_out: pieces to drop.
+    pieces: the pieces of an already trained head, to keep. `pieces` (n,) are their token ids in order; ids in a bag
+    index into them.
     """
 
     def __init__(
@@ -98,11 +99,11 @@ class WordIndex:
 
 
 def empty_pieces(tokenizer: Tokenizer, texts: Iterable[str]) -> frozenset[str]:
-    """Function words, and pieces that in these texts begin longer words far more often than they are one."""
+    """Function words, and pieces that start longer words in these texts far more often than they stand alone."""
     pieces = [piece for piece in tokenizer.get_vocab() if is_word_like(piece)]
     return STOP_WORDS.union(find_fragments(tokenizer, texts, pieces))
 
 
 def is_word_like(piece: str) -> bool:
-    """Whether a person can read the piece as a word: letters only, at least two, not a continuation."""
+    """Whether a person can read the piece as a word: only letters, at least two, not a continuation."""
     return len(piece) > 1 and piece.isascii() and piece.isalpha()

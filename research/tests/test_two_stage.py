@@ -123,7 +123,7 @@ def test_a_models_own_settings_do_not_change_what_is_greedy(folder: Path) -> Non
 
 
 def test_prompts_that_leave_no_room_are_refused(folder: Path) -> None:
-    with pytest.raises(TextError, match=r"12 are to follow, but the model reads 512"):
+    with pytest.raises(TextError, match=r"plus 12 to generate, but the model reads 512"):
         generator_of(folder).generate(["word " * 600])
 
 

@@ -290,7 +290,7 @@ class TestCommand:
         out = tmp_path / "results.json"
         assert main(command(tiny_model, data_folder, out, "--tasks", "sts", "triplets")) == 130
         assert set(read_results(out)["tasks"]) == {"sts"}
-        assert "the same command goes on" in capsys.readouterr().err
+        assert "run the same command again" in capsys.readouterr().err
 
     def test_two_models_are_compared_item_by_item(self, tiny_model, data_folder, tmp_path):
         other = save_tiny_model(tmp_path / "other", "qwen2", seed=1)
@@ -321,7 +321,7 @@ class TestCommand:
         [
             (["--data", "nowhere"], "nowhere is no folder"),
             (["--tasks", "knn"], "--train-data"),
-            (["--steps", "-1"], "numbers of at least 0"),
+            (["--steps", "-1"], "numbers must be at least 0"),
             (["--document-steps", "0"], "steps is 0, but must be a whole number from 1 to"),
             (["--tasks", "triplets", "--unseen", "zoo", "zo"], "--unseen names zo; the triplets are of zoo."),
             (["--tasks", "paraphrased"], "holds no rows for the task paraphrased"),

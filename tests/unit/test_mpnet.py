@@ -71,7 +71,7 @@ def test_states_are_those_of_transformers_at_all_distances(tmp_path: Path) -> No
 def test_what_is_not_of_this_layout_is_refused(tmp_path: Path, changes: dict) -> None:
     folder = saved_mpnet(tmp_path, **changes)
     assert load_mpnet(folder) is None
-    with pytest.raises(ContractError, match="layout of BERT or MPNet"):
+    with pytest.raises(ContractError, match="BERT or MPNet layout"):
         load_bare_encoder(folder, adapter=None, device="cpu", dtype="float32")
 
 

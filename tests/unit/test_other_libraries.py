@@ -134,7 +134,7 @@ class TestSentenceTransformers:
             model[0].save("folder")
 
     def test_only_texts_are_embedded(self, model: SentenceTransformer) -> None:
-        with pytest.raises(EmbedderError, match="texts alone"):
+        with pytest.raises(EmbedderError, match="single texts"):
             model[0].preprocess([("a", "pair")])
 
     @pytest.mark.filterwarnings("ignore:.*found in sys.modules:RuntimeWarning")

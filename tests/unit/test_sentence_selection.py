@@ -326,13 +326,13 @@ def test_the_command_teaches_a_published_model(tmp_path: Path, data: Path, capsy
     assert after.fingerprint != before.fingerprint
     assert after.adapter_files == before.adapter_files
     load_encoder(str(folder))
-    assert "another fingerprint" in capsys.readouterr().err
+    assert "new fingerprint" in capsys.readouterr().err
     (folder / CONTRACT_FILE).unlink()
     assert main(["--data", str(data), "--model", str(folder)]) == 1
-    assert "is no model over an embedder" in capsys.readouterr().err
+    assert "is not an embedder" in capsys.readouterr().err
 
 
 def test_sentences_are_learned_from_aspects_alone(whole: Encoder, data: Path) -> None:
     (data / "pairs.owls.jsonl").write_text(PAIR)
-    with pytest.raises(DataError, match="no hand-written aspects of two domains"):
+    with pytest.raises(DataError, match="needs hand-written aspects of two domains"):
         train_selector(whole, read_training_data(data))

@@ -40,7 +40,7 @@ def test_a_decoder_is_trained_as_its_config_says(name, data_folder, tmp_path):  
     save_tiny_model(tmp_path / "base", "gemma3" if name == "gircse-270m" else "qwen2")
     changes = {"base": str(tmp_path / "base"), "optimiser_steps": 2, "max_length": 256}
     config = replace(read_config(FOLDER / f"{name}.yaml"), **changes)
-    with pytest.raises(DataError, match=rf"{ASPECTS_FILE} is missing: add it, or leave with_aspects out"):
+    with pytest.raises(DataError, match=rf"{ASPECTS_FILE} is missing. Add it, or remove with_aspects"):
         Trainer(config, data=data_folder, out=tmp_path / "run")
     shutil.copytree(data_folder.parent, tmp_path / "data")
     data_folder = tmp_path / "data" / data_folder.name
@@ -57,6 +57,8 @@ def test_a_decoder_is_trained_as_its_config_says(name, data_folder, tmp_path):  
 
 def test_a_model_that_would_have_no_room_for_its_steps_is_not_trained(data_folder, tmp_path):  # noqa: F811
     path = write_config(tmp_path, max_length=500, query_steps=14, document_steps=2)
-    with pytest.raises(DataError, match=r"max_length is 500, .* 512 positions 14 are for steps\. Set it to 498"):
+    with pytest.raises(
+        DataError, match=r"max_length is 500, .* 14 of .* 512 positions are for steps\. Set max_length to 498"
+    ):
         Trainer(read_config(path), data=data_folder, out=tmp_path / "run")
     Trainer(replace(read_config(path), max_length=498), data=data_folder, out=tmp_path / "run")

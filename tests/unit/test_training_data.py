@@ -56,7 +56,7 @@ def test_flag_embedding_files_are_read_and_their_scores_named_once(folder, suffi
         ({"query": "q", "pos": ["p", 3]}, "`pos` is"),
         ({"query": "q", "pos": ["p"], "neg": [""]}, "`neg` is"),
         ({"query": "q", "pos": ["p"], "prompt": 3}, "`prompt`"),
-        (["q", "p"], "no JSON object"),
+        (["q", "p"], "not a JSON object"),
         ("{broken", "not valid JSON"),
     ],
 )

@@ -98,7 +98,7 @@ def test_impossible_beginnings_are_refused(trainer_factory, data_folder, tmp_pat
     with pytest.raises(DataError, match=r"lora_A\.weight \(\d, \d+\) is in one of them alone. .*lora_rank"):
         trainer_factory(lora_rank=3, lora_alpha=3)._begin()
     config = read_config(write_config(tmp_path, **HEAD))
-    with pytest.raises(DataError, match="name with --start-from what holds the adapter"):
+    with pytest.raises(DataError, match="give the run or model with the frozen adapter"):
         Trainer(config, data=data_folder, out=tmp_path / "no")
     with pytest.raises(DataError, match="tuning is 'head', which trains a soft_head alone, but head is 'none'"):
         read_config(write_config(tmp_path, **ENCODER | {"tuning": "head"}))

@@ -78,7 +78,7 @@ def test_command_mines_and_names_what_it_cannot_use(tmp_path, capsys):
     assert main([*command, "--out", str(tmp_path / "mined")]) == 0
     assert any(pair.negatives for pair in read_pairs(tmp_path / "mined" / "pairs.zoo.jsonl.gz"))
     assert main([*command, "--out", str(tmp_path / "mined"), "--range-max", "0"]) == 1
-    assert "gircse train mine: Ranks 0 to 0 are no window" in capsys.readouterr().err
+    assert "gircse train mine: Ranks 0 to 0 are invalid" in capsys.readouterr().err
     packed = str(tmp_path / "mined" / "pairs.zoo.jsonl.gz")
     assert main(["mine", packed, "--model", str(base), "--out", str(tmp_path / "mined")]) == 1
     assert "would be overwritten" in capsys.readouterr().err

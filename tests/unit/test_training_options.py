@@ -163,7 +163,7 @@ def test_an_encoder_trained_whole_keeps_its_soft_head(data_folder, tmp_path):  #
 def test_a_further_stage_speaks_the_words_of_the_stage_before(data_folder, tmp_path):  # noqa: F811
     changes = {"head": "soft_head", "soft_vocabulary": 8, "preset": "paper", "lora_rank": 4, "optimiser_steps": 1}
     first = Trainer(read_config(write_config(tmp_path, **changes)), data=data_folder, out=tmp_path / "first")
-    with pytest.raises(DataError, match="come to its end"):
+    with pytest.raises(DataError, match="Finish the earlier stage"):
         Trainer(first._config, data=data_folder, out=tmp_path / "no", start_from=tmp_path / "first")
     first.run()
     other = data_folder.parent / "other"

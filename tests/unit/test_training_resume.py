@@ -127,7 +127,7 @@ def test_checkpoint_of_another_run_is_refused(tmp_path, now, complaint):
 
 def test_checkpoint_of_another_version_and_none_at_all_are_told_apart(tmp_path):
     assert load_checkpoint(tmp_path, seed=1, data="abc", processes=1) is None
-    with pytest.raises(DataError, match="no folder of a run"):
+    with pytest.raises(DataError, match="not the folder of a run"):
         load_weights(tmp_path)
     torch.save({"step": 3, "trainable": {}}, tmp_path / "checkpoint.pt")
     with pytest.raises(DataError, match="another version"):

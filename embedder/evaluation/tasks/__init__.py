@@ -1,4 +1,4 @@
-"""The tasks by name. Each is a function of the config and the embedders to compare."""
+"""The tasks by name. Each is a function of the config and of the embedders to compare."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Clustering under two instructions: V-measure of k-means against each aspect's labels, joined by the harmonic mean."""
+"""Clustering under two instructions: V-measure of k-means against each aspect's labels, combined by the harmonic
+mean."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ SEEDS = (0, 1, 2)
 
 
 def cluster_labels(config: EvaluationConfig, embedders: Sequence[TextEmbedder]) -> TaskOutcomes:
-    """Sources whose texts have one label in each of two aspects: the same texts are clustered twice."""
+    """Clusters the same texts twice, for sources whose texts have one label in each of two aspects."""
     found = TaskOutcomes()
     for pair in read_aspect_pairs(config):
         names = tuple(each.name for each in pair)
@@ -49,7 +50,7 @@ def _cluster(config: EvaluationConfig, memory: Memory, condition: str, labels: L
 
 
 def read_aspect_pairs(config: EvaluationConfig) -> list[tuple[LabelSet, LabelSet]]:
-    """The first two usable aspects of every source, on the texts that have one label in both."""
+    """The first two usable aspects of every source, with the texts that have one label in both."""
     by_source: dict[str, list[LabelSet]] = {}
     for each in read_label_sets(config.data, only=config.label_sets):
         by_source.setdefault(each.source, []).append(each.single_labelled())

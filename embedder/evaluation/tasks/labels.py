@@ -1,4 +1,4 @@
-"""Labels as a judge: their names as documents, the label of the nearest neighbour, and a linear classifier."""
+"""Tasks that use labels: label names as documents, the label of the nearest neighbour, and a linear classifier."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _ITERATIONS = 200
 
 
 def match_label_names(config: EvaluationConfig, embedders: Sequence[TextEmbedder]) -> TaskOutcomes:
-    """`labels.*`: a text is the query, the names of all labels are the documents, top-1 must be one of its own."""
+    """`labels.*`: texts are queries, the names of all labels are documents; top-1 must be one of the text's labels."""
     found = TaskOutcomes()
     sets = read_label_sets(config.data, only=config.label_sets)
-    names = {each.name: each.names for each in sets}  # of all rows, whichever half is reported
+    names = {each.name: each.names for each in sets}  # of all rows, from either half
     chosen = [_chosen(each, config) for each in sets]
     for labels in chosen:
         _announce(found, "label_names", labels)
@@ -44,9 +44,9 @@ def match_label_names(config: EvaluationConfig, embedders: Sequence[TextEmbedder
 
 
 def find_neighbours(config: EvaluationConfig, embedders: Sequence[TextEmbedder]) -> TaskOutcomes:
-    """1-NN: texts of `data` take the label of their nearest text in `train_data`; the instruction is on both sides."""
+    """1-NN: texts of `data` get the label of their nearest text in `train_data`; both sides have the instruction."""
     if config.train_data is None:
-        raise DataError("The task knn looks for neighbours among training texts: give --train-data FOLDER.")
+        raise DataError("The task knn needs training texts. Give --train-data FOLDER.")
     found = TaskOutcomes()
     tests = {each.name: each for each in read_label_sets(config.data, only=config.knn_sets)}
     others = {each.name: each for each in read_label_sets(config.train_data, only=config.knn_sets)}
@@ -70,9 +70,9 @@ def find_neighbours(config: EvaluationConfig, embedders: Sequence[TextEmbedder])
 
 
 def classify(config: EvaluationConfig, embedders: Sequence[TextEmbedder]) -> TaskOutcomes:
-    """Logistic regression on frozen embeddings, fitted on one half of a file and judged on the other.
+    """Logistic regression on frozen embeddings, trained on one half of a file and tested on the other.
 
-    The first aspect of every source. With half `all`, either half is judged by the classifier of the other.
+    Uses the first aspect of every source. With half `all`, each half is tested with the classifier of the other.
     """
     found = TaskOutcomes()
     first: dict[str, LabelSet] = {}
@@ -104,7 +104,7 @@ def classify(config: EvaluationConfig, embedders: Sequence[TextEmbedder]) -> Tas
 
 
 def _halves(labels: LabelSet, config: EvaluationConfig) -> dict[bool, list[int]]:
-    """Whether the rows belong to the tuning half -> at most `set_rows` of them."""
+    """Tuning half or not -> at most `set_rows` row numbers."""
     cap = min(config.set_rows, config.limit or config.set_rows)
     rows = range(len(labels.texts))
     return {half: spread([i for i in rows if is_tuning(labels.texts[i]) == half], cap) for half in (True, False)}
@@ -113,10 +113,10 @@ def _halves(labels: LabelSet, config: EvaluationConfig) -> dict[bool, list[int]]
 def _fit_and_judge(
     labels: LabelSet, halves: dict[bool, list[int]], fitted: np.ndarray, judged: np.ndarray, half: bool
 ) -> np.ndarray:
-    """Hits on the rows of `half`, by a classifier of the other rows."""
+    """Hits on the rows of `half`, by a classifier trained on the other rows."""
     classes = [next(iter(labels.labels[i])) for i in halves[not half]]
     if len(set(classes)) < 2:
-        raise DataError(f"{labels.name}: the rows to fit on have one label only. Raise --limit or leave the set out.")
+        raise DataError(f"{labels.name}: the training rows have only one label. Raise --limit or leave the set out.")
     model = LogisticRegression(max_iter=_ITERATIONS).fit(fitted, classes)
     predicted = model.predict(judged)
     return np.array([name in labels.labels[i] for name, i in zip(predicted, halves[half], strict=True)], dtype=float)

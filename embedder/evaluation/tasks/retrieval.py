@@ -18,7 +18,7 @@ from embedder.evaluation.similarity import scores_of
 
 METRICS = {"ndcg@10": nDCG @ 10, "recall@100": R @ 100}
 _DEPTH = 100
-_DOCUMENTS_PER_QUERY = 20  # of a quick look's corpus
+_DOCUMENTS_PER_QUERY = 20  # in the corpus of a limited run
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Collection:
 
 
 def retrieve(config: EvaluationConfig, embedders: Sequence[TextEmbedder]) -> TaskOutcomes:
-    """`ir.*`: queries with and without their instruction; documents carry none."""
+    """`ir.*`: queries with and without their instruction; documents without one."""
     found = TaskOutcomes()
     names = []
     for path in files_of(config.data, "ir"):
@@ -55,7 +55,7 @@ def retrieve(config: EvaluationConfig, embedders: Sequence[TextEmbedder]) -> Tas
 
 
 def read_collection(config: EvaluationConfig, name: str) -> Collection:
-    """With a limit, the corpus keeps the judged documents of the chosen queries and some others."""
+    """Reads a collection. With a limit, the corpus has the judged documents of the chosen queries and some others."""
     parts = {part: _read_part(config, name, part) for part in ("corpus", "queries", "qrels")}
     judgements: dict[str, dict[str, int]] = {}
     for row in parts["qrels"]:

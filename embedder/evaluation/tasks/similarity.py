@@ -16,7 +16,7 @@ METRIC = "spearman"
 
 
 def compare_similarity(config: EvaluationConfig, embedders: Sequence[TextEmbedder]) -> TaskOutcomes:
-    """`sts.*`: without an instruction, and with each row's own on both sides."""
+    """`sts.*`: without an instruction, and with each row's own instruction on both sides."""
     found = TaskOutcomes()
     for path in files_of(config.data, "sts"):
         name = name_of(path)
@@ -38,7 +38,7 @@ def compare_similarity(config: EvaluationConfig, embedders: Sequence[TextEmbedde
 
 
 def choose_pairs(rows: Sequence[Row], name: str, half: str) -> list[Row]:
-    """A file named `….dev` is for tuning as a whole, `….test` for reporting; others are halved by their first text."""
+    """Files named `….dev` are for tuning, `….test` for reporting; others are split in half by their first text."""
     part = name.rpartition(".")[2]
     if part in ("dev", "test"):
         return list(rows) if half in ("all", "tune" if part == "dev" else "report") else []

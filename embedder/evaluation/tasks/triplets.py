@@ -1,6 +1,7 @@
-"""Instruction following: is a text nearer to the one that shares the instructed aspect than to one that shares another?
+"""Instruction following: is a text nearer to one with the same instructed aspect than to one with another aspect in
+common?
 
-Both directions of a pair of aspects, A|B and B|A, count as one by their harmonic mean.
+Combines both directions of a pair of aspects, A|B and B|A, by their harmonic mean.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ Vectors = dict[int | None, np.ndarray]
 
 
 def judge_triplets(config: EvaluationConfig, embedders: Sequence[TextEmbedder]) -> TaskOutcomes:
-    """`triplets.*` with the instructions they carry."""
+    """`triplets.*` with their own instructions."""
     tasks = read_triplets(config)
     wordings = {task: [rows[0]["instruction"]] for task, rows in tasks.items()}
     return _judge(config, embedders, tasks, wordings, prefix="triplets")
 
 
 def judge_paraphrased_triplets(config: EvaluationConfig, embedders: Sequence[TextEmbedder]) -> TaskOutcomes:
-    """The same triplets under instructions worded as none of training's; the mean over the wordings."""
+    """The same triplets under wordings that training did not use; the mean over the wordings."""
     known = json.loads((files("embedder.evaluation") / "paraphrases.json").read_text(encoding="utf-8"))["instructions"]
     tasks, wordings = {}, {}
     for task, rows in read_triplets(config).items():
@@ -51,8 +52,8 @@ def read_triplets(config: EvaluationConfig) -> dict[str, list[Row]]:
     sources = {split_task(task)[0] for task in tasks}
     for name in ("unseen", "triplet_sources"):
         if unknown := sorted(set(getattr(config, name)) - sources):
-            told = f"--{name.replace('_', '-')} names {', '.join(unknown)}"
-            raise DataError(f"{told}; the triplets are of {', '.join(sorted(sources))}.")
+            fault = f"--{name.replace('_', '-')} names {', '.join(unknown)}"
+            raise DataError(f"{fault}; the triplets are of {', '.join(sorted(sources))}.")
     if config.triplet_sources:
         tasks = {task: rows for task, rows in tasks.items() if split_task(task)[0] in config.triplet_sources}
     per_source = Counter(split_task(task)[0] for task in tasks)
@@ -123,7 +124,7 @@ def _successes(query: Vectors, positive: Vectors, negative: Vectors, setting: Se
 
 
 def _wins(positive: np.ndarray, negative: np.ndarray) -> np.ndarray:
-    """1 where the positive is nearer, a half where both are equally near (BM25 often cannot tell)."""
+    """1 if the positive is nearer, 0.5 for a tie (frequent with BM25)."""
     return (np.sign(positive - negative) + 1) / 2
 
 
@@ -136,7 +137,7 @@ def _bm25_successes(rows: list[Row]) -> np.ndarray:
 
 
 def _measures(tasks: Sequence[str] | dict[str, list[Row]], unseen: Sequence[str], prefix: str) -> list[Measure]:
-    """seen, unseen and all: only pairs with both directions; below them every pair and its directions."""
+    """Means over seen, unseen and all pairs that have both directions; then every pair and its directions."""
     pairs = pair_up(list(tasks))
     complete = {name: members for name, members in pairs.items() if len(members) == 2}
     groups = {
