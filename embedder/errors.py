@@ -7,7 +7,7 @@ EmbedderError
 ├── ServerError          a gircse-search or language-model server does not answer, or refuses
 └── UnknownTaskError     the paper has no instruction for a task (in embedder.text.instructions; also a LookupError)
 
-DataError a file of training or evaluation is invalid; the message names it (a ValueError)
+DataError              a file of training or evaluation is invalid; the message names it (a ValueError)
 """
 
 

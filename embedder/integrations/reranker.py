@@ -17,13 +17,13 @@ from embedder.text.relevance import Parts, ValuePhrases, cosine_scores, joined_s
 class GircseReranker(BaseDocumentCompressor):
     """Re-ranks documents with a GIRCSE model, applying the query's instruction to the documents too.
 
-        .. code-block:: python
+    .. code-block:: python
 
-            from embedder import GircseReranker
-            from langchain_classic.retrievers import ContextualCompressionRetriever
+        from embedder import GircseReranker
+        from langchain_classic.retrievers import ContextualCompressionRetriever
 
-            reranker = GircseReranker(instruction="Identify the feeling.", top_n=5)
-            ContextualCompressionRetriever(base_compressor=reranker, base_retriever=retriever)
+        reranker = GircseReranker(instruction="Identify the feeling.", top_n=5)
+        ContextualCompressionRetriever(base_compressor=reranker, base_retriever=retriever)
 
     Stores each document's score in its metadata as `relevance_score`; leaves empty documents out.
     """

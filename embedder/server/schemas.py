@@ -84,7 +84,7 @@ class EmbeddingQuestion(Posted):
         description="Not OpenAI's: refinement steps. Default: the model's. 0: the base model's own vector.",
     )
     truncate: bool = Field(
-        default=True, description="Not OpenAI's: cut texts that exceed the model's limit; false: refuse them."
+        default=True, description="Not OpenAI's: truncate texts that exceed the model's limit; false: refuse them."
     )
 
 
@@ -174,7 +174,7 @@ class EmbedQuestion(Posted):
         default=None,
         description="Queue behind queries (true) or among them (false). Default: by number and length of the texts.",
     )
-    truncate: bool = Field(default=True, description="Cut texts that exceed the model's limit; false: refuse them.")
+    truncate: bool = Field(default=True, description="Truncate texts over the model's limit; false: refuse them.")
     every_step: bool = Field(
         default=False, description="Return the vectors after every step; the shape is then texts, steps, dimension."
     )
