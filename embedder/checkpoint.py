@@ -96,13 +96,13 @@ def is_reproduced(encoder: Encoder, golden: Golden) -> bool:
 
 def _compare(encoder: Encoder, golden: Golden) -> tuple[float, bool]:
     """The largest error in float32, else the cosine; and whether it is within tolerance."""
-    found = encoder.encode_queries([golden.text], instruction=golden.instruction, steps=golden.steps)[0]
+    vector = encoder.encode_queries([golden.text], instruction=golden.instruction, steps=golden.steps)[0]
     expected = np.asarray(golden.vector, dtype=np.float32)
-    found = found[: len(expected)]
+    vector = vector[: len(expected)]
     if encoder.dtype == torch.float32:
-        wrong = float(np.abs(found - expected).max())
+        wrong = float(np.abs(vector - expected).max())
         return wrong, wrong <= _TOLERANCE
-    cosine = float(found @ expected / (np.linalg.norm(found) * np.linalg.norm(expected)))
+    cosine = float(vector @ expected / (np.linalg.norm(vector) * np.linalg.norm(expected)))
     return cosine, cosine >= (_COSINE_OF_DIFFERENCES if encoder.contract.subtracted_instruction else _COSINE)
 
 
@@ -413,19 +413,19 @@ def load_generator(
     if name != SAME_MODEL:
         folder = locate_model(name)
         return _load_other_generator(folder, name, digest_of(hash_weights(folder)), backbone, dtype)
-    said = checkpoint.contract
-    if said.head != "lm_head":
+    contract = checkpoint.contract
+    if contract.head != "lm_head":
         raise ContractError(
-            f"{said.name} has no language-model head, so it cannot generate text. Name another generator."
+            f"{contract.name} has no language-model head, so it cannot generate text. Name another generator."
         )
-    found: TransformersGenerator = import_module("embedder.extensions.generators").generator_of(
+    generator: TransformersGenerator = import_module("embedder.extensions.generators").generator_of(
         backbone.model,
         tokenizer,
         checkpoint.base,
         name=name,
-        fingerprint=digest_of({**said.base_files, **said.adapter_files}),
+        fingerprint=digest_of({**contract.base_files, **contract.adapter_files}),
     )
-    return found
+    return generator
 
 
 def _load_other_generator(
@@ -434,10 +434,10 @@ def _load_other_generator(
     """digest: hash of its weight files, passed in because they are large."""
     stored, device = stored_dtype(read_config(folder)), str(backbone.device)
     chosen = chosen_dtype(dtype or stored, default=stored, device=device)
-    found: TransformersGenerator = import_module("embedder.extensions.generators").load_generator(
+    generator: TransformersGenerator = import_module("embedder.extensions.generators").load_generator(
         folder, name=name, fingerprint=digest, device=device, dtype=chosen
     )
-    return found
+    return generator
 
 
 def chosen_dtype(dtype: str, *, default: str, device: str) -> str:

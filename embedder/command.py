@@ -16,27 +16,27 @@ def run_command(
     the message after Ctrl-C.
     """
     try:
-        told = work()
+        message = work()
     except errors as error:
         sys.stderr.write(f"{error}\n" if name is None else f"{name}: {error}\n")
         return 1
     except KeyboardInterrupt:
         sys.stderr.write(f"\nStopped. {stopped}\n")
         return 130
-    sys.stderr.write(f"{told}\n")
+    sys.stderr.write(f"{message}\n")
     return 0
 
 
-def run_experiment(program: str, arguments: list[str], *, asked: str) -> int:
+def run_experiment(program: str, arguments: list[str], *, option: str) -> int:
     """Runs `gircse PROGRAM` of gircse-research if installed, and returns its exit status.
 
-    asked: the argument that only this program has; the message names it if the package is missing.
+    option: the argument that only this program has; the message names it if the package is missing.
     """
     for each in entry_points(group="gircse.experiments", name=program):
         return each.load()(arguments)
     module = {"eval": "research.evaluation", "train": "research.training"}[program]
     sys.stderr.write(
-        f"gircse {program}: {asked} is part of the experiments, which are in the repository: run `python -m {module}` "
+        f"gircse {program}: {option} is part of the experiments, which are in the repository: run `python -m {module}` "
         "there, or install them with `pip install ./research`.\n"
     )
     return 2

@@ -105,9 +105,9 @@ class Engine:
     ) -> np.ndarray:
         """Like `embed`, but returns the vectors after every step: z_1..z_K (n, K, dimension)."""
         items = self._document_items(texts, instruction, steps, priority, wants_steps=True)
-        found = [answer.steps for answer in self._wait_for(items, is_leaving=is_leaving)]
+        prefixes = [answer.steps for answer in self._wait_for(items, is_leaving=is_leaving)]
         shape = (len(texts), max(steps, 1), self.encoder.dimension)
-        return np.asarray(found, dtype=np.float32).reshape(shape)
+        return np.asarray(prefixes, dtype=np.float32).reshape(shape)
 
     def _document_items(
         self, texts: Sequence[str], instruction: str, steps: int, priority: Priority, *, wants_steps: bool = False

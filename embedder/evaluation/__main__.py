@@ -160,8 +160,8 @@ def run_evaluation(arguments: list[str]) -> int:
 
 def main(arguments: list[str]) -> int:
     logging.getLogger("bm25s").setLevel(logging.WARNING)  # bm25s logs each step
-    if (asked := next((each for each in arguments if each.partition("=")[0] in _EXPERIMENTS), None)) is not None:
-        return run_experiment("eval", arguments, asked=asked)
+    if (option := next((each for each in arguments if each.partition("=")[0] in _EXPERIMENTS), None)) is not None:
+        return run_experiment("eval", arguments, option=option)
     return run_report(arguments[1:]) if arguments[:1] == ["report"] else run_evaluation(arguments)
 
 

@@ -68,14 +68,14 @@ def v_measures(weights: np.ndarray, clusters: np.ndarray, gold: np.ndarray) -> n
     Resamples only the items that are scored; the clusters stay as fitted on all items.
     """
     classes = np.unique(gold, return_inverse=True)[1]
-    found = []
+    measures = []
     for seed in range(clusters.shape[1]):
         groups = np.unique(clusters[:, seed], return_inverse=True)[1]
         cells = np.unique(np.stack([classes, groups]), axis=1, return_inverse=True)[1].ravel()
         joint, of_class, of_group = (_entropy(weights, each) for each in (cells, classes, groups))
         total = of_class + of_group
-        found.append(np.where(total > 0, 2 * (total - joint) / np.where(total > 0, total, 1), 1.0))
-    return np.mean(found, axis=0)
+        measures.append(np.where(total > 0, 2 * (total - joint) / np.where(total > 0, total, 1), 1.0))
+    return np.mean(measures, axis=0)
 
 
 def _entropy(weights: np.ndarray, numbers: np.ndarray) -> np.ndarray:

@@ -106,7 +106,7 @@ def read_label_sets(folder: Path, *, only: Sequence[str] = ()) -> list[LabelSet]
     only: sources (`banking77`) or sets (`hwu64.scenario`) to keep; empty keeps all.
     """
     instructions = read_instructions(folder)
-    found = []
+    label_sets = []
     for path in files_of(folder, "labels"):
         source = name_of(path)
         if only and source not in {name.partition(".")[0] for name in only}:
@@ -115,8 +115,8 @@ def read_label_sets(folder: Path, *, only: Sequence[str] = ()) -> list[LabelSet]
         for aspect, instruction in instructions.get(source, {}).items():
             each = _label_set(rows, source, aspect, instruction)
             if (not only or source in only or each.name in only) and MIN_LABELS <= len(each.names) <= MAX_LABELS:
-                found.append(each)
-    return found
+                label_sets.append(each)
+    return label_sets
 
 
 def _label_set(rows: Sequence[Row], source: str, aspect: str, instruction: str) -> LabelSet:

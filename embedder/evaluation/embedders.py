@@ -49,22 +49,22 @@ class EncoderEmbedder:
         self._plain = StoredVectors(encoder, steps=0)
 
     def embed(self, texts: Sequence[str], *, instruction: str, steps: Sequence[int]) -> dict[Steps, np.ndarray]:
-        found: dict[Steps, np.ndarray] = {}
+        by_steps: dict[Steps, np.ndarray] = {}
         if 0 in steps:
-            found[0] = _embed_by_length(texts, self._plain.of, dimensions=(self._encoder.dimension,), name=self.name)
+            by_steps[0] = _embed_by_length(texts, self._plain.of, dimensions=(self._encoder.dimension,), name=self.name)
         if taken := sorted({*steps} - {0}):
-            found |= self._embed_refined(texts, instruction, taken)
-        return found
+            by_steps |= self._embed_refined(texts, instruction, taken)
+        return by_steps
 
     def _embed_refined(self, texts: Sequence[str], instruction: str, wanted: Sequence[int]) -> dict[Steps, np.ndarray]:
         """wanted: step counts, at least 1, ascending."""
         kept = range(wanted[-1]) if self._encoder.contract.has_max_sim else [k - 1 for k in wanted]
 
         def prefixes(chunk: list[str]) -> np.ndarray:
-            found = self._encoder.encode_prefixes(
+            vectors = self._encoder.encode_prefixes(
                 chunk, instruction=instruction, steps=wanted[-1], batch_size=self._batch_size
             )
-            return found[:, kept]
+            return vectors[:, kept]
 
         out = _embed_by_length(texts, prefixes, dimensions=(len(kept), self._encoder.dimension), name=self.name)
         if self._encoder.contract.has_max_sim:
@@ -132,10 +132,10 @@ class Memory:
             if (instruction, text) not in self._places:
                 missing.setdefault(instruction, []).append(text)
         for instruction, group in missing.items():
-            found = self.embedder.embed(group, instruction=instruction, steps=self._steps)
+            by_steps = self.embedder.embed(group, instruction=instruction, steps=self._steps)
             for text in group:
                 self._places[instruction, text] = len(self._places)
-            for steps, vectors in found.items():
+            for steps, vectors in by_steps.items():
                 self._vectors.setdefault(steps, []).append(vectors)
         rows = [self._places[key] for key in keys]
         joined = {steps: np.concatenate(parts) for steps, parts in self._vectors.items()}

@@ -58,11 +58,11 @@ def evaluate(encoder: Encoder, config: EvaluationConfig, tasks: Sequence[str], o
 
 def measure_task(task: str, config: EvaluationConfig, embedders: Sequence[TextEmbedder], *, model: str) -> Json:
     start = time.perf_counter()
-    found = TASKS[task](config, embedders)
-    if not found.outcomes:
+    outcomes = TASKS[task](config, embedders)
+    if not outcomes.outcomes:
         raise DataError(f"{config.data} holds no rows for the task {task}: see the data formats of `gircse eval`.")
-    scores = score(found, model=model, baseline=MINILM, resamples=config.bootstrap, seed=config.seed)
-    return task_to_json(found, scores, seconds=time.perf_counter() - start)
+    scores = score(outcomes, model=model, baseline=MINILM, resamples=config.bootstrap, seed=config.seed)
+    return task_to_json(outcomes, scores, seconds=time.perf_counter() - start)
 
 
 def open_results(encoder: Encoder, config: EvaluationConfig, out: Path, *, holds_systems: bool = False) -> Json:

@@ -43,8 +43,8 @@ def sts_scores(
     def after(vectors: np.ndarray, count: int) -> np.ndarray:
         return vectors[:, :count] if encoder.contract.has_max_sim else vectors[:, count - 1]
 
-    found = {k: paired_scores(after(first, k), after(second, k)) for k in steps}
-    return {f"sts.k{k}": 100 * float(spearmanr(scores, gold).statistic) for k, scores in found.items()}
+    scores_by_steps = {k: paired_scores(after(first, k), after(second, k)) for k in steps}
+    return {f"sts.k{k}": 100 * float(spearmanr(scores, gold).statistic) for k, scores in scores_by_steps.items()}
 
 
 def triplet_success(encoder: Encoder, rows: Sequence[dict], steps: int, *, on_documents: bool) -> float:
@@ -56,8 +56,8 @@ def triplet_success(encoder: Encoder, rows: Sequence[dict], steps: int, *, on_do
     for instruction, group in by_instruction.items():
         queries = _embed(encoder, [row["query"] for row in group], instruction, steps)
         documents = [row[side][0] for side in ("pos", "neg") for row in group]
-        found = _embed(encoder, documents, instruction if on_documents else "", steps)
-        positive, negative = (paired_scores(queries, each) for each in (found[: len(group)], found[len(group) :]))
+        vectors = _embed(encoder, documents, instruction if on_documents else "", steps)
+        positive, negative = (paired_scores(queries, each) for each in (vectors[: len(group)], vectors[len(group) :]))
         successes += int((positive > negative).sum())
     return 100 * successes / len(rows)
 

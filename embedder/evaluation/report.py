@@ -301,14 +301,14 @@ def _show_difference(difference: Difference | None) -> str:
     return "–" if difference is None else show_change(difference.estimate)
 
 
-def show_estimate(found: Estimate) -> str:
-    return f"{found.value:.1f} [{found.low:.1f}, {found.high:.1f}]"
+def show_estimate(estimate: Estimate) -> str:
+    return f"{estimate.value:.1f} [{estimate.low:.1f}, {estimate.high:.1f}]"
 
 
-def show_change(found: Estimate) -> str:
+def show_change(estimate: Estimate) -> str:
     """A difference; bold if its interval excludes 0."""
-    shown = f"{found.value:+.2f} [{found.low:+.2f}, {found.high:+.2f}]"
-    return f"**{shown}**" if found.excludes_zero else shown
+    shown = f"{estimate.value:+.2f} [{estimate.low:+.2f}, {estimate.high:+.2f}]"
+    return f"**{shown}**" if estimate.excludes_zero else shown
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

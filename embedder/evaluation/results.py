@@ -54,15 +54,15 @@ def _layout(value: Any, depth: int = 0) -> str:
     return f"{begin}{margin} {f',{margin} '.join(parts)}{margin}{end}"
 
 
-def task_to_json(found: TaskOutcomes, scores: Scores, *, seconds: float) -> Json:
+def task_to_json(outcomes: TaskOutcomes, scores: Scores, *, seconds: float) -> Json:
     return {
         "seconds": round(seconds, 1),
         "strata": {
             each.name: {"items": each.items, "size": each.size}
             | ({} if each.gold is None else {"gold": pack(each.gold)})
-            for each in found.strata.values()
+            for each in outcomes.strata.values()
         },
-        "measures": [asdict(each) for each in found.measures],
+        "measures": [asdict(each) for each in outcomes.measures],
         "scores": [
             {"measure": each.measure, "metric": each.metric, **asdict(each.setting), **_rounded(each.estimate)}
             for each in scores.scores
@@ -80,24 +80,24 @@ def task_to_json(found: TaskOutcomes, scores: Scores, *, seconds: float) -> Json
         ],
         "outcomes": [
             {"stratum": each.stratum, "metric": each.metric, **asdict(each.setting), "values": pack(each.values)}
-            for each in found.outcomes
+            for each in outcomes.outcomes
         ],
     }
 
 
 def outcomes_from_json(task: Mapping[str, Any]) -> TaskOutcomes:
     """Restores a task's outcomes, to score them again: with other resamples, or two models item by item."""
-    found = TaskOutcomes()
+    outcomes = TaskOutcomes()
     for name, row in task["strata"].items():
-        found.strata[name] = Stratum(name, row["items"], row["size"], unpack(row["gold"]) if "gold" in row else None)
-    found.measures = [
+        outcomes.strata[name] = Stratum(name, row["items"], row["size"], unpack(row["gold"]) if "gold" in row else None)
+    outcomes.measures = [
         Measure(row["name"], row["metric"], row["statistic"], tuple(tuple(group) for group in row["groups"]))
         for row in task["measures"]
     ]
-    found.outcomes = [
+    outcomes.outcomes = [
         Outcome(row["stratum"], row["metric"], setting_of(row), unpack(row["values"])) for row in task["outcomes"]
     ]
-    return found
+    return outcomes
 
 
 def score_of(row: Mapping[str, Any]) -> Score:

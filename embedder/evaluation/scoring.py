@@ -41,12 +41,12 @@ class Scores:
     differences: tuple[Difference, ...]
 
 
-def score(found: TaskOutcomes, *, model: str, baseline: str, resamples: int, seed: int) -> Scores:
+def score(outcomes: TaskOutcomes, *, model: str, baseline: str, resamples: int, seed: int) -> Scores:
     """Scores every measure in every setting that all its strata have; computes differences for the system `model`."""
-    leaves = _replicate(found, resamples=resamples, seed=seed)
+    leaves = _replicate(outcomes, resamples=resamples, seed=seed)
     scores: list[Score] = []
     differences: list[Difference] = []
-    for measure in found.measures:
+    for measure in outcomes.measures:
         replicates = _of_measure(measure, leaves)
         scores += [
             Score(measure.name, measure.metric, setting, estimate(values)) for setting, values in replicates.items()
@@ -84,34 +84,34 @@ def compare(
         for setting, values in before.items():
             same = Setting(models[1], setting.condition, setting.query_steps, setting.document_steps)
             if setting.system == models[0] and same in after:
-                found = estimate(after[same] - values)
-                differences.append(Difference(measure.name, measure.metric, "model", same, setting, found))
+                change = estimate(after[same] - values)
+                differences.append(Difference(measure.name, measure.metric, "model", same, setting, change))
     return differences
 
 
 def replicates_of(
-    found: TaskOutcomes, *, resamples: int, seed: int
+    outcomes: TaskOutcomes, *, resamples: int, seed: int
 ) -> dict[tuple[str, str], dict[Setting, np.ndarray]]:
     """(measure, metric) -> setting -> replicates (1 + resamples,), ×100; the first is the score itself.
 
     Equal items are drawn alike, so replicates of several files can be subtracted and averaged.
     """
-    leaves = _replicate(found, resamples=resamples, seed=seed)
-    return {(each.name, each.metric): _of_measure(each, leaves) for each in found.measures}
+    leaves = _replicate(outcomes, resamples=resamples, seed=seed)
+    return {(each.name, each.metric): _of_measure(each, leaves) for each in outcomes.measures}
 
 
-def _replicate(found: TaskOutcomes, *, resamples: int, seed: int) -> _Leaves:
+def _replicate(outcomes: TaskOutcomes, *, resamples: int, seed: int) -> _Leaves:
     statistics = {
-        (name, each.metric): each.statistic for each in found.measures for group in each.groups for name in group
+        (name, each.metric): each.statistic for each in outcomes.measures for group in each.groups for name in group
     }
     by_stratum: dict[str, list[Outcome]] = {}
-    for outcome in found.outcomes:
+    for outcome in outcomes.outcomes:
         by_stratum.setdefault(outcome.stratum, []).append(outcome)
     leaves = {}
-    for name, outcomes in by_stratum.items():
-        stratum = found.strata[name]
+    for name, of_stratum in by_stratum.items():
+        stratum = outcomes.strata[name]
         weights = draw_weights(stratum.items, stratum.size, resamples=resamples, seed=seed)
-        for each in outcomes:
+        for each in of_stratum:
             statistic = _STATISTICS[statistics[name, each.metric]]
             leaves[name, each.metric, each.setting] = 100 * statistic(weights, each.values, stratum)
     return leaves

@@ -67,29 +67,29 @@ class Expander:
     ) -> list[Ids]:
         """instructions: the ids of each prompt's instruction as a separate text; empty if it has none."""
         keys = list(zip(instructions, prompts, strict=True))
-        found = {key: ids for key in keys if (ids := self._known.get(key)) is not None}
+        ids_of = {key: ids for key in keys if (ids := self._known.get(key)) is not None}
         # Prompts of similar length need little padding.
-        missing = sorted((key for key in dict.fromkeys(keys) if key not in found), key=lambda key: sum(map(len, key)))
+        missing = sorted((key for key in dict.fromkeys(keys) if key not in ids_of), key=lambda key: sum(map(len, key)))
         for start in range(0, len(missing), self._generator.batch_size):
             batch = missing[start : start + self._generator.batch_size]
-            said = [self._instruction_and_text(*key) for key in batch]
+            pairs = [self._instruction_and_text(*key) for key in batch]
             written = self._generator.generate(
-                [expansion_prompt(*each) for each in said], between_tokens=between_tokens
+                [expansion_prompt(*each) for each in pairs], between_tokens=between_tokens
             )
-            for key, (instruction, text), augmentation in zip(batch, said, written, strict=True):
+            for key, (instruction, text), augmentation in zip(batch, pairs, written, strict=True):
                 longer = self._prompts.encode([expanded(text, augmentation)], instruction) if augmentation else None
-                found[key] = key[1] if longer is None else longer[0].ids
-                self._known.keep({key: found[key]})
-        return [found[key] for key in keys]
+                ids_of[key] = key[1] if longer is None else longer[0].ids
+                self._known.keep({key: ids_of[key]})
+        return [ids_of[key] for key in keys]
 
     def _instruction_and_text(self, instruction: Ids, prompt: Ids) -> tuple[str, str]:
         """Decodes instruction and text."""
-        asked = self._decode_text(instruction) if instruction else ""
-        prefix = self._template.prefix(asked)
+        instruction_text = self._decode_text(instruction) if instruction else ""
+        prefix = self._template.prefix(instruction_text)
         respelled = self._decode(self._prompts.vocabulary.encode(prefix, add_special_tokens=False).ids)
         text = self._decode_text(prompt).removeprefix(respelled)
         # BERT's vocabulary decodes to lower case, with one space between words.
-        return asked, text if respelled == prefix else text.strip()
+        return instruction_text, text if respelled == prefix else text.strip()
 
     def _decode_text(self, prompt: Ids) -> str:
         own = [prompt[at] for at in self._prompts.frame.second_copy(len(prompt))]

@@ -118,8 +118,8 @@ class TransformersGenerator:
 def _end_ids(model: PreTrainedModel, chat: Any) -> frozenset[int]:
     """Ids that end generation. Chat models end a turn with another token than a document; some list it only in the
     tokenizer."""
-    said: Any = getattr(model.generation_config, "eos_token_id", None)
-    ends = {said} if isinstance(said, int) else set(said or ())
+    configured: Any = getattr(model.generation_config, "eos_token_id", None)
+    ends = {configured} if isinstance(configured, int) else set(configured or ())
     if chat is not None and chat.eos_token_id is not None:
         ends.add(chat.eos_token_id)
     return frozenset(ends)

@@ -116,10 +116,10 @@ def build_projection(shape: ProjectionShape) -> InstructionProjection:
 def save_projection(projection: InstructionProjection, folder: Path, *, fingerprint: str) -> Path:
     """Saves atomically and returns the file. fingerprint: of the model whose vectors it projects."""
     shape = projection.shape
-    said = {"format": _FORMAT, "kind": shape.kind, "width": str(shape.width), "model": fingerprint}
-    said["dimension"] = str(shape.dimension)
+    metadata = {"format": _FORMAT, "kind": shape.kind, "width": str(shape.width), "model": fingerprint}
+    metadata["dimension"] = str(shape.dimension)
     folder.mkdir(parents=True, exist_ok=True)
-    return save_module(projection, folder / PROJECTION_FILE, said=said)
+    return save_module(projection, folder / PROJECTION_FILE, metadata=metadata)
 
 
 def load_projection(folder: Path, encoder: PlainEncoder) -> InstructionProjection:
@@ -143,19 +143,19 @@ def read_projection(folder: Path) -> tuple[InstructionProjection, str]:
         raise ContractError(f"{path} is missing. Train one: python -m research.training.hyper_projection --help.")
     try:
         with safe_open(path, framework="pt") as file:
-            said = file.metadata() or {}
+            metadata = file.metadata() or {}
         weights = load_file(path)
     except SafetensorError as error:
         raise ContractError(f"{path} cannot be read ({error}). Train it again.") from error
-    if said.get("format") != _FORMAT:
+    if metadata.get("format") != _FORMAT:
         raise ContractError(f"{path} is not a projection, or of an unknown version. Train it again.")
     try:
-        shape = ProjectionShape(said["kind"], int(said["dimension"]), int(said["width"]))
+        shape = ProjectionShape(metadata["kind"], int(metadata["dimension"]), int(metadata["width"]))
         projection = build_projection(shape)
         projection.load_state_dict(weights)
     except (KeyError, ValueError, RuntimeError) as error:
         raise ContractError(f"{path} is incomplete: {error}. Train it again.") from error
-    return projection.eval().requires_grad_(False), said.get("model", "")
+    return projection.eval().requires_grad_(False), metadata.get("model", "")
 
 
 class StoredVectors:
@@ -194,6 +194,6 @@ class ProjectedEncoder:
         plain = self.stored.of(texts)
         if not instruction:
             return plain
-        asked = self.stored.of([instruction])[0]
-        projected: np.ndarray = self._projection(torch.from_numpy(plain), torch.from_numpy(asked)).numpy()
+        instruction_vector = self.stored.of([instruction])[0]
+        projected: np.ndarray = self._projection(torch.from_numpy(plain), torch.from_numpy(instruction_vector)).numpy()
         return projected

@@ -47,24 +47,24 @@ class GircseReranker(BaseDocumentCompressor):
         self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
     ) -> Sequence[Document]:
         """The documents, best first. Raises ValueError for an empty query or for indistinguishable values."""
-        held = [each for each in documents if each.page_content.strip()]
-        if not held:
+        filled = [each for each in documents if each.page_content.strip()]
+        if not filled:
             return []
-        scores = self._scores(query, [each.page_content for each in held])
+        scores = self._scores(query, [each.page_content for each in filled])
         order = np.argsort(-scores, kind="stable")[: self.top_n]
         return [
-            held[at].model_copy(update={"metadata": {**held[at].metadata, "relevance_score": float(scores[at])}})
+            filled[at].model_copy(update={"metadata": {**filled[at].metadata, "relevance_score": float(scores[at])}})
             for at in order
         ]
 
     def _scores(self, query: str, texts: list[str]) -> np.ndarray:
         encoder, batch_size = self.embeddings._encoder, self.embeddings.batch_size
         instruction = self.embeddings.query_instruction if self.instruction is None else self.instruction
-        asked = encoder.encode_queries([query], instruction=instruction, steps=self.steps)[0]
+        query_vector = encoder.encode_queries([query], instruction=instruction, steps=self.steps)[0]
         if instruction is None:
             instruction = encoder.contract.default_query_instruction
-        seen = encoder.encode_documents(texts, instruction=instruction, steps=self.steps, batch_size=batch_size)
-        cosines = cosine_scores(asked, seen)
+        vectors = encoder.encode_documents(texts, instruction=instruction, steps=self.steps, batch_size=batch_size)
+        cosines = cosine_scores(query_vector, vectors)
         if not self.values:
             return cosines
         values = ValuePhrases.parse(self.values)
@@ -83,6 +83,6 @@ class GircseReranker(BaseDocumentCompressor):
         if is_read_under:
             more = [*parts.texts[1 + len(texts) :], *values.phrases]
             others = encoder.encode_documents(more, instruction=instruction, steps=self.steps, batch_size=batch_size)
-            instructed = np.concatenate([asked[None], seen, others])
-        said = mentions(parts.texts, values.phrases)
-        return joined_scores(cosines, values.owners, said, plain, instructed, parts=parts)
+            instructed = np.concatenate([query_vector[None], vectors, others])
+        mentioned = mentions(parts.texts, values.phrases)
+        return joined_scores(cosines, values.owners, mentioned, plain, instructed, parts=parts)

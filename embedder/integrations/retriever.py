@@ -15,12 +15,12 @@ from pydantic import ConfigDict, Field, SecretStr
 
 from embedder.errors import ServerError
 
-_MAX_TOLD = 500
+_MAX_DETAIL = 500
 _BUSY = (429, 503)
 _LEAST_PAUSE_S = 0.1
-_ASKED = ("collection", "instruction", "lens", "steps", "filters", "mode", "explain")
+_ALWAYS_SENT = ("collection", "instruction", "lens", "steps", "filters", "mode", "explain")
 # Sent only if set: servers of earlier releases reject these fields.
-_FURTHER = ("rerank", "per_document", "exclude", "detect_negation", "prefer_prose", "fold_duplicates", "diversity")
+_SENT_IF_SET = ("rerank", "per_document", "exclude", "detect_negation", "prefer_prose", "fold_duplicates", "diversity")
 
 
 class GircseRetriever(BaseRetriever):
@@ -109,18 +109,18 @@ class GircseRetriever(BaseRetriever):
         return {"base_url": self.url, "headers": shown, "timeout": self.timeout_s}
 
     def _question(self, query: str, k: int | None) -> dict[str, Any]:
-        asked = {name: getattr(self, name) for name in _ASKED} | {"limit": self.k if k is None else k}
-        further = {name: getattr(self, name) for name in _FURTHER}
-        given = {name: value for name, value in further.items() if value is not None and value != []}
-        return {"query": query} | asked | given | self.options
+        always = {name: getattr(self, name) for name in _ALWAYS_SENT} | {"limit": self.k if k is None else k}
+        further = {name: getattr(self, name) for name in _SENT_IF_SET}
+        optional = {name: value for name, value in further.items() if value is not None and value != []}
+        return {"query": query} | always | optional | self.options
 
 
 def _pause_s(answer: httpx.Response, until: float) -> float | None:
     """Seconds to wait before a retry; None to keep this response."""
-    said = answer.headers.get("retry-after", "")
-    if answer.status_code not in _BUSY or not said.isdecimal():
+    retry_after = answer.headers.get("retry-after", "")
+    if answer.status_code not in _BUSY or not retry_after.isdecimal():
         return None
-    pause_s = max(int(said), _LEAST_PAUSE_S) * random.uniform(1, 1.25)  # jitter: clients should not retry all at once
+    pause_s = max(int(retry_after), _LEAST_PAUSE_S) * random.uniform(1, 1.25)  # jitter: not all clients at once
     return pause_s if time.monotonic() + pause_s < until else None
 
 
@@ -146,9 +146,9 @@ def _document(hit: dict[str, Any]) -> Document:
 def _detail_of(answer: httpx.Response) -> str:
     """The detail of the problem JSON, else the beginning of the body."""
     try:
-        return str(answer.json()["detail"])[:_MAX_TOLD]
+        return str(answer.json()["detail"])[:_MAX_DETAIL]
     except (ValueError, KeyError, TypeError):
-        return answer.text[:_MAX_TOLD]
+        return answer.text[:_MAX_DETAIL]
 
 
 def _unreached(url: str, error: httpx.HTTPError) -> ServerError:

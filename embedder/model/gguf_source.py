@@ -28,9 +28,9 @@ def hash_weights(folder: Path, patterns: tuple[str, ...] = ("*.safetensors",)) -
     """
     if not is_from_gguf(folder):
         return hash_files(folder, patterns)
-    said = json.loads((folder / SOURCE_FILE).read_text(encoding="utf-8"))
-    verify_files(folder, said["files"])
-    return {said["gguf"]: said["sha256"]}
+    source = json.loads((folder / SOURCE_FILE).read_text(encoding="utf-8"))
+    verify_files(folder, source["files"])
+    return {source["gguf"]: source["sha256"]}
 
 
 def verify_weights(folder: Path, expected: Mapping[str, str]) -> None:

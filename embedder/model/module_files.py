@@ -9,9 +9,9 @@ from safetensors.torch import save_file
 from torch import nn
 
 
-def save_module(module: nn.Module, path: Path, *, said: Mapping[str, str] | None = None) -> Path:
+def save_module(module: nn.Module, path: Path, *, metadata: Mapping[str, str] | None = None) -> Path:
     """Saves atomically and returns the file. said: metadata of the file."""
     temporary = path.with_name(f"{path.name}.tmp")
     weights = {name: tensor.contiguous() for name, tensor in module.state_dict().items()}
-    save_file(weights, temporary, None if said is None else dict(said))
+    save_file(weights, temporary, None if metadata is None else dict(metadata))
     return temporary.replace(path)

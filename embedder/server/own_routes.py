@@ -100,11 +100,11 @@ def own_routes(source: RefiningSource, *, tokenizer: Callable[[], str], card: st
 
 async def _stream(source: RefiningSource, task: RefineTask, request: Request) -> Response:
     """Streams the steps. An error before the first step sets the status; a later one becomes an event."""
-    told: asyncio.Queue[RefinementStep | None] = asyncio.Queue()
-    work = asyncio.ensure_future(source.refine(task, on_step=told.put_nowait))
-    work.add_done_callback(lambda _: told.put_nowait(None))
+    steps: asyncio.Queue[RefinementStep | None] = asyncio.Queue()
+    work = asyncio.ensure_future(source.refine(task, on_step=steps.put_nowait))
+    work.add_done_callback(lambda _: steps.put_nowait(None))
     try:
-        first = await unless_gone(request, told.get())
+        first = await unless_gone(request, steps.get())
     except BaseException:
         work.cancel()
         raise
@@ -116,7 +116,7 @@ async def _stream(source: RefiningSource, task: RefineTask, request: Request) ->
         try:
             while step is not None:
                 yield _event("step", {"step": step.step, "tokens": [asdict(word) for word in step.tokens]})
-                step = await told.get()
+                step = await steps.get()
             yield f"event: result\ndata: {_json_of(work.result())}\n\n"
         except RefusedError as error:
             yield _event("error", {"status": error.status, "detail": str(error), "code": error.code})
@@ -132,5 +132,5 @@ def _event(name: str, data: object) -> str:
     return f"event: {name}\ndata: {json.dumps(data)}\n\n"
 
 
-def _json_of(found: Refinement) -> str:
-    return RefinedAnswer.model_validate(found).model_dump_json()
+def _json_of(refinement: Refinement) -> str:
+    return RefinedAnswer.model_validate(refinement).model_dump_json()

@@ -53,8 +53,8 @@ async def score(source: EmbeddingSource, question: RerankQuestion) -> np.ndarray
     if is_read_under:
         more = (*parts.texts[len(texts) :], *values.phrases)
         instructed = np.concatenate([seen.vectors, await _vectors(source, more, instruction, question.steps)])
-    said = mentions(parts.texts, values.phrases)
-    return joined_scores(cosines, values.owners, said, plain, instructed, parts=parts)
+    mentioned = mentions(parts.texts, values.phrases)
+    return joined_scores(cosines, values.owners, mentioned, plain, instructed, parts=parts)
 
 
 async def _vectors(

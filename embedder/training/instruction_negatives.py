@@ -16,7 +16,7 @@ from embedder.training.losses import stepwise_info_nce
 
 
 def instruction_negative_loss(
-    asked: Tensor,
+    instructed: Tensor,
     poisoned: Tensor,
     documents: Tensor,
     *,
@@ -25,10 +25,10 @@ def instruction_negative_loss(
 ) -> Tensor:
     """L_1..L_K (K,): each document must find its query among all queries and its own query under another instruction.
 
-    asked, poisoned: the queries under their instruction, and under one that makes their document irrelevant (Q, K, D).
-    documents: their positives (Q, K, D). All are L2-normalised. allowed (Q, Q): False if document j may be relevant to
-    query i without being its positive.
+    instructed, poisoned: the queries (Q, K, D) under their instruction, and under one that makes their document
+    irrelevant. documents: their positives (Q, K, D). All are L2-normalised. allowed (Q, Q): False if document j may be
+    relevant to query i without being its positive.
     """
-    own = torch.eye(len(asked), dtype=torch.bool, device=asked.device)
-    candidates = torch.cat([asked, poisoned])
+    own = torch.eye(len(instructed), dtype=torch.bool, device=instructed.device)
+    candidates = torch.cat([instructed, poisoned])
     return stepwise_info_nce(documents, candidates, temperature=temperature, allowed=torch.cat([allowed.T, own], dim=1))

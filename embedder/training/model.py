@@ -116,16 +116,16 @@ def load_adapter(model: PeftModel, folder: Path) -> bool:
     values = {place(name): value for name, value in load_file(folder / WEIGHTS_FILE).items()}
     adapted = {place(name): each for name, each in model.named_parameters() if ".default." in name}
     has_head = any(name.startswith("soft_head.") for name in values)
-    wanted = {name: each for name, each in adapted.items() if has_head or not name.startswith("soft_head.")}
+    selected = {name: each for name, each in adapted.items() if has_head or not name.startswith("soft_head.")}
     shapes = {name: tuple(value.shape) for name, value in values.items() if not name.endswith(".pieces")}
-    if unlike := set(shapes.items()) ^ {(name, tuple(each.shape)) for name, each in wanted.items()}:
+    if unlike := set(shapes.items()) ^ {(name, tuple(each.shape)) for name, each in selected.items()}:
         name, shape = min(unlike)
         raise DataError(
             f"The adapter in {folder} does not match this run: only one of them has {name} {shape}. Give the run "
             "the adapter's base and lora_rank."
         )
     with torch.no_grad():
-        for name, parameter in wanted.items():
+        for name, parameter in selected.items():
             parameter.copy_(values[name])
     return has_head
 

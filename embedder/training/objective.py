@@ -212,8 +212,8 @@ class Objective:
             allowed = allowed & unlike_positive(queries.taught, documents.taught, margin=config.false_negative_margin)
         losses = []
         for cut in truncations(rows, config.matryoshka):
-            asked, found = cut[: len(queries.texts)], cut[len(queries.texts) :]
-            scores = stepwise_scores(asked, found, similarity=config.similarity)
+            query_prefixes, document_prefixes = cut[: len(queries.texts)], cut[len(queries.texts) :]
+            scores = stepwise_scores(query_prefixes, document_prefixes, similarity=config.similarity)
             stepwise = info_nce(scores, temperature=config.temperature, allowed=allowed)
             if batch.kind == "name_queries":  # a text must also distinguish the names
                 back = info_nce(scores.transpose(1, 2), temperature=config.temperature, allowed=allowed.T)

@@ -35,8 +35,8 @@ def privileged_texts(
 ) -> list[str | None]:
     """Queries with their hints; None if every hint is one of the documents, because it would give away the answer."""
     known = set(documents)
-    said = ([hint for hint in each if hint not in known] for each in hints)
-    return [f"{query}\n{', '.join(each)}" if each else None for query, each in zip(queries, said, strict=True)]
+    usable = ([hint for hint in each if hint not in known] for each in hints)
+    return [f"{query}\n{', '.join(each)}" if each else None for query, each in zip(queries, usable, strict=True)]
 
 
 def step_places(query_length: int, whole_length: int, *, steps: int) -> list[int]:

@@ -121,8 +121,8 @@ class BatchSampler:
         positives = [rng.choice(row.positives) for row in rows]
         negatives = [rng.choice(row.negatives) for row in rows if row.negatives]
         bare = rng.random() < self._mixture.bare_query_share
-        said = self._wordings.of_pairs(rng, task, rows[0].instruction, share=self._mixture.paraphrase_share)
-        instruction = "" if bare else said
+        wording = self._wordings.of_pairs(rng, task, rows[0].instruction, share=self._mixture.paraphrase_share)
+        instruction = "" if bare else wording
         document_instruction = ""
         if kind == "similarity":
             instruction = document_instruction = self._wordings.of_similarity(rng)

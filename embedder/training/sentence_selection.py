@@ -59,8 +59,8 @@ def retrieval_instructions(data: TrainingData) -> tuple[list[str], list[str]]:
     asking |= {pair.instruction for pairs in data.pairs.values() for pair in pairs if pair.instruction}
     named = (each.format(subject=name) for each in wordings.retrieval_patterns for name in wordings.subjects)
     asking |= {" ".join(each.split()) for each in named}  # one of the subjects is empty
-    others = {said for aspect in data.aspects for said in (aspect.instruction, *aspect.wordings)}
-    others |= {said for task in wordings.aspects.values() for written in task.values() for said in written}
+    others = {wording for aspect in data.aspects for wording in (aspect.instruction, *aspect.wordings)}
+    others |= {wording for task in wordings.aspects.values() for written in task.values() for wording in written}
     for row in load_instructions():
         is_whole = row.role != "both" or _OF_LIKENESS.search(row.instruction)
         (asking if is_whole else others).add(row.instruction)
@@ -88,9 +88,9 @@ def _written_aspects(encoder: Encoder, data: TrainingData) -> WrittenAspects:
     instruction_aspects: list[int] = []
     sentences_of: list[list[int]] = []
     for at, aspect in enumerate(written):
-        said = (aspect.instruction, *aspect.wordings)
-        instructions += said
-        instruction_aspects += [at] * len(said)
+        wordings = (aspect.instruction, *aspect.wordings)
+        instructions += wordings
+        instruction_aspects += [at] * len(wordings)
         own = [text for texts in aspect.texts.values() for text in texts]
         sentences_of.append(list(range(len(sentences), len(sentences) + len(own))))
         sentences += own
@@ -118,11 +118,11 @@ def _fit_towers(selector: SentenceSelector, aspects: WrittenAspects, *, seed: in
     with tqdm(range(steps), unit="batch", desc="Selecting sentences") as bar:
         for _ in bar:
             rows = [rng.randrange(len(aspects.instructions)) for _ in range(_BATCH)]
-            told = [aspects.instruction_aspects[row] for row in rows]
-            sentences = aspects.sentences[[rng.choice(aspects.sentences_of[each]) for each in told]]
+            drawn = [aspects.instruction_aspects[row] for row in rows]
+            sentences = aspects.sentences[[rng.choice(aspects.sentences_of[each]) for each in drawn]]
             scores = selector.instruction(_shaken(aspects.instructions[rows]))
             scores = scores @ selector.sentence(_shaken(sentences)).T / _TEMPERATURE
-            domains = aspects.domains[told]
+            domains = aspects.domains[drawn]
             scores = scores.masked_fill((domains[:, None] == domains) & ~own, float("-inf"))
             truth = torch.arange(_BATCH)
             loss = F.cross_entropy(scores, truth) + F.cross_entropy(scores.T, truth)

@@ -200,18 +200,19 @@ class Trainer:
         for step in steps:
             for batch in self._batches_of(step):
                 others = (batch.other_instruction,) if self._config.instruction_negative_weight else ()
-                drawn = {(said, batch.long) for said in (batch.query_instruction, batch.document_instruction, *others)}
-                for said, _ in sorted(drawn - checked):
-                    self._check_instruction(said, step, batch)
+                instructions = (batch.query_instruction, batch.document_instruction, *others)
+                drawn = {(instruction, batch.long) for instruction in instructions}
+                for instruction, _ in sorted(drawn - checked):
+                    self._check_instruction(instruction, step, batch)
                 checked |= drawn
 
-    def _check_instruction(self, said: str, step: int, batch: Batch) -> None:
+    def _check_instruction(self, instruction: str, step: int, batch: Batch) -> None:
         try:
-            (self._long_prompts if batch.long else self._prompts).check_instruction(said)
+            (self._long_prompts if batch.long else self._prompts).check_instruction(instruction)
         except TextError as error:
             name = "long_train_length" if batch.long else "train_length"
             raise DataError(
-                f"Step {step} ({batch.kind} of {batch.task}; seed {self._config.seed}) will draw {said[:60]!r}. "
+                f"Step {step} ({batch.kind} of {batch.task}; seed {self._config.seed}) will draw {instruction[:60]!r}. "
                 f"{error} Or set a greater {name} in the config."
             ) from None
 

@@ -20,25 +20,27 @@ SEEDS = (0, 1, 2)
 
 def cluster_labels(config: EvaluationConfig, embedders: Sequence[TextEmbedder]) -> TaskOutcomes:
     """Clusters the same texts twice, for sources whose texts have one label in each of two aspects."""
-    found = TaskOutcomes()
+    outcomes = TaskOutcomes()
     for pair in read_aspect_pairs(config):
         names = tuple(each.name for each in pair)
         for each in pair:
             gold = np.unique([next(iter(labels)) for labels in each.labels], return_inverse=True)[1]
-            found.add_stratum(each.name, each.texts, gold)
-        found.measures.append(Measure(f"clustering.{pair[0].source}", METRIC, "v_measure", (names,)))
+            outcomes.add_stratum(each.name, each.texts, gold)
+        outcomes.measures.append(Measure(f"clustering.{pair[0].source}", METRIC, "v_measure", (names,)))
         for embedder in embedders:
             memory = Memory(embedder, config.steps)
             for condition in (NO_INSTRUCTION, ON_BOTH_SIDES):
                 for each in pair:
-                    _cluster(config, memory, condition, each, found)
-    groups = tuple(measure.groups[0] for measure in found.measures)
+                    _cluster(config, memory, condition, each, outcomes)
+    groups = tuple(measure.groups[0] for measure in outcomes.measures)
     if len(groups) > 1:
-        found.measures.append(Measure("clustering.mean", METRIC, "v_measure", groups))
-    return found
+        outcomes.measures.append(Measure("clustering.mean", METRIC, "v_measure", groups))
+    return outcomes
 
 
-def _cluster(config: EvaluationConfig, memory: Memory, condition: str, labels: LabelSet, found: TaskOutcomes) -> None:
+def _cluster(
+    config: EvaluationConfig, memory: Memory, condition: str, labels: LabelSet, outcomes: TaskOutcomes
+) -> None:
     vectors = memory.embed(labels.texts, "" if condition == NO_INSTRUCTION else labels.instruction)
     count = len(labels.names)
     for setting in config.symmetric(memory.embedder, condition):
@@ -46,7 +48,7 @@ def _cluster(config: EvaluationConfig, memory: Memory, condition: str, labels: L
             KMeans(n_clusters=count, n_init=1, random_state=seed).fit_predict(one_vector(vectors[setting.query_steps]))
             for seed in SEEDS
         ]
-        found.add(labels.name, METRIC, setting, np.stack(clusters, axis=1))
+        outcomes.add(labels.name, METRIC, setting, np.stack(clusters, axis=1))
 
 
 def read_aspect_pairs(config: EvaluationConfig) -> list[tuple[LabelSet, LabelSet]]:

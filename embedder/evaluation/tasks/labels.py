@@ -20,15 +20,15 @@ _ITERATIONS = 200
 
 def match_label_names(config: EvaluationConfig, embedders: Sequence[TextEmbedder]) -> TaskOutcomes:
     """`labels.*`: texts are queries, the names of all labels are documents; top-1 must be one of the text's labels."""
-    found = TaskOutcomes()
+    outcomes = TaskOutcomes()
     sets = read_label_sets(config.data, only=config.label_sets)
     names = {each.name: each.names for each in sets}  # of all rows, from either half
     chosen = [_chosen(each, config) for each in sets]
     for labels in chosen:
-        _announce(found, "label_names", labels)
+        _announce(outcomes, "label_names", labels)
         scores = bm25_scores(labels.texts, names[labels.name])
         hits = _hits(labels, names[labels.name], scores) * (scores.max(axis=1) > 0)
-        found.add(labels.name, METRIC, Setting(BM25, NO_INSTRUCTION), hits)
+        outcomes.add(labels.name, METRIC, Setting(BM25, NO_INSTRUCTION), hits)
     for embedder in embedders:
         for source in dict.fromkeys(each.source for each in chosen):
             memory = Memory(embedder, config.all_steps)
@@ -38,23 +38,23 @@ def match_label_names(config: EvaluationConfig, embedders: Sequence[TextEmbedder
                     queries = memory.embed(labels.texts, instruction)
                     for setting in config.asymmetric(embedder, condition):
                         scores = scores_of(queries[setting.query_steps], documents[setting.document_steps])
-                        found.add(labels.name, METRIC, setting, _hits(labels, names[labels.name], scores))
-    found.add_mean("label_names.mean", METRIC, "mean", [each.name for each in chosen])
-    return found
+                        outcomes.add(labels.name, METRIC, setting, _hits(labels, names[labels.name], scores))
+    outcomes.add_mean("label_names.mean", METRIC, "mean", [each.name for each in chosen])
+    return outcomes
 
 
 def find_neighbours(config: EvaluationConfig, embedders: Sequence[TextEmbedder]) -> TaskOutcomes:
     """1-NN: texts of `data` get the label of their nearest text in `train_data`; both sides have the instruction."""
     if config.train_data is None:
         raise DataError("The task knn needs training texts. Give --train-data FOLDER.")
-    found = TaskOutcomes()
+    outcomes = TaskOutcomes()
     tests = {each.name: each for each in read_label_sets(config.data, only=config.knn_sets)}
     others = {each.name: each for each in read_label_sets(config.train_data, only=config.knn_sets)}
     names = [name for name in tests if name in others]
     for name in names:
         test = _chosen(tests[name], config)
         near = others[name].take(spread(range(len(others[name].texts)), config.neighbours))
-        _announce(found, "knn", test)
+        _announce(outcomes, "knn", test)
         for embedder in embedders:
             memory = Memory(embedder, config.steps)
             for condition, instruction in ((NO_INSTRUCTION, ""), (ON_BOTH_SIDES, test.instruction)):
@@ -64,9 +64,9 @@ def find_neighbours(config: EvaluationConfig, embedders: Sequence[TextEmbedder])
                     best = scores_of(queries[setting.query_steps], neighbours[setting.document_steps]).argmax(axis=1)
                     pairs = zip(test.labels, best, strict=True)
                     hits = np.array([bool(labels & near.labels[at]) for labels, at in pairs], dtype=float)
-                    found.add(name, METRIC, setting, hits)
-    found.add_mean("knn.mean", METRIC, "mean", names)
-    return found
+                    outcomes.add(name, METRIC, setting, hits)
+    outcomes.add_mean("knn.mean", METRIC, "mean", names)
+    return outcomes
 
 
 def classify(config: EvaluationConfig, embedders: Sequence[TextEmbedder]) -> TaskOutcomes:
@@ -74,7 +74,7 @@ def classify(config: EvaluationConfig, embedders: Sequence[TextEmbedder]) -> Tas
 
     Uses the first aspect of every source. With half `all`, each half is tested with the classifier of the other.
     """
-    found = TaskOutcomes()
+    outcomes = TaskOutcomes()
     first: dict[str, LabelSet] = {}
     for each in read_label_sets(config.data, only=config.label_sets):
         first.setdefault(each.source, each.single_labelled())
@@ -83,7 +83,7 @@ def classify(config: EvaluationConfig, embedders: Sequence[TextEmbedder]) -> Tas
         test = labels.take([i for i in halves[True] + halves[False] if in_half(labels.texts[i], config.half)])
         if not halves[True] or not halves[False]:
             continue
-        _announce(found, "classification", test)
+        _announce(outcomes, "classification", test)
         for embedder in embedders:
             memory = Memory(embedder, config.steps)
             for condition, instruction in ((NO_INSTRUCTION, ""), (ON_BOTH_SIDES, labels.instruction)):
@@ -97,10 +97,10 @@ def classify(config: EvaluationConfig, embedders: Sequence[TextEmbedder]) -> Tas
                         for half in (True, False)
                         if config.half in ("all", "tune" if half else "report")
                     ]
-                    found.add(labels.name, METRIC, setting, np.concatenate(hits))
-    names = list(found.strata)
-    found.add_mean("classification.mean", METRIC, "mean", names)
-    return found
+                    outcomes.add(labels.name, METRIC, setting, np.concatenate(hits))
+    names = list(outcomes.strata)
+    outcomes.add_mean("classification.mean", METRIC, "mean", names)
+    return outcomes
 
 
 def _halves(labels: LabelSet, config: EvaluationConfig) -> dict[bool, list[int]]:
@@ -126,9 +126,9 @@ def _chosen(labels: LabelSet, config: EvaluationConfig) -> LabelSet:
     return labels.take(spread([i for i, text in enumerate(labels.texts) if in_half(text, config.half)], config.limit))
 
 
-def _announce(found: TaskOutcomes, prefix: str, labels: LabelSet) -> None:
-    found.add_stratum(labels.name, labels.texts)
-    found.measures.append(Measure(f"{prefix}.{labels.name}", METRIC, "mean", ((labels.name,),)))
+def _announce(outcomes: TaskOutcomes, prefix: str, labels: LabelSet) -> None:
+    outcomes.add_stratum(labels.name, labels.texts)
+    outcomes.measures.append(Measure(f"{prefix}.{labels.name}", METRIC, "mean", ((labels.name,),)))
 
 
 def _hits(labels: LabelSet, names: Sequence[str], scores: np.ndarray) -> np.ndarray:

@@ -34,7 +34,7 @@ class Collection:
 
 def retrieve(config: EvaluationConfig, embedders: Sequence[TextEmbedder]) -> TaskOutcomes:
     """`ir.*`: queries with and without their instruction; documents without one."""
-    found = TaskOutcomes()
+    outcomes = TaskOutcomes()
     names = []
     for path in files_of(config.data, "ir"):
         name, _, part = name_of(path).rpartition(".")
@@ -44,14 +44,14 @@ def retrieve(config: EvaluationConfig, embedders: Sequence[TextEmbedder]) -> Tas
         if not collection.queries:
             continue
         names.append(name)
-        found.add_stratum(name, collection.queries)
-        found.measures += [Measure(f"retrieval.{name}", metric, "mean", ((name,),)) for metric in METRICS]
-        _add(found, collection, Setting(BM25, NO_INSTRUCTION), bm25_scores(collection.queries, collection.documents))
+        outcomes.add_stratum(name, collection.queries)
+        outcomes.measures += [Measure(f"retrieval.{name}", metric, "mean", ((name,),)) for metric in METRICS]
+        _add(outcomes, collection, Setting(BM25, NO_INSTRUCTION), bm25_scores(collection.queries, collection.documents))
         for embedder in embedders:
-            _rank(config, embedder, collection, found)
+            _rank(config, embedder, collection, outcomes)
     for metric in METRICS:
-        found.add_mean("retrieval.mean", metric, "mean", names)
-    return found
+        outcomes.add_mean("retrieval.mean", metric, "mean", names)
+    return outcomes
 
 
 def read_collection(config: EvaluationConfig, name: str) -> Collection:
@@ -85,19 +85,19 @@ def _read_part(config: EvaluationConfig, name: str, part: str) -> list[dict]:
     raise DataError(f"{config.data} has ir.{name}.corpus, but ir.{name}.{part}.jsonl.gz is missing or empty.")
 
 
-def _rank(config: EvaluationConfig, embedder: TextEmbedder, collection: Collection, found: TaskOutcomes) -> None:
+def _rank(config: EvaluationConfig, embedder: TextEmbedder, collection: Collection, outcomes: TaskOutcomes) -> None:
     memory = Memory(embedder, config.all_steps)
     documents = memory.embed(collection.documents)
     for condition, instructions in ((NO_INSTRUCTION, ""), (ON_QUERIES, collection.instructions)):
         queries = memory.embed(collection.queries, instructions)
         for setting in config.asymmetric(embedder, condition):
             scores = scores_of(queries[setting.query_steps], documents[setting.document_steps])
-            _add(found, collection, setting, scores)
+            _add(outcomes, collection, setting, scores)
 
 
-def _add(found: TaskOutcomes, collection: Collection, setting: Setting, scores: np.ndarray) -> None:
+def _add(outcomes: TaskOutcomes, collection: Collection, setting: Setting, scores: np.ndarray) -> None:
     for metric, values in rank_metrics(collection, scores).items():
-        found.add(collection.name, metric, setting, values)
+        outcomes.add(collection.name, metric, setting, values)
 
 
 def rank_metrics(collection: Collection, scores: np.ndarray) -> dict[str, np.ndarray]:

@@ -17,14 +17,16 @@ METRIC = "spearman"
 
 def compare_similarity(config: EvaluationConfig, embedders: Sequence[TextEmbedder]) -> TaskOutcomes:
     """`sts.*`: without an instruction, and with each row's own instruction on both sides."""
-    found = TaskOutcomes()
+    outcomes = TaskOutcomes()
     for path in files_of(config.data, "sts"):
         name = name_of(path)
         rows = spread(choose_pairs(read_rows(path), name, config.half), config.limit)
         if not rows:
             continue
-        found.add_stratum(name, [f"{row['a']}\t{row['b']}" for row in rows], np.array([row["score"] for row in rows]))
-        found.measures.append(Measure(f"sts.{name}", METRIC, "spearman", ((name,),)))
+        outcomes.add_stratum(
+            name, [f"{row['a']}\t{row['b']}" for row in rows], np.array([row["score"] for row in rows])
+        )
+        outcomes.measures.append(Measure(f"sts.{name}", METRIC, "spearman", ((name,),)))
         for embedder in embedders:
             memory = Memory(embedder, config.steps)
             for condition in (NO_INSTRUCTION, ON_BOTH_SIDES):
@@ -33,8 +35,8 @@ def compare_similarity(config: EvaluationConfig, embedders: Sequence[TextEmbedde
                 second = memory.embed([row["b"] for row in rows], used)
                 for setting in config.symmetric(embedder, condition):
                     cosines = paired_scores(first[setting.query_steps], second[setting.document_steps])
-                    found.add(name, METRIC, setting, cosines)
-    return found
+                    outcomes.add(name, METRIC, setting, cosines)
+    return outcomes
 
 
 def choose_pairs(rows: Sequence[Row], name: str, half: str) -> list[Row]:

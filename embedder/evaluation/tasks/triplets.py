@@ -88,10 +88,10 @@ def _judge(
     *,
     prefix: str,
 ) -> TaskOutcomes:
-    found = TaskOutcomes(measures=_measures(tasks, config.unseen, prefix))
+    outcomes = TaskOutcomes(measures=_measures(tasks, config.unseen, prefix))
     for task, rows in tasks.items():
-        found.add_stratum(task, [f"{row['query']}\t{row['pos'][0]}\t{row['neg'][0]}" for row in rows])
-        found.add(task, METRIC, Setting(BM25, NO_INSTRUCTION), _bm25_successes(rows))
+        outcomes.add_stratum(task, [f"{row['query']}\t{row['pos'][0]}\t{row['neg'][0]}" for row in rows])
+        outcomes.add(task, METRIC, Setting(BM25, NO_INSTRUCTION), _bm25_successes(rows))
     for embedder in embedders:
         by_source: dict[str, list[str]] = {}
         for task in tasks:
@@ -99,23 +99,23 @@ def _judge(
         for members in by_source.values():
             memory = Memory(embedder, config.all_steps)
             for task in members:
-                _judge_task(config, memory, task, tasks[task], wordings[task], found)
-    return found
+                _judge_task(config, memory, task, tasks[task], wordings[task], outcomes)
+    return outcomes
 
 
 def _judge_task(
-    config: EvaluationConfig, memory: Memory, task: str, rows: list[Row], wordings: list[str], found: TaskOutcomes
+    config: EvaluationConfig, memory: Memory, task: str, rows: list[Row], wordings: list[str], outcomes: TaskOutcomes
 ) -> None:
     texts = ([row["query"] for row in rows], [row["pos"][0] for row in rows], [row["neg"][0] for row in rows])
     bare = [memory.embed(side) for side in texts]
     seen = [[memory.embed(side, wording) for side in texts] for wording in wordings]
     for setting in config.symmetric(memory.embedder, NO_INSTRUCTION):
-        found.add(task, METRIC, setting, _successes(bare[0], bare[1], bare[2], setting))
+        outcomes.add(task, METRIC, setting, _successes(bare[0], bare[1], bare[2], setting))
     for setting in config.symmetric(memory.embedder, ON_BOTH_SIDES):
-        found.add(task, METRIC, setting, np.mean([_successes(q, p, n, setting) for q, p, n in seen], axis=0))
+        outcomes.add(task, METRIC, setting, np.mean([_successes(q, p, n, setting) for q, p, n in seen], axis=0))
     for setting in config.asymmetric(memory.embedder, ON_QUERIES):
         values = [_successes(query, bare[1], bare[2], setting) for query, _, _ in seen]
-        found.add(task, METRIC, setting, np.mean(values, axis=0))
+        outcomes.add(task, METRIC, setting, np.mean(values, axis=0))
 
 
 def _successes(query: Vectors, positive: Vectors, negative: Vectors, setting: Setting) -> np.ndarray:
