@@ -198,7 +198,7 @@ def test_an_instruction_that_is_too_long_is_named_by_its_side(open_page: Open, s
     wait_for_both(opened)
     opened.page.get_by_label("Instruction B").fill("long " * 500)
     opened.page.get_by_label("Compare searches for").press("Enter")
-    expect(opened.page.get_by_role("alert")).to_contain_text("instruction B is 2,500 characters long")
+    expect(opened.page.get_by_role("alert")).to_contain_text("instruction B has 2,500 characters")
     expect(opened.page.locator(".list")).to_have_count(0)
 
 
