@@ -12,7 +12,7 @@ from typing import Any
 
 MODULE = "app.types.search"
 BEFORE = "    among: frozenset[str] | None = None  #"
-OPTION = '    tone: Annotated[str | None, Field(max_length=9, description="The tone of the passages.")] = None\n'
+OPTION = '    tone: Annotated[str | None, Field(max_length=9, description="The wanted tone.")] = None\n'
 
 
 class _WithOption(SourceFileLoader):

@@ -29,20 +29,20 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 def test_rest_describes_it_checks_it_and_passes_it_on(seen: dict[str, Any]) -> None:
     field = seen["rest schema"]
-    assert field["description"] == "The tone of the passages."
+    assert field["description"] == "The wanted tone."
     assert field["anyOf"][0] == {"type": "string", "maxLength": 9}
     assert seen["rest"] == "warm"
     assert seen["rest refuses"] == [422, True]
 
 
 def test_agents_have_it(seen: dict[str, Any]) -> None:
-    assert seen["agents schema"]["description"] == "The tone of the passages."
+    assert seen["agents schema"]["description"] == "The wanted tone."
     assert seen["agents"] == "warm"
 
 
 def test_the_command_line_has_it(seen: dict[str, Any]) -> None:
     assert "--tone" in seen["help"]
-    assert "The tone of the passages." in seen["help"]
+    assert "The wanted tone." in seen["help"]
     assert seen["command"] == "warm"
     assert "tone: String should have at most 9 characters" in seen["command refuses"]
 
@@ -53,7 +53,7 @@ def test_saved_searches_keep_it(seen: dict[str, Any]) -> None:
 
 
 def test_the_page_has_a_field_for_it_and_its_address_holds_it(seen: dict[str, Any]) -> None:
-    assert seen["field"] == ["Tone", "The tone of the passages."]
+    assert seen["field"] == ["Tone", "The wanted tone."]
     assert seen["page"] == "warm"
     assert seen["page refuses"].startswith("tone: ")
     assert "tone=warm" in seen["address"]
