@@ -140,7 +140,7 @@ def test_a_deletion_waits_and_is_called_off(catalog: SqlCatalog, clock: Clock) -
     assert (restored.kind, catalog.job(deletion.id).state) == (JobKind.INGEST, JobState.CANCELLED)
     assert catalog.deleted_among([document.id]) == set()
     assert finished(catalog).id == restored.id
-    with pytest.raises(ConflictError, match="no deletion to call off"):
+    with pytest.raises(ConflictError, match="no deletion to cancel"):
         catalog.restore_document(document.id)
     catalog.submit_delete(document.id, delay=timedelta(seconds=60))
     clock.advance(timedelta(seconds=60))

@@ -52,7 +52,7 @@ def test_a_lens_that_is_not_there_is_named_with_those_that_are(catalog: SqlCatal
 def test_starters_stand_beside_saved_lenses_and_can_be_replaced_but_not_deleted(catalog: SqlCatalog) -> None:
     starter = STARTERS[0]
     assert find_lens(catalog, starter.name) == starter
-    with pytest.raises(InputError, match="comes with gircse-search"):
+    with pytest.raises(InputError, match="is built in"):
         delete_lens(catalog, starter.name)
 
     catalog.save_lens(FEELING)

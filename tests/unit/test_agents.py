@@ -203,7 +203,7 @@ async def test_news_of_searches_that_keep_watch(application: Any) -> None:
         assert mark is not None
         assert INJECTION in text
         assert INJECTION not in re.sub(f"<{mark[1]}>.*?</{mark[1]}>", "", text, flags=re.DOTALL)
-        assert "No search named" in await refusal(client, "news", search="cats in secret")
+        assert "No monitored search named" in await refusal(client, "news", search="cats in secret")
         assert (await ask(client, "news", search="cats in library", offset=1)).structured_content["news"] == []
     assert [each.unseen for each in catalog.standing.of_owner("operator")] == [1, 1]  # nothing was marked as seen
 

@@ -273,4 +273,4 @@ def test_documents_wait_to_be_deleted_and_are_restored(run: Run) -> None:
         assert deletion.not_before - deletion.created_at == timedelta(seconds=60)
         run("documents", "restore", document.id)
         assert catalog.document(document.id).state is DocumentState.QUEUED
-    assert "no deletion to call off" in run("documents", "restore", document.id, code=1).output
+    assert "no deletion to cancel" in run("documents", "restore", document.id, code=1).output

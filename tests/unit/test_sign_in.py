@@ -218,7 +218,7 @@ def test_those_who_may_come_in_are_told_by_rules(scene: Scene, person: dict[str,
     assert answer.status_code == (303 if may else 403)
     assert len(scene.accounts.users()) == (2 if may else 1)
     if not may:
-        assert "may not sign in here" in answer.text
+        assert "not allowed to sign in here" in answer.text
         assert "gircse_session" not in answer.headers.get("set-cookie", "")
 
 
@@ -254,8 +254,8 @@ def test_a_name_that_is_taken_is_not_taken_over(scene: Scene, name: str) -> None
 @pytest.mark.parametrize(
     ("claims", "said"),
     [
-        ({"preferred_username": "Ännchen"}, "cannot name a user here"),
-        ({"preferred_username": "<i>x</i>"}, "cannot name a user here"),
+        ({"preferred_username": "Ännchen"}, "is not a valid user name here"),
+        ({"preferred_username": "<i>x</i>"}, "is not a valid user name here"),
         ({"preferred_username": None}, "did not send your name"),
     ],
 )
