@@ -118,7 +118,7 @@ _DEFAULT_MAX_LENGTH = 512  # for models without a contract; the authors evaluate
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """The files of a model and what is known about them."""
+    """A model's files and its contract."""
 
     contract: Contract
     base: Path
@@ -151,8 +151,8 @@ def find_checkpoint(model: str) -> Checkpoint:
     if contract.context_encoder is not None:
         context = locate_model(_relative_to(contract.context_encoder, folder))
         verify_weights(context, contract.context_files)
-    projection = _beside(folder, PROJECTION_FILE, contract.projection_files)
-    selection = _beside(folder, SELECTION_FILE, contract.selection_files)
+    projection = _verified_folder(folder, PROJECTION_FILE, contract.projection_files)
+    selection = _verified_folder(folder, SELECTION_FILE, contract.selection_files)
     generator = None
     if contract.generator not in (None, SAME_MODEL):
         generator = locate_model(_relative_to(contract.generator, folder))
@@ -160,7 +160,7 @@ def find_checkpoint(model: str) -> Checkpoint:
     return Checkpoint(contract, base, adapter, context, projection, generator, selection)
 
 
-def _beside(folder: Path, name: str, expected: Mapping[str, str]) -> Path | None:
+def _verified_folder(folder: Path, name: str, expected: Mapping[str, str]) -> Path | None:
     """Verifies the file `name` against its hash. Returns the folder, or None if the contract lists no such file."""
     if not expected:
         return None
@@ -343,8 +343,8 @@ def write_contract(folder: Path, contract: Contract, *, kept: Sequence[Golden] =
 
 @contextmanager
 def _threads_for_loading(checkpoint: Checkpoint) -> Iterator[None]:
-    """Load with one thread: loading a small model is many small operations, and threads mostly wait for each other. On
-    a busy machine, several threads take four times the processor time of one."""
+    """Loads with a single thread inside the block. Loading a small model is many small operations, and threads mostly
+    wait for each other: on a busy machine, several threads take four times the processor time of one."""
     threads = torch.get_num_threads()
     size = sum(path.stat().st_size for path in checkpoint.base.glob("*.safetensors"))
     if size < _SMALL_BYTES:
@@ -431,7 +431,8 @@ def load_generator(
 def _load_other_generator(
     folder: Path, name: str, digest: str, backbone: Backbone, dtype: str | None
 ) -> TransformersGenerator:
-    """digest: hash of its weight files, passed in because they are large."""
+    """Loads a generator from another model's folder. digest: hash of its weight files, passed in because they are
+    large."""
     stored, device = stored_dtype(read_config(folder)), str(backbone.device)
     chosen = chosen_dtype(dtype or stored, default=stored, device=device)
     generator: TransformersGenerator = import_module("embedder.extensions.generators").load_generator(

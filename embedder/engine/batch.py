@@ -90,7 +90,7 @@ class BatchRunner:
             seconds = self._clock() - started
             for row, item in enumerate(group):
                 self._answer(item, prefixes[row], observed, row, seconds)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it becomes the answer of the text whose fault it is
+        except Exception as error:  # noqa: BLE001 - any error becomes the answer of the text that caused it
             return error.with_traceback(None)
         return None
 

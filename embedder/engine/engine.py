@@ -37,15 +37,18 @@ _POLL_S = 0.2  # how often a waiting thread polls `is_leaving`
 _log = logging.getLogger(__name__)
 
 
-class _LetIn(threading.local):
+class _TimeOfQueries(threading.local):
     """Per thread: seconds that its batches of documents spent on queries between their parts."""
 
     seconds = 0.0
 
 
 class Engine:
-    """Computes in the process's model thread. With `streams` = 2, documents also use a second thread; None chooses by
-    device. Close it, or use it in a `with`."""
+    """Embeds texts in batches with one model, in order of urgency.
+
+    Computes in the process's model thread. With `streams` = 2, documents also use a second thread; None chooses by
+    device. Close it, or use it in a `with`.
+    """
 
     def __init__(
         self,
@@ -73,7 +76,7 @@ class Engine:
         self._probe: Item | None = None
         self._changed = threading.Condition()
         self._is_dead = False
-        self._let_in = _LetIn()
+        self._time_of_queries = _TimeOfQueries()
         self.metrics.watch(self.scheduler)
         self.metrics.note_alive(True)
 
@@ -152,11 +155,12 @@ class Engine:
 
     @property
     def is_serving(self) -> bool:
-        """False after a fatal error, and from the start of a shutdown."""
+        """Whether it accepts texts: not after a fatal error, nor from the start of a shutdown."""
         return not self._is_dead and self.scheduler.closed is None
 
     def probe(self) -> Item:
-        """A canary text that bypasses the cache and is computed first. Concurrent callers share one."""
+        """Queues a canary text ahead of all others, without the cache, and returns its item. Concurrent callers share
+        one."""
         with self._probe_lock:
             if self._probe is None or self._probe.answer.done():
                 (prompt,) = self.encoder.read_prompts([_PROBE_TEXT], "")
@@ -230,7 +234,7 @@ class Engine:
         return self.scheduler.depth(Priority.DOCUMENT) > 0 if stream else self.scheduler.has_waiting
 
     def _continue(self, stream: int) -> None:
-        """Runs one batch and schedules the next, so that other work can run in the thread between two batches."""
+        """Schedules the next batch of a stream, so that other work can run in the thread between two batches."""
         try:
             self._streams.submit(stream, self._compute_next)
         except RuntimeError as error:  # the interpreter is shutting down
@@ -245,7 +249,7 @@ class Engine:
                 with self._changed:
                     self._streams.take_cores(stream, is_shared=batch[0].priority is Priority.DOCUMENT)
                 self._compute(batch)
-        except BaseException as error:  # noqa: BLE001 - whatever stopped it, those who wait must hear of it
+        except BaseException as error:  # noqa: BLE001 - all waiting callers must get an error
             self._die(error, batch)
             return
         with self._changed:
@@ -263,7 +267,7 @@ class Engine:
 
     def _clock(self) -> float:
         """Seconds, without those that this thread spent on queries between the parts of a batch."""
-        return time.monotonic() - self._let_in.seconds
+        return time.monotonic() - self._time_of_queries.seconds
 
     def _let_queries_in(self) -> None:
         """Runs at most one batch of queries, so that documents progress however many queries come."""
@@ -276,7 +280,7 @@ class Engine:
                 except BaseException as error:
                     self._die(error, batch)
                     raise
-                self._let_in.seconds += time.monotonic() - started
+                self._time_of_queries.seconds += time.monotonic() - started
 
     def _die(self, error: BaseException, batch: Sequence[Item]) -> None:
         error_id = uuid.uuid4().hex[:12]

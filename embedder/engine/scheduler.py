@@ -148,8 +148,8 @@ class Scheduler:
                 self._busy[threading.get_ident()] = documents
 
     def note_computed(self) -> None:
-        """Call before resolving the answers: a client may send its next request at once and should find the model
-        free."""
+        """Marks the thread's batch as computed. Call it before resolving the answers: a client may send its next
+        request at once and should find the model free."""
         with self._lock:
             self._busy.pop(threading.get_ident(), None)
 

@@ -47,8 +47,8 @@ docs/how-to/evaluate-a-model.md describes the formats of data and results."""
 
 _SET_ROWS_HELP = "texts per source for clustering, and for training and test in classification (default: %(default)s)"
 
-RESULTS_TOLD = "The results are in {}; `gircse eval report` makes tables and plots of them."
-STOPPED_TOLD = "Finished tasks are in {}; run the same command again for the rest."
+RESULTS_MESSAGE = "The results are in {}; `gircse eval report` makes tables and plots of them."
+STOPPED_MESSAGE = "Finished tasks are in {}; run the same command again for the rest."
 ERRORS = (EmbedderError, ValueError, OSError)
 
 
@@ -153,9 +153,9 @@ def run_evaluation(arguments: list[str]) -> int:
         with without_cut_warnings():  # all systems cut long documents alike
             encoder = load_encoder(options.model, device=options.device, dtype=options.dtype)
             evaluate(encoder, config_of(options), tasks_of(options), options.out)
-        return RESULTS_TOLD.format(options.out)
+        return RESULTS_MESSAGE.format(options.out)
 
-    return run_command(work, name="gircse eval", errors=ERRORS, stopped=STOPPED_TOLD.format(options.out))
+    return run_command(work, name="gircse eval", errors=ERRORS, stopped=STOPPED_MESSAGE.format(options.out))
 
 
 def main(arguments: list[str]) -> int:

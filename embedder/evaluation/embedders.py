@@ -57,7 +57,7 @@ class EncoderEmbedder:
         return by_steps
 
     def _embed_refined(self, texts: Sequence[str], instruction: str, wanted: Sequence[int]) -> dict[Steps, np.ndarray]:
-        """wanted: step counts, at least 1, ascending."""
+        """Vectors after each of the `wanted` steps, which are at least 1 and ascending."""
         kept = range(wanted[-1]) if self._encoder.contract.has_max_sim else [k - 1 for k in wanted]
 
         def prefixes(chunk: list[str]) -> np.ndarray:

@@ -14,9 +14,12 @@ from embedder.model.contract import Contract
 
 @dataclass(frozen=True, slots=True)
 class AuxiliaryModels:
-    """- projection: projects vectors by instructions (Hyper-CL).
+    """The additional models of a contract; None if it does not use them.
+
+    - projection: projects vectors by instructions (Hyper-CL).
     - generator: generates the text that is embedded with the input (two-stage).
-    - selector: selects the sentences to encode under an instruction."""
+    - selector: selects the sentences to encode under an instruction.
+    """
 
     projection: InstructionProjection | None = None
     generator: TextGenerator | None = None

@@ -65,7 +65,10 @@ class Expander:
         *,
         between_tokens: Callable[[], None] | None = None,
     ) -> list[Ids]:
-        """instructions: the ids of each prompt's instruction as a separate text; empty if it has none."""
+        """Adds an augmentation to the text of each prompt; returns the ids of the new prompts.
+
+        instructions: the ids of each prompt's instruction as a separate text; empty if it has none.
+        """
         keys = list(zip(instructions, prompts, strict=True))
         ids_of = {key: ids for key in keys if (ids := self._known.get(key)) is not None}
         # Prompts of similar length need little padding.

@@ -25,7 +25,7 @@ from embedder.model.pretrained import (
 from embedder.text.prompts import load_tokenizer
 
 
-class _Calling(StoppingCriteria):
+class _TokenCallback(StoppingCriteria):
     """A stopping criterion that never stops; it calls `between_tokens` after each token."""
 
     def __init__(self, function: Callable[[], None]) -> None:
@@ -84,7 +84,7 @@ class TransformersGenerator:
             ids[at, longest - len(row) :] = torch.tensor(row)
             mask[at, longest - len(row) :] = 1
         device = self._model.device
-        calls = [] if between_tokens is None else [_Calling(between_tokens)]
+        calls = [] if between_tokens is None else [_TokenCallback(between_tokens)]
         found = self._model.generate(
             input_ids=ids.to(device), attention_mask=mask.to(device), stopping_criteria=StoppingCriteriaList(calls)
         )
@@ -128,8 +128,10 @@ def _end_ids(model: PreTrainedModel, chat: Any) -> frozenset[int]:
 def generator_of(
     model: PreTrainedModel, tokenizer: Tokenizer, folder: Path, *, name: str, fingerprint: str
 ) -> TransformersGenerator:
-    """tokenizer: must not truncate or pad. folder: of the chat template, if any. fingerprint: of the model's
-    weights."""
+    """Wraps a loaded model as a generator.
+
+    tokenizer: must not truncate or pad. folder: of the chat template, if any. fingerprint: of the model's weights.
+    """
     return TransformersGenerator(model, tokenizer, name=name, fingerprint=fingerprint, chat=_chat_tokenizer(folder))
 
 

@@ -114,7 +114,7 @@ def build_projection(shape: ProjectionShape) -> InstructionProjection:
 
 
 def save_projection(projection: InstructionProjection, folder: Path, *, fingerprint: str) -> Path:
-    """Saves atomically and returns the file. fingerprint: of the model whose vectors it projects."""
+    """Saves atomically and returns the file. fingerprint: fingerprint of the model whose vectors it projects."""
     shape = projection.shape
     metadata = {"format": _FORMAT, "kind": shape.kind, "width": str(shape.width), "model": fingerprint}
     metadata["dimension"] = str(shape.dimension)

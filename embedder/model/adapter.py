@@ -30,7 +30,7 @@ _PLAIN: Mapping[str, tuple[object, ...]] = {
 }
 _UNSET: tuple[object, ...] = (None, False, [], {})
 # Fields without effect here: training options, and layer lists that the file's tensor names repeat.
-_NO_MATTER = {
+_WITHOUT_EFFECT = {
     "auto_mapping",
     "base_model_name_or_path",
     "exclude_modules",
@@ -78,11 +78,14 @@ def _read_config(folder: Path) -> dict[str, Any]:
 
 
 def _is_plain_config(config: Mapping[str, Any]) -> bool:
-    return all(value in _PLAIN.get(entry, _UNSET) for entry, value in config.items() if entry not in _NO_MATTER)
+    return all(value in _PLAIN.get(entry, _UNSET) for entry, value in config.items() if entry not in _WITHOUT_EFFECT)
 
 
 def _is_plain_weight(name: str, others: Collection[str]) -> bool:
-    """others: the layers that are not linear."""
+    """Whether PEFT is not needed: a weight of a fully saved module, or LoRA of a linear layer.
+
+    others: the layers that are not linear.
+    """
     return name.startswith(_WHOLE) or (name.endswith((_A, _B)) and name[: -len(_A)] not in others)
 
 

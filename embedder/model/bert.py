@@ -61,7 +61,7 @@ class BertModules(nn.Module):
         return self.get_submodule("bert.embeddings.word_embeddings")  # type: ignore[return-value]
 
     def get_output_embeddings(self) -> None:
-        """None: the soft head takes its place."""
+        """Returns None: a soft head replaces the output embeddings."""
 
 
 def load_bert(folder: Path) -> BertModules | None:

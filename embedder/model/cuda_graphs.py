@@ -92,7 +92,7 @@ class StaticCacheSession(KVCacheSession):
         return self._states[:rows].clone()
 
     def compute(self) -> None:
-        """One step from `_inputs` to `_states`, to be captured: nothing in it depends on a Python number."""
+        """Computes one step from `_inputs` to `_states`. Capturable: nothing in it depends on a Python number."""
         seen = (self._places >= self._starts[:, None]) & (self._places <= self._at)  # (B, places)
         mask = seen[:, None, None, :]
 

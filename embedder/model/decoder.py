@@ -180,7 +180,9 @@ class KVCacheSession:
             for group in groups:
                 shape = (group.count, group.length, -1, q.shape[-1])
                 queries, *own = (each[group.tokens].view(shape).transpose(1, 2) for each in (q, k, v))
-                keys, values = (_behind(one, other) for one, other in zip(before, own, strict=True)) if shared else own
+                keys, values = (
+                    (_prepend_shared(one, other) for one, other in zip(before, own, strict=True)) if shared else own
+                )
                 if self.steps:
                     places = slice(longest - keys.shape[2], longest)
                     self._keys[layer, group.rows, :, places] = keys
@@ -284,7 +286,7 @@ def _attend_once(q: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, s
     return torch.softmax(scores, dim=-1) @ values
 
 
-def _behind(shared: Tensor, own: Tensor) -> Tensor:
+def _prepend_shared(shared: Tensor, own: Tensor) -> Tensor:
     """Prepends the shared keys or values (1, heads, shared, size) to every row's own (rows, heads, length, size)."""
     return torch.cat([shared.expand(len(own), -1, -1, -1), own], dim=2)
 

@@ -39,9 +39,10 @@ _LAYERS_OF_27B = 62  # the only Gemma 3 that scales queries by hidden size / hea
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """architecture: transformers' class. norm_offset: added to norm weights in the file.
+    """How the GGUF files of a family differ from transformers.
 
-    has_pairs: the file interleaves the two rotary halves of each head, in queries and keys.
+    architecture: transformers' class. norm_offset: added to norm weights in the file. has_pairs: the file interleaves
+    the two rotary halves of each head, in queries and keys.
     """
 
     architecture: str

@@ -45,5 +45,5 @@ def second_model_thread() -> ThreadPoolExecutor:
 
 @cache
 def _thread_of(process: int) -> ThreadPoolExecutor:
-    """A forked child has no threads, so it gets its own."""
+    """The executor of a process's model thread. A forked child has no threads, so it gets its own."""
     return ThreadPoolExecutor(max_workers=1, thread_name_prefix=_NAME)

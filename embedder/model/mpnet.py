@@ -46,7 +46,7 @@ class MPNetModules(nn.Module):
         return self.get_submodule("mpnet.embeddings.word_embeddings")  # type: ignore[return-value]
 
     def get_output_embeddings(self) -> None:
-        """None: the model has no language-model head."""
+        """Returns None: the model has no language-model head."""
 
 
 def load_mpnet(folder: Path) -> MPNetModules | None:

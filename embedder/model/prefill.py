@@ -127,12 +127,12 @@ class PackedPrefill:
         if self._weights is not None:
             sums = torch.zeros_like(last, dtype=torch.float32).index_add_(0, rows, own.float() * self._weights[:, None])
             totals = torch.zeros_like(sums[:, 0]).index_add_(0, rows, self._weights)
-            return self._given(last), self._given(sums / totals[:, None])
+            return self._in_given_order(last), self._in_given_order(sums / totals[:, None])
         sums = shared.float().sum(dim=0).expand(last.shape).contiguous().index_add_(0, rows, own.float())
-        return self._given(last), self._given(sums / (self._own + self._shared)[:, None])
+        return self._in_given_order(last), self._in_given_order(sums / (self._own + self._shared)[:, None])
 
     def advance(self, inputs: Tensor) -> Tensor:
-        return self._given(self._run.advance(inputs if self._order is None else inputs[self._order]))
+        return self._in_given_order(self._run.advance(inputs if self._order is None else inputs[self._order]))
 
     def logits(self, state: Tensor) -> Tensor:
         return self._decoder.vocabulary.logits(state)
@@ -143,7 +143,7 @@ class PackedPrefill:
     def next_inputs(self, state: Tensor, *, temperature: float, logit_bias: Tensor | None) -> Tensor:
         return self._decoder.vocabulary.next_inputs(state, temperature=temperature, logit_bias=logit_bias)
 
-    def _given(self, states: Tensor) -> Tensor:
+    def _in_given_order(self, states: Tensor) -> Tensor:
         """Restores the caller's row order."""
         return states if self._order is None else torch.empty_like(states).index_copy_(0, self._order, states)
 

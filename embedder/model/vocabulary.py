@@ -59,7 +59,8 @@ class Tiles:
 
 
 def cut(head: Linear, embedding: Tensor, *, size: int = TILE) -> Tiles:
-    """head: maps to the n entries of a soft token. embedding: their rows of E (n, D)."""
+    """Cuts the vocabulary into tiles. head: maps to the n entries of a soft token. embedding: their rows of E (n,
+    D)."""
     parts = []
     for start in range(0, embedding.shape[0], size):
         entries = slice(start, start + size)
@@ -179,7 +180,7 @@ def _build(
 
 
 def _over(head: Linear, embedding: Tensor, weight_format: Callable[[Product], Product], large: int) -> Vocabulary:
-    """head: maps to the n entries of a soft token. embedding: their rows (n, D)."""
+    """Builds the products over n entries. head: maps to the entries of a soft token. embedding: their rows (n, D)."""
     if embedding.shape[0] > large and embedding.device.type == "cpu":
         tiles = cut(head, embedding)
         return Vocabulary(None, tiles.logits, tiles.input_projection, None, tiles.mean)

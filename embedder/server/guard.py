@@ -22,7 +22,10 @@ class SlowBodyError(RefusedError):
 
 
 class Guard:
-    """key: required as `Authorization: Bearer <key>`; None: no key needed."""
+    """Rejects requests without the key, with too large a body, or whose body arrives too slowly.
+
+    key: required as `Authorization: Bearer <key>`; None: no key needed.
+    """
 
     def __init__(self, app: ASGIApp, *, key: str | None, max_body_bytes: int, slow_client_s: float) -> None:
         self._app = app

@@ -15,7 +15,10 @@ LINGER_S = 5.0
 
 
 class LingeringTransport(asyncio.Transport):
-    """is_amid_request: whether more of a request will come, so that closing at once would lose the response."""
+    """A transport whose `close` lets the client read the response first.
+
+    is_amid_request: whether more of a request will come, so that closing at once would lose the response.
+    """
 
     def __init__(self, transport: asyncio.Transport, is_amid_request: Callable[[], bool]) -> None:
         super().__init__()

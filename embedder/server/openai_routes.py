@@ -25,7 +25,7 @@ _FAILURES: dict[int | str, dict[str, Any]] = {each: {"model": OpenAIError} for e
 
 
 def openai_routes(source: EmbeddingSource, *, input_type: InputType = InputType.DOCUMENT) -> APIRouter:
-    """input_type: the role of texts if the request gives none, as with OpenAI's clients."""
+    """Builds the routes. input_type: the role of texts if the request gives none, as with OpenAI's clients."""
     routes = APIRouter(prefix="/v1", tags=["OpenAI"], route_class=OpenAIRoute)
     started = int(time.time())
 

@@ -37,7 +37,7 @@ _EVENTS: dict[int | str, dict[str, Any]] = {200: {"model": RefinedAnswer, "conte
 
 
 def own_routes(source: RefiningSource, *, tokenizer: Callable[[], str], card: str | None = None) -> APIRouter:
-    """tokenizer: returns the model's tokenizer as JSON."""
+    """Builds the routes. tokenizer: returns the model's tokenizer as JSON."""
     routes = APIRouter(prefix="/api/v1", tags=["embedding server"], route_class=ProblemRoute)
 
     @routes.post("/embed", response_class=Response, responses=_VECTORS)

@@ -175,7 +175,7 @@ class EngineSource:
         for row, item in enumerate(chosen):
             error = item.answer.exception() if item.answer.done() else None
             if error is not None:
-                raise _at(error, row)
+                raise _with_index(error, row)
         return [item.answer.result() for item in chosen]
 
 
@@ -203,7 +203,7 @@ async def _are_done(futures: Sequence[Future[Answer]], *, timeout_s: float) -> b
     return True
 
 
-def _at(error: BaseException, row: int) -> BaseException:
+def _with_index(error: BaseException, row: int) -> BaseException:
     """A copy of the error with the text's index; requests share the original error."""
     if isinstance(error, (ComputationError, InvalidRequestError)):
         return type(error)(f"Text {row}: {error}", param="input")

@@ -50,7 +50,7 @@ def listen(host: str, port: int, *, is_open: bool, api_key: str | None, command:
 
 
 def require_key(host: str, api_key: str | None, *, command: str) -> None:
-    """Requires a key that nobody can guess. Raises ListenError."""
+    """Raises ListenError unless the key is long enough that nobody can guess it."""
     if api_key is not None and len(api_key) >= MIN_KEY_CHARACTERS:
         return
     fault = "without a key" if api_key is None else f"with a key of {len(api_key)} characters, which others can guess"

@@ -20,8 +20,8 @@ _KEPT = 256
 
 def mentions(texts: Sequence[str], phrases: Sequence[str]) -> np.ndarray:
     """Whether each text mentions each phrase: (n, P) bool. Never matches a phrase without a word of three letters."""
-    known, words_of = _sought(tuple(phrases))
-    words, owners = _beginnings(texts)
+    known, words_of = _stems_of_phrases(tuple(phrases))
+    words, owners = _stems_of_texts(texts)
     places = np.minimum(np.searchsorted(known, words), max(len(known) - 1, 0))
     is_known = known[places] == words if len(known) else np.zeros(len(words), dtype=bool)
     says = np.zeros((len(texts), len(known)), dtype=np.float32)
@@ -31,16 +31,16 @@ def mentions(texts: Sequence[str], phrases: Sequence[str]) -> np.ndarray:
 
 
 @lru_cache(_KEPT)
-def _sought(phrases: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
+def _stems_of_phrases(phrases: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
     """The hashed stems of all phrases, ascending (S,), and which phrase has which stem (S, P)."""
-    words, owners = _beginnings(phrases)
+    words, owners = _stems_of_texts(phrases)
     known, places = np.unique(words, return_inverse=True)
     words_of = np.zeros((len(known), len(phrases)), dtype=np.float32)
     words_of[places, owners] = 1
     return known, words_of
 
 
-def _beginnings(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+def _stems_of_texts(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     """The hash of each word's stem and the row of its text, both (W,)."""
     lowered = [text.lower() for text in texts]
     codes = np.frombuffer("\n".join(["", *lowered, ""]).encode("utf-32-le", "surrogatepass"), dtype="<u4")

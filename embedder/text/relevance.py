@@ -85,7 +85,7 @@ class Parts:
         return len(self.texts) - len(self.owners)
 
     def to_embed(self, phrases: Sequence[str], instruction: str) -> tuple[str, ...]:
-        """Texts to embed without an instruction: texts, phrases of values and, if there are sentences, the
+        """Lists the texts to embed without an instruction: texts, phrases of values and, if there are sentences, the
         instruction."""
         return (*self.texts, *phrases, *([instruction] if self.owners else ()))
 

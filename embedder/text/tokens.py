@@ -35,7 +35,7 @@ class TopTokens:
         self._kept.append((ids.cpu(), top.values.cpu()))
 
     def steps_of(self, row: int, read: Callable[[int], str]) -> tuple[RefinementStep, ...]:
-        """read: returns the readable word of a token id; empty to skip it."""
+        """The readable steps of one row. read: returns the readable word of a token id; empty to skip it."""
         return tuple(
             RefinementStep(number, _readable(ids[row].tolist(), values[row].tolist(), read))
             for number, (ids, values) in enumerate(self._kept, start=1)

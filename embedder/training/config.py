@@ -54,7 +54,10 @@ PRESETS = {
 
 @dataclass(frozen=True, slots=True)
 class TrainConfig:
-    """Learning rates are per optimiser step, lengths in prompt tokens; `warmup` is a share of all steps."""
+    """All settings of a run.
+
+    Learning rates are per optimiser step, lengths in prompt tokens; `warmup` is a share of all steps.
+    """
 
     name: str
     base: str

@@ -31,7 +31,7 @@ _LEAST_SHARE, _RARE = 0.15, 200  # thresholds for longer pieces
 
 
 def find_fragments(tokenizer: Tokenizer, texts: Iterable[str], pieces: Collection[str]) -> list[str]:
-    """The `pieces` that start longer words in the texts and rarely stand alone."""
+    """The `pieces` that start longer words in the texts and rarely stand alone as a word."""
     words = Counter(word for text in texts for word in _WORD.findall(text.lower()))
     alone: Counter[str] = Counter()
     begun: Counter[str] = Counter()

@@ -94,7 +94,7 @@ def trained_parameters(model: TrainedModel) -> dict[str, Tensor]:
 
 @torch.no_grad()
 def load_parameters(model: TrainedModel, values: Mapping[str, Tensor]) -> None:
-    """Raises KeyError for a name that the model does not have."""
+    """Copies the values into the model's parameters. Raises KeyError for a name that the model does not have."""
     named = dict(model.named_parameters())
     for name, value in values.items():
         named[name].copy_(value)

@@ -128,7 +128,7 @@ class Objective:
         embedded = iter(whole.split([len(texts) for _, texts, _ in prompts]))
         found = []
         for batch, pair in zip(batches, sides, strict=True):
-            parts = [self._of_base(side, steps) if side.is_base else next(embedded) for side in pair]
+            parts = [self._embedding_of_base(side, steps) if side.is_base else next(embedded) for side in pair]
             own = sum((self._own(batch, *each) for each in zip(pair, (0, 0), parts, strict=True)), torch.zeros(()))
             taught, divergences = self._privileged(batch, parts[0], parts[1], steps)
             rows = torch.cat([part.prefixes for part in parts])
@@ -243,7 +243,7 @@ class Objective:
     def _steps_of(self, batch: Batch) -> int:
         return 0 if self._config.pooling in PROMPT_POOLINGS else batch.steps
 
-    def _of_base(self, side: Side, steps: int) -> Embedded:
+    def _embedding_of_base(self, side: Side, steps: int) -> Embedded:
         """The base's vectors of a side, the same for every step; without soft tokens."""
         assert side.taught is not None
         none = side.taught.new_zeros(len(side.texts))

@@ -160,7 +160,7 @@ class BatchSampler:
             allowed=_allowed(len(rows), documents, lambda i, text: not of_query[i] & labels.get(text, frozenset())),
             hints=[[*sorted(of_query[i]), documents[i]] for i in range(len(rows))],
             steps=steps,
-            other_instruction=self._said_of(rng, self._aspect_of.get(f"{source}:{other}")),
+            other_instruction=self._wording_of(rng, self._aspect_of.get(f"{source}:{other}")),
         )
 
     def _labels(self, rng: random.Random, kind: str, size: int, steps: int) -> Batch:
@@ -197,7 +197,7 @@ class BatchSampler:
         documents = [row[1] for row in rows] + [row[2] for row in rows]
         allowed = _allowed(len(rows), documents, lambda i, text: not labels[rows[i][0]] & labels[text])
         batch = self._contrast_batch(rng, "contrasts", aspect, rows, allowed, hints, steps)
-        return replace(batch, other_instruction=self._said_of(rng, contrast.other))
+        return replace(batch, other_instruction=self._wording_of(rng, contrast.other))
 
     def _composed(self, rng: random.Random, size: int, steps: int) -> Batch:
         wanted = _draw(rng, self._short_tasks)
@@ -236,7 +236,7 @@ class BatchSampler:
             long=kind == "composed",
         )
 
-    def _said_of(self, rng: random.Random, aspect: Aspect | None) -> str:
+    def _wording_of(self, rng: random.Random, aspect: Aspect | None) -> str:
         """The aspect's instruction in some wording. Drawn last, so that the batch's texts do not depend on it."""
         return "" if aspect is None else self._varied(rng, aspect.task, aspect.name, aspect.instruction)
 

@@ -120,8 +120,8 @@ def _fit_towers(selector: SentenceSelector, aspects: WrittenAspects, *, seed: in
             rows = [rng.randrange(len(aspects.instructions)) for _ in range(_BATCH)]
             drawn = [aspects.instruction_aspects[row] for row in rows]
             sentences = aspects.sentences[[rng.choice(aspects.sentences_of[each]) for each in drawn]]
-            scores = selector.instruction(_shaken(aspects.instructions[rows]))
-            scores = scores @ selector.sentence(_shaken(sentences)).T / _TEMPERATURE
+            scores = selector.instruction(_with_noise(aspects.instructions[rows]))
+            scores = scores @ selector.sentence(_with_noise(sentences)).T / _TEMPERATURE
             domains = aspects.domains[drawn]
             scores = scores.masked_fill((domains[:, None] == domains) & ~own, float("-inf"))
             truth = torch.arange(_BATCH)
@@ -133,7 +133,7 @@ def _fit_towers(selector: SentenceSelector, aspects: WrittenAspects, *, seed: in
             bar.set_postfix(loss=f"{loss.item():.3f}", refresh=False)
 
 
-def _shaken(vectors: Tensor) -> Tensor:
+def _with_noise(vectors: Tensor) -> Tensor:
     noise = torch.randn_like(vectors) * (_NOISE / vectors.shape[-1] ** 0.5)
     return F.normalize(vectors + noise, dim=-1)
 

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-_TOLD = b"\nStopping after the step under way; once more stops at once, and the last checkpoint stays.\n"
+_NOTICE = b"\nStopping after the step under way; once more stops at once, and the last checkpoint stays.\n"
 
 
 class StopRequest:
-    """signal: the received one, or None."""
+    """Records a stop signal. signal: the received one, or None."""
 
     def __init__(self) -> None:
         self.signal: int | None = None
@@ -31,7 +31,7 @@ class StopRequest:
             self.signal = number
             self.check()
         self.signal = number
-        os.write(2, _TOLD)  # sys.stderr may be in the middle of a write
+        os.write(2, _NOTICE)  # sys.stderr may be in the middle of a write
 
 
 @contextmanager

@@ -181,7 +181,7 @@ class Trainer:
             check_config(self._out, self._config)
         self._compute.wait()
         # A checkpoint has only trained weights; reload the frozen ones from the earlier stage.
-        has_head = self._start_from is not None and self._take_earlier(self._start_from)
+        has_head = self._start_from is not None and self._load_earlier_stage(self._start_from)
         start = self._restore()
         head = None if has_head or self._config.pooling in PROMPT_POOLINGS else self._student.soft_head
         if start == 0 and head is not None:
@@ -259,7 +259,7 @@ class Trainer:
             "worse": sum(b > a for a, b in zip(terms.stepwise, terms.stepwise[1:], strict=False)),
         }
 
-    def _take_earlier(self, folder: Path) -> bool:
+    def _load_earlier_stage(self, folder: Path) -> bool:
         """Loads the weights of an earlier stage. Returns whether they included its head, if it has one."""
         if isinstance(self._model, PeftModel):
             return load_adapter(self._model, published_folder(folder))

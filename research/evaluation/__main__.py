@@ -28,8 +28,8 @@ from embedder.encoder import Encoder
 from embedder.errors import DataError, EmbedderError
 from embedder.evaluation.__main__ import (
     ERRORS,
-    RESULTS_TOLD,
-    STOPPED_TOLD,
+    RESULTS_MESSAGE,
+    STOPPED_MESSAGE,
     build_parser,
     config_of,
     run_evaluation,
@@ -171,9 +171,9 @@ def run_comparison(arguments: list[str]) -> int:
     def work() -> str:
         with without_cut_warnings():
             compare_systems(options)
-        return RESULTS_TOLD.format(options.out)
+        return RESULTS_MESSAGE.format(options.out)
 
-    return run_command(work, name="gircse eval", errors=ERRORS, stopped=STOPPED_TOLD.format(options.out))
+    return run_command(work, name="gircse eval", errors=ERRORS, stopped=STOPPED_MESSAGE.format(options.out))
 
 
 def parse_seeds(arguments: list[str]) -> argparse.Namespace:

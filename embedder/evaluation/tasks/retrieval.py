@@ -33,7 +33,7 @@ class Collection:
 
 
 def retrieve(config: EvaluationConfig, embedders: Sequence[TextEmbedder]) -> TaskOutcomes:
-    """`ir.*`: queries with and without their instruction; documents without one."""
+    """Evaluates `ir.*`: queries with and without their instruction; documents without one."""
     outcomes = TaskOutcomes()
     names = []
     for path in files_of(config.data, "ir"):

@@ -16,7 +16,7 @@ METRIC = "spearman"
 
 
 def compare_similarity(config: EvaluationConfig, embedders: Sequence[TextEmbedder]) -> TaskOutcomes:
-    """`sts.*`: without an instruction, and with each row's own instruction on both sides."""
+    """Evaluates `sts.*` without an instruction, and with each row's own instruction on both sides."""
     outcomes = TaskOutcomes()
     for path in files_of(config.data, "sts"):
         name = name_of(path)

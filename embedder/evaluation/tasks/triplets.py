@@ -26,14 +26,14 @@ Vectors = dict[int | None, np.ndarray]
 
 
 def judge_triplets(config: EvaluationConfig, embedders: Sequence[TextEmbedder]) -> TaskOutcomes:
-    """`triplets.*` with their own instructions."""
+    """Evaluates `triplets.*` with their own instructions."""
     tasks = read_triplets(config)
     wordings = {task: [rows[0]["instruction"]] for task, rows in tasks.items()}
     return _judge(config, embedders, tasks, wordings, prefix="triplets")
 
 
 def judge_paraphrased_triplets(config: EvaluationConfig, embedders: Sequence[TextEmbedder]) -> TaskOutcomes:
-    """The same triplets under wordings that training did not use; the mean over the wordings."""
+    """Evaluates the triplets under wordings that training did not use; the mean over the wordings."""
     known = json.loads((files("embedder.evaluation") / "paraphrases.json").read_text(encoding="utf-8"))["instructions"]
     tasks, wordings = {}, {}
     for task, rows in read_triplets(config).items():
