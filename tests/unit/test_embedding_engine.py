@@ -431,7 +431,7 @@ async def test_a_full_priority_class_refuses_and_says_when_to_come_back(
     await waiting(server, Priority.DOCUMENT, 1)
     with pytest.raises(OverloadedError, match="document queue has"):
         await server.source.embed(documents("word " * 60))
-    with pytest.raises(OverloadedError, match="1 texts wait"):
+    with pytest.raises(OverloadedError, match="has 1 texts"):
         await server.source.embed(documents("a", "b", "c", "d"))
     assert server.engine.scheduler.depth(Priority.QUERY) == 2  # all or nothing of a request
     assert server.value("refused_total", reason="overloaded") == 3

@@ -319,7 +319,7 @@ class TestCommand:
     @pytest.mark.parametrize(
         ("change", "message"),
         [
-            (["--data", "nowhere"], "nowhere is no folder"),
+            (["--data", "nowhere"], "nowhere is not a folder"),
             (["--tasks", "knn"], "--train-data"),
             (["--steps", "-1"], "numbers must be at least 0"),
             (["--document-steps", "0"], "steps is 0, but must be a whole number from 1 to"),

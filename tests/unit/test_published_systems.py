@@ -219,7 +219,7 @@ def test_a_damaged_projection_is_refused(tmp_path: Path, tiny_model: Path) -> No
         load_encoder(str(folder))
     checkpoint = find_checkpoint(str(tiny_model))
     encoder = load_encoder(str(tiny_model))
-    with pytest.raises(ContractError, match="a projection goes with"):
+    with pytest.raises(ContractError, match="a projection is needed exactly"):
         Encoder(
             encoder._backbone,
             encoder._prompts.vocabulary,

@@ -95,12 +95,12 @@ def test_a_further_stage_takes_the_head_of_a_published_model(trainer_factory, da
 
 
 def test_impossible_beginnings_are_refused(trainer_factory, data_folder, tmp_path):  # noqa: F811
-    with pytest.raises(DataError, match=r"lora_A\.weight \(\d, \d+\) is in one of them alone. .*lora_rank"):
+    with pytest.raises(DataError, match=r"only one of them has .*lora_A\.weight \(\d, \d+\)\. .*lora_rank"):
         trainer_factory(lora_rank=3, lora_alpha=3)._begin()
     config = read_config(write_config(tmp_path, **HEAD))
     with pytest.raises(DataError, match="give the run or model with the frozen adapter"):
         Trainer(config, data=data_folder, out=tmp_path / "no")
-    with pytest.raises(DataError, match="tuning is 'head', which trains a soft_head alone, but head is 'none'"):
+    with pytest.raises(DataError, match="tuning is 'head', which trains only a soft_head, but head is 'none'"):
         read_config(write_config(tmp_path, **ENCODER | {"tuning": "head"}))
 
 
