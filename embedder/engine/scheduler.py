@@ -133,7 +133,7 @@ class Scheduler:
 
     @contextmanager
     def interruption(self) -> Iterator[tuple[list[Item], list[Item]]]:
-        """Like `take`, but only more urgent classes than documents, while a batch of documents is being computed.
+        """Like `take`, but for use while a batch of documents is being computed: yields only more urgent items.
 
         Yields nothing more after _QUERY_BATCHES batches of queries, until the documents are done.
         """

@@ -27,8 +27,8 @@ _CHUNK = 256  # texts of similar length embedded together; the progress bar adva
 
 
 class TextEmbedder(Protocol):
-    """Embeds texts under one instruction: L2-normalised vectors (n, D) for each requested step count. Vectors of all
-    steps, (n, K, D), for a model with max_sim."""
+    """Embeds texts under one instruction: L2-normalised vectors (n, D) for each requested step count. A model with
+    max_sim returns the vectors of all steps, (n, K, D)."""
 
     name: str
     has_steps: bool

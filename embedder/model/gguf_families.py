@@ -133,7 +133,7 @@ def family_of(metadata: Metadata) -> Family:
 
 
 def config_of(metadata: Metadata, *, vocabulary_size: int, is_tied: bool, rope_factors: list[float]) -> dict[str, Any]:
-    """config.json. Set every field explicitly: transformers' defaults belong to one particular checkpoint.
+    """Builds config.json. Sets every field explicitly: transformers' defaults belong to one particular checkpoint.
 
     rope_factors: empty if the file has none.
     """

@@ -76,7 +76,8 @@ class Layout:
         return norm(x + table[positions])
 
     def angles(self, x: Tensor, positions: Tensor) -> dict[str | None, tuple[Tensor, Tensor] | None]:
-        """Cosines and sines (N, 1, head_size), shared by all heads, by their key."""
+        """Cosines and sines of the rotary angles (N, 1, head_size), shared by all heads; the keys are the layers'
+        `angles`."""
         if self.rotary is None:
             return {None: None}
         found: dict[str | None, tuple[Tensor, Tensor] | None] = {}

@@ -59,12 +59,12 @@ def create_application(
 
     @application.get("/healthz", tags=["health"])
     async def healthz() -> dict[str, str]:
-        """The process is alive."""
+        """Checks that the process is alive."""
         return {"status": "ok"}
 
     @application.get("/readyz", tags=["health"], responses={503: {}})
     async def readyz(response: Response) -> dict[str, str]:
-        """The model embeds a canary text now."""
+        """Checks that the model can embed a canary text now."""
         is_ready = await source.is_ready()
         response.status_code = 200 if is_ready else 503
         return {"status": "ready" if is_ready else "not ready"}

@@ -109,8 +109,8 @@ class Objective:
         self._own_weights = torch.tensor([config.grounding_weight, config.coverage_weight], device=student.device)
 
     def __call__(self, batches: Sequence[Batch]) -> Terms:
-        """The loss of all batches in one graph. They take the same steps; each loss is within its batch, and they are
-        averaged.
+        """Computes the loss of all batches in one graph. They take the same steps; each loss is within its batch, and
+        they are averaged.
 
         With `plain_documents`, documents without an instruction have the base's vectors, as stored for search. So
         training moves queries towards documents and not documents towards queries.
