@@ -71,7 +71,7 @@ class EmbeddingQuestion(Posted):
     dimensions: StrictInt | None = Field(
         default=None, ge=1, description="Keep this many leading numbers and normalise again."
     )
-    user: str | None = Field(default=None, description="Taken, and not looked at.")
+    user: str | None = Field(default=None, description="Accepted and ignored.")
     input_type: InputType | None = Field(
         default=None, description="Not OpenAI's: query or document. Default: set by the operator, else document."
     )
@@ -111,7 +111,7 @@ class RerankQuestion(Posted):
     top_n: StrictInt | None = Field(default=None, ge=1, description="Return only the best this many. Default: all.")
     steps: StrictInt = Field(default=1, ge=1, description="Not Cohere's: refinement steps for query and documents.")
     return_documents: bool = Field(default=False, description="Return the texts with their scores.")
-    model: str | None = Field(default=None, max_length=1000, description="Taken, and not looked at.")
+    model: str | None = Field(default=None, max_length=1000, description="Accepted and ignored.")
 
 
 class RerankedText(BaseModel):
