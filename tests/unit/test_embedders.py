@@ -398,7 +398,7 @@ def test_the_server_s_socket(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"GIRCSE_EMBEDDER_API_KEY=.* gircse embedder --host 0\.0\.0\.0"):
         listening_socket(Settings(home=tmp_path, host="0.0.0.0", port=0))
     keyed = Settings(home=tmp_path, host="0.0.0.0", port=0, embedder_api_key=KEY * 4)
-    with listening_socket(keyed) as listener, pytest.raises(ConflictError, match="taken"):
+    with listening_socket(keyed) as listener, pytest.raises(ConflictError, match="in use"):
         listening_socket(Settings(home=tmp_path, port=listener.getsockname()[1]))
 
 

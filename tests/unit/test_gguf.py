@@ -251,7 +251,7 @@ def test_what_is_trained_on_a_file_with_terms_says_so_in_its_card(make_package, 
     card = (folder / "README.md").read_text()
     assert (folder / "NOTICE.md").read_text() == "Terms."
     assert "license: other" in card
-    assert "terms of its own: `NOTICE.md` beside this card" in card
+    assert "its own terms: `NOTICE.md` beside this card" in card
     mean = average_adapters([folder, folder], tmp_path / "mean")
     assert (mean / "NOTICE.md").read_text() == "Terms."
 

@@ -136,7 +136,7 @@ def test_settings_count_unless_an_admin_gave_something_else(quotas: UserQuotas) 
 def test_requests_are_counted_one_by_one(quotas: UserQuotas) -> None:
     quotas.count_request(ANNA)
     quotas.count_request(ANNA)
-    with pytest.raises(RequestQuotaError, match="anna may ask 2 times a minute") as refused:
+    with pytest.raises(RequestQuotaError, match="anna may send 2 requests a minute") as refused:
         quotas.count_request(ANNA)
     assert refused.value.retry_after_s == 30
     quotas.count_request(Principal("bert", Role.READER))

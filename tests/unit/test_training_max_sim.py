@@ -151,7 +151,7 @@ def test_contracts_that_say_nothing_of_it_stay_as_they_were() -> None:
     ("changes", "said"),
     [
         ({"similarity": "dot"}, "similarity is 'dot'"),
-        ({"similarity": "max_sim", "pooling": "prompt_last"}, "pooling 'prompt_last' gives one vector"),
+        ({"similarity": "max_sim", "pooling": "prompt_last"}, "pooling 'prompt_last' gives only one vector"),
         ({"similarity": "max_sim", "privileged_weight": 1.0}, "no privileged_weight"),
         ({"similarity": "max_sim", "plain_documents": True}, "no plain_documents"),
     ],
