@@ -44,7 +44,7 @@ def main(arguments: list[str]) -> int:
     if arguments[:1] == ["mine"]:
         return _mine(arguments[1:])
     if "--matrix" in arguments:
-        return run_experiment("train", arguments, asked="--matrix")
+        return run_experiment("train", arguments, option="--matrix")
     options = parse(arguments)
     try:
         config = read_config(options.config)

@@ -195,7 +195,7 @@ def test_a_contract_names_a_file_beside_it(tmp_path: Path) -> None:
     (tmp_path / "gircse.json").write_text(
         contract(base="gguf:./tiny.gguf", base_files={"tiny.gguf": "0" * 64}).to_json()
     )
-    with pytest.raises(ContractError, match="its contract says"):
+    with pytest.raises(ContractError, match="its contract requires"):
         load_encoder(str(tmp_path))
 
 

@@ -89,7 +89,7 @@ def test_a_body_that_cannot_fit_is_refused_before_it_is_read(application: Access
         },
     )
     assert refused.status_code == 413
-    assert "user-2 may store 1.0 kB and holds 0 bytes; this has 90.0 kB" in refused.json()["detail"]
+    assert "user-2 may store 1.0 kB and uses 0 bytes; this file has 90.0 kB" in refused.json()["detail"]
 
 
 def test_requests_beyond_those_of_a_minute_are_refused(application: AccessApplication) -> None:
@@ -145,7 +145,7 @@ def test_requests_are_counted_one_by_one(quotas: UserQuotas) -> None:
 
 def test_a_body_is_let_in_that_may_replace_a_document(quotas: UserQuotas) -> None:
     quotas.require_room_for_body(ANNA, 60_000)  # most of it may be the form
-    with pytest.raises(QuotaExceededError, match="holds 0 bytes"):
+    with pytest.raises(QuotaExceededError, match="uses 0 bytes"):
         quotas.require_room_for_body(ANNA, 80_000)
 
 
