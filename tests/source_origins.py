@@ -10,7 +10,6 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
@@ -27,6 +26,7 @@ import minio
 import pytest
 import trustme
 from patience import PATIENCE_S, wait_until
+from postgres_server import free_port
 from served import in_thread
 
 from app.collections.credentials_folder import CredentialsFolder
@@ -366,12 +366,6 @@ def _answers(origin: MailOrigin) -> bool:
             return True
     except OSError:
         return False
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 @dataclass

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -13,6 +12,7 @@ from typing import Any, Self
 
 import httpx
 from patience import PATIENCE_S
+from postgres_server import free_port
 
 _SERVE = "from app.cli import main; main()"
 _PATIENCE_S, _POLL_S, _STOP_TIMEOUT_S = 600.0, 0.2, 20.0
@@ -25,9 +25,7 @@ class KillableWeb:
         own = {name: value for name, value in os.environ.items() if not name.startswith("GIRCSE_")}
         self._environment = {**own, **environment, "GIRCSE_MCP": "false"}
         self._log_file = log_file
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self._port = free.getsockname()[1]
+        self._port = free_port()
         self._client = httpx.Client(base_url=f"http://127.0.0.1:{self._port}", trust_env=False, timeout=PATIENCE_S)
         self._process: subprocess.Popen[bytes] | None = None
         self.kills = 0

@@ -177,7 +177,7 @@ def test_uploads_at_once_pass_no_quota(catalog: SqlCatalog, clock: Clock) -> Non
     assert catalog.access.stored_amount("bert") == StoredAmount(bytes=0, documents=0, largest=0)
     there = stored.index("")
     larger = replace(new_document(f"{there}.txt", content="b"), byte_count=19, allowance=allowance)
-    with pytest.raises(QuotaExceededError, match="would hold 51 bytes"):
+    with pytest.raises(QuotaExceededError, match="would make it 51 bytes"):
         catalog.submit(("one", "two")[there % 2], larger)
     catalog.submit(("one", "two")[there % 2], replace(larger, byte_count=18))
     assert catalog.access.stored_amount("anna").bytes == 50

@@ -51,9 +51,9 @@ def test_a_reservation_that_ends_is_a_removal_unless_it_is_used_or_prolonged(cat
     catalog.prolong_reservation(prolonged, lease=3 * LEASE)
     clock.advance(2 * LEASE)
     assert names(catalog, GarbageKind.INDEX) == [unused]
-    with pytest.raises(ConflictError, match="has ended"):
+    with pytest.raises(ConflictError, match="has expired"):
         catalog.prolong_reservation(unused, lease=LEASE)
-    with pytest.raises(ConflictError, match="has ended"):
+    with pytest.raises(ConflictError, match="has expired"):
         catalog.add_building_index(replace(LIBRARY, active_index=unused))
 
 
@@ -160,7 +160,7 @@ def test_an_index_that_is_given_up_is_removed_with_its_chunks(
     assert catalog.chunk_count(building.active_index) == 0
     assert names(catalog, GarbageKind.INDEX) == [building.active_index]
     assert catalog.discard_index("library", IndexRole.BUILDING) is None
-    with pytest.raises(ConflictError, match="given up"):
+    with pytest.raises(ConflictError, match="was discarded"):
         catalog.record_indexed(building.active_index, catalog.document(document_id), [])
 
 

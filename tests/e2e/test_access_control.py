@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from openid_provider import CLIENT, SECRET, OpenIdProvider, openid_provider
 from patience import PATIENCE_S
 from playwright.sync_api import Browser, expect
 from playwright.sync_api import Error as PlaywrightError
+from postgres_server import free_port
 
 PASSWORD = "a long enough password"
 TEXTS = {"letters": "The ferry was late again, and nobody told us anything.", "ledger": "Paid in full in zebrafish."}
@@ -77,11 +77,6 @@ def _served(gircse: Gircse, log: Path, port: int) -> Iterator[Application]:
             new = {"name": "anna", "role": "reader", "collections": ["letters"], "password": PASSWORD}
             assert admin.post("/api/v1/users", json=new).status_code == 201
         yield application
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return int(taken.getsockname()[1])
 
 
 @pytest.fixture(scope="module")

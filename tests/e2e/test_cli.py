@@ -171,7 +171,7 @@ def test_a_lens_is_saved_used_and_deleted(run: Run, notes: Path) -> None:
     assert "not both" in run("search", "cat", "--lens", "the animal", "-i", "x", code=1).stderr
     assert "names no values" in run("lenses", "index", "build", "the animal", code=1).stderr
     run("lenses", "save", "the animal", "--instruction", "Identify the animal", "--values", "cat, dog")
-    assert "queued" in run("lenses", "index", "build", "the animal").stdout
+    assert "Queued" in run("lenses", "index", "build", "the animal").stdout
     assert "waiting" in run("lenses", "index", "list").stdout
     assert json.loads(run("lenses", "index", "list", "--json").stdout)["values"] == ["cat", "dog"]
     run("lenses", "index", "delete", "the animal")

@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 from patience import wait_until
-from source_origins import HOST, NAME, BareRepository, free_port, guard_of, serving
+from postgres_server import free_port
+from source_origins import HOST, NAME, BareRepository, guard_of, serving
 
 from app.collections.credentials_folder import CredentialsFolder
 from app.errors import DocumentError, InputError, LeaseLostError

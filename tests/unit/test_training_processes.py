@@ -1,13 +1,13 @@
 """A run of two processes: each has batches of its own, the gradient is their mean, one of them writes."""
 
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import torch
+from postgres_server import free_port
 from safetensors.torch import load_file
 from test_training import data_folder, write_config  # noqa: F401
 
@@ -18,12 +18,6 @@ from embedder.training.progress import read_log
 from embedder.training.train import Trainer
 
 PROCESS = Path(__file__).with_name("training_process.py")
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def train_in_two_processes(config, data, out, result):
