@@ -223,7 +223,7 @@ class TestManuals:
 
 def test_the_documentation_lists_every_suffix_and_no_other():
     page = (Path(__file__).parents[2] / "docs" / "how-to" / "ingest-a-folder.md").read_text(encoding="utf-8")
-    table = page.partition("| format | files | what is read |\n")[2].partition("\n\n")[0]
+    table = page.partition("| format | files | extracted |\n")[2].partition("\n\n")[0]
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()[1:]]
     listed = {name for _, files, _ in rows for name in files.split(", ")}
     in_words = {"1 to 9", "some 30 languages", "and any text without a known suffix"}
