@@ -232,7 +232,7 @@ def test_what_cannot_be_published(tmp_path: Path, tiny_model: Path, capsys: pyte
     projection = train_projection(tmp_path / "film", str(tiny_model))
     other = save_tiny_model(tmp_path / "other", "llama")
     assert main(["publish", "--model", str(other), "--out", str(tmp_path / "a"), "--projection", str(projection)]) == 1
-    assert "Use the model that it was trained with" in capsys.readouterr().err
+    assert "Name the model that it was trained with" in capsys.readouterr().err
     assert not (tmp_path / "a").exists()
     assert main(["publish", "--model", str(other), "--out", str(other), "--system", "Echo"]) == 1
     assert "is there already" in capsys.readouterr().err

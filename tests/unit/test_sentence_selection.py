@@ -240,7 +240,7 @@ def test_a_selector_goes_with_the_base_model_of_a_contract(whole: Encoder) -> No
     with pytest.raises(ContractError, match="a selector is needed exactly"):
         Encoder(*parts, whole.contract, auxiliary=AuxiliaryModels(selector=SentenceSelector(384, 4)))
     named = replace(whole.contract, selection_files={SELECTION_FILE: "0"})
-    with pytest.raises(ContractError, match="its selector is of 12 dimensions, but vectors have 384"):
+    with pytest.raises(ContractError, match="its selector has 12 dimensions, but vectors have 384"):
         Encoder(*parts, named, auxiliary=AuxiliaryModels(selector=SentenceSelector(12, 4)))
 
 
