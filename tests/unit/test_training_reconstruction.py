@@ -206,8 +206,8 @@ def test_bf16_computes_nearly_the_same(trainer_factory) -> None:  # noqa: F811
     ("changes", "complaint"),
     [
         ({"head": "soft_head"}, "needs head: lm_head, but head is 'soft_head'"),
-        ({"chunk_size": 4}, "has no chunk_size"),
-        ({"distillation_weight": 1.0, "matryoshka": [8]}, "has no distillation_weight, matryoshka"),
+        ({"chunk_size": 4}, "does not use chunk_size"),
+        ({"distillation_weight": 1.0, "matryoshka": [8]}, "does not use distillation_weight, matryoshka"),
         ({"reconstruction_alpha": 1.5}, "reconstruction_alpha is 1.5"),
         ({"objective": "other"}, "objective is 'other'"),
     ],

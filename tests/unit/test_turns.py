@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import sys
 
-from app.runtime.turns import take_short_turns
+from app.runtime.turns import set_switch_interval
 
 
 def test_turns_are_shorter_than_an_operation_of_a_model() -> None:
     before = sys.getswitchinterval()
     try:
-        take_short_turns()
+        set_switch_interval()
         assert sys.getswitchinterval() < 1e-4
     finally:
         sys.setswitchinterval(before)
