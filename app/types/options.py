@@ -64,10 +64,15 @@ class Option:
             return _as_json(self.declared.default_factory())
         return self.declared.default
 
+    @cached_property
+    def _adapter(self) -> TypeAdapter[Any]:
+        """Kept: it takes longer to build than a value takes to validate."""
+        return TypeAdapter(self.annotation)
+
     def read(self, value: object) -> Any:
         """Validates a value, which may be text, and converts it. Raises InputError."""
         try:
-            return self.frozen(TypeAdapter(self.annotation).validate_python(value))
+            return self.frozen(self._adapter.validate_python(value))
         except ValidationError as error:
             raise InputError(f"{self.name}: {error.errors()[0]['msg']}.") from None
 
