@@ -205,7 +205,7 @@ def _interruptible(parts: Iterator[str], heartbeat: Heartbeat) -> Iterator[str]:
 
 
 def describe(document: Document, findings: Findings) -> tuple[str, Metadata]:
-    """Title and metadata. Values that the user gave win over those that the reader found."""
+    """Title and metadata. Values from the user win over values from the reader."""
     title = findings.title if document.title in ("", document.uri) else document.title
     return title, {**findings.metadata, **document.metadata}
 

@@ -35,7 +35,7 @@ _ANSWERS: dict[Any, type[BaseModel]] = {}
 
 
 def showing(shown: type) -> Callable[[type[Model]], type[Model]]:
-    """Adds the fields of a dataclass to an answer, except those without repr. Nested dataclasses have their answers."""
+    """Adds the fields of a dataclass to an answer, except fields with repr=False. Nested dataclasses have their own."""
 
     def give(model: type[Model]) -> type[Model]:
         hints = get_type_hints(shown, include_extras=True)

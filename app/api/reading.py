@@ -87,7 +87,7 @@ def reading_routes(services: AuthorizedServices) -> APIRouter:
         collection: str,
         filters: Annotated[list[str], Query(alias="filter", description="KEY=VALUE; may be repeated.")] = [],  # noqa: B006
     ) -> Facets:
-        """Counts documents by metadata key and value, among those that match the filters (as in a search)."""
+        """Counts documents by metadata key and value. Filters narrow the documents, as in a search."""
         return Facets(collection, services.catalog.facets(collection, _parse_filters(filters)))
 
     return routes

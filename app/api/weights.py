@@ -39,9 +39,7 @@ class CollectionWeightsAnswer(Answer):
     collection: str
     weights: dict[Leg, float] = Field(description="Weights in use. A leg that is missing here is not used.")
     defaults: dict[Leg, float]
-    tunings: list[WeightTuningAnswer] = Field(
-        description="The latest tunings, newest first, including those that were not applied."
-    )
+    tunings: list[WeightTuningAnswer] = Field(description="The latest tunings, newest first, applied or not.")
 
 
 def weight_routes(tuning: Tuning) -> APIRouter:

@@ -177,7 +177,7 @@ class Integrity:
             self._catalog_fault = False
 
     def look_at_files(self) -> None:
-        """Check sizes of all stored files, and hashes of those that changed since they were last hashed."""
+        """Check the size of every stored file, and hash every file that changed since its last hash."""
         with self._looking_at(_FILES):
             for collection in self._catalog.collections():
                 self._look_at_files_of(collection.name)

@@ -216,9 +216,9 @@ class _Beat:
 
 
 def to_fetch(listing: Listing, marks: Mapping[str, ItemMark]) -> list[str]:
-    """Addresses to fetch: new ones, then those that may have changed, in random order.
+    """Addresses to fetch: first new ones, in their order, then known ones that may have changed, in random order.
 
-    If the listing is incomplete, every earlier address may have changed. The random order gives each item a turn even
+    If the listing is incomplete, every known address may have changed. The random order gives each of them a turn even
     if syncs end before all are fetched.
     """
     named = [address for address, mark in listing.items.items() if mark is None or marks.get(address) != mark]

@@ -45,7 +45,7 @@ class _Found:
 
 
 def read_judgements(files: Iterable[JudgementFile], *, instruction: str | None = None) -> NamedJudgements:
-    """Parses all files. instruction: replaces those in the files. Raises InputError, which names the file and line."""
+    """Parses all files. instruction: replaces the files' own. Raises InputError, which names the file and line."""
     found = _Found()
     for file in files:
         for line, row in _rows(file):

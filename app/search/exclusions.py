@@ -1,4 +1,4 @@
-"""Excludes phrases: those in `SearchRequest.exclude`, and those that the query negates ("… but not X").
+"""Excludes the phrases of `SearchRequest.exclude`, and phrases that the query negates ("… but not X").
 
 Passages about an excluded phrase are demoted. If the phrase names a value of the lens, its passages are left out.
 """

@@ -41,8 +41,8 @@ def resolve_collections(
 ) -> ResolvedCollections:
     """Resolves the collections that a search, or its result, names.
 
-    ALL_COLLECTIONS means all of them, or those in `among`. Left out with a note are collections of other models, those
-    embedded in another way than the majority, and damaged ones.
+    ALL_COLLECTIONS means all of them; `among` limits it. Collections of other models, embedded in another way than the
+    majority, or damaged are left out, with a note.
 
     Raises UnknownCollectionError; FingerprintMismatchError if the model in use wrote none of them; DamagedIndexError if
     only damaged ones remain.

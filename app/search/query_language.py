@@ -22,7 +22,7 @@ _SCRIPTS = (
     ("Hebrew", re.compile(r"[\u0590-\u05ff]")),
     ("Hindi or another language in Devanagari", re.compile(r"[\u0900-\u097f]")),
 )
-# Function words, without those that are English words, too: die, war, was, des, on, me, pour, son.
+# Function words. Words that English also has are left out: die, war, was, des, on, me, pour, son.
 _WORDS = {
     "German": "der das und ist nicht wie wenn ein eine einen einem einer für mit auf dem den zu von wird werden "
     "wurde habe hat haben ich wir sie mein meine meinen sich auch aus bei nach über oder warum welche "

@@ -82,7 +82,7 @@ class Answer:
     passages: tuple[Passage, ...]
     sentences: tuple[AnswerSentence, ...] = ()
     notes: tuple[str, ...] = ()  # remarks for the user
-    sent: tuple[Message, ...] = ()  # messages sent to the language model, or with `dry_run` those that would be
+    sent: tuple[Message, ...] = ()  # messages to the language model; `dry_run` builds them without sending
     model: str | None = None  # that wrote the answer
     is_complete: bool = True  # False: the model's answer was cut off
     timings_ms: Mapping[str, float] = field(default_factory=dict)

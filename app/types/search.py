@@ -160,8 +160,8 @@ class SearchRequest:
     values: tuple[LensValue, ...] = ()  # that the instruction tells apart: `WrittenLens.values`
     value: Annotated[
         str | None,
-        Field(description="Only passages with this value. `other`: those that fit no value."),
-        Shown(command="Only passages with this value; 'other': those that fit no value."),
+        Field(description="Only passages with this value. `other`: passages that fit no value."),
+        Shown(command="Only passages with this value; 'other': passages that fit no value."),
     ] = None
     rerank: Annotated[
         int | None,
@@ -433,7 +433,7 @@ class UnreadLanguage:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """REST and `gircse search --json` show all fields except those without repr, here and in nested dataclasses."""
+    """REST and `gircse search --json` leave out fields with repr=False, here and in nested dataclasses."""
 
     query: str
     instruction: str

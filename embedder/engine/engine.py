@@ -266,7 +266,7 @@ class Engine:
         self.scheduler.note_done(batch, self._clock() - started)
 
     def _clock(self) -> float:
-        """Seconds, without those that this thread spent on queries between the parts of a batch."""
+        """Seconds, without the time that this thread spent on queries between the parts of a batch."""
         return time.monotonic() - self._time_of_queries.seconds
 
     def _let_queries_in(self) -> None:

@@ -70,7 +70,7 @@ class Parts:
 
     @classmethod
     def of(cls, texts: Sequence[str]) -> Self:
-        """The texts with all their sentences; `unrelated` drops those that are not needed."""
+        """The texts with all their sentences; `unrelated` drops unneeded ones."""
         sentences: list[str] = []
         owners: list[int] = []
         for at, text in enumerate(texts):

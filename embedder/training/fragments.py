@@ -1,5 +1,4 @@
-"""Finds the pieces of a vocabulary that are not words: those that start longer words far more often than they stand
-alone.
+"""Finds the pieces of a vocabulary that are not words: they start longer words far more often than they stand alone.
 
 `python -m embedder.training.fragments MODEL FILE…` writes them beside the model; its soft tokens then omit them. FILE:
 JSON Lines, optionally gzip; all texts in a row count.

@@ -166,7 +166,7 @@ class Objective:
         return _terms(joint + own @ self._own_weights, *seen[0], own, own.new_zeros(()), own.new_zeros(()))
 
     def _sides(self, batches: Sequence[Batch]) -> list[tuple[Side, Side]]:
-        """Queries and documents of every batch, with the teacher's vectors for those that need them, in one pass."""
+        """Queries and documents of every batch, in one pass, with the teacher's vectors of batches that need them."""
         pairs = [self._untaught(batch) for batch in batches]
         for long in (False, True):
             taught = [side for batch, pair in zip(batches, pairs, strict=True) for side in pair if batch.long is long]

@@ -219,7 +219,7 @@ class ShardEngine:
 
 
 class _Shard:
-    """Claimed jobs, and the results received so far for those that are still open."""
+    """Claimed jobs, and the results received so far for the open ones."""
 
     def __init__(self, jobs: list[Job]) -> None:
         self.open = {job.id: job for job in jobs}

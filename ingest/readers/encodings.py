@@ -75,7 +75,7 @@ _UTF8 = Encoding("utf-8", "utf-8", "surrogatepass")
 def encoding_of(stream: BinaryIO, *declared: str | None) -> Encoding:
     """Detects the encoding of a stream.
 
-    `declared` are labels, the most reliable first. Unknown labels, and those that the bytes contradict, are skipped.
+    `declared` are labels, the most reliable first. Skips labels that are unknown or contradict the bytes.
     Reads the whole stream in blocks and rewinds it.
     """
     try:

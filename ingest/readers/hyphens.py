@@ -1,4 +1,4 @@
-"""Hyphens at line ends: removes those that only break a word, keeps those that belong to it."""
+"""Removes hyphens that only break a word at a line end; keeps hyphens that belong to the word."""
 
 from __future__ import annotations
 

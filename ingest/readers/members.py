@@ -131,7 +131,7 @@ class Members:
 
     @property
     def metadata(self) -> Metadata:
-        """The number of members that were parsed, and notes about those that were not."""
+        """The number of parsed members, and notes about the skipped ones."""
         return self._partly.added_to({self._kind: self.read_count, **self._skipped.metadata})
 
     def require_one(self) -> None:

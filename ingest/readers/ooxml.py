@@ -196,7 +196,7 @@ def _grid(rows: list[tuple[Element, list[Element], list[str]]]) -> Iterator[list
 
 
 def _within(parent: Element, tag: str) -> Iterator[Element]:
-    """Yields rows or cells, including those inside controls and tracked changes."""
+    """Yields rows or cells, also from inside controls and tracked changes."""
     for child in children(parent):
         name = local(child)
         if name == tag:

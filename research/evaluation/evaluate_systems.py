@@ -1,4 +1,4 @@
-"""Systems over one model, measured in the tasks of `gircse eval`; further ones join those that a results file holds."""
+"""Systems over one model, measured in the tasks of `gircse eval`; further ones join the systems of a results file."""
 
 from __future__ import annotations
 
@@ -64,6 +64,6 @@ def _merge_tasks(kept: Json, added: Json) -> Json:
 
 
 def _identity(row: Mapping[str, Any]) -> str:
-    """A row less what was measured."""
+    """The settings of a row, without its measured values."""
     measured = ("value", "low", "high", "values")
     return json.dumps({name: each for name, each in row.items() if name not in measured}, sort_keys=True)
