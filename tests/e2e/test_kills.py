@@ -45,6 +45,7 @@ pytestmark = [
 CLIENT_S = 60.0
 NAMES = {EMBEDDER: "embedder", EDGE: "index", DATABASE: "catalog"}
 TURNED_AWAY = (429, 503)
+SEARCHES = (", hybrid", ", words", ", values and second look", ", 2 steps, bare", ", streamed")
 WITH_ALL = {
     "instruction": "Identify the landform",
     "values": ["delta", "mountain", "island"],
@@ -174,7 +175,8 @@ def works_by_itself(application: ServiceApplication, part: str) -> bool:
 def test_a_mixed_load_is_served_and_nothing_is_lost(application: ServiceApplication, seconds: int) -> None:
     load = run_load(application, seconds=seconds, users=8, rows=50)
     assert not load.faults, "\n".join(load.faults)
-    assert {"search", "search, hybrid", "search, values and second look", "rerank", "embeddings"} <= set(load.kinds)
+    searches = {f"search{rest}" for rest in ("", *SEARCHES)}
+    assert {*searches, "rerank", "refine", "embeddings"} <= set(load.kinds)
     assert {"add text", "add file", "delete"} <= set(load.kinds)
     assert load.kept
     assert load.deleted

@@ -90,9 +90,14 @@ class Searcher(Client):
     begun = itertools.count()
 
     def on_start(self) -> None:
-        """However short a run is, what is asked seldom is asked once."""
-        first = (self.search_hybrid, self.search_with_all, self.rerank, self.search_by_words, self.embed)
-        first[next(Searcher.begun) % len(first)]()
+        """However short a run is, every kind of request is sent at least once: five users begin with two kinds each."""
+        kinds = (
+            *(self.search_hybrid, self.search_with_all, self.rerank, self.search_by_words, self.embed),
+            *(self.search_through_an_instruction, self.search_in_few_steps, self.search_streamed, self.refine),
+        )
+        begun = next(Searcher.begun)
+        for kind in (kinds[begun % len(kinds)], kinds[(begun + 5) % len(kinds)]):
+            kind()
 
     def search(self, name: str, **question: Any) -> None:
         self.ask("POST", "/api/v1/search", name, json={"query": query(), "collection": COLLECTION, **question})
