@@ -10,8 +10,10 @@ import numpy as np
 from app.errors import ConflictError, InputError, NotFoundError
 from app.evaluation.judged import Judged
 from app.evaluation.weight_validation import choose, cross_validate, grid, ndcg_by_weights, place_of
-from app.search.fusion import WEIGHTS_AFTER_FEEDBACK
+from app.search.exclusions import exclude_negated
+from app.search.fusion import WEIGHTS
 from app.search.judgements import LOCAL_PERSON
+from app.search.retrieval import term_count
 from app.search.service import SearchService
 from app.types.documents import utc_now
 from app.types.evaluation import JudgedQuery
@@ -35,8 +37,8 @@ class WeightTuner:
 
     def weights(self, collection: str) -> CollectionWeights:
         tunings = tuple(self._catalog.weight_tunings(collection))
-        applied = next((tuning.weights for tuning in tunings if tuning.is_applied), WEIGHTS_AFTER_FEEDBACK)
-        return CollectionWeights(collection, applied, WEIGHTS_AFTER_FEEDBACK, tunings)
+        applied = next((tuning.weights for tuning in tunings if tuning.is_applied), WEIGHTS)
+        return CollectionWeights(collection, applied, WEIGHTS, tunings)
 
     def tune(self, collection: str, *, tuned_by: str = LOCAL_PERSON) -> WeightTuning:
         name = self._catalog.collection(collection).name
@@ -57,7 +59,8 @@ class WeightTuner:
             except InputError:  # about this query, for instance too long for the model
                 continue
             texts.append(query.query)
-            rows.append(ndcg_by_weights(legs, query.grades, judged_alone=judged_alone))
+            terms = term_count(exclude_negated(request).request)
+            rows.append(ndcg_by_weights(legs, query.grades, terms=terms, judged_alone=judged_alone))
         if len(rows) < MIN_QUERIES:
             raise ConflictError(f"Only {len(rows)} of the judged queries of {name!r} are valid; too few for tuning.")
         scores = np.stack(rows)

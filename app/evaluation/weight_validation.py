@@ -12,7 +12,7 @@ from typing import cast
 
 import numpy as np
 
-from app.search.fusion import WEIGHTS_AFTER_FEEDBACK, leg_shares, share_weights
+from app.search.fusion import WEIGHTS, leg_shares, share_weights
 from app.types.documents import ScoredPoint
 from app.types.search import Leg
 from app.types.weights import CrossValidation
@@ -29,28 +29,28 @@ Legs = Mapping[Leg, Sequence[ScoredPoint]]
 def grid() -> tuple[Mapping[Leg, float], ...]:
     """The default weights, then all weights in tenths with sum 1, those nearest to the defaults first.
 
-    Feedback has at least one tenth, since the other legs may be empty: the plain leg without an instruction, the sparse
-    leg for a query in another language.
+    Legs of vectors have at least one tenth together: the sparse leg may be empty, as for a query in another language.
     """
     parts = [
         (dense, plain, feedback, STEPS - dense - plain - feedback)
         for dense in range(STEPS + 1)
         for plain in range(STEPS + 1 - dense)
-        for feedback in range(1, STEPS + 1 - dense - plain)
+        for feedback in range(STEPS + 1 - dense - plain)
+        if dense or feedback
     ]
-    defaults = {leg: WEIGHTS_AFTER_FEEDBACK.get(leg, 0.0) for leg in LEGS}
+    defaults = {leg: WEIGHTS.get(leg, 0.0) for leg in LEGS}
     others = [{leg: part / STEPS for leg, part in zip(LEGS, tenths, strict=True)} for tenths in parts]
     others.sort(key=lambda weights: sum(abs(weights[leg] - defaults[leg]) for leg in LEGS))
     return (defaults, *(weights for weights in others if weights != defaults))
 
 
-def ndcg_by_weights(legs: Legs, grades: Mapping[str, int], *, judged_alone: bool) -> np.ndarray:
+def ndcg_by_weights(legs: Legs, grades: Mapping[str, int], *, terms: int, judged_alone: bool) -> np.ndarray:
     """nDCG@10 under each of the grid's W weights, (W,). Documents rank by their best chunk.
 
-    judged_alone: leaves unjudged documents out of the ranking. Users judge only the hits that they see, so another
-    order must not be punished for showing unjudged ones.
+    terms: number of distinct words of the query. judged_alone: leaves unjudged documents out of the ranking. Users
+    judge only the hits that they see, so another order must not be punished for showing unjudged ones.
     """
-    points, shares, lowest = leg_shares(legs)
+    points, shares, lowest = leg_shares(legs, terms=terms)
     documents = [_document_of(point) for point in points]
     names = sorted({document for document in documents if not judged_alone or document in grades})
     ideal = _discounted(np.sort(np.array(list(grades.values()), dtype=float))[::-1][:DEPTH])

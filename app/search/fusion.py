@@ -9,9 +9,13 @@ from types import MappingProxyType
 from app.types.documents import ScoredPoint
 from app.types.search import Leg, LegRank
 
-# Chosen on the tuning half: docs/evaluation/hybrid.md
+# Chosen on fourteen collections: docs/evaluation/fusion.md
 WEIGHTS: Mapping[Leg, float] = MappingProxyType({Leg.DENSE: 0.5, Leg.PLAIN: 0.25, Leg.SPARSE: 0.25})
-WEIGHTS_AFTER_FEEDBACK: Mapping[Leg, float] = MappingProxyType({Leg.FEEDBACK: 0.7, Leg.SPARSE: 0.3})
+# BM25 grows with the number of words that a query has. `BM25_PER_TERM * (terms + _MORE_TERMS)` is about what a passage
+# reaches that has most of them.
+_BM25_PER_TERM, _MORE_TERMS = 2.07, 3.4
+_POWER = 1.4  # above 1: many of the words together count more than each of them
+_BEND = 3.0  # of the curve towards 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,22 +29,24 @@ class RankedPoint:
 def fuse(
     legs: Mapping[Leg, Sequence[ScoredPoint]],
     *,
+    terms: int,
     weights: Mapping[Leg, float] = WEIGHTS,
     beyond: Mapping[Leg, Sequence[ScoredPoint]] = MappingProxyType({}),
     most: int | None = None,
 ) -> list[ScoredPoint]:
-    """Returns the best `most` points by the weighted mean of their scores, each divided by its leg's best; ties by id.
+    """Returns the best `most` points by the weighted mean of their cosines and their `word_share`; ties by id.
 
-    legs: each best first. A point that a vector leg did not return counts with the lowest cosine of that leg, an upper
-    bound of its own; in the sparse leg it counts 0. A leg without a weight is used for ranks only. The weight of an
-    empty leg goes to the other legs of its kind (vectors, words), else to all. Points in `beyond` continue a leg after
-    its end: they count by their own scores, and do not change the lowest cosine.
+    legs: each best first. terms: number of distinct words of the query. A point that a vector leg did not return counts
+    with the lowest cosine of that leg, an upper bound of its own; in the sparse leg it counts 0. A leg without a weight
+    is used for ranks only. The weight of an empty leg goes to the other legs of its kind (vectors, words), else to
+    all. Points in `beyond` continue a leg after its end: they count by their own scores, and do not change the lowest
+    cosine.
     """
-    _, shares, lowest = leg_shares(legs)
+    points, shares, lowest = leg_shares(legs, terms=terms)
     shared = share_weights(weights, [leg for leg in shares if weights.get(leg)])
     for leg in beyond.keys() & shared.keys():
-        shares[leg] = _shares([legs[leg][0], *beyond[leg]]) | shares[leg]
-    by_id = {point.id: point for points in (*beyond.values(), *legs.values()) for point in points}
+        shares[leg] = _shares(leg, beyond[leg], terms) | shares[leg]
+    by_id = {point.id: point for point in (*points, *(point for more in beyond.values() for point in more))}
     totals = {
         point_id: sum(weight * shares[leg].get(point_id, lowest[leg]) for leg, weight in shared.items())
         for point_id in by_id
@@ -60,14 +66,24 @@ def rank_in_legs(points: Sequence[ScoredPoint], legs: Mapping[Leg, Sequence[Scor
 
 
 def leg_shares(
-    legs: Mapping[Leg, Sequence[ScoredPoint]],
+    legs: Mapping[Leg, Sequence[ScoredPoint]], *, terms: int
 ) -> tuple[list[ScoredPoint], dict[Leg, dict[str, float]], dict[Leg, float]]:
-    """Returns the distinct points; for every leg that is not empty, the scores by point id divided by the leg's best;
-    and for each such leg, the share of a point that it did not return."""
+    """Returns the distinct points; for every leg that is not empty, the cosines or word shares by point id; and for
+    each such leg, the share of a point that it did not return."""
     points = list({point.id: point for leg_points in legs.values() for point in leg_points}.values())
-    shares = {leg: _shares(leg_points) for leg, leg_points in legs.items() if leg_points}
+    shares = {leg: _shares(leg, leg_points, terms) for leg, leg_points in legs.items() if leg_points}
     lowest = {leg: 0.0 if leg is Leg.SPARSE else min(by_id.values()) for leg, by_id in shares.items()}
     return points, shares, lowest
+
+
+def word_share(score: float, terms: int) -> float:
+    """A BM25 score on a scale from 0 to 1 that is comparable between queries.
+
+    Divided by what a query of so many terms can reach, not by the best score of the query: where the best passage has
+    few of the words, words say little, and count little.
+    """
+    part = (max(0.0, score) / (_BM25_PER_TERM * (terms + _MORE_TERMS))) ** _POWER
+    return part / (1 + part**_BEND) ** (1 / _BEND)
 
 
 def share_weights(weights: Mapping[Leg, float], filled: Collection[Leg]) -> dict[Leg, float]:
@@ -81,10 +97,8 @@ def share_weights(weights: Mapping[Leg, float], filled: Collection[Leg]) -> dict
     return {leg: weight / total for leg, weight in shared.items()}
 
 
-def _shares(points: Sequence[ScoredPoint]) -> dict[str, float]:
-    """Scores by point id, divided by the best (the first point's). If even that is not positive, as can happen with
-    cosines, distances from -1 are divided instead."""
-    best = points[0].score
-    if best <= 0:
-        return {point.id: (1 + point.score) / (1 + best) if best > -1 else 1.0 for point in points}
-    return {point.id: point.score / best for point in points}
+def _shares(leg: Leg, points: Sequence[ScoredPoint], terms: int) -> dict[str, float]:
+    """By point id. A leg of vectors has cosines already."""
+    if leg is Leg.SPARSE:
+        return {point.id: word_share(point.score, terms) for point in points}
+    return {point.id: point.score for point in points}

@@ -12,7 +12,8 @@ import numpy as np
 
 from app.errors import ConflictError, InputError
 from app.ports.parts import SearchedIndex
-from app.search.fusion import WEIGHTS, WEIGHTS_AFTER_FEEDBACK, fuse
+from app.search.bm25 import query_vector
+from app.search.fusion import WEIGHTS, fuse
 from app.search.steering import steer_words
 from app.types.chunk_text import CONTEXT_KEY, KIND_KEY, PAGE_STARTS_KEY
 from app.types.documents import Point, ScoredPoint
@@ -75,8 +76,9 @@ class PseudoFeedback(NamedTuple):
     weight: float = 1.0
 
 
-# Chosen on the tuning half: docs/evaluation/hybrid.md
+# Only for collections whose judgements gave it a weight: docs/evaluation/fusion.md
 PSEUDO_FEEDBACK = PseudoFeedback()
+NO_FEEDBACK = PseudoFeedback(0, 0.0)
 
 
 def find_candidates(
@@ -85,17 +87,19 @@ def find_candidates(
     request: SearchRequest,
     vectors: QueryVectors,
     *,
+    depth: int = 1,
     labels: LabelChoice = NO_LABELS,
-    weights: LegWeights = WEIGHTS_AFTER_FEEDBACK,
+    weights: LegWeights = WEIGHTS,
 ) -> Retrieved:
     """Like `find_points`, with more points than the request's limit if later stages re-rank, classify or drop some.
 
-    Points to be classified by value have no payload: only few of them become hits.
+    depth: multiple of the usual number of points, where later stages dropped too many. Points to be classified by value
+    have no payload: only few of them become hits.
     """
     return find_points(
         index,
         name,
-        replace(request, limit=_classified_points(request) if request.values else wanted_points(request)),
+        replace(request, limit=retrieved_points(request, depth)),
         vectors,
         labels=labels,
         weights=weights,
@@ -114,8 +118,10 @@ def wanted_points(request: SearchRequest) -> int:
     return max(wanted, request.rerank or 0, excluded)
 
 
-def _classified_points(request: SearchRequest) -> int:
-    return max(VALUE_CANDIDATES, 2 * wanted_points(request))
+def retrieved_points(request: SearchRequest, depth: int = 1) -> int:
+    """How many points `find_candidates` retrieves if the index has so many: more than wanted to classify by value."""
+    wanted = wanted_points(request)
+    return depth * (max(VALUE_CANDIDATES, 2 * wanted) if request.values else wanted)
 
 
 def find_points(
@@ -126,13 +132,13 @@ def find_points(
     *,
     feedback: PseudoFeedback = PSEUDO_FEEDBACK,
     labels: LabelChoice = NO_LABELS,
-    weights: LegWeights = WEIGHTS_AFTER_FEEDBACK,
+    weights: LegWeights = WEIGHTS,
     with_payload: bool = True,
 ) -> Retrieved:
     """Searches the index `name` in the request's mode. May return more than the limit, by `labels.predicted`.
 
-    weights: of the legs, if pseudo-relevance feedback ran. Raises ConflictError if the mode is sparse and the index has
-    no sparse vectors, InputError for unknown ids in `like` and `unlike`.
+    weights: of the legs. Pseudo-relevance feedback runs only if it has a weight. Raises ConflictError if the mode is
+    sparse and the index has no sparse vectors, InputError for unknown ids in `like` and `unlike`.
     """
     filters, only = request.filters or None, labels.only
     has_sparse = request.mode is SearchMode.DENSE or index.has_sparse(name)
@@ -152,17 +158,33 @@ def find_points(
         return Retrieved(_joined(points, _predicted_points(search, labels, points)), vectors.dense)
     # Few of a leg's hundreds of points remain in the end; loading all payloads would take longer than the search.
     legs, leg, towards, predicted = find_legs(
-        index, name, request, vectors, has_sparse=has_sparse, feedback=feedback, labels=labels, with_payload=False
+        index,
+        name,
+        request,
+        vectors,
+        has_sparse=has_sparse,
+        feedback=feedback if weights.get(Leg.FEEDBACK) else NO_FEEDBACK,
+        labels=labels,
+        with_payload=False,
     )
-    weights = weights if leg is Leg.FEEDBACK else WEIGHTS
-    points = fuse(legs, weights=weights, most=request.limit)
+    if leg is not Leg.FEEDBACK and weights.get(Leg.FEEDBACK):
+        weights = WEIGHTS  # a person's own feedback switched it off
+    terms = term_count(request)
+    points = fuse(legs, terms=terms, weights=weights, most=request.limit)
     if leg is not Leg.FEEDBACK:
         search = partial(index.search, name, towards, filters=filters, with_payload=False)
         predicted = _predicted_points(search, labels, points)
     if predicted:
         new = {point.id for point in predicted} - {point.id for point in points}
-        points += [point for point in fuse(legs, weights=weights, beyond={leg: predicted}) if point.id in new]
+        points += [
+            point for point in fuse(legs, terms=terms, weights=weights, beyond={leg: predicted}) if point.id in new
+        ]
     return Retrieved(load_payloads(index, name, points) if with_payload else points, vectors.dense, legs)
+
+
+def term_count(request: SearchRequest) -> int:
+    """Number of distinct words that the sparse leg searches for."""
+    return len(query_vector(steer_words(request.query, request.token_bias)).indices)
 
 
 class FoundLegs(NamedTuple):
@@ -196,7 +218,7 @@ def find_legs(
     legs = {**dict(zip(queries, dense, strict=True)), Leg.SPARSE: sparse}
     if not feedback.chunks or request.like or request.unlike:
         return FoundLegs(legs, Leg.DENSE, vectors.dense)
-    first = [point.id for point in fuse(legs, most=feedback.chunks)]
+    first = [point.id for point in fuse(legs, terms=term_count(request), most=feedback.chunks)]
     like = [point.vector for point in index.retrieve(name, first)]
     towards = _towards(queries, like, feedback.weight)
     if labels.predicted is None or labels.count([point.id for point in dense[0]]) >= PREDICTED_CANDIDATES:

@@ -21,7 +21,7 @@ from app.ports.parts import Embedder, SearchedIndex, Soundness, Unwatched
 from app.ports.rerank import Reranker
 from app.search.calibration import MatchCalibration, best_match
 from app.search.exclusions import ExclusionRanker, exclude_negated, excluded_values, reported_exclusions
-from app.search.fusion import WEIGHTS_AFTER_FEEDBACK, rank_in_legs
+from app.search.fusion import WEIGHTS, rank_in_legs
 from app.search.gircse_reranker import EmbedderReranker
 from app.search.grouping import select
 from app.search.highlights import Highlighter
@@ -39,6 +39,7 @@ from app.search.retrieval import (
     find_candidates,
     find_legs,
     load_payloads,
+    retrieved_points,
     wanted_points,
 )
 from app.search.steering import steer
@@ -61,6 +62,11 @@ from embedder.lru import LRUCache
 from embedder.refinement import Refinement
 
 RERANK_CANDIDATES = 20
+# Multiples of the usual number of points to retrieve, tried in turn until enough hits remain: one book may hold the
+# best hundred passages, of which `per_document` keeps three. Passages of a rare value are not looked for so deep: each
+# is classified, and a lens index finds them all.
+DEPTHS = (1, 5, 25)
+VALUE_DEPTHS = 2
 KEPT_QUERIES = 64  # about 0.1 MB each at 20 steps
 
 _READINGS = 8  # refinements computed at a time while the index is searched; further ones wait
@@ -119,16 +125,22 @@ class SearchService:
                 with self._timed(timings_ms, "embed"):
                     reading, vectors = self._embed(request, collection)
             query_label = self._label_query(request, collection, timings_ms)
-            with self._timed(timings_ms, "index"):
-                resolved, labels, found = self._retrieve(resolved, request, vectors, query_label)
-            collection = resolved.collection
-            candidates, summary = self._candidates(found, request, collection, query_label, labels, timings_ms)
-            ranked = self._rerank(candidates, request, timings_ms)
-            kept = self._exclusions.demote(ranked.candidates, request, collection)
+            for depth in DEPTHS[:VALUE_DEPTHS] if request.values else DEPTHS:
+                with self._timed(timings_ms, "index"):
+                    resolved, labels, found = self._retrieve(resolved, request, vectors, query_label, depth)
+                collection = resolved.collection
+                candidates, summary = self._candidates(
+                    found, request, collection, query_label, labels, timings_ms, depth
+                )
+                ranked = self._rerank(candidates, request, timings_ms)
+                kept = self._exclusions.demote(ranked.candidates, request, collection)
+                chosen = select(kept, request, partial(self._vectors_of, collection=collection))
+                if len(chosen) >= request.limit or len(found.points) < retrieved_points(request, depth):
+                    break
             query = reading.result()
         read = None if request.mode is SearchMode.SPARSE else self._embedder.info.language
         unread = unread_language(query_text, read)
-        hits = hits_of(select(kept, request, lambda pool: self._vectors_of(pool, collection)), resolved.names)
+        hits = hits_of(chosen, resolved.names)
         result = SearchResult(
             query=query_text,
             instruction=query.instruction,
@@ -185,20 +197,19 @@ class SearchService:
         query: ValueLabels | None,
         labels: LabelChoice,
         timings_ms: dict[str, float],
+        depth: int,
     ) -> tuple[Sequence[Candidate], ValueSummary | None]:
         """Makes candidates of the retrieved points. If the request has values, ranks by them and counts passages per
         value."""
         if query is None:
             own = self._without_deleted(own_points(found.points))
             return [Candidate(ranked) for ranked in rank_in_legs(own, found.legs)], None
-        started = timings_ms.get("values", 0.0)
         with self._timed(timings_ms, "values"):
             read = self._value_search.read(found.points, query, request, collection, field=labels.field)
             without = set(excluded_values(request).values())
             ranked = rank_by_values(read.points, read.readings, only=request.value, without=without)
-            kept = self._first_present(ranked, wanted_points(request), collection)
+            kept = self._first_present(ranked, depth * wanted_points(request), collection)
             points = rank_in_legs([point for point, _ in kept], found.legs)
-        timings_ms["values"] = round(timings_ms["values"] + started, 3)
         return [Candidate(point, value) for point, (_, value) in zip(points, kept, strict=True)], read.summary
 
     def _first_present(
@@ -313,7 +324,8 @@ class SearchService:
         started = perf_counter()
         with self._observer.stage(f"search.{stage}"):
             yield
-        timings_ms[stage] = round((perf_counter() - started) * 1000, 3)
+        spent_ms = (perf_counter() - started) * 1000
+        timings_ms[stage] = round(timings_ms.get(stage, 0.0) + spent_ms, 3)
 
     def _embed(self, request: SearchRequest, collection: Collection) -> tuple[Future[Refinement], QueryVectors]:
         """Returns the query's refinement, and the vectors to search with.
@@ -356,6 +368,7 @@ class SearchService:
         request: SearchRequest,
         vectors: QueryVectors,
         query_label: ValueLabels | None,
+        depth: int,
     ) -> tuple[ResolvedCollections, LabelChoice, Retrieved]:
         """Searches the index. If it is gone, as after a reindex, resolves the collections again and retries with the
         new one; DamagedIndexError if the catalog still names the missing index."""
@@ -363,8 +376,10 @@ class SearchService:
             name = resolved.collection.active_index
             try:
                 labels = self._value_search.choose(request, resolved.collection, query_label)
-                weights = self._catalog.leg_weights(resolved.collection.name) or WEIGHTS_AFTER_FEEDBACK
-                found = find_candidates(self._index, name, request, vectors, labels=labels, weights=weights)
+                weights = self._catalog.leg_weights(resolved.collection.name) or WEIGHTS
+                found = find_candidates(
+                    self._index, name, request, vectors, depth=depth, labels=labels, weights=weights
+                )
                 return resolved, labels, found
             except EngineFaultError as fault:
                 raise mapped_fault(resolved, self._soundness, fault) from fault

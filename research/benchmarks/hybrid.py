@@ -26,8 +26,9 @@ from qdrant_client import models
 from qdrant_client.hybrid.fusion import distribution_based_score_fusion, reciprocal_rank_fusion
 from tqdm.auto import tqdm
 
+from app.search.bm25 import query_vector
 from app.search.fusion import WEIGHTS, fuse
-from app.search.retrieval import CANDIDATES, PSEUDO_FEEDBACK, PseudoFeedback, QueryVectors, find_points
+from app.search.retrieval import CANDIDATES, QueryVectors
 from app.services import Services
 from app.settings import Settings
 from app.types.documents import JobState, ScoredPoint, Source
@@ -56,7 +57,6 @@ GRID = [  # of dense, plain, sparse
         (0.3, 0.3),
     )
 ]
-FEEDBACKS = [PseudoFeedback(*each) for each in ((0, 0.0), (2, 1.0), (3, 0.5), (3, 1.0), (5, 1.0))]
 RESAMPLES = 2_000
 _HANDED_IN = 500
 _LOOK_S = 20
@@ -64,8 +64,7 @@ _LOOK_S = 20
 DEFAULT = "hybrid, no instruction (the default)"
 HYBRID, FIRST_RANKING = "hybrid, instructed", "hybrid, instructed, without a second look"
 DENSE, PLAIN, SPARSE = "dense: gircse-mini, instructed", "plain: its base", "sparse: BM25 of the index"
-NO_FEEDBACK = "hybrid, instructed, without feedback"
-NO_PLAIN, NO_DENSE = "without feedback and the leg plain", "without feedback and the leg dense"
+NO_PLAIN, NO_DENSE = "without the leg plain", "without the leg dense"
 DBSF, RRF = "legs fused by DBSF", "legs fused by RRF, k = 2"
 BM25S, MINILM, MINILM_BM25 = "bm25s alone", "MiniLM alone", "MiniLM and bm25s, weighted sum of shares"
 
@@ -76,7 +75,6 @@ ORDER = (
     DENSE,
     PLAIN,
     SPARSE,
-    NO_FEEDBACK,
     NO_PLAIN,
     NO_DENSE,
     DBSF,
@@ -110,7 +108,7 @@ class Found:
 
     rankings: dict[str, dict[str, Ranking]] = field(default_factory=dict)
     legs: dict[str, Legs] = field(default_factory=dict)
-    feedbacks: dict[PseudoFeedback, dict[str, Ranking]] = field(default_factory=dict)
+    terms: dict[str, int] = field(default_factory=dict)
 
     def add(self, system: str, query: str, ranking: Ranking) -> None:
         self.rankings.setdefault(system, {})[query] = ranking
@@ -226,11 +224,7 @@ def search(services: Services, judged: Judged) -> Found:
         (dense, plain), sparse = services.index.search_legs(index, vectors, text, limit=CANDIDATES)
         legs = {Leg.DENSE: dense, Leg.PLAIN: plain, Leg.SPARSE: sparse}
         found.legs[key] = {leg: [_of_document(point, uris) for point in points] for leg, points in legs.items()}
-        if is_tuning(text):
-            for feedback in FEEDBACKS:
-                points = find_points(services.index, index, replace(instructed, limit=HITS), vectors, feedback=feedback)
-                ranked = best_documents([_uri(_of_document(each, uris)) for each in points.points])
-                found.feedbacks.setdefault(feedback, {})[key] = ranked
+        found.terms[key] = len(query_vector(text).indices)
     return found
 
 
@@ -263,38 +257,34 @@ def rank_baselines(minilm: MiniLmEmbedder, judged: Judged, found: Found) -> None
 def fuse_otherwise(found: Found) -> None:
     """Without a leg, and by Qdrant's own fusions of the same legs, by its client."""
     for key, legs in found.legs.items():
-        found.add(NO_FEEDBACK, key, by_shares(legs, WEIGHTS))
+        terms = found.terms[key]
         for system, without in ((NO_PLAIN, Leg.PLAIN), (NO_DENSE, Leg.DENSE)):
-            found.add(system, key, by_shares({leg: each for leg, each in legs.items() if leg is not without}, WEIGHTS))
+            rest = {leg: each for leg, each in legs.items() if leg is not without}
+            found.add(system, key, by_shares(rest, WEIGHTS, terms))
         found.add(DBSF, key, _documents_of(distribution_based_score_fusion(_for_client(legs), limit=2 * CANDIDATES)))
         found.add(RRF, key, _documents_of(reciprocal_rank_fusion(_for_client(legs), limit=2 * CANDIDATES)))
 
 
 def tune(judged: Sequence[Judged], found: Mapping[str, Found]) -> dict[str, str]:
-    """What is best on the tuning half: weights of legs without feedback, and the feedback at the weights in use."""
+    """The weights of legs that are best on the tuning half."""
     by_weights = {
         _said(weights): tuning_mean(
             judged,
             {
-                each.name: {key: by_shares(legs, weights) for key, legs in found[each.name].legs.items()}
+                each.name: {
+                    key: by_shares(legs, weights, found[each.name].terms[key])
+                    for key, legs in found[each.name].legs.items()
+                }
                 for each in judged
             },
         )
         for weights in GRID
     }
-    by_feedback = {
-        f"{feedback.chunks} chunks, weight {feedback.weight:g}": tuning_mean(
-            judged, {each.name: found[each.name].feedbacks[feedback] for each in judged}
-        )
-        for feedback in FEEDBACKS
-    }
-    for name, means_of in (("dense / plain / sparse", by_weights), ("feedback", by_feedback)):
-        print(f"{name}, tuning half:", "; ".join(f"{choice}: {value:.2f}" for choice, value in means_of.items()))
+    means_of = "; ".join(f"{choice}: {value:.2f}" for choice, value in by_weights.items())
+    print("dense / plain / sparse, tuning half:", means_of)
     return {
         "weights in use": _said(WEIGHTS),
         "weights that are best on the tuning half": max(by_weights, key=by_weights.__getitem__),
-        "feedback in use": f"{PSEUDO_FEEDBACK.chunks} chunks, weight {PSEUDO_FEEDBACK.weight:g}",
-        "feedback that is best on the tuning half": max(by_feedback, key=by_feedback.__getitem__),
     }
 
 
@@ -302,8 +292,8 @@ def _said(weights: Mapping[Leg, float]) -> str:
     return " / ".join(f"{weights[leg]:g}" for leg in (Leg.DENSE, Leg.PLAIN, Leg.SPARSE))
 
 
-def by_shares(legs: Mapping[Leg, Sequence[ScoredPoint]], weights: Mapping[Leg, float]) -> Ranking:
-    return best_documents([_uri(each) for each in fuse(legs, weights=weights)])
+def by_shares(legs: Mapping[Leg, Sequence[ScoredPoint]], weights: Mapping[Leg, float], terms: int) -> Ranking:
+    return best_documents([_uri(each) for each in fuse(legs, terms=terms, weights=weights)])
 
 
 def _documents_of(fused: Sequence[models.ScoredPoint]) -> Ranking:
@@ -386,7 +376,7 @@ def render(judged: Sequence[Judged], scores: Mapping[str, Scores], facts: Mappin
             cells = [f"{each[0]:.2f}" for each in ndcg[system]]
             cells[-1] = _interval(estimate(ndcg[system][-1]))
             lines.append(f"| {system} | {' | '.join(cells)} | {_interval(estimate(recall[system][-1]))} |")
-        for other in (HYBRID, MINILM, MINILM_BM25, NO_FEEDBACK, DBSF, RRF):
+        for other in (HYBRID, MINILM, MINILM_BM25, DBSF, RRF):
             for at, name in enumerate(names):
                 difference = estimate(ndcg[DEFAULT][at] - ndcg[other][at])
                 lines.append(f"\nThe default minus {other}, {name}: {_interval(difference, sign='+')}")

@@ -13,7 +13,8 @@ from dataclasses import replace
 import numpy as np
 
 from app.evaluation.weight_validation import choose, cross_validate, grid, ndcg_by_weights
-from app.search.fusion import WEIGHTS_AFTER_FEEDBACK, fuse
+from app.search.bm25 import query_vector
+from app.search.fusion import fuse
 from app.services import Services
 from app.types.documents import ScoredPoint
 from app.types.search import Leg, SearchRequest
@@ -52,8 +53,16 @@ def find_legs(services: Services, judged: Judged) -> dict[str, Legs]:
 
 def report(judged: Judged, legs: Mapping[str, Legs]) -> None:
     keys = list(judged.queries)
-    whole = np.stack([ndcg_by_weights(legs[key], judged.grades[key], judged_alone=False) for key in keys])
-    thumbs = np.stack([ndcg_by_weights(legs[key], given(judged, key, legs[key]), judged_alone=True) for key in keys])
+    terms = {key: len(query_vector(judged.queries[key]).indices) for key in keys}
+    whole = np.stack(
+        [ndcg_by_weights(legs[key], judged.grades[key], terms=terms[key], judged_alone=False) for key in keys]
+    )
+    thumbs = np.stack(
+        [
+            ndcg_by_weights(legs[key], given(judged, key, legs[key], terms[key]), terms=terms[key], judged_alone=True)
+            for key in keys
+        ]
+    )
     tuning = np.array([is_tuning(judged.queries[key]) for key in keys])
     texts = [judged.queries[key] for key in keys]
     best = choose(whole[tuning])
@@ -78,9 +87,9 @@ def report(judged: Judged, legs: Mapping[str, Legs]) -> None:
         print(f"  thumbs on {count} queries: applied {applied} of {DRAWS}, others then {told}", flush=True)
 
 
-def given(judged: Judged, key: str, legs: Legs) -> dict[str, int]:
+def given(judged: Judged, key: str, legs: Legs, terms: int) -> dict[str, int]:
     """Thumbs on the first documents that the defaults show."""
-    points = fuse(legs, weights=WEIGHTS_AFTER_FEEDBACK)
+    points = fuse(legs, terms=terms)
     names = [str(each.payload["metadata"]["document_id"]) for each in points]  # type: ignore[index]
     return {name: 3 * bool(judged.grades[key].get(name)) for name in dict.fromkeys(names[:THUMBS])}
 

@@ -20,7 +20,7 @@ from patience import PATIENCE_S
 from playwright.sync_api import BrowserContext, Page, expect
 from served import served
 
-from app.search.fusion import WEIGHTS_AFTER_FEEDBACK
+from app.search.fusion import WEIGHTS
 from app.search.judgements import new_judgement, new_lens
 from app.testing import ToyEmbedder, text_source
 from app.types.search import Leg
@@ -294,7 +294,7 @@ def test_weights_are_tuned_by_the_judgements_shown_and_undone(opened: OpenPage) 
     expect(page.locator("#evaluate-message")).to_contain_text("tuning needs at least 20 judgements of 5")
 
     choose_collection(page, "orchard")
-    expect(page.locator("#evaluate-weights td").first).to_have_text(f"{WEIGHTS_AFTER_FEEDBACK[Leg.SPARSE]:g}")
+    expect(page.locator("#evaluate-weights td").first).to_have_text(f"{WEIGHTS[Leg.DENSE]:g}")
     page.get_by_role("button", name="Tune with these judgements").click()
     expect(page.locator("#evaluate-message")).to_contain_text("are now in use")
     expect(page.locator(".tunings li").first).to_contain_text("in use nDCG@10")

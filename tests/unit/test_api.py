@@ -70,7 +70,7 @@ def test_search_by_words_and_by_both_answers_its_legs(lasting_client: TestClient
     assert (by_words["mode"], by_both["mode"]) == ("sparse", "hybrid")
     assert ["cat" in hit["chunk"]["text"] for hit in by_words["hits"]] == [True]
     first = by_both["hits"][0]
-    assert [(leg["leg"], leg["rank"]) for leg in first["legs"]] == [("dense", 1), ("sparse", 1), ("feedback", 1)]
+    assert [(leg["leg"], leg["rank"]) for leg in first["legs"]] == [("dense", 1), ("sparse", 1)]
     assert first["legs"][1]["score"] == by_words["hits"][0]["score"]
     assert search(mode="dense", like=[first["chunk"]["id"]]).json()["hits"][0]["score"] > first["legs"][0]["score"]
     assert_problem(search(mode="sparse", like=[first["chunk"]["id"]]), 422)

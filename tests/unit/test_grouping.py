@@ -58,6 +58,42 @@ def test_a_long_document_does_not_crowd_out_the_others(services: Any, mode: Sear
     assert by_document(found(services, mode=mode, per_document=2))["text://0"] == 2
 
 
+BOOK = "\n\n".join(f"Chapter {number} of the old lighthouse by the northern sea." for number in range(60))
+COPIES = ["The storm broke the harbour wall of the town in the night."] * 40
+TOWNS = [f"In the town of mill {number * 7919} a {word} is kept." for number, word in enumerate("abcdefghijkl")]
+
+
+@pytest.fixture(scope="module")
+def crowded(toy_services_class: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A book and many copies of one text stand before everything else."""
+    with ExitStack() as opened:
+        toy = toy_services_class(tmp_path_factory.mktemp("crowded"), opened, embedder=ToyEmbedder())
+        toy.services.library.create_collection("library", chunk_tokens=16, chunk_overlap=0)
+        for number, text in enumerate([BOOK, *COPIES, *TOWNS]):
+            toy.services.library.add_document("library", text_source(f"text://{number}", text))
+        toy.work_off()
+        yield toy.services
+
+
+@pytest.mark.parametrize("mode", SearchMode)
+@pytest.mark.parametrize(
+    ("query", "options"),
+    [
+        ("the old lighthouse by the northern sea", {"per_document": 1, "fold_duplicates": False}),
+        ("the storm broke the harbour wall of the town in the night", {"fold_duplicates": True}),
+        ("the old lighthouse in the storm", {"per_document": 2, "fold_duplicates": True, "diversity": 0.2}),
+    ],
+)
+def test_ten_hits_are_ten_whatever_is_folded(crowded: Any, mode: SearchMode, query: str, options: Any) -> None:
+    request = SearchRequest(query, "library", mode=mode, limit=10, **options)
+    hits = crowded.search.search(request, highlight=False).hits
+    assert [hit.rank for hit in hits] == list(range(1, 11))
+    everything = crowded.search.search(SearchRequest(query, "library", mode=mode, limit=100), highlight=False).hits
+    assert {hit.chunk.id for hit in hits} <= {hit.chunk.id for hit in everything} | {
+        each.chunk.id for hit in everything for each in hit.duplicates
+    }
+
+
 def test_with_values_and_a_second_look_too(services: Any) -> None:
     values = (LensValue("river", ()), LensValue("town", ()))
     assert by_document(found(services, values=values))["text://0"] > 1

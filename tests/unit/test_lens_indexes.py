@@ -147,6 +147,7 @@ def test_searches_see_chunks_that_no_leg_would_have_found(zoo: Any, monkeypatch:
         zoo.add(f"the dog barks at number {number}")
     monkeypatch.setattr("app.search.retrieval.VALUE_CANDIDATES", 5)
     monkeypatch.setattr("app.search.retrieval.CANDIDATES", 5)
+    monkeypatch.setattr("app.search.service.DEPTHS", (1,))
     query = "the dog barks at a kitten"
     few = {"limit": 2, "mode": SearchMode.DENSE, "fold_duplicates": False, "prefer_prose": False}
     assert search(zoo, query, value="cat", **few).hits == ()

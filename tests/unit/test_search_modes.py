@@ -13,7 +13,9 @@ import pytest
 from app.errors import ConflictError, EmbedderUnavailableError, EmptyQueryError, FilterError, InputError
 from app.search.retrieval import LIKE_WEIGHT, UNLIKE_WEIGHT, move_vector
 from app.testing import InMemoryVectorIndex, ToyEmbedder
+from app.types.documents import utc_now
 from app.types.search import MAX_FEEDBACK, Leg, LegRank, SearchMode, SearchRequest
+from app.types.weights import CrossValidation, WeightTuning
 
 CAT = "The cat sleeps on the sofa. It dreams of mice."
 RATES = "The bank raised interest rates. Savers were glad."
@@ -95,8 +97,7 @@ def test_hybrid_carries_both_legs(application: Any) -> None:
             for each in hits
             if each.chunk.id == hit.chunk.id
         ]
-        assert [each for each in hit.legs if each.leg is not Leg.FEEDBACK] == expected
-        assert hit.legs[-1].leg is Leg.FEEDBACK
+        assert list(hit.legs) == expected
     assert all(0 <= hit.score <= 1 for hit in result.hits)
     assert result.hits[0].score > result.hits[1].score
 
@@ -131,25 +132,44 @@ def test_a_query_without_known_words_finds_nothing_by_words(application: Any) ->
     search = application.services.search.search
     assert search(ask("zebra", SearchMode.SPARSE)).hits == ()
     assert search(ask("?!", SearchMode.SPARSE)).hits == ()
-    assert {leg.leg for hit in search(ask("?!")).hits for leg in hit.legs} == {Leg.DENSE, Leg.FEEDBACK}
+    assert {leg.leg for hit in search(ask("?!")).hits for leg in hit.legs} == {Leg.DENSE}
 
 
-def test_what_is_like_the_first_hits_comes_before_what_is_not(toy_services_factory: Callable[..., Any]) -> None:
+def weigh_feedback(application: Any) -> None:
+    """As a tuning by judgements may do."""
+    weights = {Leg.FEEDBACK: 0.7, Leg.SPARSE: 0.3}
+    validation = CrossValidation(8, 32, 5, 0.5, 0.6, 0.02)
+    tuning = WeightTuning("tuned", "library", weights, validation, "ann", utc_now(), is_applied=True)
+    application.services.catalog.save_weight_tuning(tuning)
+
+
+def test_with_a_weight_for_feedback_passages_like_the_first_hits_come_first(
+    toy_services_factory: Callable[..., Any],
+) -> None:
     """Pseudo-relevance feedback: neither of the last two shares a word with the query."""
     application = toy_services_factory(embedder=ToyEmbedder(dimension=4096))
     for text in ("gull tern", "gull heron", "gull osprey", "tern heron osprey", "bond yield"):
         application.add(text)
     search = application.services.search.search
+
+    def scores(mode: SearchMode) -> dict[str, float]:
+        return {hit.chunk.text: hit.score for hit in search(ask("gull", mode)).hits}
+
+    before = scores(SearchMode.HYBRID)
+    assert before["tern heron osprey"] == pytest.approx(before["bond yield"])
+    weigh_feedback(application)
     assert texts(search(ask("gull", SearchMode.HYBRID)))[3:] == ["tern heron osprey", "bond yield"]
-    scores = {hit.chunk.text: hit.score for hit in search(ask("gull")).hits}
-    assert scores["tern heron osprey"] > scores["bond yield"]
-    dense = {hit.chunk.text: hit.score for hit in search(ask("gull", SearchMode.DENSE)).hits}
+    after = scores(SearchMode.HYBRID)
+    assert after["tern heron osprey"] > after["bond yield"]
+    dense = scores(SearchMode.DENSE)
     assert dense["tern heron osprey"] == pytest.approx(dense["bond yield"])
 
 
 def test_a_person_s_feedback_takes_the_place_of_it(application: Any) -> None:
-    liked = ids_of(application)[CAT]
-    hits = application.services.search.search(ask("bank", like=(liked,))).hits
+    weigh_feedback(application)
+    search = application.services.search.search
+    assert any(leg.leg is Leg.FEEDBACK for hit in search(ask("bank")).hits for leg in hit.legs)
+    hits = search(ask("bank", like=(ids_of(application)[CAT],))).hits
     assert all(leg.leg is not Leg.FEEDBACK for hit in hits for leg in hit.legs)
 
 

@@ -20,7 +20,7 @@ from app.errors import ConflictError, NotFoundError
 from app.evaluation.scoring import score_ranking
 from app.evaluation.weight_tuning import MIN_QUERIES, WeightTuner
 from app.evaluation.weight_validation import LEGS, choose, cross_validate, grid, ndcg_by_weights
-from app.search.fusion import WEIGHTS_AFTER_FEEDBACK, fuse
+from app.search.fusion import WEIGHTS, fuse
 from app.search.judgements import new_judgement
 from app.testing import ToyEmbedder
 from app.types.documents import ScoredPoint
@@ -45,9 +45,13 @@ legs = st.dictionaries(
 def test_ndcg_under_all_weights_is_that_of_each_fused_ranking(
     legs: dict[Leg, list[ScoredPoint]], grades: dict[str, int], at: int, judged_alone: bool
 ) -> None:
-    scores = ndcg_by_weights(legs, grades, judged_alone=judged_alone)
+    scores = ndcg_by_weights(legs, grades, terms=3, judged_alone=judged_alone)
     assert scores.shape == (len(grid()),)
-    fused = fuse(legs, weights=grid()[at]) if any(grid()[at][leg] for leg, points in legs.items() if points) else []
+    fused = (
+        fuse(legs, terms=3, weights=grid()[at])
+        if any(grid()[at][leg] for leg, points in legs.items() if points)
+        else []
+    )
     totals = [each.score for each in fused]
     if len(set(np.round(totals, 9))) < len(totals) or not fused:
         return  # which of equals is first is left open
@@ -59,13 +63,13 @@ def test_ndcg_under_all_weights_is_that_of_each_fused_ranking(
 def test_a_document_stands_where_its_best_chunk_does() -> None:
     of_one = {"metadata": {"document_id": "one"}}
     leg = [ScoredPoint("a", 1.0, of_one), *found([("two", 0.9)]), ScoredPoint("b", 0.1, of_one)]
-    assert ndcg_by_weights({Leg.SPARSE: leg}, {"one": 3}, judged_alone=False)[-1] == 1.0
+    assert ndcg_by_weights({Leg.SPARSE: leg}, {"one": 3}, terms=1, judged_alone=False)[-1] == 1.0
 
 
 def test_the_defaults_come_first_and_all_weights_add_up() -> None:
     first = {leg: weight for leg, weight in grid()[0].items() if weight}
-    assert first == {leg: weight for leg, weight in WEIGHTS_AFTER_FEEDBACK.items() if weight}
-    assert all(sum(each.values()) == pytest.approx(1) and each[Leg.FEEDBACK] for each in grid())
+    assert first == {leg: weight for leg, weight in WEIGHTS.items() if weight}
+    assert all(sum(each.values()) == pytest.approx(1) and (each[Leg.DENSE] or each[Leg.FEEDBACK]) for each in grid())
     assert len({tuple(each.items()) for each in grid()}) == len(grid())
 
 
@@ -77,7 +81,7 @@ def by_chance(seed: int, queries: int = 30) -> np.ndarray:
         scores = {leg: rng.random(12) for leg in (Leg.DENSE, Leg.FEEDBACK, Leg.SPARSE)}
         points = {leg: found([(f"d{at}", float(score)) for at, score in enumerate(own)]) for leg, own in scores.items()}
         grades = {f"d{at}": 3 * (place % 2) for place, at in enumerate(rng.permutation(12)[:6])}
-        rows.append(ndcg_by_weights(points, grades, judged_alone=True))
+        rows.append(ndcg_by_weights(points, grades, terms=3, judged_alone=True))
     return np.stack(rows)
 
 
@@ -99,12 +103,14 @@ def test_what_one_leg_knows_is_found() -> None:
             Leg.DENSE: found([(name, float(rng.random())) for name in good]),
             Leg.FEEDBACK: found([(name, float(rng.random())) for name in good]),
         }
-        rows.append(ndcg_by_weights(legs, {name: 3 * is_good for name, is_good in good.items()}, judged_alone=True))
+        rows.append(
+            ndcg_by_weights(legs, {name: 3 * is_good for name, is_good in good.items()}, terms=1, judged_alone=True)
+        )
     scores = np.stack(rows)
     validation = cross_validate(scores, [str(at) for at in range(12)], judgements=144)
     assert validation.pays
     assert validation.gain > 0.05
-    assert grid()[choose(scores)][Leg.SPARSE] > WEIGHTS_AFTER_FEEDBACK[Leg.SPARSE]
+    assert grid()[choose(scores)][Leg.SPARSE] > WEIGHTS[Leg.SPARSE]
 
 
 def test_nothing_is_chosen_where_all_weights_are_alike() -> None:
@@ -174,7 +180,7 @@ def test_too_few_judgements_are_told_with_their_number(toy_services: Any) -> Non
 def test_over_http(judged: Any) -> None:
     client = TestClient(api_of(judged.services))
     address = "/api/v1/collections/library/weights"
-    assert client.get(address).json()["weights"] == WEIGHTS_AFTER_FEEDBACK
+    assert client.get(address).json()["weights"] == WEIGHTS
     tuned = client.post(address).json()
     assert (tuned["is_applied"], tuned["validation"]["pays"]) == (True, True)
     shown = client.get(address).json()

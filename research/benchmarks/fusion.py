@@ -1,0 +1,252 @@
+"""How meaning and words are fused, on fourteen collections: nDCG@10 of either alone, of the product's fusion, of the
+fusion before it, and of usual formulas.
+
+Ranks whole documents (of which the model reads 256 tokens), not chunks of an index, so that a formula takes seconds.
+No query carries an instruction. Of a collection of pairs 300 queries are asked, with 1,500 documents.
+
+python -m research.benchmarks.fusion --data FOLDER --cache FOLDER
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import ir_measures
+import numpy as np
+from ir_measures import nDCG
+
+from app.search.bm25 import document_vector, query_vector
+from app.search.fusion import fuse
+from app.types.documents import ScoredPoint
+from app.types.search import Leg
+from embedder.evaluation.data import read_rows
+from embedder.evaluation.embedders import MiniLmEmbedder
+
+JUDGED = {"cranfield": "dev", "medline_med": "dev", "stackfaq": "dev", "covidfaq": "dev2", "pubmedqa": "dev2"}
+PAIRS = (
+    *("medquad", "openstax", "squad_sentence", "python_peps", "software_docs", "tldr_examples", "wiki_movies"),
+    "opentriviaqa",
+)
+SECTIONS = "selqa"  # questions, and the sections of encyclopaedia articles that answer them
+CANDIDATES, DEPTH = 200, 10
+QUERIES, PAIR_QUERIES, PAIR_DOCUMENTS = 400, 300, 1500
+READ_CHARACTERS = 1600
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    documents: Mapping[str, str]
+    queries: Mapping[str, str]
+    grades: Mapping[str, Mapping[str, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """Cosines and BM25 scores of all documents (n,); `vectors` (n, D) and `vector` (D,) for feedback."""
+
+    cosines: np.ndarray
+    words: np.ndarray
+    terms: int
+    vectors: np.ndarray
+    vector: np.ndarray
+
+
+Ranking = Sequence[int]  # of documents, best first
+
+
+def read_collection(data: Path, name: str) -> Collection:
+    if name in JUDGED:
+        return _judged(data / JUDGED[name], name)
+    return _sections(data) if name == SECTIONS else _pairs(data, name)
+
+
+def _judged(folder: Path, name: str) -> Collection:
+    corpus, queries, qrels = (
+        read_rows(folder / f"ir.{name}.{part}.jsonl.gz") for part in ("corpus", "queries", "qrels")
+    )
+    grades: dict[str, dict[str, int]] = {}
+    for row in qrels:
+        if int(row["score"]) > 0:
+            grades.setdefault(row["qid"], {})[row["did"]] = int(row["score"])
+    documents = {row["_id"]: f"{row.get('title', '')} {row['text']}".strip() for row in corpus if row["text"].strip()}
+    return Collection(documents, {row["_id"]: row["text"] for row in queries if row["_id"] in grades}, grades)
+
+
+def _sections(data: Path) -> Collection:
+    rows = read_rows(data / "answers" / "sentences.selqa.jsonl.gz")
+    documents = {_section(row): "\n".join([row["article"], row["section"], *row["sentences"]]) for row in rows}
+    return Collection(
+        documents, {row["id"]: row["question"] for row in rows}, {row["id"]: {_section(row): 1} for row in rows}
+    )
+
+
+def _section(row: Mapping[str, str]) -> str:
+    return f"{row['article']}|{row['section']}"
+
+
+def _pairs(data: Path, name: str) -> Collection:
+    rows = read_rows(data / "train" / f"pairs.{name}.jsonl.gz")
+    answers: dict[str, list[str]] = {}
+    for row in rows:
+        answers.setdefault(row["query"], []).extend(row["pos"])
+    chance = random.Random(3)
+    asked = chance.sample(list(answers), min(PAIR_QUERIES, len(answers)))
+    needed = dict.fromkeys(text for query in asked for text in answers[query])
+    others = [text for text in dict.fromkeys(text for row in rows for text in row["pos"]) if text not in needed]
+    texts = [*needed, *chance.sample(others, min(len(others), max(0, PAIR_DOCUMENTS - len(needed))))]
+    number = {text: str(at) for at, text in enumerate(texts)}
+    return Collection(
+        {str(at): text for at, text in enumerate(texts)},
+        {str(at): query for at, query in enumerate(asked)},
+        {str(at): {number[text]: 1 for text in answers[query]} for at, query in enumerate(asked)},
+    )
+
+
+def queries_of(collection: Collection, asked: Sequence[str], cache: Path, model: MiniLmEmbedder) -> Iterator[Query]:
+    texts = [text[:READ_CHARACTERS] for text in collection.documents.values()]
+    if not cache.exists():
+        vectors = model.embed(texts, instruction="", steps=())[None]
+        questions = model.embed([collection.queries[key] for key in asked], instruction="", steps=())[None]
+        cache.parent.mkdir(parents=True, exist_ok=True)
+        np.savez(cache, documents=vectors, queries=questions)
+    kept = np.load(cache)
+    postings: dict[int, list[tuple[int, float]]] = {}
+    for at, text in enumerate(collection.documents.values()):
+        sparse = document_vector(text)
+        for term, value in zip(sparse.indices, sparse.values, strict=True):
+            postings.setdefault(term, []).append((at, value))
+    for key, vector in zip(asked, kept["queries"], strict=True):
+        terms = query_vector(collection.queries[key]).indices
+        words = np.zeros(len(texts))
+        for term in terms:
+            found = postings.get(term, ())
+            rarity = math.log(1 + (len(texts) - len(found) + 0.5) / (len(found) + 0.5))
+            for at, value in found:
+                words[at] += value * rarity
+        yield Query(kept["documents"] @ vector, words, len(terms), kept["documents"], vector)
+
+
+def best(scores: np.ndarray, *, positive: bool = False) -> list[int]:
+    order = np.argsort(-scores, kind="stable")[:CANDIDATES].tolist()
+    return [at for at in order if scores[at] > 0] if positive else order
+
+
+def legs_of(cosines: np.ndarray, words: np.ndarray) -> dict[Leg, list[ScoredPoint]]:
+    return {
+        Leg.DENSE: [ScoredPoint(str(at), float(cosines[at]), {}) for at in best(cosines)],
+        Leg.SPARSE: [ScoredPoint(str(at), float(words[at]), {}) for at in best(words, positive=True)],
+    }
+
+
+def by_meaning(query: Query) -> Ranking:
+    return best(query.cosines)
+
+
+def by_words(query: Query) -> Ranking:
+    return best(query.words, positive=True)
+
+
+def as_in_the_product(query: Query) -> Ranking:
+    return [int(point.id) for point in fuse(legs_of(query.cosines, query.words), terms=query.terms)]
+
+
+def by_shares(query: Query, cosines: np.ndarray | None = None, words_weight: float = 0.25) -> Ranking:
+    """Each score divided by the best of its leg; a passage without a cosine counts with the lowest one."""
+    cosines = query.cosines if cosines is None else cosines
+    dense, sparse = best(cosines), best(query.words, positive=True)
+    weight = words_weight if sparse else 0.0
+    least = cosines[dense[-1]] / cosines[dense[0]]
+    by_vector = {at: cosines[at] / cosines[dense[0]] for at in dense}
+    by_word = {at: query.words[at] / query.words[sparse[0]] for at in sparse}
+    totals = {
+        at: (1 - weight) * by_vector.get(at, least) + weight * by_word.get(at, 0.0) for at in sorted({*dense, *sparse})
+    }
+    return sorted(totals, key=lambda at: -totals[at])
+
+
+def by_shares_with_feedback(query: Query) -> Ranking:
+    """The default before: shares, then a vector that is moved towards the first three, and shares again."""
+    moved = query.vector + query.vectors[by_shares(query)[:3]].mean(axis=0)
+    return by_shares(query, query.vectors @ (moved / np.linalg.norm(moved)), 0.3)
+
+
+def by_ranks(query: Query) -> Ranking:
+    """Reciprocal rank fusion, k = 60 (Cormack, Clarke & Büttcher, 2009)."""
+    totals: dict[int, float] = {}
+    for ranking in (by_meaning(query), by_words(query)):
+        for rank, at in enumerate(ranking, start=1):
+            totals[at] = totals.get(at, 0.0) + 1 / (60 + rank)
+    return sorted(totals, key=lambda at: -totals[at])
+
+
+def by_deviations(query: Query) -> Ranking:
+    """Scores in deviations of their leg, 0.8 for meaning."""
+    scores = 0.8 * _standardised(query.cosines, best(query.cosines))
+    return best(scores + 0.2 * _standardised(query.words, best(query.words, positive=True)))
+
+
+def _standardised(scores: np.ndarray, leg: Sequence[int]) -> np.ndarray:
+    values = scores[leg] if leg else np.zeros(1)
+    return (scores - values.mean()) / max(float(values.std()), 1e-6)
+
+
+FORMULAS: Mapping[str, Callable[[Query], Ranking]] = {
+    "meaning alone": by_meaning,
+    "words alone": by_words,
+    "the product": as_in_the_product,
+    "shares with feedback (before)": by_shares_with_feedback,
+    "shares": by_shares,
+    "reciprocal ranks": by_ranks,
+    "deviations": by_deviations,
+}
+
+
+def measure(name: str, data: Path, cache: Path, model: MiniLmEmbedder) -> dict[str, float]:
+    """nDCG@10 of every formula, ×100."""
+    collection = read_collection(data, name)
+    asked = sorted(collection.queries)
+    asked = random.Random(5).sample(asked, min(QUERIES, len(asked)))
+    documents = list(collection.documents)
+    rankings: dict[str, dict[str, dict[str, float]]] = {formula: {} for formula in FORMULAS}
+    for key, query in zip(asked, queries_of(collection, asked, cache / f"{name}.npz", model), strict=True):
+        for formula, rank in FORMULAS.items():
+            found = rank(query)[:DEPTH]
+            rankings[formula][key] = {documents[at]: -float(place) for place, at in enumerate(found)}
+    grades = {key: dict(collection.grades[key]) for key in asked}
+    return {
+        formula: 100 * ir_measures.calc_aggregate([nDCG @ DEPTH], grades, run)[nDCG @ DEPTH]
+        for formula, run in rankings.items()
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True, help="folder of train/, dev/, dev2/ and answers/")
+    parser.add_argument("--cache", type=Path, required=True, help="folder for vectors")
+    options = parser.parse_args()
+    model = MiniLmEmbedder()
+    names = (*JUDGED, SECTIONS, *PAIRS)
+    rows = {}
+    for name in names:
+        rows[name] = measure(name, options.data, options.cache, model)
+        print(name, json.dumps({formula: round(value, 1) for formula, value in rows[name].items()}), flush=True)
+    print("| | " + " | ".join(FORMULAS) + " |\n|" + " --- |" * (len(FORMULAS) + 1))
+    for name in names:
+        print(f"| {name} | " + " | ".join(f"{rows[name][formula]:.1f}" for formula in FORMULAS) + " |")
+    means = (f"{np.mean([row[formula] for row in rows.values()]):.1f}" for formula in FORMULAS)
+    print("| mean | " + " | ".join(means) + " |")
+    gaps = (
+        f"{min(row[formula] - max(row['meaning alone'], row['words alone']) for row in rows.values()):.1f}"
+        for formula in FORMULAS
+    )
+    print("| least above the better of meaning and words | " + " | ".join(gaps) + " |")
+
+
+if __name__ == "__main__":
+    main()
