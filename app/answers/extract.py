@@ -23,6 +23,10 @@ PASSAGE_WEIGHT = 0.3  # of the cosine of the whole passage
 MARGIN = 0.2  # sentences that score this much lower than the best one are left out
 LEAST_SCORE = 0.83  # if the best sentence scores lower, there is no answer
 
+MOST_READ = 12  # sentences that a reader scores, the best by vectors and words
+READ_SCORE_WEIGHT = 5.0  # of the score by vectors and words; the reader's logit has weight 1
+LEAST_READ, READ_MARGIN = 6.5, 1.5  # of this sum: below it there is no answer; so far below the best one is left out
+
 # Question words and function words, which an answer need not contain.
 _ASKING = frozenset(
     query_vector(
@@ -77,9 +81,24 @@ def choose(scored: Sequence[Scored]) -> tuple[AnswerSentence, ...]:
 
     scored: best first.
     """
-    if not scored or scored[0].score < LEAST_SCORE:
+    return _best(scored, least=LEAST_SCORE, margin=MARGIN)
+
+
+def choose_read(scored: Sequence[Scored], logits: np.ndarray) -> tuple[AnswerSentence, ...]:
+    """Chooses the sentences of the answer by a reader's logits (n,) and their scores together; () if none is sure
+    enough."""
+    sums = [
+        Scored(one.candidate, float(logit) + READ_SCORE_WEIGHT * one.score)
+        for one, logit in zip(scored, logits, strict=True)
+    ]
+    return _best(sorted(sums, key=lambda one: -one.score), least=LEAST_READ, margin=READ_MARGIN)
+
+
+def _best(scored: Sequence[Scored], *, least: float, margin: float) -> tuple[AnswerSentence, ...]:
+    """scored: best first."""
+    if not scored or scored[0].score < least:
         return ()
-    near = [one for one in scored if one.score >= scored[0].score - MARGIN]
+    near = [one for one in scored if one.score >= scored[0].score - margin]
     chosen = {one.candidate.text: one for one in reversed(near)}  # of equal texts, keeps the best
     best = [one.candidate for one in sorted(chosen.values(), key=lambda one: -one.score)[:MOST_SENTENCES]]
     return tuple(

