@@ -24,8 +24,9 @@ MARGIN = 0.2  # sentences that score this much lower than the best one are left 
 LEAST_SCORE = 0.83  # if the best sentence scores lower, there is no answer
 
 MOST_READ = 12  # sentences that a reader scores, the best by vectors and words
-READ_SCORE_WEIGHT = 5.0  # of the score by vectors and words; the reader's logit has weight 1
-LEAST_READ, READ_MARGIN = 6.5, 1.5  # of this sum: below it there is no answer; so far below the best one is left out
+MOST_LOGIT = 4.0  # a reader's logits are bent towards it: beyond, they say nothing more
+READ_SCORE_WEIGHT = 5.0  # of the score by vectors and words; the bent logit has weight 1
+LEAST_READ, READ_MARGIN = 5.8, 2.0  # of this sum: below it there is no answer; so far below the best one is left out
 
 # Question words and function words, which an answer need not contain.
 _ASKING = frozenset(
@@ -88,7 +89,7 @@ def choose_read(scored: Sequence[Scored], logits: np.ndarray) -> tuple[AnswerSen
     """Chooses the sentences of the answer by a reader's logits (n,) and their scores together; () if none is sure
     enough."""
     sums = [
-        Scored(one.candidate, float(logit) + READ_SCORE_WEIGHT * one.score)
+        Scored(one.candidate, MOST_LOGIT * math.tanh(logit / MOST_LOGIT) + READ_SCORE_WEIGHT * one.score)
         for one, logit in zip(scored, logits, strict=True)
     ]
     return _best(sorted(sums, key=lambda one: -one.score), least=LEAST_READ, margin=READ_MARGIN)

@@ -1,10 +1,10 @@
 """How often an extracted answer holds the sentence that answers, and how often it says that none does.
 
-Questions about encyclopaedia articles (pairs.squad_sentence) with the sentence that answers each, and about web
-applications (ir.stackfaq) with the entries that do. What the limits were chosen on is the first half of the articles
-and the tuning half of the entries' questions; the other halves are reported.
+Questions about encyclopaedia articles (SelQA) with the sentences that answer each, and about web applications
+(ir.stackfaq) with the entries that do. What the limits were chosen on is half of the articles and the tuning half of
+the entries' questions; the other halves are reported.
 
-python -m research.benchmarks.answers --data FOLDER [--home FOLDER] [--half tune|report]
+python -m research.benchmarks.answers --data FOLDER [--home FOLDER] [--half tune|report] [--without-reader]
 """
 
 from __future__ import annotations
@@ -13,19 +13,24 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
+from time import perf_counter
 
-from app.services import Services
+from app.answers.service import AnswerService
+from app.ports.answers import Answers
 from app.types.answers import Answer, AnswerRequest
 from embedder.evaluation.data import is_tuning, read_rows
 from research.benchmarks.hybrid import Judged, ingest, parser_of, services_at
 
 SEED = 20
-ROWS, ASKED_ROWS, GAP = 2_900, 2_300, 150  # of a half: all, those with documents, and those in between (an article)
-SENTENCES = 8  # of a document
-ANSWERED, UNANSWERED = {"squad": 40, "stackfaq": 20}, 20
-REMOVED = 40
+ANSWERED, UNANSWERED = {"selqa": 120, "stackfaq": 20}, {"selqa": 60, "stackfaq": 20}
 
-Gold = str | frozenset[str]  # a sentence, or the documents that answer
+
+class Sentences(frozenset[str]):
+    """Each of which answers."""
+
+
+Gold = Sentences | frozenset[str]  # sentences, or the documents that answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,23 +39,23 @@ class Questions:
     documents: Mapping[str, str]
     answered: Sequence[tuple[str, Gold]]
     unanswered: Sequence[str]  # of other articles or entries, which are not in the collection
-    removed: Sequence[str] = ()  # of these articles, without the sentence that answers
 
 
 def main() -> None:
     parser = parser_of(__doc__)
     parser.add_argument("--half", choices=("tune", "report"), default="report")
+    parser.add_argument("--without-reader", action="store_true", help="by vectors and words alone")
     options = parser.parse_args()
-    parts = (read_squad(options.data, options.half), read_stackfaq(options.data, options.half))
+    parts = (read_sections(options.data, options.half), read_stackfaq(options.data, options.half))
     with services_at(options.home) as services:
-        print("| collection | with an answer | held | held by the first | sentences | without one | told so |")
-        print("| --- | --- | --- | --- | --- | --- | --- |")
-        total = [0] * 4
+        answers = services.answers
+        if options.without_reader:
+            answers = AnswerService(services.search, services.embedder)
+        print("| collection | with an answer | held | by the first | wrong | without one | told so | median ms |")
+        print("| --- | --- | --- | --- | --- | --- | --- | --- |")
         for each in parts:
             ingest(services, judged_of(each))
-            row = measure(services, each)
-            total = [one + other for one, other in zip(total, row, strict=True)]
-        print(f"| all | {total[0]} | {total[1] / total[0]:.1%} | | | {total[2]} | {total[3] / total[2]:.1%} |")
+            measure(answers, each)
 
 
 def judged_of(asked: Questions) -> Judged:
@@ -58,57 +63,67 @@ def judged_of(asked: Questions) -> Judged:
     return Judged(asked.collection, asked.documents, titles, asked.documents, {}, {}, {})
 
 
-def measure(services: Services, asked: Questions) -> list[int]:
-    found = [(answer_of(services, asked, text), gold) for text, gold in asked.answered]
-    right = sum(holds(each, gold, most=None) for each, gold in found)
+def measure(answers: Answers, asked: Questions) -> None:
+    spent_ms: list[float] = []
+
+    def answer_of(text: str) -> Answer:
+        started = perf_counter()
+        answer = answers.answer(AnswerRequest(text, asked.collection))
+        spent_ms.append((perf_counter() - started) * 1000)
+        return answer
+
+    found = [(answer_of(text), gold) for text, gold in asked.answered]
+    held = sum(holds(each, gold, most=None) for each, gold in found)
     first = sum(holds(each, gold, most=1) for each, gold in found)
-    length = sum(len(each.sentences) for each, _ in found) / max(1, sum(each.is_answered for each, _ in found))
-    told = sum(not answer_of(services, asked, text).is_answered for text in asked.unanswered)
+    wrong = sum(each.is_answered for each, _ in found) - held
+    told = sum(not answer_of(text).is_answered for text in asked.unanswered)
     count, other = len(asked.answered), len(asked.unanswered)
     print(
-        f"| {asked.collection} | {count} | {right / count:.1%} | {first / count:.1%} | {length:.1f} | {other} | "
-        f"{told / other:.1%} |",
+        f"| {asked.collection} | {count} | {held / count:.1%} | {first / count:.1%} | {wrong / count:.1%} | {other} | "
+        f"{told / other:.1%} | {median(spent_ms):.0f} |",
         flush=True,
     )
-    if asked.removed:
-        told_hard = sum(not answer_of(services, asked, text).is_answered for text in asked.removed)
-        share = f"{told_hard / len(asked.removed):.1%}"
-        print(f"| {asked.collection}, the sentence removed | | | | | {len(asked.removed)} | {share} |")
-    return [count, right, other, told]
-
-
-def answer_of(services: Services, asked: Questions, text: str) -> Answer:
-    return services.answers.answer(AnswerRequest(text, asked.collection))
 
 
 def holds(answer: Answer, gold: Gold, *, most: int | None) -> bool:
-    if isinstance(gold, str):
-        return any(gold in " ".join(each.text.split()) or each.text in gold for each in answer.sentences[:most])
+    if isinstance(gold, Sentences):
+        told = [" ".join(each.text.split()) for each in answer.sentences[:most]]
+        return any(each in text or text in each for text in told for each in gold)
     uris = {each.number: each.document.uri for each in answer.passages}
     return any(uris[each.citations[0]] in gold for each in answer.sentences[:most])
 
 
-def read_squad(folder: Path, half: str) -> Questions:
-    """Sentences that follow each other in the file are of one article."""
-    every = read_rows(folder / "train" / "pairs.squad_sentence.jsonl.gz")
-    middle = len(every) // 2
-    rows = (every[: middle - 100] if half == "tune" else every[middle + 100 :])[:ROWS]
-    inside, outside = rows[:ASKED_ROWS], rows[ASKED_ROWS + GAP :]
-    chance = random.Random(SEED)
-    asked, removed = chance.sample(inside, 100), chance.sample(inside, 60)
-    gone = {row["pos"][0] for row in removed}
-    kept = [text for text in dict.fromkeys(row["pos"][0] for row in inside) if text not in gone]
+def read_sections(folder: Path, half: str) -> Questions:
+    """SelQA: of half of its articles, those sections that are kept, each with its headings. A quarter is left out."""
+    rows = read_rows(folder / "answers" / "sentences.selqa.jsonl.gz")
+    articles = sorted({row["article"] for row in rows})
+    random.Random(1).shuffle(articles)
+    middle = len(articles) // 2
+    own = set(articles[:middle] if half == "tune" else articles[middle:])
+    rows = [row for row in rows if row["article"] in own]
+    sections = {_section(row): row["sentences"] for row in rows}
+    chance = random.Random(2)
+    left_out = set(chance.sample(sorted(sections), len(sections) // 4))
+    documents: dict[str, str] = {}
+    for article, section in sorted(sections.keys() - left_out):
+        text = f"{section}\n\n{' '.join(sections[article, section])}"
+        documents[article] = "\n\n".join([documents.get(article, article), text])
+    chance.shuffle(rows)
+    answered = [
+        (row["question"], frozenset(" ".join(row["sentences"][at].split()) for at in row["answers"]))
+        for row in rows
+        if _section(row) not in left_out
+    ]
     return Questions(
-        collection=f"squad-{half}",
-        documents={
-            f"{half}-{at // SENTENCES}": " ".join(kept[at : at + SENTENCES]) for at in range(0, len(kept), SENTENCES)
-        },
-        answered=[(row["query"], " ".join(row["pos"][0].split())) for row in asked if row["pos"][0] not in gone][
-            : ANSWERED["squad"]
-        ],
-        unanswered=[row["query"] for row in chance.sample(outside, 60)][:UNANSWERED],
-        removed=[row["query"] for row in removed][:REMOVED],
+        collection=f"selqa-{half}",
+        documents=documents,
+        answered=[(question, Sentences(texts)) for question, texts in answered[: ANSWERED["selqa"]]],
+        unanswered=[row["question"] for row in rows if _section(row) in left_out][: UNANSWERED["selqa"]],
     )
+
+
+def _section(row: Mapping[str, str]) -> tuple[str, str]:
+    return row["article"], row["section"]
 
 
 def read_stackfaq(folder: Path, half: str) -> Questions:
@@ -132,7 +147,7 @@ def read_stackfaq(folder: Path, half: str) -> Questions:
         collection="stackfaq",
         documents=documents,
         answered=[each for each in answered if is_tuning(each[0]) == is_tuned][: ANSWERED["stackfaq"]],
-        unanswered=[each for each in unanswered if is_tuning(each) == is_tuned][:UNANSWERED],
+        unanswered=[each for each in unanswered if is_tuning(each) == is_tuned][: UNANSWERED["stackfaq"]],
     )
 
 

@@ -104,7 +104,7 @@ def scored(*scores: float) -> list[Scored]:
 
 def test_an_unsure_reader_gives_no_answer_and_a_sure_one_the_best_sentence() -> None:
     assert choose_read(scored(0.9, 0.5), np.array([1.0, -7.0])) == ()
-    answer = choose_read(scored(1.0, 0.9), np.array([1.0, 4.0]))
+    answer = choose_read(scored(1.0, 0.9), np.array([-2.0, 4.0]))
     assert [each.text for each in answer] == ["sentence 1"]
 
 
