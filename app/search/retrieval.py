@@ -69,16 +69,9 @@ class LabelChoice(NamedTuple):
 NO_LABELS = LabelChoice()
 
 
-class PseudoFeedback(NamedTuple):
-    """Treats the first `chunks` as relevant, moves the query towards them (Rocchio), and searches again."""
-
-    chunks: int = 3
-    weight: float = 1.0
-
-
-# Only for collections whose judgements gave it a weight: docs/evaluation/fusion.md
-PSEUDO_FEEDBACK = PseudoFeedback()
-NO_FEEDBACK = PseudoFeedback(0, 0.0)
+# Pseudo-relevance feedback treats the first chunks as relevant, moves the query towards them (Rocchio), and searches
+# again. Only for collections whose judgements gave it a weight: docs/evaluation/fusion.md
+FEEDBACK_CHUNKS, FEEDBACK_WEIGHT = 3, 1.0
 
 
 def find_candidates(
@@ -130,7 +123,6 @@ def find_points(
     request: SearchRequest,
     vectors: QueryVectors,
     *,
-    feedback: PseudoFeedback = PSEUDO_FEEDBACK,
     labels: LabelChoice = NO_LABELS,
     weights: LegWeights = WEIGHTS,
     with_payload: bool = True,
@@ -163,7 +155,7 @@ def find_points(
         request,
         vectors,
         has_sparse=has_sparse,
-        feedback=feedback if weights.get(Leg.FEEDBACK) else NO_FEEDBACK,
+        with_feedback=bool(weights.get(Leg.FEEDBACK)),
         labels=labels,
         with_payload=False,
     )
@@ -204,7 +196,7 @@ def find_legs(
     vectors: QueryVectors,
     *,
     has_sparse: bool = True,
-    feedback: PseudoFeedback = PSEUDO_FEEDBACK,
+    with_feedback: bool = True,
     labels: LabelChoice = NO_LABELS,
     with_payload: bool = True,
 ) -> FoundLegs:
@@ -216,11 +208,11 @@ def find_legs(
     options: Mapping[str, Any] = {"limit": candidates, "filters": filters, "label": only, "with_payload": with_payload}
     dense, sparse = index.search_legs(name, list(queries.values()), words, **options)
     legs = {**dict(zip(queries, dense, strict=True)), Leg.SPARSE: sparse}
-    if not feedback.chunks or request.like or request.unlike:
+    if not with_feedback or request.like or request.unlike:
         return FoundLegs(legs, Leg.DENSE, vectors.dense)
-    first = [point.id for point in fuse(legs, terms=term_count(request), most=feedback.chunks)]
+    first = [point.id for point in fuse(legs, terms=term_count(request), most=FEEDBACK_CHUNKS)]
     like = [point.vector for point in index.retrieve(name, first)]
-    towards = _towards(queries, like, feedback.weight)
+    towards = _towards(queries, like)
     if labels.predicted is None or labels.count([point.id for point in dense[0]]) >= PREDICTED_CANDIDATES:
         legs[Leg.FEEDBACK] = index.search(name, towards, **options)
         return FoundLegs(legs, Leg.FEEDBACK, towards)
@@ -249,12 +241,13 @@ def _joined(found: Sequence[ScoredPoint], more: Sequence[ScoredPoint]) -> list[S
     return [*found, *(point for point in more if point.id not in known)]
 
 
-def _towards(queries: Mapping[Leg, Sequence[float]], like: Sequence[Sequence[float]], weight: float) -> Sequence[float]:
-    """Rocchio: the weighted mean of the query's vectors plus `weight` times the mean of `like`, as a unit vector."""
+def _towards(queries: Mapping[Leg, Sequence[float]], like: Sequence[Sequence[float]]) -> Sequence[float]:
+    """Rocchio: the weighted mean of the query's vectors plus FEEDBACK_WEIGHT times the mean of `like`, as a unit
+    vector."""
     vectors = np.asarray(list(queries.values()), dtype=np.float64)
     query = np.average(vectors, axis=0, weights=[WEIGHTS[leg] for leg in queries])
     query /= max(float(np.linalg.norm(query)), _SHORTEST)
-    moved = _add_means(query, (weight, like))
+    moved = _add_means(query, (FEEDBACK_WEIGHT, like))
     return (moved / max(float(np.linalg.norm(moved)), _SHORTEST)).tolist()
 
 

@@ -26,11 +26,11 @@ from embedder.model.contract import verify_files
 from embedder.model.decoder import Decoder
 from embedder.model.gguf_source import verify_weights
 from embedder.model.layouts import read_layout
+from embedder.model.prefill import BATCH_TOKENS, plan_batches
 from embedder.text.prompts import load_tokenizer
 
 SHIPPED_READER = Path(__file__).parents[1] / "models" / "answer-reader"
 CONTRACT_FILE, HEAD_FILE = "reader.json", "head.safetensors"
-BATCH_TOKENS = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +84,9 @@ class SentenceScorer:
     def score(self, question: str, sentences: Sequence[str]) -> np.ndarray:
         """One score per sentence (n,), a logit: above 0 the sentence rather answers the question than not."""
         pairs = self._tokens.of(question, sentences)
-        order = sorted(range(len(pairs)), key=lambda row: -len(pairs[row]))
         scores = np.zeros(len(pairs), dtype=np.float32)
-        while order:
-            width = max(1, BATCH_TOKENS // len(pairs[order[0]]))
-            batch, order = order[:width], order[width:]
-            scores[batch] = self._score([pairs[row] for row in batch])
+        for rows in plan_batches([len(each) for each in pairs], batch_size=len(pairs), max_tokens=BATCH_TOKENS):
+            scores[rows] = self._score([pairs[row] for row in rows])
         return scores
 
     @torch.inference_mode()

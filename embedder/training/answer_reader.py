@@ -34,6 +34,8 @@ from embedder.extensions.answer_reader import (
 from embedder.model.adapter import CONFIG_FILE, WEIGHTS_FILE
 from embedder.model.backbone import locate_model
 from embedder.model.contract import hash_files
+from embedder.model.module_files import save_module
+from embedder.model.prefill import pad
 from embedder.model.pretrained import AutoModel
 from embedder.model_info import DEFAULT_MODEL
 from embedder.text.prompts import load_tokenizer, without_cut_warnings
@@ -109,10 +111,10 @@ class TrainedReader(nn.Module):
         return scores[torch.argsort(torch.tensor(order))]
 
     def _read(self, pairs: Sequence[Sequence[int]]) -> Tensor:
-        width = max(map(len, pairs))
-        ids = torch.tensor([[*each, *[0] * (width - len(each))] for each in pairs])
-        mask = torch.tensor([[1] * len(each) + [0] * (width - len(each)) for each in pairs])
-        states = self.body(input_ids=ids, attention_mask=mask, token_type_ids=torch.zeros_like(ids)).last_hidden_state
+        prompt = pad(pairs, device=torch.device("cpu"))
+        mask = prompt.mask.long()
+        types = torch.zeros_like(prompt.ids)
+        states = self.body(input_ids=prompt.ids, attention_mask=mask, token_type_ids=types).last_hidden_state
         mean = (states * mask[..., None]).sum(dim=1) / mask.sum(dim=1, keepdim=True)
         scores: Tensor = self.head(mean)[:, 0]
         return scores
@@ -138,15 +140,15 @@ def train_reader(
     steps: int,
     seed: int,
     questions: int = _QUESTIONS,
-) -> Iterator[int]:
-    """Yields after every step. questions: of a batch."""
+) -> None:
+    """Trains `model` in place. questions: of a batch."""
     rng = random.Random(seed)
     parameters = [each for each in model.parameters() if each.requires_grad]
     optimiser = torch.optim.AdamW(parameters, lr=_LEARNING_RATE, weight_decay=_WEIGHT_DECAY)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, _LEARNING_RATE, total_steps=steps, pct_start=_WARMUP)
     drawn = draw(tasks, rng)
     with tqdm(range(steps), unit="batch", desc="Reading answers") as bar:
-        for step in bar:
+        for _ in bar:
             groups = [tokens.of(*next(drawn)) for _ in range(questions)]
             with folded_lora(model):
                 scores = model([pair for group in groups for pair in group]).split([len(group) for group in groups])
@@ -160,7 +162,6 @@ def train_reader(
             optimiser.step()
             schedule.step()
             bar.set_postfix(chosen=f"{chosen.item():.3f}", binary=f"{binary.item():.3f}", refresh=False)
-            yield step
 
 
 def save_reader(model: TrainedReader, folder: Path, *, base: Path) -> None:
@@ -174,7 +175,7 @@ def save_reader(model: TrainedReader, folder: Path, *, base: Path) -> None:
         for name, tensor in load_file(folder / WEIGHTS_FILE).items()
     }
     save_file(weights, folder / WEIGHTS_FILE)
-    save_file({name: each.contiguous() for name, each in model.head.state_dict().items()}, folder / HEAD_FILE)
+    save_module(model.head, folder / HEAD_FILE)
     (folder / "README.md").unlink(missing_ok=True)  # peft's own, empty
     contract = ReaderContract(
         name=folder.name,
@@ -203,8 +204,7 @@ def teach(data: Path, folder: Path, *, steps: int, seed: int = 0) -> Path:
     base = locate_model(BASE)
     tokens = PairTokens(load_tokenizer(base), question_tokens=QUESTION_TOKENS, sentence_tokens=SENTENCE_TOKENS)
     model = TrainedReader(base)
-    for _ in train_reader(model, tokens, tasks, steps=steps, seed=seed):
-        pass
+    train_reader(model, tokens, tasks, steps=steps, seed=seed)
     save_reader(model, folder, base=base)
     return folder
 

@@ -1,8 +1,8 @@
 """How often an extracted answer holds the sentence that answers, and how often it says that none does.
 
 Questions about encyclopaedia articles (SelQA) with the sentences that answer each, and about web applications
-(ir.stackfaq) with the entries that do. What the limits were chosen on is half of the articles and the tuning half of
-the entries' questions; the other halves are reported.
+(ir.stackfaq) with the entries that do. `tune` is half of the articles and the tuning half of the entries' questions;
+`report`, the default, is the other halves.
 
 python -m research.benchmarks.answers --data FOLDER [--home FOLDER] [--half tune|report] [--without-reader]
 """
@@ -27,7 +27,7 @@ ANSWERED, UNANSWERED = {"selqa": 120, "stackfaq": 20}, {"selqa": 60, "stackfaq":
 
 
 class Sentences(frozenset[str]):
-    """Each of which answers."""
+    """Sentences that each answer a question."""
 
 
 Gold = Sentences | frozenset[str]  # sentences, or the documents that answer
@@ -51,7 +51,16 @@ def main() -> None:
         answers = services.answers
         if options.without_reader:
             answers = AnswerService(services.search, services.embedder)
-        print("| collection | with an answer | held | by the first | wrong | without one | told so | median ms |")
+        columns = (
+            "collection",
+            "answerable",
+            "right",
+            "right by the first sentence",
+            "wrong",
+            "unanswerable",
+            "refused",
+        )
+        print(f"| {' | '.join(columns)} | median ms |")
         print("| --- | --- | --- | --- | --- | --- | --- | --- |")
         for each in parts:
             ingest(services, judged_of(each))
@@ -94,7 +103,7 @@ def holds(answer: Answer, gold: Gold, *, most: int | None) -> bool:
 
 
 def read_sections(folder: Path, half: str) -> Questions:
-    """SelQA: of half of its articles, those sections that are kept, each with its headings. A quarter is left out."""
+    """SelQA: half of its articles, each a document, without a quarter of their sections."""
     rows = read_rows(folder / "answers" / "sentences.selqa.jsonl.gz")
     articles = sorted({row["article"] for row in rows})
     random.Random(1).shuffle(articles)
@@ -110,14 +119,14 @@ def read_sections(folder: Path, half: str) -> Questions:
         documents[article] = "\n\n".join([documents.get(article, article), text])
     chance.shuffle(rows)
     answered = [
-        (row["question"], frozenset(" ".join(row["sentences"][at].split()) for at in row["answers"]))
+        (row["question"], Sentences(" ".join(row["sentences"][at].split()) for at in row["answers"]))
         for row in rows
         if _section(row) not in left_out
     ]
     return Questions(
         collection=f"selqa-{half}",
         documents=documents,
-        answered=[(question, Sentences(texts)) for question, texts in answered[: ANSWERED["selqa"]]],
+        answered=answered[: ANSWERED["selqa"]],
         unanswered=[row["question"] for row in rows if _section(row) in left_out][: UNANSWERED["selqa"]],
     )
 

@@ -27,6 +27,7 @@ from app.types.documents import ScoredPoint
 from app.types.search import Leg
 from embedder.evaluation.data import read_rows
 from embedder.evaluation.embedders import MiniLmEmbedder
+from research.benchmarks.hybrid import read_judged
 
 JUDGED = {"cranfield": "dev", "medline_med": "dev", "stackfaq": "dev", "covidfaq": "dev2", "pubmedqa": "dev2"}
 PAIRS = (
@@ -67,15 +68,9 @@ def read_collection(data: Path, name: str) -> Collection:
 
 
 def _judged(folder: Path, name: str) -> Collection:
-    corpus, queries, qrels = (
-        read_rows(folder / f"ir.{name}.{part}.jsonl.gz") for part in ("corpus", "queries", "qrels")
-    )
-    grades: dict[str, dict[str, int]] = {}
-    for row in qrels:
-        if int(row["score"]) > 0:
-            grades.setdefault(row["qid"], {})[row["did"]] = int(row["score"])
-    documents = {row["_id"]: f"{row.get('title', '')} {row['text']}".strip() for row in corpus if row["text"].strip()}
-    return Collection(documents, {row["_id"]: row["text"] for row in queries if row["_id"] in grades}, grades)
+    found = read_judged(folder, name)
+    documents = {key: text for key, text in found.documents.items() if found.texts[key].strip()}
+    return Collection(documents, found.queries, found.grades)
 
 
 def _sections(data: Path) -> Collection:
