@@ -288,6 +288,7 @@ class Encoder:
             default_document_instruction=contract.default_document_instruction,
             default_document_steps=contract.default_document_steps,
             language=contract.language,
+            match_cosines=contract.match_cosines,
             similarity=contract.similarity,
         )
 

@@ -31,6 +31,9 @@ class ModelInfo:
     card: str | None = None
     # the only language that the model reads, by its English name; None: several, or unknown
     language: str | None = None
+    # least cosines of a fair and of a strong match, query and passage both under an instruction at one step; None: they
+    # mean different things under different instructions, or were not measured
+    match_cosines: tuple[float, float] | None = None
     similarity: str = "cosine"  # `max_sim`: a document has one vector per step, and the most similar one counts
 
     def vectors_per_document(self, steps: int) -> int:

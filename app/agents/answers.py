@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pydantic import BaseModel, Field
 
 from app.search.soft_tokens import converged_step, group_refinement
-from app.types.answers import NO_ANSWER, Answer
+from app.types.answers import NO_ANSWER, Answer, AnswerSentence
 from app.types.documents import ChunkKind, CountedCollection, Document, Lens, MetadataValue, TextWindow
 from app.types.search import ExclusionEffect, Hit, Match, SearchResult
 from app.types.values import ValueScope
@@ -87,18 +87,23 @@ class CitedAnswer(BaseModel):
     collection: str
     is_answered: bool = Field(description="False: no passage answers the question.")
     sentences: list[Quotation]
+    nearest: Quotation | None = Field(
+        default=None, description="If no passage answers the question: the sentence that comes nearest to it."
+    )
     passages: list[CitedPassage] = Field(description="The quoted passages.")
     notes: list[str]
     notice: str = UNTRUSTED
 
     def readable(self, fence: str) -> str:
-        if not self.sentences:
-            return " ".join(dict.fromkeys([NO_ANSWER, *self.notes]))
-        head = " ".join([f"{len(self.sentences)} sentences of the collection {self.collection!r}.", *self.notes])
+        quotations = self.sentences or ([self.nearest] if self.nearest else [])
+        if self.sentences:
+            head = " ".join([f"{len(self.sentences)} sentences of the collection {self.collection!r}.", *self.notes])
+        else:
+            nearest = ["The nearest sentence:"] if self.nearest else []
+            head = " ".join([*dict.fromkeys([NO_ANSWER, *self.notes]), *nearest])
         passages = {passage.number: passage for passage in self.passages}
-        return "\n\n".join(
-            [head, *fenced([_quotation(quotation, passages[quotation.passage]) for quotation in self.sentences], fence)]
-        )
+        quoted = [_quotation(quotation, passages[quotation.passage]) for quotation in quotations]
+        return "\n\n".join([head, *fenced(quoted, fence)]) if quoted else head
 
 
 class TextAnswer(BaseModel):
@@ -188,11 +193,12 @@ def search_answer(result: SearchResult) -> SearchAnswer:
 
 
 def cited_answer(answer: Answer) -> CitedAnswer:
-    quoted = {number for sentence in answer.sentences for number in sentence.citations}
+    quoted = {number for sentence in answer.quoted for number in sentence.citations}
     return CitedAnswer(
         collection=answer.collection,
         is_answered=answer.is_answered,
-        sentences=[Quotation(text=sentence.text, passage=sentence.citations[0]) for sentence in answer.sentences],
+        sentences=[_quotation_of(sentence) for sentence in answer.sentences],
+        nearest=_quotation_of(answer.nearest) if answer.nearest else None,
         passages=[
             CitedPassage(
                 number=passage.number,
@@ -210,6 +216,10 @@ def cited_answer(answer: Answer) -> CitedAnswer:
         ],
         notes=list(answer.notes),
     )
+
+
+def _quotation_of(sentence: AnswerSentence) -> Quotation:
+    return Quotation(text=sentence.text, passage=sentence.citations[0])
 
 
 def text_answer(document: Document, window: TextWindow) -> TextAnswer:

@@ -9,6 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -54,6 +55,13 @@ class Scored:
     score: float
 
 
+class Extracted(NamedTuple):
+    """The sentences that answer; if there are none, the sentence that comes nearest to an answer."""
+
+    sentences: tuple[AnswerSentence, ...] = ()
+    nearest: AnswerSentence | None = None
+
+
 def candidates_of(passages: Sequence[Passage]) -> list[SentenceCandidate]:
     """The first MAX_SENTENCES sentences of the passages, without questions."""
     sentences = [
@@ -77,16 +85,16 @@ def score_candidates(
     return sorted(scored, key=lambda one: -one.score)
 
 
-def choose(scored: Sequence[Scored]) -> tuple[AnswerSentence, ...]:
-    """Chooses the sentences of the answer; () if the best one scores below LEAST_SCORE.
+def choose(scored: Sequence[Scored]) -> Extracted:
+    """Chooses the sentences of the answer; none if the best one scores below LEAST_SCORE.
 
     scored: best first.
     """
     return _best(scored, least=LEAST_SCORE, margin=MARGIN)
 
 
-def choose_read(scored: Sequence[Scored], logits: np.ndarray) -> tuple[AnswerSentence, ...]:
-    """Chooses the sentences of the answer by a reader's logits (n,) and their scores together; () if none is sure
+def choose_read(scored: Sequence[Scored], logits: np.ndarray) -> Extracted:
+    """Chooses the sentences of the answer by a reader's logits (n,) and their scores together; none if none is sure
     enough."""
     sums = [
         Scored(one.candidate, MOST_LOGIT * math.tanh(logit / MOST_LOGIT) + READ_SCORE_WEIGHT * one.score)
@@ -95,16 +103,20 @@ def choose_read(scored: Sequence[Scored], logits: np.ndarray) -> tuple[AnswerSen
     return _best(sorted(sums, key=lambda one: -one.score), least=LEAST_READ, margin=READ_MARGIN)
 
 
-def _best(scored: Sequence[Scored], *, least: float, margin: float) -> tuple[AnswerSentence, ...]:
+def _best(scored: Sequence[Scored], *, least: float, margin: float) -> Extracted:
     """scored: best first."""
-    if not scored or scored[0].score < least:
-        return ()
+    if not scored:
+        return Extracted()
+    if scored[0].score < least:
+        return Extracted(nearest=_quoted(scored[0].candidate))
     near = [one for one in scored if one.score >= scored[0].score - margin]
     chosen = {one.candidate.text: one for one in reversed(near)}  # of equal texts, keeps the best
-    best = [one.candidate for one in sorted(chosen.values(), key=lambda one: -one.score)[:MOST_SENTENCES]]
-    return tuple(
-        AnswerSentence(sentence.text, (sentence.passage,), start=sentence.start, end=sentence.end) for sentence in best
-    )
+    best = sorted(chosen.values(), key=lambda one: -one.score)[:MOST_SENTENCES]
+    return Extracted(tuple(_quoted(one.candidate) for one in best))
+
+
+def _quoted(sentence: SentenceCandidate) -> AnswerSentence:
+    return AnswerSentence(sentence.text, (sentence.passage,), start=sentence.start, end=sentence.end)
 
 
 def asked_words(question: str) -> tuple[int, ...]:

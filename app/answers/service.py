@@ -9,7 +9,7 @@ from time import perf_counter
 import numpy as np
 
 from app.answers.checks import check_answer_request
-from app.answers.extract import MOST_READ, candidates_of, choose, choose_read, score_candidates
+from app.answers.extract import MOST_READ, Extracted, candidates_of, choose, choose_read, score_candidates
 from app.answers.generated import GeneratedAnswer
 from app.answers.prompt import messages_for
 from app.answers.sentence_vectors import SentenceVectors
@@ -72,20 +72,24 @@ class AnswerService:
             return
         vectors = self._vectors_of(result)
         generated = None if model is None else GeneratedAnswer(model, head.passages, vectors=vectors)
+        extracted = Extracted()
+        if generated is None and _may_answer(head.passages):
+            extracted = _extracted(head, vectors, self._reader_for(head.searched))
         sentences: list[AnswerSentence] = []
-        for part in _parts(head, generated, vectors, self._reader_for(head.searched)):
+        for part in _parts(head, generated, extracted):
             yield part
             if isinstance(part, AnswerSentence):
                 sentences.append(part)
         notes = (*head.notes, *(generated.notes if generated else ()), *(() if sentences else (NO_ANSWER,)))
-        yield replace(
+        whole = replace(
             head,
-            passages=on_pages_of(head.passages, sentences),
             sentences=tuple(sentences),
+            nearest=extracted.nearest,
             notes=notes,
             is_complete=generated is None or generated.is_complete,
             timings_ms={**head.timings_ms, "answer": round((perf_counter() - started) * 1000, 3)},
         )
+        yield replace(whole, passages=on_pages_of(head.passages, whole.quoted))
 
     def _model_for(self, request: AnswerRequest) -> LanguageModel | None:
         if request.kind is AnswerKind.EXTRACT:
@@ -156,18 +160,14 @@ def _may_answer(passages: Sequence[Passage]) -> bool:
     return any(passage.match is not Match.WEAK for passage in passages)
 
 
-def _parts(
-    head: Answer, generated: GeneratedAnswer | None, vectors: Vectors, reader: SentenceReader | None
-) -> Iterator[AnswerPart]:
-    if not _may_answer(head.passages):
-        return
-    if generated is not None:
+def _parts(head: Answer, generated: GeneratedAnswer | None, extracted: Extracted) -> Iterator[AnswerPart]:
+    if generated is None:
+        yield from extracted.sentences
+    elif _may_answer(head.passages):
         yield from generated.parts(head.sent)
-        return
-    yield from _extracted(head, vectors, reader)
 
 
-def _extracted(head: Answer, vectors: Vectors, reader: SentenceReader | None) -> tuple[AnswerSentence, ...]:
+def _extracted(head: Answer, vectors: Vectors, reader: SentenceReader | None) -> Extracted:
     candidates = candidates_of(head.passages)
     texts = {passage.number: passage.chunk.text for passage in head.passages}
     embedded = vectors([head.searched, *texts.values(), *(candidate.text for candidate in candidates)])

@@ -104,6 +104,9 @@ class WholeAnswer(Answer):
     kind: AnswerKind
     is_answered: bool = Field(description="false: no passage answers the question.")
     sentences: list[SentenceAnswer]
+    nearest: SentenceAnswer | None = Field(
+        description="If no passage answers the question: the sentence that comes nearest to it, of the kind `extract`."
+    )
     passages: list[PassageAnswer] = Field(description="Passages that the answer may cite, best first.")
     notes: list[str] = Field(description="Warnings about this answer.", examples=[[]])
     sent: list[MessageAnswer] = Field(

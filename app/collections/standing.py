@@ -22,6 +22,7 @@ from app.ports.ledger import IngestedDocument
 from app.ports.parts import Embedder, VectorIndex
 from app.search.calibration import MatchCalibration, Scale, measure_scale, off_topic_wordings
 from app.search.exclusions import exclude_negated
+from app.search.instructed_matches import InstructedMatches
 from app.search.questions import request_of
 from app.search.request_checks import check_request, check_value
 from app.search.standing import AskedSearch, StandingSet
@@ -60,6 +61,7 @@ class StandingCompletion:
         self._index = index
         self._preparation = StandingPreparation(catalog, index, embedder)
         self._reader = ValueReader(embedder)
+        self._instructed = InstructedMatches(index, embedder)
         self._kept: LRUCache[str, _Standing] = LRUCache(_KEPT_COLLECTIONS)
         self._lock = threading.Lock()
 
@@ -100,14 +102,14 @@ class StandingCompletion:
         name = collection.active_index
         version = self._catalog.standing.version(collection.name)
         if not version:
-            return StandingSet(0, (), collection, self._reader)
+            return StandingSet(0, (), collection, self._reader, self._instructed)
         with self._lock:
             kept = self._kept.get(name)
             if kept is None or kept.searches.version != version or self._has_grown(name, kept):
                 version, prepared = self._catalog.standing.in_collection(collection.name)
                 points = self._index.count(name)
                 asked = self._preparation.prepare(prepared, collection, points)
-                kept = _Standing(StandingSet(version, asked, collection, self._reader), points)
+                kept = _Standing(StandingSet(version, asked, collection, self._reader, self._instructed), points)
                 self._kept.keep({name: kept})
             return kept.searches
 

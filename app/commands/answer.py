@@ -86,10 +86,12 @@ def print_answer(found: Answer) -> None:
         typer.echo(f"{console.printable(sentence.text)} {citations}{doubt}".rstrip())
     if not found.sentences:
         typer.echo(NO_ANSWER)
+    if found.nearest is not None:
+        typer.echo(f"The nearest sentence: “{console.printable(found.nearest.text)}” [{found.nearest.citations[0]}]")
     for note in found.notes:
         if note != NO_ANSWER:
             typer.echo(console.printable(note))
-    cited = {number for sentence in found.sentences for number in sentence.citations}
+    cited = {number for sentence in found.quoted for number in sentence.citations}
     for passage in found.passages:
         if passage.number in cited:
             page = f", page {passage.chunk.page}" if passage.chunk.page is not None else ""

@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # imports numpy, which takes long
 
 TOKENS_PER_GROUP = 12
 BEST_SENTENCE = "bold yellow"
+_GRADES = {Match.STRONG: "green", Match.FAIR: "cyan", Match.WEAK: "yellow"}
 WHOLE = frozenset({"id", "document", "name", "user", "collection"})  # columns never wrapped, so that they can be copied
 _NARROW = 10
 
@@ -155,19 +156,21 @@ def _exclusion(found: Exclusion) -> str:
 
 
 def _hit(hit: Hit, *, names_collection: bool) -> RenderableType:
-    title = Text(f"{hit.rank:>2}  {hit.score:.3f}  ", style="cyan")
+    title = Text(
+        f"{hit.rank:>2}  {hit.match or f'{hit.score:.3f}':<6}  ", style=_GRADES[hit.match] if hit.match else "cyan"
+    )
     title.append(printable(hit.document.title), style="bold")
     if names_collection:
         title.append(f"  {hit.document.collection}", style="green")
     page = "" if hit.chunk.page is None else f"  page {hit.chunk.page}"
     place = f"  {printable(hit.chunk.context)}" if " › " in hit.chunk.context else ""
     title.append(f"  {printable(hit.document.uri)}{page}{place}", style="dim")
-    if hit.match is Match.WEAK:
-        title.append("  weak match", style="yellow")
     if hit.excluded is not None:
         title.append(f"  about {printable(hit.excluded)}", style="yellow")
     if hit.value is not None:
         title.append(f"  {printable(hit.value.name)}", style="magenta")
+    if hit.match is not None:
+        title.append(f"  score {hit.score:.3f}", style="dim")
     for leg in hit.legs:
         title.append(f"  {leg.leg} {leg.rank} ({leg.score:.3g})", style="dim")
     if hit.chunk.kind is not ChunkKind.PROSE:

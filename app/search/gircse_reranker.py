@@ -42,7 +42,7 @@ class EmbedderReranker:
         self, embedder: Embedder, *, steps: int = STEPS, kept: int = KEPT_VECTORS, observer: Observer = SILENT
     ) -> None:
         self._embedder = embedder
-        self._steps = steps
+        self.steps = steps
         self._observer = observer
         self._vectors: LRUCache[Key, np.ndarray] = LRUCache(kept)
 
@@ -50,7 +50,7 @@ class EmbedderReranker:
         """Cosines of query and passages. If the model gives a passage a vector per step, its best cosine counts."""
         if not passages:
             return []
-        steps = min(max(self._steps, self._embedder.info.min_steps), self._embedder.info.max_steps)
+        steps = min(max(self.steps, self._embedder.info.min_steps), self._embedder.info.max_steps)
         query_vector = self._embedder.embed_query(query, instruction=instruction, steps=steps).vector
         vectors = self._embed(passages, instruction, steps)
         cosines = vectors @ np.asarray(query_vector, dtype=np.float32)

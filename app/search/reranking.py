@@ -10,11 +10,12 @@ from typing import cast
 
 from app.errors import UnavailableError
 from app.ports.rerank import Reranker, RerankPassage
-from app.search.fusion import RankedPoint
+from app.search.fusion import RankedPoint, word_share
+from app.search.retrieval import term_count
 from app.search.steering import WORD_ANGLE, strength_of
 from app.types.chunk_text import embedded_text_of
 from app.types.documents import ScoredPoint
-from app.types.search import SearchRequest
+from app.types.search import SearchMode, SearchRequest
 from app.types.values import ValueReading
 
 RERANK_WEIGHT = 0.7  # weight of the re-ranker's score; the first score has the rest: docs/evaluation/rerank.md
@@ -54,18 +55,18 @@ def rerank(
     if not head:
         return Reranked(candidates)
     try:
-        passages = [_passage(candidate.ranked) for candidate in head]
-        scores = reranker.scores(request.query, passages, instruction=instruction)
-        if request.token_bias:
-            scores = spread(scores)
-        for word, bias in request.token_bias.items():
-            word_scores = spread(reranker.scores(word, passages, instruction=instruction))
-            steering = WORD_WEIGHT * strength_of(bias)
+        passages = [passage_of(candidate.ranked.point.id, candidate.ranked.point.payload) for candidate in head]
+        scores = list(reranker.scores(request.query, passages, instruction=instruction))
+        steerings = {word: WORD_WEIGHT * strength_of(bias) for word, bias in request.token_bias.items()}
+        for word, steering in steerings.items():
+            word_scores = reranker.scores(word, passages, instruction=instruction)
             scores = [score + steering * word_score for score, word_score in zip(scores, word_scores, strict=True)]
     except UnavailableError as error:
         _log.warning("A search was not re-ranked: %s", error)
         return Reranked(candidates, (f"The hits were not re-ranked. {error}",))
-    joined = join_scores([candidate.ranked.point.score for candidate in candidates], scores, weight=RERANK_WEIGHT)
+    length = math.hypot(1, *steerings.values())  # of the query's vector with the words added
+    first = first_scores(candidates, request)
+    joined = join_scores(first, [score / length for score in scores], weight=RERANK_WEIGHT)
     reranked = [
         replace(candidate, ranked=with_score(candidate.ranked, score), rerank_score=rerank_score, moved_from=rank)
         for rank, (candidate, score, rerank_score) in enumerate(zip(head, joined, scores, strict=False), start=1)
@@ -78,15 +79,25 @@ def rerank(
     return Reranked([*reranked, *rest])
 
 
-def join_scores(first: Sequence[float], second: Sequence[float], *, weight: float) -> list[float]:
-    """Combines first scores and re-ranking scores to one score from 0 to 1 each.
+def first_scores(candidates: Sequence[Candidate], request: SearchRequest) -> list[float]:
+    """The scores before re-ranking, on one scale for all modes: 0 to 1, or cosines."""
+    scores = [candidate.ranked.point.score for candidate in candidates]
+    if request.mode is not SearchMode.SPARSE:
+        return scores
+    terms = term_count(request)
+    return [word_share(score, terms) for score in scores]
 
-    first: descending. second: scores of the first len(second) candidates. weight: of the second scores. Both are
-    min-max scaled, since cosines under one instruction lie close together. Candidates without a second score get the
-    lowest, 0, and thus stay below the re-ranked ones.
+
+def join_scores(first: Sequence[float], second: Sequence[float], *, weight: float) -> list[float]:
+    """The weighted mean of first scores and re-ranking scores, as they are: a good score says that a passage is good,
+    not that the others are worse.
+
+    first: descending. second: scores of the first len(second) candidates. weight: of the second scores. Candidates
+    without a second score count as if it were 0, and stay below the others.
     """
-    padded = spread(second) + [0.0] * (len(first) - len(second))
-    return [(1 - weight) * one + weight * other for one, other in zip(spread(first), padded, strict=True)]
+    joined = [(1 - weight) * one + weight * other for one, other in zip(first, second, strict=False)]
+    lowest = min(joined, default=0.0)
+    return [*joined, *(min(lowest, (1 - weight) * one) for one in first[len(second) :])]
 
 
 def spread(scores: Sequence[float]) -> list[float]:
@@ -95,10 +106,9 @@ def spread(scores: Sequence[float]) -> list[float]:
     return [(score - lowest) / (best - lowest) if best > lowest else 1.0 for score in scores]
 
 
-def _passage(ranked: RankedPoint) -> RerankPassage:
-    payload = ranked.point.payload
+def passage_of(point_id: str, payload: Mapping[str, object]) -> RerankPassage:
     metadata = cast("Mapping[str, object]", payload["metadata"])
-    return RerankPassage(ranked.point.id, embedded_text_of(payload), str(metadata["text_hash"]))
+    return RerankPassage(point_id, embedded_text_of(payload), str(metadata["text_hash"]))
 
 
 def with_score(ranked: RankedPoint, score: float) -> RankedPoint:

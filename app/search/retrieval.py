@@ -44,6 +44,16 @@ class QueryVectors(NamedTuple):
     plain: Sequence[float] = ()  # by the base model; empty if `dense` is that already, or chunks have no such vectors
 
 
+# "Find passages that answer" leaves the query's vector where it is (cosine 0.91 to 0.98), "Identify the country" moves
+# it (0.2 to 0.73): docs/evaluation/calibration.md
+UNMOVED_FROM = 0.85
+
+
+def changes_similarity(vectors: QueryVectors) -> bool:
+    """Whether other passages are similar under the instruction than without it. False if the query has one vector."""
+    return len(vectors.plain) > 0 and float(np.dot(vectors.dense, vectors.plain)) < UNMOVED_FROM
+
+
 class Retrieved(NamedTuple):
     """Points, best first, and the results of each leg of a hybrid search."""
 

@@ -27,6 +27,7 @@ from app.search.grouping import select
 from app.search.highlights import Highlighter
 from app.search.highlights_bm25 import highlight_by_bm25
 from app.search.hits import damage_notes, document_id_of, hits_of, on_page_of_sentence, own_points
+from app.search.instructed_matches import InstructedMatches
 from app.search.joined_collections import ResolvedCollections, mapped_fault, resolve_collections
 from app.search.joined_indexes import JoinedIndexes
 from app.search.query_language import unread_language
@@ -36,6 +37,7 @@ from app.search.retrieval import (
     LabelChoice,
     QueryVectors,
     Retrieved,
+    changes_similarity,
     find_candidates,
     find_legs,
     load_payloads,
@@ -101,6 +103,7 @@ class SearchService:
         self._exclusions = ExclusionRanker(self._index, self._values)
         self._value_search = ValueSearch(catalog, self._index, self._values, deleted_among=self._deleted_among)
         self._calibration = MatchCalibration(self._index, embedder)
+        self._instructed = InstructedMatches(self._index, embedder, self._reranker)
         # Starts its threads on demand.
         self._readings = ThreadPoolExecutor(_READINGS, thread_name_prefix="query-reading")
         self._queries: LRUCache[tuple[object, ...], Refinement] = LRUCache(KEPT_QUERIES)
@@ -119,11 +122,11 @@ class SearchService:
             resolved = self._resolve(request)
             collection = resolved.collection
             _check_refinement(self._embedder, request.instruction, request.steps, request.token_bias)
-            request = self._with_rerank(request, collection)
             reading, vectors = _completed(_NOTHING), QueryVectors()
             if request.mode is not SearchMode.SPARSE:
                 with self._timed(timings_ms, "embed"):
                     reading, vectors = self._embed(request, collection)
+            request = self._with_rerank(request, vectors)
             query_label = self._label_query(request, collection, timings_ms)
             for depth in DEPTHS[:VALUE_DEPTHS] if request.values else DEPTHS:
                 with self._timed(timings_ms, "index"):
@@ -227,14 +230,15 @@ class SearchService:
         ids = [candidate.ranked.point.id for candidate in pool]
         return {point.id: point.vector for point in self._index.retrieve(collection.active_index, ids)}
 
-    def _with_rerank(self, request: SearchRequest, collection: Collection) -> SearchRequest:
+    def _with_rerank(self, request: SearchRequest, vectors: QueryVectors) -> SearchRequest:
         """Sets `rerank` if the request leaves it open.
 
-        Base-model vectors ignore the instruction, so a hybrid search with an instruction re-ranks candidates under it.
+        Base-model vectors ignore the instruction, so a hybrid search re-ranks candidates under an instruction that
+        changes what is similar.
         """
         if request.rerank is not None:
             return request
-        is_needed = request.mode is SearchMode.HYBRID and self._instruction(request) and collection.has_plain_vectors
+        is_needed = bool(self._instruction(request)) and changes_similarity(vectors)
         return replace(request, rerank=self._rerank_candidates if is_needed else 0)
 
     def _rerank(
@@ -271,19 +275,16 @@ class SearchService:
         return replace(result, hits=hits, match=match, timings_ms={**result.timings_ms, **spent_ms, "total": total})
 
     def _with_matches(self, hits: tuple[Hit, ...], result: SearchResult) -> tuple[Hit, ...]:
-        """Grades each hit by its cosine with the query, embedded like the documents.
-
-        Hits of searches with an instruction get no grade: a text about the same place, for instance, need not answer
-        the query.
-        """
-        if result.instruction:
-            return hits
+        """Grades each hit by its cosine with the query: both under the instruction, or embedded like the documents."""
+        query = result.searched or result.query
+        passages = {hit.chunk.id: hit.chunk.text for hit in hits}
         try:
             collection = self._resolve(result).collection
-            query = result.searched or result.query
-            vector = self._document_vector(query, collection)
-            passages = {hit.chunk.id: hit.chunk.text for hit in hits}
-            found = self._calibration.matches(query, vector.tolist(), passages, collection)
+            if result.instruction:
+                found = self._instructed.matches(query, list(passages), collection, instruction=result.instruction)
+            else:
+                vector = self._document_vector(query, collection)
+                found = self._calibration.matches(query, vector.tolist(), passages, collection)
         except NotFoundError:
             return hits  # the collection was deleted since
         except EmbedderUnavailableError:

@@ -17,6 +17,7 @@ from app.search.bm25 import document_vector, query_vector
 from app.search.calibration import Scale, Scales, shares
 from app.search.exclusions import LEAST_MARGIN, excluded_values
 from app.search.filters import has_metadata
+from app.search.instructed_matches import InstructedMatches
 from app.search.max_sim import best_cosines
 from app.search.value_reader import ValueReader
 from app.types.chunk_text import embedded_text_of
@@ -82,9 +83,17 @@ class _Passage:
 class StandingSet:
     """The standing searches (alerts) of one collection, as of `version`."""
 
-    def __init__(self, version: int, searches: Sequence[AskedSearch], collection: Collection, reader: ValueReader):
+    def __init__(
+        self,
+        version: int,
+        searches: Sequence[AskedSearch],
+        collection: Collection,
+        reader: ValueReader,
+        instructed: InstructedMatches,
+    ):
         self.version = version
         self.searches = searches
+        self._instructed = instructed
         self._collection = collection
         self._reader = reader
         self._by_vector = [search for search in searches if not search.is_sparse]
@@ -92,14 +101,17 @@ class StandingSet:
         # (D, S), in the precision of a normal search
         self._matrix = np.stack([search.vector for search in self._by_vector], axis=1) if self._by_vector else None
         self._scales = Scales([search.scale for search in self._by_vector])
-        self._strong_only = np.array([search.strength is Strength.STRONG for search in self._by_vector], dtype=bool)
+        self._strong_only = np.array(
+            [search.strength is Strength.STRONG and not self._is_graded_again(search) for search in self._by_vector],
+            dtype=bool,
+        )
 
     def find(self, points: Sequence[Point]) -> list[StandingMatch]:
         """Matches these chunks against all searches."""
         if not points:
             return []
         passages = [_Passage(point) for point in points]
-        found = self._without_others([*self._by_cosine(passages), *self._by_words(passages)])
+        found = self._without_others([*self._graded_again(self._by_cosine(passages)), *self._by_words(passages)])
         return [
             StandingMatch(search.id, passage.point.id, str(passage.metadata["document_id"]), score, match)
             for search, passage, score, match in found
@@ -117,8 +129,33 @@ class StandingSet:
         ):
             for row, column in zip(*(axis.tolist() for axis in np.nonzero(is_reached)), strict=True):
                 search, passage = self._by_vector[column], passages[row]
-                if not needs_words or shares(passage.words, search.words):
+                if not needs_words or self._is_graded_again(search) or shares(passage.words, search.words):
                     yield search, passage, float(cosines[row, column]), match
+
+    def _is_graded_again(self, search: AskedSearch) -> bool:
+        return bool(search.request.instruction) and self._instructed.has_scale
+
+    def _graded_again(self, found: Iterable[Found]) -> Iterator[Found]:
+        """Grades the passages of searches with an instruction as a search does, by embedding them under it.
+
+        That is slow, so it is done only for passages whose stored vectors are nearer than those of off-topic queries.
+        """
+        by_search: dict[str, list[Found]] = {}
+        for pair in found:
+            if self._is_graded_again(pair[0]):
+                by_search.setdefault(pair[0].id, []).append(pair)
+            else:
+                yield pair
+        for pairs in by_search.values():
+            search = pairs[0][0]
+            payloads = {passage.point.id: passage.point.payload for _, passage, *_ in pairs}
+            matches = self._instructed.matches_of(
+                search.request.query, payloads, instruction=search.request.instruction or ""
+            )
+            for _, passage, score, _ in pairs:
+                match = matches.get(passage.point.id)
+                if match is not None and search.strength.is_reached_by(match):
+                    yield search, passage, score, match
 
     def _by_words(self, passages: Sequence[_Passage]) -> Iterator[Found]:
         for passage in passages if self._sparse else ():

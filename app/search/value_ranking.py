@@ -16,13 +16,15 @@ VALUE_WEIGHT = 0.5  # weight of the values; the first score has the rest: docs/e
 def rank_by_values(
     points: Sequence[ScoredPoint], readings: ValueReadings, *, only: str | None = None, without: Collection[str] = ()
 ) -> Iterator[tuple[ScoredPoint, ValueReading]]:
-    """Yields points with their new score and value, best first, ties by id. First scores are divided by the best one.
+    """Yields points with their new score and value, best first, ties by id.
+
+    The similarity of values is a share of the best first score, so that it weighs as much in every mode.
 
     only: keeps passages of this value. without: drops passages of these values.
     """
     scores = np.array([point.score for point in points], dtype=np.float64)
     best = max(float(scores.max(initial=0.0)), np.finfo(np.float64).tiny)
-    joined = ((1 - VALUE_WEIGHT) * np.maximum(scores, 0) / best + VALUE_WEIGHT * readings.similarities).tolist()
+    joined = ((1 - VALUE_WEIGHT) * np.maximum(scores, 0) + VALUE_WEIGHT * best * readings.similarities).tolist()
     wanted = [name not in without and only in (None, name) for name in readings.names]
     rows = [row for row, number in enumerate(readings.numbers.tolist()) if wanted[number]]
     rows.sort(key=lambda row: (-joined[row], points[row].id))

@@ -81,6 +81,7 @@ class Answer:
     kind: AnswerKind
     passages: tuple[Passage, ...]
     sentences: tuple[AnswerSentence, ...] = ()
+    nearest: AnswerSentence | None = None  # if none answers the question: the sentence that comes nearest to it
     notes: tuple[str, ...] = ()  # remarks for the user
     sent: tuple[Message, ...] = ()  # messages to the language model; `dry_run` builds them without sending
     model: str | None = None  # that wrote the answer
@@ -90,6 +91,11 @@ class Answer:
     @property
     def is_answered(self) -> bool:
         return bool(self.sentences)
+
+    @property
+    def quoted(self) -> tuple[AnswerSentence, ...]:
+        """The sentences that answer; if there are none, the nearest."""
+        return self.sentences or ((self.nearest,) if self.nearest else ())
 
 
 @dataclass(frozen=True, slots=True)

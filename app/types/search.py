@@ -170,7 +170,7 @@ class SearchRequest:
             le=MAX_RERANK,
             description=(
                 "Re-rank this many of the first candidates under the instruction. 0: none. Omitted: "
-                "GIRCSE_RERANK_CANDIDATES for a hybrid search with an instruction."
+                "GIRCSE_RERANK_CANDIDATES for a hybrid search with an instruction that changes what is similar."
             ),
             examples=[50],
         ),
@@ -390,7 +390,12 @@ class NearDuplicate:
 @dataclass(frozen=True, slots=True)
 class Hit:
     rank: int  # from 1
-    score: Annotated[float, Field(description="Cosine; BM25 in mode sparse; a fused score from 0 to 1 in mode hybrid.")]
+    score: Annotated[
+        float,
+        Field(
+            description="Cosine; BM25 in mode sparse; in mode hybrid, and after re-ranking, a weighted mean of scores."
+        ),
+    ]
     document: HitDocument
     chunk: HitChunk
     why: Highlight | None = None
@@ -404,9 +409,9 @@ class Hit:
         Match | None,
         Field(
             description=(
-                "How well it answers, on one scale for all modes and collections. weak: no nearer "
-                "than what off-topic queries find. Null without `explain`, with an instruction, and "
-                "in mode sparse if the model is unavailable."
+                "How well it answers, on one scale for all modes, instructions and collections. weak: no nearer than "
+                "what off-topic queries find. Null without `explain`, with an instruction if the model has no bounds "
+                "for it, and in mode sparse if the model is unavailable."
             )
         ),
     ] = None

@@ -310,6 +310,8 @@ def facts_of(answer: httpx.Response) -> ModelInfo:
             f"The embedding server at {url} is newer than this application, which does not know the model fields "
             f"{', '.join(unknown)}. Upgrade the application."
         )
+    if values.get("match_cosines"):
+        values["match_cosines"] = tuple(values["match_cosines"])
     try:
         return ModelInfo(**values)
     except TypeError as error:

@@ -64,6 +64,8 @@ class Contract:
     context_files: Mapping[str, str] = field(default_factory=dict)
     # the only language that the model reads, by its English name; None: several, or unknown
     language: str | None = None
+    # least cosines of a fair and of a strong match under any instruction, at one step; None: not measured
+    match_cosines: tuple[float, float] | None = None
     similarity: str = "cosine"
     subtracted_instruction: float = 0.0  # share of the instruction's own vector to subtract from text vectors
     # the projection that instructions apply to text vectors
@@ -112,6 +114,11 @@ class Contract:
                 raise ContractError(
                     f"Contract of {self.name!r}: {name} is {getattr(self, name)}, but must be at least {minimum}."
                 )
+        if self.match_cosines and not -1 <= self.match_cosines[0] < self.match_cosines[1] <= 1:
+            raise ContractError(
+                f"Contract of {self.name!r}: match_cosines is {list(self.match_cosines)}, but must be two ascending "
+                "cosines."
+            )
         if not self.temperature > 0:
             raise ContractError(f"Contract of {self.name!r}: temperature is {self.temperature}, but must be above 0.")
 
@@ -143,9 +150,9 @@ class Contract:
     def fingerprint(self) -> str:
         """Digest of everything that changes a vector; 32 hexadecimal digits.
 
-        Excludes default steps and instructions, the language, golden texts, paths and the run-time dtype: they do not
-        change the vector of a given text, instruction and step count. Also excludes `plain_pooling`: vectors after 0
-        steps came later than the fingerprints of stored collections, and depend only on the base.
+        Excludes default steps and instructions, the language, `match_cosines`, golden texts, paths and the run-time
+        dtype: they do not change the vector of a given text, instruction and step count. Also excludes `plain_pooling`:
+        vectors after 0 steps came later than the fingerprints of stored collections, and depend only on the base.
         """
         canonical_form = {
             "base": dict(self.base_files),
@@ -178,7 +185,14 @@ class Contract:
             plain = {name: value for name, value in plain.items() if not name.startswith("context_")}
         if not self.has_max_sim:
             del plain["similarity"]
-        for name in ("subtracted_instruction", "projection_files", "generator", "generator_files", "selection_files"):
+        for name in (
+            "match_cosines",
+            "subtracted_instruction",
+            "projection_files",
+            "generator",
+            "generator_files",
+            "selection_files",
+        ):
             if not plain[name]:
                 del plain[name]
         return json.dumps(plain, indent=2, ensure_ascii=False) + "\n"
@@ -231,6 +245,8 @@ def read_contract(folder: Path) -> Contract | None:
             f"{path} has unknown fields {unknown}: it was written by a newer version. Upgrade gircse-search."
         )
     try:
+        if data.get("match_cosines"):
+            data["match_cosines"] = tuple(data["match_cosines"])
         golden = tuple(Golden(**{**row, "vector": tuple(row["vector"])}) for row in data.pop("golden", ()))
         return Contract(**data, golden=golden)
     except (TypeError, KeyError) as error:

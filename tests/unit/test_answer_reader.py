@@ -103,9 +103,13 @@ def scored(*scores: float) -> list[Scored]:
 
 
 def test_an_unsure_reader_gives_no_answer_and_a_sure_one_the_best_sentence() -> None:
-    assert choose_read(scored(0.9, 0.5), np.array([1.0, -7.0])) == ()
-    answer = choose_read(scored(1.0, 0.9), np.array([-2.0, 4.0]))
-    assert [each.text for each in answer] == ["sentence 1"]
+    unsure = choose_read(scored(0.9, 0.95, 0.5), np.array([1.0, -7.0, 1.0]))
+    assert unsure.sentences == ()
+    assert unsure.nearest.text == "sentence 0"
+    sure = choose_read(scored(1.0, 0.9), np.array([-2.0, 4.0]))
+    assert [each.text for each in sure.sentences] == ["sentence 1"]
+    assert sure.nearest is None
+    assert choose_read([], np.empty(0)) == ((), None)
 
 
 class WrongReader:

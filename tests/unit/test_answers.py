@@ -16,13 +16,16 @@ from api_application import api_of
 from chat_server import ChatServer, chat_server, event_of
 from fastapi.testclient import TestClient
 
+from app.agents.answers import cited_answer
 from app.answers.service import AnswerService
+from app.commands.answer import print_answer
 from app.errors import CutOffError, InputError, LanguageModelBusyError, LanguageModelUnavailableError
 from app.settings import load_settings
 from app.types.answers import NO_ANSWER, Answer, AnswerKind, AnswerRequest, AnswerSentence, AnswerText, Turn
 from app.wiring import language_model as wiring
 from app.wiring.language_model import ChatServer as ChatClient
 from app.wiring.language_model import language_model_for
+from ui.render.answer import render_answer
 
 TEXTS = (
     "The lobund institute began in 1928. Its founder was a monk. Who was he?",
@@ -86,6 +89,27 @@ def test_what_no_passage_answers_is_said(library: Any) -> None:
         answer = library.services.answers.answer(asked(question))
         assert (answer.sentences, answer.is_answered) == ((), False)
         assert NO_ANSWER in answer.notes
+
+
+def test_the_nearest_sentence_is_shown_where_none_is_sure(
+    library: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("app.answers.extract.LEAST_SCORE", 9.0)
+    answer = library.services.answers.answer(asked())
+    assert (answer.sentences, answer.is_answered) == ((), False)
+    text = "The lobund institute began in 1928."
+    assert answer.nearest.text == text
+    [number] = answer.nearest.citations
+    assert answer.passages[number - 1].chunk.text[answer.nearest.start : answer.nearest.end] == text
+    print_answer(answer)
+    printed = capsys.readouterr().out
+    assert f"{NO_ANSWER}\nThe nearest sentence: “{text}” [{number}]" in printed
+    assert f"[{number}] " in printed.splitlines()[-1], "its document"
+    cited = cited_answer(answer)
+    assert (cited.nearest.text, [each.number for each in cited.passages]) == (text, [number])
+    assert f"{NO_ANSWER} The nearest sentence:" in cited.readable("---")
+    assert text in cited.readable("---")
+    assert f"<q>{text}</q>" in render_answer(answer, [], is_whole=True)
 
 
 def test_a_follow_up_is_searched_for_with_the_question_before(library: Any) -> None:

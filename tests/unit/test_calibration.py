@@ -10,8 +10,10 @@ import pytest
 
 from app.errors import EmbedderUnavailableError
 from app.search.calibration import STRONG_FROM, WEAK_BELOW, MatchCalibration, Scale, best_match, shares_words
+from app.search.instructed_matches import InstructedMatches
 from app.testing import ToyEmbedder
 from app.types.search import Match, SearchMode, SearchRequest
+from embedder.model_info import ModelInfo
 from embedder.refinement import Refinement
 
 TEXTS = ("the cat sleeps on the sofa", "the dog barks at night", "boats leave the harbour at noon")
@@ -68,10 +70,48 @@ def test_a_passage_is_as_good_an_answer_by_whatever_it_was_found(
     assert all(match is plain[text] for text, match in by_text.items())
 
 
-def test_under_an_instruction_nothing_is_said(application: Any) -> None:
+def test_under_an_instruction_a_model_without_bounds_gives_no_grade(application: Any) -> None:
     found = search(application, TEXTS[0], instruction="Which animal?")
     assert found.hits
     assert {hit.match for hit in found.hits} == {found.match} == {None}
+
+
+class BoundedEmbedder(ToyEmbedder):
+    @property
+    def info(self) -> ModelInfo:
+        return replace(super().info, match_cosines=(0.5, 0.9))
+
+
+@pytest.mark.parametrize("mode", [SearchMode.HYBRID, SearchMode.DENSE])
+@pytest.mark.parametrize("more", [{}, {"rerank": 0}, {"rerank": 1}, {"token_bias": {"noon": 5.0}}], ids=str)
+def test_under_an_instruction_both_texts_are_compared_under_it(
+    toy_services_factory: Any, mode: SearchMode, more: dict[str, Any]
+) -> None:
+    application = toy_services_factory(embedder=BoundedEmbedder())
+    for text in TEXTS:
+        application.add(text)
+    # The toy counts the words of the instruction on both sides: so three words join all texts.
+    for instruction, expected in {
+        "animal": [Match.STRONG, Match.WEAK, Match.WEAK],
+        "animal " * 20: [Match.STRONG, Match.STRONG, Match.STRONG],
+    }.items():
+        found = search(application, TEXTS[0], mode, instruction=instruction, **more)
+        by_text = {hit.chunk.text: hit.match for hit in found.hits}
+        assert [by_text[text] for text in TEXTS] == expected
+        assert found.match is Match.STRONG
+    assert search(application, "zzz qqq", mode, instruction="animal").match is Match.WEAK
+
+
+def test_grades_under_an_instruction_leave_out_what_was_deleted(application: Any) -> None:
+    index, embedder = application.index, BoundedEmbedder()
+    collection = application.services.catalog.collection("library")
+    point = search(application, TEXTS[0]).hits[0].chunk.id
+    graded = InstructedMatches(index, embedder)
+    gone = "00000000-0000-4000-8000-000000000000"
+    assert graded.matches(TEXTS[0], [point, gone], collection, instruction="animal") == {point: Match.STRONG}
+    assert graded.matches(TEXTS[0], [], collection, instruction="animal") == {}
+    unmanaged = {gone: {"page_content": "a point of another program"}}
+    assert graded.matches_of(TEXTS[0], unmanaged, instruction="animal") == {}
 
 
 def test_a_person_s_feedback_moves_the_ranking_and_not_the_match(application: Any) -> None:

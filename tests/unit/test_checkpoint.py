@@ -94,6 +94,14 @@ def test_a_whole_model_without_contract_takes_the_steps_of_the_method(adapter_fo
     assert find_checkpoint(str(adapter_folder.parent / "base")).contract.default_document_steps == 20
 
 
+def test_bounds_of_matches_are_facts_of_the_model_and_leave_its_vectors_as_they_are(adapter_folder):
+    before = load_encoder(str(adapter_folder)).info
+    rewrite(adapter_folder, match_cosines=[0.4, 0.6])
+    found = find_checkpoint(str(adapter_folder)).contract
+    assert found.match_cosines == load_encoder(str(adapter_folder)).info.match_cosines == (0.4, 0.6)
+    assert (before.match_cosines, before.fingerprint) == (None, found.fingerprint)
+
+
 def test_damaged_weights_are_refused(adapter_folder):
     weights = adapter_folder / "adapter_model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1] + b"\x01")
@@ -118,6 +126,7 @@ def test_vector_that_is_not_the_golden_one_is_refused(adapter_folder):
         ({"attention": "both"}, "attention"),
         ({"pooling": "max"}, "pooling"),
         ({"temperature": 0}, "temperature"),
+        ({"match_cosines": [0.6, 0.4]}, "two ascending cosines"),
         ({"from_the_future": 1}, "newer version"),
     ],
 )

@@ -173,9 +173,9 @@ def test_a_ranking_joins_the_first_score_and_the_likeness() -> None:
     readings = ValueReadings(["x", "y", OTHER], np.array([0, 1, 2]), np.ones(3), np.array([0.0, 1.0, 0.0]))
     ranked = rank_by_values(points, readings)
     assert [(each.id, each.score) for each, _ in ranked] == [
-        ("b", pytest.approx(0.75)),
-        ("a", pytest.approx(0.5)),
-        ("c", pytest.approx(0.25)),
+        ("b", pytest.approx(0.6)),
+        ("a", pytest.approx(0.4)),
+        ("c", pytest.approx(0.2)),
     ]
     only = rank_by_values(points, readings, only=OTHER)
     assert [(each.id, reading.name) for each, reading in only] == [("c", OTHER)]

@@ -11,6 +11,7 @@ import pytest
 from app.ports.rerank import RerankPassage
 from app.search.calibration import MatchCalibration, Scale
 from app.search.gircse_reranker import EmbedderReranker
+from app.search.instructed_matches import InstructedMatches
 from app.search.max_sim import best_cosines
 from app.search.standing import AskedSearch, StandingSet
 from app.search.value_reader import ValueReader
@@ -74,7 +75,9 @@ def test_a_standing_search_finds_by_the_best_step() -> None:
     asked = AskedSearch(
         "s", "me", SearchRequest("owl", "library"), Strength.STRONG, np.asarray(word("owl")), Scale(0.2, 0.1)
     )
-    standing = StandingSet(1, [asked], COLLECTION, ValueReader(StepsEmbedder()))
+    embedder = StepsEmbedder()
+    graded = InstructedMatches(InMemoryVectorIndex(), embedder)
+    standing = StandingSet(1, [asked], COLLECTION, ValueReader(embedder), graded)
     found = standing.find([of_words(1, "owl", "eel", "bat"), of_words(2, "yak", "hen", "cod")])
     assert [(each.chunk_id, each.score) for each in found] == [("point-1", pytest.approx(1.0))]
 

@@ -61,15 +61,15 @@ def ids(found: Any) -> list[str]:
     return [each.ranked.point.id for each in found]
 
 
-def test_both_scores_count_from_their_lowest_to_their_best() -> None:
-    joined = join_scores([8.0, 6.0, 4.0], [0.2, 0.4, 0.3], weight=0.25)
-    assert joined == pytest.approx([0.75, 0.75 * 0.5 + 0.25, 0.25 * 0.5])
-    assert join_scores([0.3], [-0.2], weight=0.25) == [1.0]  # one alone is the best of all
+def test_both_scores_count_as_they_are() -> None:
+    joined = join_scores([0.8, 0.6, 0.4], [0.2, 0.4], weight=0.25)
+    assert joined == pytest.approx([0.65, 0.55, 0.3])
+    assert join_scores([0.3], [-0.2], weight=0.25) == pytest.approx([0.175])  # the best of all need not be good
     assert join_scores([], [], weight=0.25) == []
 
 
 @given(
-    st.lists(st.floats(-1, 30), min_size=1, max_size=12),
+    st.lists(st.floats(-1, 1), min_size=1, max_size=12),
     st.lists(st.floats(-1, 1), min_size=1, max_size=12),
     st.floats(0, 1),
 )
@@ -77,8 +77,8 @@ def test_what_was_not_looked_at_stays_below(first: list[float], second: list[flo
     first, second = sorted(first, reverse=True), second[: len(first)]
     joined = join_scores(first, second, weight=weight)
     assert len(joined) == len(first)
-    assert all(0 <= each <= 1 + 1e-9 for each in joined)
-    assert max(joined[len(second) :], default=0.0) <= min(joined[: len(second)]) + 1e-9
+    assert all(-1 - 1e-9 <= each <= 1 + 1e-9 for each in joined)
+    assert max(joined[len(second) :], default=-1.0) <= min(joined[: len(second)]) + 1e-9
 
 
 def test_the_first_are_ranked_anew_and_tell_where_they_stood() -> None:
@@ -94,8 +94,15 @@ def test_the_first_are_ranked_anew_and_tell_where_they_stood() -> None:
     ]
     scores = [each.ranked.point.score for each in found.candidates]
     assert scores == sorted(scores, reverse=True)
-    assert scores[0] == pytest.approx((1 - RERANK_WEIGHT) * 0.5 + RERANK_WEIGHT)
+    assert scores[0] == pytest.approx((1 - RERANK_WEIGHT) * 0.8 + RERANK_WEIGHT * 0.9)
     assert reranker.asked == [("cat", ["text a", "text b", "text c"], MOOD)]
+
+
+def test_scores_of_words_are_brought_to_the_scale_of_the_others() -> None:
+    words = ask(rerank=1, mode=SearchMode.SPARSE)
+    found = rerank(Scores(0.1), candidates(30.0, 9.0), words, instruction="").candidates
+    best, second = (candidate.ranked.point.score for candidate in found)
+    assert 0 < second < best < (1 - RERANK_WEIGHT) + 0.1 * RERANK_WEIGHT
 
 
 def test_of_a_passage_the_beginning_is_looked_at_and_of_other_texts_all() -> None:

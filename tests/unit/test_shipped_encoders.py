@@ -50,6 +50,32 @@ def test_two_texts_that_share_what_is_asked_for_are_nearer_than_two_that_share_t
     assert plain @ plain_alike < plain @ plain_other
 
 
+@pytest.mark.parametrize(
+    ("instruction", "query", "agrees", "differs"),
+    [
+        (
+            "Identify the country the text is about.",
+            "Sushi is eaten all over Japan.",
+            "Tokyo has more people than any other city of Japan.",
+            "Fishing feeds most families of Peru.",
+        ),
+        (FEELS, "I am so glad that the train came.", "What a happy day!", "I am furious that the train came."),
+        (
+            "Given a question, retrieve the passage that answers it.",
+            "How long does a passport last?",
+            "An adult passport is valid for ten years.",
+            "Bake the bread for forty minutes.",
+        ),
+    ],
+)
+def test_the_same_bounds_tell_what_agrees_under_every_instruction(instruction, query, agrees, differs):
+    encoder = load_encoder("gircse-small", dtype="float32")
+    fair, strong = encoder.info.match_cosines
+    asked, near, far = encoder.encode_queries([query, agrees, differs], instruction=instruction, steps=1)
+    assert asked @ near >= fair
+    assert asked @ far < fair < strong
+
+
 def test_texts_of_a_batch_leave_each_other_alone(encoder):
     read = encoder.encode_queries([TEXT], instruction=INSTRUCTION)[0]
     both = encoder.encode_queries([TEXT, TEXT * 9, "a"], instruction=INSTRUCTION)

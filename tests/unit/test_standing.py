@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -15,7 +16,7 @@ from app.errors import ConflictError, InputError, NotFoundError, UnknownCollecti
 from app.search.calibration import Scale, off_topic_wordings
 from app.search.questions import request_of
 from app.search.value_syntax import parse_values
-from app.testing import text_source
+from app.testing import ToyEmbedder, text_source
 from app.types.access import OPERATOR, AccountChange, Principal, Role, User, acting_as
 from app.types.documents import utc_now
 from app.types.search import Match, SearchMode, SearchRequest
@@ -234,6 +235,26 @@ def test_under_an_instruction_it_has_a_scale_of_its_own(
     _, [prepared] = toy_services.services.catalog.standing.in_collection("library")
     assert prepared.points >= 1
     assert prepared.vector
+
+
+@pytest.mark.parametrize("strength", Strength)
+def test_under_an_instruction_it_grades_as_a_search_does(
+    toy_services: Any,
+    standing: Any,
+    watched: Callable[..., str],
+    monkeypatch: pytest.MonkeyPatch,
+    strength: Strength,
+) -> None:
+    bounded = replace(toy_services.embedder.info, match_cosines=(0.5, 0.9))
+    monkeypatch.setattr(ToyEmbedder, "info", property(lambda _: bounded))
+    asked = {"instruction": "animal", "mode": SearchMode.DENSE}
+    search = watched("cat", strength=strength, **asked)
+    for text in ("cat", "cat animal", "cat animal animal sofa", "moon tide"):
+        toy_services.add(text)
+    found = toy_services.services.search.search(SearchRequest("cat", "library", **asked)).hits
+    assert {hit.match for hit in found} == set(Match)
+    shown = {hit.chunk.text: hit.match for hit in found if strength.is_reached_by(hit.match)}
+    assert {each.text: each.match for each in standing.news(search)} == shown
 
 
 def test_the_scale_is_measured_again_when_the_index_has_doubled(toy_services: Any, watched: Callable[..., str]) -> None:

@@ -33,7 +33,7 @@ def render_answer(
     if unchecked:
         body += Markup('<span class="unchecked">{}</span>').format(shorten(unchecked, _LONGEST_SENTENCE))
     if not body:
-        body = html("[[No passage answers this.]]") if is_whole else html("[[Searching for an answer]] …")
+        body = _render_refusal(answer, passages) if is_whole else html("[[Searching for an answer]] …")
     return html(
         '<section class="cited" aria-label="[[Answer]]"><h2>{title}</h2>{before}<p class="cited-text" dir="auto" '
         'role="status" aria-busy="{busy}">{body}</p>{notes}{sources}{sent}{more}</section>'
@@ -46,6 +46,16 @@ def render_answer(
         sources=_render_sources(sentences, passages) if is_whole else "",
         sent=_render_sent(answer),
         more=_render_more(answer, turns, model) if is_whole else "",
+    )
+
+
+def _render_refusal(answer: Answer, passages: dict[int, Passage]) -> Markup:
+    """Says that nothing answers, and what comes nearest."""
+    if answer.nearest is None:
+        return html("[[No passage answers this.]]")
+    return html("[[No passage answers this.]] [[The nearest sentence:]] <q>{text}</q>{cited}").format(
+        text=shorten(answer.nearest.text, _LONGEST_SENTENCE),
+        cited=join(_render_citation(passages[number], answer.nearest) for number in answer.nearest.citations),
     )
 
 

@@ -1,4 +1,4 @@
-"""HTML of a hit's score: number, bar and verbal rating."""
+"""HTML of a hit's grade (weak, fair, strong), and of the scores behind it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from ui.language import _, html, later, number
 from ui.render.text import join
 
 _MATCHES = {
-    Match.WEAK: later("No closer than passages for unrelated questions"),
-    Match.FAIR: later("Closer than passages for unrelated questions"),
-    Match.STRONG: later("Much closer than passages for unrelated questions"),
+    Match.WEAK: later("No nearer to the query than unrelated passages"),
+    Match.FAIR: later("Nearer to the query than unrelated passages"),
+    Match.STRONG: later("Much nearer to the query than unrelated passages"),
 }
 _NAMES = {Match.WEAK: later("weak match"), Match.FAIR: later("fair match"), Match.STRONG: later("strong match")}
 _SCORES = {
@@ -27,25 +27,33 @@ _LEGS = {
 }
 
 
+_LEVELS = {Match.WEAK: 1, Match.FAIR: 2, Match.STRONG: 3}
+
+
 def render_score(hit: Hit, mode: SearchMode) -> Markup:
-    digits = 1 if mode is SearchMode.SPARSE else 3
-    shown = number(hit.score, digits)
-    meter = html('<meter min="0" max="1" value="{}" aria-label="[[Similarity]]">{}</meter>').format(
-        f"{hit.score:.3f}", shown
-    )
+    """The grade, and on a click the numbers behind it. Without a grade: the score."""
+    shown = number(hit.score, 1 if mode is SearchMode.SPARSE else 3)
     legs = join(
         html('<li title="[[Rank and score by]] {name}">{name} <b>{rank}</b> <span>{score}</span></li>').format(
             name=_(_LEGS[leg.leg]), rank=f"#{leg.rank}", score=number(leg.score, 2)
         )
         for leg in hit.legs
     )
-    match = hit.match and html('<span class="match is-{0}" title="{1}">{2}</span>').format(
-        hit.match.value, _(_MATCHES[hit.match]), _(_NAMES[hit.match])
-    )
-    return Markup('<div class="hit-score" title="{}"><span>{}</span>{}{}{}</div>').format(
-        _(_SCORES[mode]),
-        shown,
-        "" if mode is SearchMode.SPARSE else meter,
-        match or "",
-        Markup('<ul class="legs">{}</ul>').format(legs) if legs else "",
+    details = Markup('<ul class="legs">{}</ul>').format(legs) if legs else Markup("")
+    if hit.match is None:
+        return Markup('<div class="hit-score" title="{}"><span>{}</span>{}</div>').format(
+            _(_SCORES[mode]), shown, details
+        )
+    return html(
+        '<details class="hit-score"><summary title="{meaning}"><span class="match is-{grade}">{name}</span>'
+        '<meter min="0" max="3" value="{level}" aria-hidden="true"></meter></summary>'
+        '<p title="{scale}">[[Score]] <b>{score}</b></p>{details}</details>'
+    ).format(
+        meaning=_(_MATCHES[hit.match]),
+        grade=hit.match.value,
+        name=_(_NAMES[hit.match]),
+        level=_LEVELS[hit.match],
+        scale=_(_SCORES[mode]),
+        score=shown,
+        details=details,
     )
