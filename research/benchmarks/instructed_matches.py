@@ -24,6 +24,21 @@ from research.benchmarks.hybrid import Judged, read_judged
 
 PASSAGES, CANDIDATES = 300, 20
 QUERIES = 24  # of a set
+SETS = (
+    "banking77.intent",
+    "cfpb_complaints.product",
+    "clinc150.domain",
+    "clinc150.intent",
+    "factbook.country",
+    "factbook.topic",
+    "goemotions.ekman",
+    "goemotions.sentiment",
+    "hwu64.scenario",
+    "openstax.subject",
+    "selfhosted.category",
+    "viggo_games.genres",
+    "wiki_movies.genre",
+)
 BIN = 0.05  # of the cosines of which --bins shows the agreement
 
 
@@ -42,13 +57,14 @@ class Graded:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, nargs="+", required=True, help="folders of labels.* and ir.*")
+    parser.add_argument("--sets", nargs="+", default=SETS, help="aspects, as banking77.intent")
     parser.add_argument("--half", choices=HALVES, default="report")
     parser.add_argument("--model", default="gircse-small")
     parser.add_argument("--bins", action="store_true", help="show the share that agrees by cosine, to choose bounds")
     options = parser.parse_args()
     encoder = load_encoder(options.model, dtype="float32")
     judged = [read_judged(folder, name) for folder in options.data for name in names_of(folder)]
-    aspects = [grade_aspect(encoder, *each) for each in aspects_of(options.data, options.half)]
+    aspects = [grade_aspect(encoder, *each) for each in aspects_of(options.data, options.half, options.sets)]
     own = [grade_judged(encoder, each, queries_of(each, options.half), each) for each in judged]
     off_topic = [
         grade_judged(encoder, other, queries_of(other, options.half)[:8], each)
@@ -72,9 +88,11 @@ def names_of(folder: Path) -> list[str]:
     return [path.name.split(".")[1] for path in files_of(folder, "ir") if ".corpus." in path.name]
 
 
-def aspects_of(folders: Sequence[Path], half: str) -> Iterator[tuple[str, str, list[str], list[str], np.ndarray]]:
+def aspects_of(
+    folders: Sequence[Path], half: str, sets: Sequence[str]
+) -> Iterator[tuple[str, str, list[str], list[str], np.ndarray]]:
     """Name, instruction, queries, passages, and whether they agree (Q, P), of each aspect with enough texts."""
-    for each in (found for folder in folders for found in read_label_sets(folder)):
+    for each in (found for folder in folders for found in read_label_sets(folder, only=sets)):
         rows = range(len(each.texts))
         asked = choose(rows[::2], half, QUERIES, each.texts.__getitem__)
         passages = spread(rows[1::2], PASSAGES)

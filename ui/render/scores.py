@@ -13,7 +13,7 @@ _MATCHES = {
     Match.FAIR: later("Nearer to the query than unrelated passages"),
     Match.STRONG: later("Much nearer to the query than unrelated passages"),
 }
-_NAMES = {Match.WEAK: later("weak match"), Match.FAIR: later("fair match"), Match.STRONG: later("strong match")}
+_NAMES = {Match.WEAK: later("weak"), Match.FAIR: later("fair"), Match.STRONG: later("strong")}
 _SCORES = {
     SearchMode.DENSE: later("Cosine similarity of query and passage"),
     SearchMode.SPARSE: later("BM25: how well the words of the query match the passage"),
