@@ -90,8 +90,7 @@ def put_in_queue(
     """`enqueue`, with `present` as the open job; the caller flushes and notifies."""
     document.state, document.error, document.updated_at = _STATE_BY_KIND[kind], None, now
     if present is not None and present.kind is kind and present.state in WAITING_STATES:
-        if priority is JobPriority.INTERACTIVE:
-            present.priority = priority
+        present.priority = present.priority.at_least(priority)
         return _start_over(present, now)
     if present is not None:
         present.state, present.finished_at = JobState.CANCELLED, now

@@ -237,7 +237,10 @@ class Library:
         return self._blobs.layout(document.content_hash, start, end)
 
     def add_sample(self, rows: Iterable[SampleRow]) -> list[Job]:
-        """Add the rows (see `sample_rows`) that the sample collection lacks, one document each. Returns the jobs."""
+        """Add the rows (see `sample_rows`) that the sample collection lacks, one document each. Returns the jobs.
+
+        Their priority is BACKGROUND, so that a user's own files do not wait for them.
+        """
         self.ensure_collection(SAMPLE_COLLECTION)
         there = self._catalog.documents(SAMPLE_COLLECTION, limit=MAX_SAMPLE_ROWS)
         hashes = {document.uri: document.content_hash for document in there}
@@ -247,7 +250,7 @@ class Library:
         )
         new = [each for each in sources if hashes.get(each.uri) != hashlib.sha256(each.data).hexdigest()]
         jobs = []
-        for outcome in self.add_documents(SAMPLE_COLLECTION, new):
+        for outcome in self.add_documents(SAMPLE_COLLECTION, new, priority=JobPriority.BACKGROUND):
             if isinstance(outcome, Exception):
                 raise outcome
             if outcome[1] is not None:
