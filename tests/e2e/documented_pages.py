@@ -10,7 +10,14 @@ A block is run as it stands, in the order of the page, unless an HTML comment be
     <!-- run: fails -->             ends with an error
     <!-- run: file NAME -->         is the content of this file
     <!-- run: output -->            is what the block before it prints; `...` stands for any text
-    <!-- run: first: COMMANDS -->   belongs to no block: what the reader has already, such as a folder of papers
+    <!-- run: input: LINES -->      a person types these
+    <!-- run: with: ID=COMMAND -->  the id on the page stands for what the command prints; one in a line
+
+These belong to no block:
+
+    <!-- run: first: COMMANDS -->   what the reader has already, such as a folder of papers
+    <!-- run: meanwhile: COMMAND -->  a server that the page expects to run
+    <!-- run: sample -->            the reader's home has the sample library, as `make run` fills it
 """
 
 from __future__ import annotations
@@ -27,7 +34,9 @@ ROOT = Path(__file__).parents[2]
 PAGES = ["README.md", "docs/tutorial.md", *sorted(f"docs/how-to/{e.name}" for e in (ROOT / "docs/how-to").glob("*.md"))]
 SHELL, PYTHON, NODE = ("sh", "bash", "console"), ("python",), ("js",)
 RUNNABLE = (*SHELL, *PYTHON, *NODE)
-_MARK = re.compile(r"<!-- run: (skip|needs|server|instead|fails|file|output|first)\b:?\s*(.*?)\s*-->", re.DOTALL)
+_ALONE = ("first", "meanwhile", "sample")
+_KINDS = ("skip", "needs", "server", "instead", "fails", "file", "output", "input", "with", *_ALONE)
+_MARK = re.compile(rf"<!-- run: ({'|'.join(_KINDS)})\b:?\s*(.*?)\s*-->", re.DOTALL)
 _MARKDOWN = MarkdownIt("commonmark").enable("table")
 
 
@@ -55,8 +64,8 @@ def _blocks(tokens: list[Token]) -> Iterator[Block]:
             found = _MARK.fullmatch(token.content.strip())
             if found is None:
                 raise ValueError(f"line {line}: not a mark: {token.content.strip()}")
-            if found[1] == "first":
-                yield Block(line, "sh", found[2] + "\n", "first")
+            if found[1] in _ALONE:
+                yield Block(line, "sh", found[2] + "\n", found[1])
             elif mark is not None:
                 raise ValueError(f"line {mark[0]}: no block follows this mark")
             else:
@@ -77,7 +86,7 @@ def _block(line: int, token: Token, mark: tuple[int, str, str] | None) -> Block:
             raise ValueError(f"line {line}: a block of “{language}” is not run: mark it as file, output or skip")
         return Block(line, language, token.content)
     _, kind, argument = mark
-    if kind in ("skip", "needs", "file") and not argument:
+    if kind in ("skip", "needs", "file", "input", "with") and not argument:
         raise ValueError(f"line {line}: the mark {kind} says nothing further")
     return Block(line, language, token.content, kind, argument)
 

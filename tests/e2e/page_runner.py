@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import doctest
 import importlib.util
+import math
 import os
 import re
 import shutil
@@ -11,8 +11,8 @@ import signal
 import socket
 import subprocess
 import threading
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
@@ -23,6 +23,7 @@ _TIMEOUT_S = 600.0
 _PORTS = (7860, 7861)  # those of the service and of the embedding server, as pages write them
 _NOT_INHERITED = ("GIRCSE_", "HF_", "TRANSFORMERS_", "GRADIO_", "PYTHONPATH", "XDG_", "VIRTUAL_ENV")
 _READY = re.compile(r"Ready: http|Embedding server .*http|running on http", re.IGNORECASE)
+_DECIMAL = re.compile(r"\d+\.\d+")
 _KEEP_STATE = """
 set -eo pipefail
 [ -e "$PAGE_STATE/exports" ] && . "$PAGE_STATE/exports"
@@ -46,6 +47,7 @@ class PageRunner:
     page: str
     folder: Path
     shell: WarmShell
+    sample_home: Callable[[], Path] = Path
     settings: Mapping[str, str] = field(default_factory=dict)
     ports: dict[int, int] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
@@ -73,8 +75,11 @@ class PageRunner:
             Path(self._folder / block.argument).write_text(self._with_ports(block.text), encoding="utf-8")
         elif block.kind == "output":
             self._compare(block)
-        elif block.kind == "server":
+        elif block.kind in ("server", "meanwhile"):
             self._serve(block)
+        elif block.kind == "sample":
+            home = self.folder / "home" / ".local" / "share" / "gircse"
+            shutil.copytree(self.sample_home(), home, dirs_exist_ok=True)
         else:
             self._carry_out(block)
 
@@ -102,12 +107,16 @@ class PageRunner:
         self.left_out.append(f"{self.page}:{block.line}: {reason}")
 
     def _carry_out(self, block: Block) -> None:
-        script = self._script(block, block.argument if block.kind == "instead" else "")
+        instead = block.argument if block.kind == "instead" else ""
+        if block.kind == "with":
+            block = replace(block, text=self._with_ids(block))
+        script = self._script(block, instead)
         done = subprocess.run(
             ["bash", "-c", script],
             env=self._environment,
-            stdin=subprocess.DEVNULL,
+            input=block.argument + "\n" if block.kind == "input" else "",
             capture_output=True,
+            start_new_session=True,  # a question for a password would go to the terminal of the tests
             text=True,
             timeout=_TIMEOUT_S,
             check=False,
@@ -117,6 +126,14 @@ class PageRunner:
         assert is_well, (
             f"{self.page}:{block.line} ended with {done.returncode}:\n{block.text}\n{done.stdout}{done.stderr}"
         )
+
+    def _with_ids(self, block: Block) -> str:
+        text = block.text
+        for documented, command in (line.strip().split("=", 1) for line in block.argument.splitlines()):
+            self._carry_out(Block(block.line, "sh", command))
+            assert (found := self._printed.strip()), f"{self.page}:{block.line}: {command} printed nothing"
+            text = text.replace(documented, found)
+        return text
 
     def _script(self, block: Block, instead: str = "") -> str:
         text = self._with_ports(instead or block.text)
@@ -156,9 +173,9 @@ class PageRunner:
         self.shell.wait_until_idle()
 
     def _compare(self, block: Block) -> None:
-        options = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-        is_as_shown = doctest.OutputChecker().check_output(block.text, self._printed, options)
-        assert is_as_shown, f"{self.page}:{block.line} shows\n{block.text}\nbut this is printed:\n{self._printed}"
+        assert is_as_shown(block.text, self._printed), (
+            f"{self.page}:{block.line} shows\n{block.text}\nbut this is printed:\n{self._printed}"
+        )
 
     def _with_ports(self, text: str) -> str:
         return re.sub(
@@ -169,6 +186,29 @@ class PageRunner:
         for documented, port in self.ports.items():
             printed = printed.replace(f":{port}", f":{documented}")
         return printed.replace(str(self.folder / "home"), "~").replace(str(self.folder / "clone") + "/", "")
+
+
+def is_as_shown(shown: str, printed: str) -> bool:
+    """Whether both are equal but for white space, where `...` stands for any text. Numbers with a decimal point, which
+    differ a little between processors, are equal within 0.03 or a tenth.
+    """
+    words = re.split(r"(\.\.\.|\d+\.\d+|\s+)", shown.strip())
+    found = re.fullmatch("".join(map(_pattern, words)), printed.strip(), re.DOTALL)
+    if found is None:
+        return False
+    expected = [float(word) for word in words if _DECIMAL.fullmatch(word)]
+    return all(
+        math.isclose(number, float(text), rel_tol=0.1, abs_tol=0.03)
+        for number, text in zip(expected, found.groups(), strict=True)
+    )
+
+
+def _pattern(word: str) -> str:
+    if word == "...":
+        return ".*?"
+    if _DECIMAL.fullmatch(word):
+        return r"(\d+(?:\.\d+)?)"
+    return r"\s+" if word.isspace() else re.escape(word)
 
 
 def _listen(server: subprocess.Popen[str], said: list[str], ready: threading.Event) -> None:

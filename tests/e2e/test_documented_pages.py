@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 from documented_pages import PAGES, ROOT, blocks_of, unrendered_tables
 from gircse_program import Gircse, Server
-from page_runner import PageRunner
+from page_runner import PageRunner, is_as_shown
 from warm_shell import WarmShell
 
+SAMPLE = "sample"
 # Their home is the one that `make run` has filled for the other tests of this folder.
 QUICK_PAGES = ["README.md", "docs/tutorial.md"]
 SLOW_PAGES = [page for page in PAGES if page not in QUICK_PAGES]
@@ -29,6 +31,20 @@ def read(page: str) -> str:
 def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WarmShell]:
     with WarmShell(tmp_path_factory.mktemp("shell")) as shell:
         yield shell
+
+
+@pytest.fixture(scope="session")
+def sample_home(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Path]:
+    """A home that `gircse up --sample` has filled and left; filled at the first call."""
+
+    @cache
+    def fill() -> Path:
+        gircse = Gircse(home=tmp_path_factory.mktemp("sample") / "home", settings={})
+        with gircse.serving("--sample") as server:
+            server.wait_until_idle(SAMPLE)
+        return gircse.home
+
+    return fill
 
 
 def carry_out(runner: PageRunner, text: str) -> None:
@@ -53,12 +69,14 @@ class TestPages:
     ) -> None:
         port = int(sample_server.url.rsplit(":", 1)[1])
         settings = {"GIRCSE_HOME": str(sample_gircse.home)}
-        carry_out(PageRunner(page, tmp_path, shell, settings, ports={7860: port}), read(page))
+        carry_out(PageRunner(page, tmp_path, shell, settings=settings, ports={7860: port}), read(page))
 
     @pytest.mark.long
     @pytest.mark.parametrize("page", SLOW_PAGES)
-    def test_a_reader_gets_what_is_shown(self, page: str, shell: WarmShell, tmp_path: Path) -> None:
-        carry_out(PageRunner(page, tmp_path, shell), read(page))
+    def test_a_reader_gets_what_is_shown(
+        self, page: str, shell: WarmShell, sample_home: Callable[[], Path], tmp_path: Path
+    ) -> None:
+        carry_out(PageRunner(page, tmp_path, shell, sample_home), read(page))
 
 
 class TestTheRunner:
@@ -76,6 +94,20 @@ class TestTheRunner:
             "```sh\nmkdir work && cd work\nname=gircse\n```\n\n<!-- run: file a.txt -->\n```\none\ntwo\n```\n\n"
             "```sh\ncat a.txt\necho $name\n```\n\n<!-- run: output -->\n```\none\n...\ngircse\n```\n"
         )
+
+    @pytest.mark.parametrize(
+        ("shown", "printed", "is_equal"),
+        [
+            ("a  0.36\nb", "a 0.35   b\n", True),
+            ("a 0.36", "a 0.46", False),
+            ("took ... ms", "took 12 ms", True),
+            ("took ... ms", "took 12 ms more", False),
+            ("one\n...\ntwo", "one\n1\n2\ntwo", True),
+            ("version 11", "version 12", False),
+        ],
+    )
+    def test_numbers_may_differ_a_little_and_words_may_not(self, shown: str, printed: str, is_equal: bool) -> None:
+        assert is_as_shown(shown, printed) is is_equal
 
     def test_another_output_fails_with_its_line(self, run: Callable[[str], PageRunner]) -> None:
         with pytest.raises(AssertionError, match=r"page\.md:6 shows\s+2\s+but this is printed:\s+1"):

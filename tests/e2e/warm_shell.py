@@ -128,6 +128,7 @@ def _run(request: dict[str, Any], files: _Files) -> None:
         os.close(descriptor)
     sys.stdin = os.fdopen(0, encoding="utf-8")
     sys.stdout, sys.stderr = (os.fdopen(place, "w", buffering=1, encoding="utf-8") for place in (1, 2))
+    os.setsid()  # away from the terminal of the tests
     os.chdir(request["folder"])
     os.environ.clear()
     os.environ.update(request["environment"])
