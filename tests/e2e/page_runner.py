@@ -131,7 +131,8 @@ class PageRunner:
         text = block.text
         for documented, command in (line.strip().split("=", 1) for line in block.argument.splitlines()):
             self._carry_out(Block(block.line, "sh", command))
-            assert (found := self._printed.strip()), f"{self.page}:{block.line}: {command} printed nothing"
+            found = self._printed.strip()
+            assert found, f"{self.page}:{block.line}: {command} printed nothing"
             text = text.replace(documented, found)
         return text
 
