@@ -5,6 +5,7 @@ A block is run as it stands, in the order of the page, unless an HTML comment be
     <!-- run: skip REASON -->       not run
     <!-- run: needs THING, THING -->  run only where these are there: network, gpu, docker, node, a Python package
     <!-- run: server -->            runs on in the background, once it has said that it is ready
+    <!-- run: beside -->            the same, in another terminal: the server before it goes on
     <!-- run: server: COMMAND -->   the same, with another command in its place (`make run` would install again)
     <!-- run: instead: COMMAND -->  another command in its place
     <!-- run: fails -->             ends with an error
@@ -35,7 +36,7 @@ PAGES = ["README.md", "docs/tutorial.md", *sorted(f"docs/how-to/{e.name}" for e 
 SHELL, PYTHON, NODE = ("sh", "bash", "console"), ("python",), ("js",)
 RUNNABLE = (*SHELL, *PYTHON, *NODE)
 _ALONE = ("first", "meanwhile", "sample")
-_KINDS = ("skip", "needs", "server", "instead", "fails", "file", "output", "input", "with", *_ALONE)
+_KINDS = ("skip", "needs", "server", "beside", "instead", "fails", "file", "output", "input", "with", *_ALONE)
 _MARK = re.compile(rf"<!-- run: ({'|'.join(_KINDS)})\b:?\s*(.*?)\s*-->", re.DOTALL)
 _MARKDOWN = MarkdownIt("commonmark").enable("table")
 

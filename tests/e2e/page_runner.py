@@ -22,7 +22,7 @@ from warm_shell import WarmShell
 _TIMEOUT_S = 600.0
 _PORTS = (7860, 7861)  # those of the service and of the embedding server, as pages write them
 _NOT_INHERITED = ("GIRCSE_", "HF_", "TRANSFORMERS_", "GRADIO_", "PYTHONPATH", "XDG_", "VIRTUAL_ENV")
-_READY = re.compile(r"Ready: http|Embedding server .*http|running on http", re.IGNORECASE)
+_READY = re.compile(r"Ready: http|Watching ")  # `gircse up` and `embedder`; `gircse watch`
 _DECIMAL = re.compile(r"\d+\.\d+")
 _KEEP_STATE = """
 set -eo pipefail
@@ -33,6 +33,8 @@ until_idle() {
     until [ -z "$(gircse jobs list --state queued --json | tr -d '[] \\n')" ] \\
         && [ -z "$(gircse jobs list --state running --json | tr -d '[] \\n')" ]; do sleep 0.5; done
 }
+id_in_line() { grep -o '"id": *"[^"]*"' | sed -n "${1}p" | cut -d'"' -f4; }
+chunk_id() { tr -d ' \\n' | grep -o '"chunk":{"id":"[^"]*"' | head -1 | cut -d'"' -f6; }
 set -a
 """
 
@@ -75,7 +77,7 @@ class PageRunner:
             Path(self._folder / block.argument).write_text(self._with_ports(block.text), encoding="utf-8")
         elif block.kind == "output":
             self._compare(block)
-        elif block.kind in ("server", "meanwhile"):
+        elif block.kind in ("server", "beside", "meanwhile"):
             self._serve(block)
         elif block.kind == "sample":
             home = self.folder / "home" / ".local" / "share" / "gircse"
@@ -147,8 +149,9 @@ class PageRunner:
         return _KEEP_STATE + text
 
     def _serve(self, block: Block) -> None:
-        """Stops the servers before it, as a person would."""
-        self._stop_servers()
+        """Stops the servers before it, as a person would, unless it is to run beside them."""
+        if block.kind != "beside":
+            self._stop_servers()
         server = subprocess.Popen(
             ["bash", "-c", self._script(block, block.argument)],
             env=self._environment,
@@ -186,7 +189,7 @@ class PageRunner:
     def _as_documented(self, printed: str) -> str:
         for documented, port in self.ports.items():
             printed = printed.replace(f":{port}", f":{documented}")
-        return printed.replace(str(self.folder / "home"), "~").replace(str(self.folder / "clone") + "/", "")
+        return printed.replace(str(self.folder / "home"), "~").replace(str(self.folder / "clone"), "...")
 
 
 def is_as_shown(shown: str, printed: str) -> bool:
