@@ -76,6 +76,9 @@ class JobPriority(StrEnum):
     BULK = "bulk"  # a folder, a sample: many documents at once
 
 
+MAX_ATTEMPTS = 5  # of a job, unless a retry cannot help
+
+
 class JobState(StrEnum):
     QUEUED = "queued"
     RUNNING = "running"
