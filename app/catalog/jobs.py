@@ -24,9 +24,8 @@ from app.catalog.tables import (
     is_running,
 )
 from app.errors import CollectionPausedError, ConflictError, LeaseLostError, UnknownDocumentError, UnknownJobError
-from app.types.documents import DocumentState, Job, JobKind, JobPriority, JobState
+from app.types.documents import MAX_ATTEMPTS, DocumentState, Job, JobKind, JobPriority, JobState
 
-MAX_ATTEMPTS = 5
 MAX_PAUSE = timedelta(minutes=1)
 MAX_PAUSES = 1440  # about a day of one-minute pauses
 _CANCELLED = "Ingestion cancelled. Add the document again, or delete it."

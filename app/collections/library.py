@@ -20,7 +20,7 @@ from app.ports.parts import BlobBatch, BlobStore, Embedder, VectorIndex
 from app.ports.texts import FormatDetector
 from app.search.fingerprints import require_same_model
 from app.search.retrieval import CHUNK_KEYS
-from app.types.defaults import CHUNK_OVERLAP, CHUNK_TOKENS
+from app.types.defaults import CHUNK_OVERLAP, CHUNK_TOKENS, SAMPLE_COLLECTION
 from app.types.documents import (
     Collection,
     Document,
@@ -42,7 +42,6 @@ from app.types.uris import canonical_uri
 if TYPE_CHECKING:  # it brings in SQL
     from app.catalog import SqlCatalog
 
-SAMPLE_COLLECTION = "sample"
 CREATION_LEASE = timedelta(minutes=10)
 MAX_METADATA_KEYS = 64
 MAX_SAMPLE_ROWS = 10_000

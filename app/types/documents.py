@@ -82,6 +82,9 @@ class JobPriority(StrEnum):
         return min(self, other, key=order.index)
 
 
+MAX_ATTEMPTS = 5  # of a job, unless a retry cannot help
+
+
 class JobState(StrEnum):
     QUEUED = "queued"
     RUNNING = "running"
