@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -59,6 +60,18 @@ class TestPages:
     @pytest.mark.parametrize("page", PAGES)
     def test_every_block_is_run_or_says_why_not(self, page: str) -> None:
         assert blocks_of(read(page)) or "```" not in read(page)
+
+    @pytest.mark.parametrize("page", PAGES)
+    def test_reasons_name_files_that_exist(self, page: str) -> None:
+        reasons = " ".join(block.argument for block in blocks_of(read(page)) if block.kind == "skip")
+        assert [
+            name for name in re.findall(r"(?:tests|docs)/[\w/.-]+\.\w+", reasons) if not (ROOT / name).exists()
+        ] == []
+
+    def test_no_page_installs_from_an_index_that_lacks_the_package(self) -> None:
+        """How to install is said once; --find-links names the folder of built wheels."""
+        asked = re.compile(r"pip install (?!.*--find-links)[^\n]*gircse-search")
+        assert [page for page in PAGES if asked.search(read(page))] == []
 
     def test_no_table_is_shown_as_text(self) -> None:
         assert [f"{page}:{line}" for page in MARKDOWN for line in unrendered_tables(read(page))] == []
