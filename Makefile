@@ -5,10 +5,11 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 # uv takes a third of pip's time. If it fails (it ignores pip's configuration), fall back to pip.
 UV := uv>=0.9,<1
+# The embedder is a distribution of its own, on which gircse-search depends. Both come from this folder.
 define install
 	@$(PIP) install --quiet '$(UV)' \
-		&& $(BIN)/python -m uv pip install --quiet --compile-bytecode --python $(BIN)/python -e '$(1)' \
-		|| { echo "uv failed; using pip, which takes longer."; $(PIP) install --quiet -e '$(1)'; }
+		&& $(BIN)/python -m uv pip install --quiet --compile-bytecode --python $(BIN)/python -e ./embedder -e '$(1)' \
+		|| { echo "uv failed; using pip, which takes longer."; $(PIP) install --quiet -e ./embedder -e '$(1)'; }
 endef
 TORCH_CPU_INDEX ?= https://download.pytorch.org/whl/cpu
 # One torch thread per test process: more only compete. The empty variable keeps bytecode files, because hundreds of
@@ -162,10 +163,11 @@ audit: $(VENV)/dev.stamp ## list known vulnerabilities of the locked packages, a
 	@$(BIN)/python scripts/audit.py $(ARGS)
 
 clean: ## remove the environment and caches; keeps GIRCSE_HOME
-	rm -rf $(VENV) build ./*.egg-info research/*.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis .benchmarks
+	rm -rf $(VENV) build dist ./*.egg-info research/*.egg-info embedder/build embedder/dist embedder/*.egg-info \
+		embedder/models/*/build embedder/models/*/dist embedder/models/*/*.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis .benchmarks
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# One stamp file per extra: reinstall only after pyproject.toml changes.
+# One stamp file per extra: reinstall only after a pyproject.toml changes.
 $(VENV)/app.stamp: $(VENV)/torch.stamp
 	@echo "Installing gircse-search with the extra app."
 	$(call install,.[app])
@@ -191,8 +193,8 @@ $(OIDC_PROVIDER): | $(BIN)/python
 	fi
 
 # The default wheels for Linux and Windows include gigabytes of libraries for NVIDIA GPUs.
-$(VENV)/torch.stamp: pyproject.toml | $(BIN)/python
-	@torch="$$(sed -n 's/^ *"\(torch[<>=][^"]*\)".*/\1/p' pyproject.toml)"; \
+$(VENV)/torch.stamp: pyproject.toml embedder/pyproject.toml | $(BIN)/python
+	@torch="$$(sed -n 's/^ *"\(torch[<>=][^"]*\)".*/\1/p' embedder/pyproject.toml)"; \
 	if [ "$$(uname)" = Darwin ] || command -v nvidia-smi >/dev/null 2>&1; then \
 		echo "Installing $$torch from the default index. This takes minutes."; \
 	elif echo "No NVIDIA GPU: installing the CPU build of $$torch. This takes minutes."; \
