@@ -141,7 +141,7 @@ lock: $(VENV)/app.stamp ## write docker/*.txt: all packages of the image with ha
 	$(PIP) install --quiet '$(UV)'
 	$(LOCK_TORCH)
 	$(COMPILE) pyproject.toml --extra app --extra server --extra mcp --extra oidc --extra ocr --extra otel --extra postgres \
-		--extra office --extra alerts --extra sources --override docker/overrides.txt \
+		--extra office --extra alerts --extra sources --override docker/overrides.txt --no-emit-package gircse-embedder \
 		$$(sed -n 's/^\([a-z0-9-]*\)==.*/--no-emit-package \1/p' docker/torch-cuda.txt) --output-file $(LOCK) $(LOCK_ARGS)
 	$(LOCK_TORCH) --constraint $(LOCK)
 	echo "cyclonedx-bom==$(SBOM_VERSION)" | $(COMPILE) - --output-file docker/sbom.txt $(LOCK_ARGS)

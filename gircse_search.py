@@ -35,7 +35,15 @@ def main() -> None:
             f"gircse: {place} hides the package {name!r} of gircse-search. Take its folder out of PYTHONPATH, or run gircse "
             "from another folder."
         )
-    import_module("app.cli").main()
+    try:
+        import_module("app.cli").main()
+    except ModuleNotFoundError as error:
+        if "--debug" in sys.argv or error.name is None or error.name.partition(".")[0] in PACKAGES:
+            raise
+        sys.exit(
+            f"gircse: the package {error.name!r} is not installed. Run `pip install 'gircse-search[app]'`, which installs all "
+            "that the commands need."
+        )
 
 
 if __name__ == "__main__":

@@ -8,17 +8,21 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
 import torch
-from sentence_transformers import SentenceTransformer
-from sentence_transformers.base.modules import InputModule
 
 from embedder.checkpoint import DEFAULT_MODEL, load_encoder, model_folder
+from embedder.command import needs_extra
 from embedder.encoder import Encoder
 from embedder.errors import EmbedderError, TextError
+
+with needs_extra("sentence-transformers", __name__):
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.base.modules import InputModule
 
 _PACKAGING = shutil.ignore_patterns("pyproject.toml", "*.egg-info", "build")  # of models that are distributions
 _QUERY, _DOCUMENT = "query", "document"
@@ -90,7 +94,10 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--model", default=DEFAULT_MODEL)
     chosen = parser.parse_args()
-    export_model(chosen.folder, chosen.model)
+    try:
+        export_model(chosen.folder, chosen.model)
+    except (EmbedderError, OSError) as error:
+        sys.exit(str(error))
 
 
 if __name__ == "__main__":
