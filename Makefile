@@ -40,9 +40,10 @@ DEBIAN_MIRROR ?= http://deb.debian.org/debian
 LOCK := docker/requirements.txt
 TORCH_VERSION := 2.13.0
 SBOM_VERSION := 7.5.0
+TWINE := twine>=6.2,<7
 
 .DEFAULT_GOAL := help
-.PHONY: help run test research-test long check server-test chaos fuzz api-fuzz bench docs train evaluation tour screenshots secrets stack stack-test base image lock digests sbom audit clean
+.PHONY: help run test research-test long check server-test chaos fuzz api-fuzz bench docs train evaluation tour screenshots secrets stack stack-test base image lock dist digests sbom audit clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -147,6 +148,14 @@ lock: $(VENV)/app.stamp ## write docker/*.txt: all packages of the image with ha
 	echo "cyclonedx-bom==$(SBOM_VERSION)" | $(COMPILE) - --output-file docker/sbom.txt $(LOCK_ARGS)
 	echo "torch==$(TORCH_VERSION)+cpu" | $(COMPILE) - --no-deps --default-index $(TORCH_CPU_INDEX) --output-file docker/torch-cpu.txt \
 		|| echo "$(TORCH_CPU_INDEX) is unreachable: keeping docker/torch-cpu.txt."
+
+dist: $(VENV)/dev.stamp ## build all distributions into dist/, and check their contents, sizes, licences and descriptions
+	rm -rf dist
+	for folder in . embedder embedder/models/gircse-base embedder/models/gircse-270m; do \
+		$(BIN)/python -m uv build --quiet --out-dir dist $$folder || exit 1; \
+	done
+	$(BIN)/python scripts/check_distributions.py dist
+	$(BIN)/python -m uv tool run --quiet '$(TWINE)' check --strict dist/*
 
 digests: $(BIN)/python ## pin images in Dockerfile and compose file by digest: make digests ARGS=--check lists unpinned ones
 	@$(BIN)/python scripts/pin_images.py $(ARGS)

@@ -32,8 +32,8 @@ def hiding_places() -> Iterator[tuple[str, str]]:
 def main() -> None:
     for name, place in hiding_places():
         sys.exit(
-            f"gircse: {place} hides the package {name!r} of gircse-search. Take its folder out of PYTHONPATH, or run gircse "
-            "from another folder."
+            f"gircse: {place} hides the package {name!r} of gircse-search. Take its folder out of PYTHONPATH, or run "
+            "gircse from another folder."
         )
     try:
         import_module("app.cli").main()
@@ -41,8 +41,8 @@ def main() -> None:
         if "--debug" in sys.argv or error.name is None or error.name.partition(".")[0] in PACKAGES:
             raise
         sys.exit(
-            f"gircse: the package {error.name!r} is not installed. Run `pip install 'gircse-search[app]'`, which installs all "
-            "that the commands need."
+            f"gircse: the package {error.name!r} is not installed. Run `pip install 'gircse-search[app]'`, which "
+            "installs all that the commands need."
         )
 
 
