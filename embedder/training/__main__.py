@@ -7,14 +7,16 @@ import logging
 import sys
 from pathlib import Path
 
-from accelerate import PartialState
-
-from embedder.command import run_experiment
+from embedder.command import needs_extra, run_experiment
 from embedder.errors import DataError, EmbedderError
-from embedder.training import labelled_rows, mining
-from embedder.training.config import read_config
-from embedder.training.plots import plot_run
-from embedder.training.train import Trainer
+
+with needs_extra("train", __name__):
+    from accelerate import PartialState
+
+    from embedder.training import labelled_rows, mining
+    from embedder.training.config import read_config
+    from embedder.training.plots import plot_run
+    from embedder.training.train import Trainer
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:

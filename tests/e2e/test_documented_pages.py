@@ -70,7 +70,7 @@ class TestPages:
 
     def test_no_page_installs_from_an_index_that_lacks_the_package(self) -> None:
         """How to install is said once; --find-links names the folder of built wheels."""
-        asked = re.compile(r"pip install (?!.*--find-links)[^\n]*gircse-search")
+        asked = re.compile(r"pip install (?!.*--find-links)[^\n]*gircse-(search|embedder)")
         assert [page for page in PAGES if asked.search(read(page))] == []
 
     def test_no_table_is_shown_as_text(self) -> None:
