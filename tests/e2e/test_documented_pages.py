@@ -14,9 +14,13 @@ from page_runner import PageRunner, is_as_shown
 from warm_shell import WarmShell
 
 SAMPLE = "sample"
-# Their home is the one that `make run` has filled for the other tests of this folder.
-QUICK_PAGES = ["README.md", "docs/tutorial.md"]
-SLOW_PAGES = [page for page in PAGES if page not in QUICK_PAGES]
+# Their home is the one that `gircse up --sample` has filled for the other tests of this folder.
+FIRST_PAGES = ["README.md", "docs/tutorial.md"]
+# Seconds each, and what a new person reads next; the others need minutes together.
+QUICK_PAGES = [
+    f"docs/how-to/{name}.md"
+    for name in ("answer-questions", "control-access", "ingest-a-folder", "install-without-make", "keep-watch")
+]
 MARKDOWN = [
     path.relative_to(ROOT).as_posix()
     for folder in ("docs", "embedder", "research", "sample")
@@ -76,7 +80,7 @@ class TestPages:
     def test_no_table_is_shown_as_text(self) -> None:
         assert [f"{page}:{line}" for page in MARKDOWN for line in unrendered_tables(read(page))] == []
 
-    @pytest.mark.parametrize("page", QUICK_PAGES)
+    @pytest.mark.parametrize("page", FIRST_PAGES)
     def test_a_first_reader_gets_what_is_shown(
         self, page: str, shell: WarmShell, sample_gircse: Gircse, sample_server: Server, tmp_path: Path
     ) -> None:
@@ -84,8 +88,14 @@ class TestPages:
         settings = {"GIRCSE_HOME": str(sample_gircse.home)}
         carry_out(PageRunner(page, tmp_path, shell, settings=settings, ports={7860: port}), read(page))
 
-    @pytest.mark.long
-    @pytest.mark.parametrize("page", SLOW_PAGES)
+    @pytest.mark.parametrize(
+        "page",
+        [
+            pytest.param(page, marks=[] if page in QUICK_PAGES else [pytest.mark.long])
+            for page in PAGES
+            if page not in FIRST_PAGES
+        ],
+    )
     def test_a_reader_gets_what_is_shown(
         self, page: str, shell: WarmShell, sample_home: Callable[[], Path], tmp_path: Path
     ) -> None:
