@@ -98,7 +98,7 @@ class PageRunner:
             "PATH": f"{self.shell.programs}:{os.environ['PATH']}",
             "PYTHONPATH": str(ROOT),
             "PAGE_STATE": str(self.folder / "state"),
-            "COLUMNS": "120",
+            "COLUMNS": "400",
             "NO_PROXY": "*",
             "GIRCSE_PORT": str(self.ports[7860]),
             "PAGE_EMBEDDER_PORT": str(self.ports[7861]),
