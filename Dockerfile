@@ -18,14 +18,15 @@ COPY docker/*.txt /src/docker/
 # All packages are locked by hash. Torch comes from its own index.
 RUN pip install --require-hashes --no-deps --requirement /src/docker/requirements.txt \
     && pip install --require-hashes --no-deps --index-url "${TORCH_INDEX}" --requirement "/src/docker/${TORCH_LOCK}"
-COPY pyproject.toml README.md LICENSE /src/
+COPY pyproject.toml gircse_search.py LICENSE /src/
+COPY docs/package.md /src/docs/package.md
 COPY app /src/app
 COPY embedder /src/embedder
 COPY ingest /src/ingest
 COPY ui /src/ui
 COPY sample /src/sample
-# Install this folder only, then check that the model works with the installed packages.
-RUN pip install --no-deps --no-build-isolation /src \
+# Install the two distributions of this folder only, then check that the model works with the installed packages.
+RUN pip install --no-deps --no-build-isolation /src/embedder /src \
     && gircse embed "The model is in the image." > /dev/null \
     && pip uninstall --yes setuptools pip \
     && rm -rf /opt/gircse/lib/python3*/site-packages/torch/include \

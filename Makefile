@@ -5,10 +5,11 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 # uv takes a third of pip's time. If it fails (it ignores pip's configuration), fall back to pip.
 UV := uv>=0.9,<1
+# The embedder is a distribution of its own, on which gircse-search depends. Both come from this folder.
 define install
 	@$(PIP) install --quiet '$(UV)' \
-		&& $(BIN)/python -m uv pip install --quiet --compile-bytecode --python $(BIN)/python -e '$(1)' \
-		|| { echo "uv failed; using pip, which takes longer."; $(PIP) install --quiet -e '$(1)'; }
+		&& $(BIN)/python -m uv pip install --quiet --compile-bytecode --python $(BIN)/python -e ./embedder -e '$(1)' \
+		|| { echo "uv failed; using pip, which takes longer."; $(PIP) install --quiet -e ./embedder -e '$(1)'; }
 endef
 TORCH_CPU_INDEX ?= https://download.pytorch.org/whl/cpu
 # One torch thread per test process: more only compete. The empty variable keeps bytecode files, because hundreds of
@@ -39,9 +40,10 @@ DEBIAN_MIRROR ?= http://deb.debian.org/debian
 LOCK := docker/requirements.txt
 TORCH_VERSION := 2.13.0
 SBOM_VERSION := 7.5.0
+TWINE := twine>=6.2,<7
 
 .DEFAULT_GOAL := help
-.PHONY: help run test research-test long check server-test chaos fuzz api-fuzz bench docs train evaluation tour screenshots secrets stack stack-test base image lock digests sbom audit clean
+.PHONY: help run test research-test long check server-test chaos fuzz api-fuzz bench docs train evaluation tour screenshots secrets stack stack-test base image lock dist digests sbom audit clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -140,12 +142,20 @@ lock: $(VENV)/app.stamp ## write docker/*.txt: all packages of the image with ha
 	$(PIP) install --quiet '$(UV)'
 	$(LOCK_TORCH)
 	$(COMPILE) pyproject.toml --extra app --extra server --extra mcp --extra oidc --extra ocr --extra otel --extra postgres \
-		--extra office --extra alerts --extra sources --override docker/overrides.txt \
+		--extra office --extra alerts --extra sources --override docker/overrides.txt --no-emit-package gircse-embedder \
 		$$(sed -n 's/^\([a-z0-9-]*\)==.*/--no-emit-package \1/p' docker/torch-cuda.txt) --output-file $(LOCK) $(LOCK_ARGS)
 	$(LOCK_TORCH) --constraint $(LOCK)
 	echo "cyclonedx-bom==$(SBOM_VERSION)" | $(COMPILE) - --output-file docker/sbom.txt $(LOCK_ARGS)
 	echo "torch==$(TORCH_VERSION)+cpu" | $(COMPILE) - --no-deps --default-index $(TORCH_CPU_INDEX) --output-file docker/torch-cpu.txt \
 		|| echo "$(TORCH_CPU_INDEX) is unreachable: keeping docker/torch-cpu.txt."
+
+dist: $(VENV)/dev.stamp ## build all distributions into dist/, and check their contents, sizes, licences and descriptions
+	rm -rf dist
+	for folder in . embedder embedder/models/gircse-base embedder/models/gircse-270m; do \
+		$(BIN)/python -m uv build --quiet --out-dir dist $$folder || exit 1; \
+	done
+	$(BIN)/python scripts/check_distributions.py dist
+	$(BIN)/python -m uv tool run --quiet '$(TWINE)' check --strict dist/*
 
 digests: $(BIN)/python ## pin images in Dockerfile and compose file by digest: make digests ARGS=--check lists unpinned ones
 	@$(BIN)/python scripts/pin_images.py $(ARGS)
@@ -162,10 +172,11 @@ audit: $(VENV)/dev.stamp ## list known vulnerabilities of the locked packages, a
 	@$(BIN)/python scripts/audit.py $(ARGS)
 
 clean: ## remove the environment and caches; keeps GIRCSE_HOME
-	rm -rf $(VENV) build ./*.egg-info research/*.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis .benchmarks
+	rm -rf $(VENV) build dist ./*.egg-info research/*.egg-info embedder/build embedder/dist embedder/*.egg-info \
+		embedder/models/*/build embedder/models/*/dist embedder/models/*/*.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis .benchmarks
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# One stamp file per extra: reinstall only after pyproject.toml changes.
+# One stamp file per extra: reinstall only after a pyproject.toml changes.
 $(VENV)/app.stamp: $(VENV)/torch.stamp
 	@echo "Installing gircse-search with the extra app."
 	$(call install,.[app])
@@ -191,8 +202,8 @@ $(OIDC_PROVIDER): | $(BIN)/python
 	fi
 
 # The default wheels for Linux and Windows include gigabytes of libraries for NVIDIA GPUs.
-$(VENV)/torch.stamp: pyproject.toml | $(BIN)/python
-	@torch="$$(sed -n 's/^ *"\(torch[<>=][^"]*\)".*/\1/p' pyproject.toml)"; \
+$(VENV)/torch.stamp: pyproject.toml embedder/pyproject.toml | $(BIN)/python
+	@torch="$$(sed -n 's/^ *"\(torch[<>=][^"]*\)".*/\1/p' embedder/pyproject.toml)"; \
 	if [ "$$(uname)" = Darwin ] || command -v nvidia-smi >/dev/null 2>&1; then \
 		echo "Installing $$torch from the default index. This takes minutes."; \
 	elif echo "No NVIDIA GPU: installing the CPU build of $$torch. This takes minutes."; \

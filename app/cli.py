@@ -39,7 +39,7 @@ COMMANDS: Mapping[str, _Command] = {
         SEARCHING,
         "Answer a question with sentences that cite passages, or report that no passage answers it.",
     ),
-    "saved": _Command("saved:saved", SEARCHING, "List, run, watch and delete saved searches."),
+    "saved": _Command("saved:saved", SEARCHING, "Save, list, run, watch and delete searches."),
     "history": _Command("saved:history", SEARCHING, "List and clear the history of searches on the web pages."),
     "refine": _Command(
         "refine:refine",
@@ -157,7 +157,7 @@ COMMANDS: Mapping[str, _Command] = {
         "Import relevance judgements, and evaluate search with them.",
     ),
     "documents": _Command("documents:documents", FILLING, "List, show, delete, restore and move documents."),
-    "collections": _Command("collections:collections", FILLING, "List, show and delete collections."),
+    "collections": _Command("collections:collections", FILLING, "List, show, create and delete collections."),
     "jobs": _Command("jobs:jobs", KEEPING, "List, retry, cancel and pause ingestion jobs."),
     "users": _Command("access:users", SERVING, "Add, change and remove users."),
     "keys": _Command("access:keys", SERVING, "Create, list and revoke API keys."),

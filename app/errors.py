@@ -48,8 +48,9 @@ GircseError
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Self
 
@@ -92,11 +93,23 @@ class NotFoundError(GircseError, LookupError):
     status = 404
 
 
+def nearest_name(name: str, known: Iterable[str]) -> str | None:
+    """The known name that is probably meant, whatever its case."""
+    by_lower = {each.lower(): each for each in known}
+    near = get_close_matches(name.lower(), by_lower, n=1)
+    return by_lower[near[0]] if near else None
+
+
 class UnknownCollectionError(NotFoundError):
     def __init__(self, name: str, known: list[str]) -> None:
         self.name, self.known = name, known
         there = f"There are: {', '.join(sorted(known))}." if known else "There are no collections yet."
-        super().__init__(f"No collection named {name!r}. {there} `gircse ingest PATH --collection {name}` creates it.")
+        near = nearest_name(name, known)
+        super().__init__(
+            f"No collection named {name!r}. Did you mean {near!r}? {there}"
+            if near
+            else f"No collection named {name!r}. {there} `gircse ingest PATH --collection {name}` creates it."
+        )
 
 
 class UnknownDocumentError(NotFoundError):
@@ -114,7 +127,12 @@ class UnknownJobError(NotFoundError):
 class UnknownLensError(NotFoundError):
     def __init__(self, name: str, known: list[str]) -> None:
         there = f"There are: {', '.join(known)}." if known else "There are no lenses yet."
-        super().__init__(f"No lens named {name!r}. {there} `gircse lenses save NAME -i INSTRUCTION` creates one.")
+        near = nearest_name(name, known)
+        super().__init__(
+            f"No lens named {name!r}. Did you mean {near!r}? {there}"
+            if near
+            else f"No lens named {name!r}. {there} `gircse lenses save NAME -i INSTRUCTION` creates one."
+        )
 
 
 class UnknownUserError(NotFoundError):

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from embedder.integrations.langchain import GircseEmbeddings
     from embedder.integrations.reranker import GircseReranker
     from embedder.integrations.retriever import GircseRetriever
+    from embedder.integrations.vector_store import open_vector_store
     from embedder.model_info import ModelInfo
     from embedder.refinement import Refinement
     from embedder.refinement_steps import RefinementStep, RefinementToken
@@ -38,6 +39,7 @@ __all__ = [
     "TextError",
     "load_encoder",
     "load_model_tokenizer",
+    "open_vector_store",
     "read_model_card",
 ]
 
@@ -54,6 +56,7 @@ _HOMES = {
     "RefinementToken": "refinement_steps",
     "load_encoder": "checkpoint",
     "load_model_tokenizer": "checkpoint",
+    "open_vector_store": "integrations.vector_store",
     "read_model_card": "checkpoint",
 }
 

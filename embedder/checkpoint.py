@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,7 +46,7 @@ from embedder.model.contract import (
 from embedder.model.gguf_source import hash_weights, is_from_gguf, verify_weights
 from embedder.model.model_thread import on_model_thread
 from embedder.model.weight_formats import multiplies_bfloat16
-from embedder.model_info import DEFAULT_MODEL
+from embedder.model_info import DEFAULT_MODEL, MODEL_PACKAGES
 from embedder.refinement_steps import DOCUMENT_STEPS
 from embedder.text.prompts import load_tokenizer
 from embedder.text.tokens import read_fragments
@@ -256,7 +257,22 @@ def read_model_card(model: str = DEFAULT_MODEL) -> str | None:
 
 
 def model_folder(model: str) -> Path:
-    return _SHIPPED / model if (_SHIPPED / model).is_dir() else locate_model(model)
+    """The folder of `model` (anything `find_checkpoint` accepts). A folder of the same name in the working directory
+    does not hide a shipped model. Raises ModelNotFoundError."""
+    if (_SHIPPED / model / CONTRACT_FILE).is_file():
+        return _SHIPPED / model
+    return _packaged_folder(model) if model in MODEL_PACKAGES else locate_model(model)
+
+
+def _packaged_folder(model: str) -> Path:
+    """The folder of a shipped model that is a distribution of its own. A clone has it among the others."""
+    found = find_spec(model.replace("-", "_"))
+    for place in (found and found.submodule_search_locations) or ():
+        if (Path(place) / CONTRACT_FILE).is_file():
+            return Path(place)
+    raise ModelNotFoundError(
+        f"The model {model!r} is a package that is not installed. Run `pip install '{MODEL_PACKAGES[model]}'`."
+    )
 
 
 def _hidden_size(config: Mapping[str, object], base: Path) -> int:

@@ -1,10 +1,28 @@
-"""Helpers for command lines: exit status, error messages, Ctrl-C, and a pointer to commands of gircse-research."""
+"""Helpers for command lines: exit status, error messages, missing extras, Ctrl-C, and where experiments are."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib.metadata import entry_points
+
+
+@contextmanager
+def needs_extra(extra: str, module: str) -> Iterator[None]:
+    """Around imports that need `extra`. If a package is missing, the error names the extra.
+
+    module: `__name__` of the importing module. A program ends with one line; elsewhere ModuleNotFoundError is raised.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] == __name__.partition(".")[0]:
+            raise  # a fault of this package
+        message = f"The package {error.name!r} is not installed. Run `pip install 'gircse-embedder[{extra}]'`."
+        if module == "__main__":
+            sys.exit(message)
+        raise ModuleNotFoundError(message, name=error.name) from error
 
 
 def run_command(

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from llama_index.core.base.embeddings.base import BaseEmbedding
 from pydantic import PrivateAttr
 
+from embedder.command import needs_extra
 from embedder.integrations.langchain import GircseEmbeddings
+
+with needs_extra("llamaindex", __name__):
+    from llama_index.core.base.embeddings.base import BaseEmbedding
 
 
 class GircseEmbedding(BaseEmbedding):

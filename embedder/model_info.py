@@ -12,6 +12,8 @@ SHIPPED_MODELS = {
     "6243f5eba1579a4098d8e2988285e204": "gircse-small",
     "129e606cde86a552cc7bd13613d011fc": "gircse-270m",
 }
+# Shipped models with a distribution of their own, because they need further packages, and what pip installs for them.
+MODEL_PACKAGES = {"gircse-base": "gircse-base", "gircse-270m": "gircse-embedder[gemma]"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

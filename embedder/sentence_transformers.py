@@ -8,18 +8,23 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
 import torch
-from sentence_transformers import SentenceTransformer
-from sentence_transformers.base.modules import InputModule
 
 from embedder.checkpoint import DEFAULT_MODEL, load_encoder, model_folder
+from embedder.command import needs_extra
 from embedder.encoder import Encoder
 from embedder.errors import EmbedderError, TextError
 
+with needs_extra("sentence-transformers", __name__):
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.base.modules import InputModule
+
+_PACKAGING = shutil.ignore_patterns("pyproject.toml", "*.egg-info", "build")  # of models that are distributions
 _QUERY, _DOCUMENT = "query", "document"
 _CONFIG = {"model_type": "SentenceTransformer", "similarity_fn_name": "cosine", "prompts": {_QUERY: "", _DOCUMENT: ""}}
 
@@ -78,7 +83,7 @@ def export_model(folder: Path, model: str = DEFAULT_MODEL) -> None:
     """Copies the checkpoint and adds the module files of sentence-transformers. Raises EmbedderError."""
     if folder.exists() and any(folder.iterdir()):
         raise EmbedderError(f"{folder} is not empty; name a new folder.")
-    shutil.copytree(model_folder(model), folder, dirs_exist_ok=True)
+    shutil.copytree(model_folder(model), folder, ignore=_PACKAGING, dirs_exist_ok=True)
     module = {"idx": 0, "name": "0", "path": "", "type": f"{__spec__.name}.{GircseModule.__name__}"}
     (folder / "modules.json").write_text(json.dumps([module], indent=2) + "\n", encoding="utf-8")
     (folder / "config_sentence_transformers.json").write_text(json.dumps(_CONFIG, indent=2) + "\n", encoding="utf-8")
@@ -89,7 +94,10 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--model", default=DEFAULT_MODEL)
     chosen = parser.parse_args()
-    export_model(chosen.folder, chosen.model)
+    try:
+        export_model(chosen.folder, chosen.model)
+    except (EmbedderError, OSError) as error:
+        sys.exit(str(error))
 
 
 if __name__ == "__main__":

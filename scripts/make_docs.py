@@ -76,8 +76,13 @@ def update(path: Path, page: str, *, only_check: bool) -> bool:
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [columns, ["---"] * len(columns), *([cell.replace("|", "\\|") for cell in row] for row in rows)]
+    lines = [columns, ["---"] * len(columns), *([_in_one_line(cell) for cell in row] for row in rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+
+
+def _in_one_line(cell: str) -> str:
+    """A line break would end the table."""
+    return " ".join(cell.split()).replace("|", "\\|")
 
 
 # Command line

@@ -34,7 +34,10 @@ def connect(database_url: str) -> Engine:
     url = make_url(database_url)
     if url.get_backend_name() == "postgresql":
         url = url.set(drivername="postgresql+psycopg")
-        engine = create_engine(url, pool_pre_ping=True, connect_args=_POSTGRES_ARGUMENTS)
+        try:
+            engine = create_engine(url, pool_pre_ping=True, connect_args=_POSTGRES_ARGUMENTS)
+        except ModuleNotFoundError:
+            raise InputError("PostgreSQL needs the package psycopg: pip install 'gircse-search[postgres]'") from None
         watch = HangWatch(engine.dialect.loaded_dbapi)
         event.listen(engine, "do_connect", lambda dialect, record, arguments, named: watch.connect(**named))
         # Run before SQLAlchemy's first query, which fails with a TypeError on SQL_ASCII.

@@ -24,9 +24,8 @@ from app.catalog.tables import (
     is_running,
 )
 from app.errors import CollectionPausedError, ConflictError, LeaseLostError, UnknownDocumentError, UnknownJobError
-from app.types.documents import DocumentState, Job, JobKind, JobPriority, JobState
+from app.types.documents import MAX_ATTEMPTS, DocumentState, Job, JobKind, JobPriority, JobState
 
-MAX_ATTEMPTS = 5
 MAX_PAUSE = timedelta(minutes=1)
 MAX_PAUSES = 1440  # about a day of one-minute pauses
 _CANCELLED = "Ingestion cancelled. Add the document again, or delete it."
@@ -90,8 +89,7 @@ def put_in_queue(
     """`enqueue`, with `present` as the open job; the caller flushes and notifies."""
     document.state, document.error, document.updated_at = _STATE_BY_KIND[kind], None, now
     if present is not None and present.kind is kind and present.state in WAITING_STATES:
-        if priority is JobPriority.INTERACTIVE:
-            present.priority = priority
+        present.priority = present.priority.at_least(priority)
         return _start_over(present, now)
     if present is not None:
         present.state, present.finished_at = JobState.CANCELLED, now

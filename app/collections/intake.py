@@ -74,7 +74,9 @@ class Intake:
         """
         for batch in _batches(sources):
             yield from [each for each in batch if isinstance(each, SourceFailure)]
-            yield from self._add([each for each in batch if isinstance(each, Source)])
+            readable = [each for each in batch if isinstance(each, Source)]
+            if readable:
+                yield from self._add(readable)
 
     def _add(self, batch: list[Source]) -> Iterator[Taken | SourceFailure]:
         moving: dict[str, DocumentKey] = {}  # by the id of the document

@@ -20,7 +20,7 @@ from app.ports.parts import BlobBatch, BlobStore, Embedder, VectorIndex
 from app.ports.texts import FormatDetector
 from app.search.fingerprints import require_same_model
 from app.search.retrieval import CHUNK_KEYS
-from app.types.defaults import CHUNK_OVERLAP, CHUNK_TOKENS
+from app.types.defaults import CHUNK_OVERLAP, CHUNK_TOKENS, SAMPLE_COLLECTION
 from app.types.documents import (
     Collection,
     Document,
@@ -42,7 +42,6 @@ from app.types.uris import canonical_uri
 if TYPE_CHECKING:  # it brings in SQL
     from app.catalog import SqlCatalog
 
-SAMPLE_COLLECTION = "sample"
 CREATION_LEASE = timedelta(minutes=10)
 MAX_METADATA_KEYS = 64
 MAX_SAMPLE_ROWS = 10_000
@@ -237,7 +236,10 @@ class Library:
         return self._blobs.layout(document.content_hash, start, end)
 
     def add_sample(self, rows: Iterable[SampleRow]) -> list[Job]:
-        """Add the rows (see `sample_rows`) that the sample collection lacks, one document each. Returns the jobs."""
+        """Add the rows (see `sample_rows`) that the sample collection lacks, one document each. Returns the jobs.
+
+        Their priority is BACKGROUND, so that a user's own files do not wait for them.
+        """
         self.ensure_collection(SAMPLE_COLLECTION)
         there = self._catalog.documents(SAMPLE_COLLECTION, limit=MAX_SAMPLE_ROWS)
         hashes = {document.uri: document.content_hash for document in there}
@@ -247,7 +249,7 @@ class Library:
         )
         new = [each for each in sources if hashes.get(each.uri) != hashlib.sha256(each.data).hexdigest()]
         jobs = []
-        for outcome in self.add_documents(SAMPLE_COLLECTION, new):
+        for outcome in self.add_documents(SAMPLE_COLLECTION, new, priority=JobPriority.BACKGROUND):
             if isinstance(outcome, Exception):
                 raise outcome
             if outcome[1] is not None:

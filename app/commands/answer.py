@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Annotated
 
 import typer
@@ -12,6 +12,7 @@ from pydantic import TypeAdapter
 from app.answers.checks import check_answer_request
 from app.api.answers import WholeAnswer
 from app.commands import console
+from app.commands.chosen_collection import SearchedCollection, chosen_collection
 from app.commands.composition import open_services
 from app.commands.search import Filters, parse_filters
 from app.commands.service import Local, find_service
@@ -25,9 +26,7 @@ ANSWER = TypeAdapter(Answer)
 
 def answer(
     question: Annotated[str, typer.Argument(help="A question, in words.")],
-    collection: Annotated[
-        str, typer.Option("--collection", "-c", help="Collection to search; '*': all.")
-    ] = DEFAULT_COLLECTION,
+    collection: SearchedCollection = None,
     generate: Annotated[
         bool, typer.Option("--generate", help="Send question and passages to the model of GIRCSE_ANSWER_URL.")
     ] = False,
@@ -53,7 +52,7 @@ def answer(
     """
     request = AnswerRequest(
         question=question,
-        collection=collection,
+        collection=collection or DEFAULT_COLLECTION,
         kind=AnswerKind.GENERATE if generate or dry_run else AnswerKind.EXTRACT,
         passages=passages,
         filters=parse_filters(filters),
@@ -64,11 +63,13 @@ def answer(
     settings = load_settings()
     service = find_service(settings, local=local)
     if service is not None:
+        request = replace(request, collection=chosen_collection(collection, service))
         body = {name: value for name, value in asdict(request).items() if value is not None}
         found = ANSWER.validate_json(service.post("/api/v1/answer", body))
     else:
         with open_services(settings) as services:
-            found = services.answers.answer(request)
+            chosen = chosen_collection(collection, services.catalog)
+            found = services.answers.answer(replace(request, collection=chosen))
     if as_json:
         typer.echo(console.json_of(WholeAnswer.model_validate(found)))
     else:

@@ -26,7 +26,7 @@ from app.settings import Settings
 from app.types.documents import Collection, JobState, utc_now
 from embedder.model_info import ModelInfo
 
-PRODUCT = "gircse-search"
+PRODUCT, EMBEDDER = "gircse-search", "gircse-embedder"  # distributions, of which the first needs the second
 SHOWN = ("torch", "transformers", "qdrant-client", "qdrant-edge-py", "gradio")
 EXTRAS = ("", "app")  # the extras that every command needs
 MIN_MEMORY_GB = (
@@ -41,7 +41,7 @@ _ASK_TIMEOUT_S = 10
 
 def check_versions(settings: Settings) -> Finding:
     wrong, missing = [], []
-    for text in importlib.metadata.requires(PRODUCT) or ():
+    for text in _requirements():
         wanted = Requirement(text)
         if wanted.marker is not None and not any(wanted.marker.evaluate({"extra": extra}) for extra in EXTRAS):
             continue
@@ -60,6 +60,15 @@ def check_versions(settings: Settings) -> Finding:
         return Finding(True, detail)
     errors = [*wrong, *(f"{name} is not installed" for name in missing)]
     return Finding(False, f"{detail}; {'; '.join(errors)}", f"Run: pip install '{PRODUCT}[app]'")
+
+
+def _requirements() -> list[str]:
+    """The requirements of gircse-search and of gircse-embedder, if the latter is installed."""
+    own = importlib.metadata.requires(PRODUCT) or []
+    try:
+        return [*own, *(importlib.metadata.requires(EMBEDDER) or ())]
+    except importlib.metadata.PackageNotFoundError:
+        return own
 
 
 def check_device(settings: Settings) -> Finding:

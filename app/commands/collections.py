@@ -1,4 +1,4 @@
-"""`gircse collections`: list, show and delete collections, and drop a previous index kept for a roll-back."""
+"""`gircse collections`: list, show, create and delete collections, and drop a previous index kept for a roll-back."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from typing import Annotated
 import typer
 
 from app.commands import console
+from app.commands.chosen_collection import OnlyCollection, only_collection
 from app.commands.composition import open_catalog, open_services
 from app.commands.reindex import prune
 from app.errors import ConflictError
+from app.types.defaults import CHUNK_OVERLAP, CHUNK_TOKENS
 
-collections = typer.Typer(no_args_is_help=True, help="List, show and delete collections.")
+collections = typer.Typer(no_args_is_help=True, help="List, show, create and delete collections.")
 
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
@@ -40,10 +42,41 @@ def list_collections(as_json: console.JsonLines = False) -> None:
 
 
 @collections.command("show")
-def show_collection(name: str) -> None:
+def show_collection(name: OnlyCollection = None) -> None:
     """Show all data of a collection as JSON."""
     with open_catalog() as catalog:
-        typer.echo(console.json_of(catalog.counted_collection(name)))
+        typer.echo(console.json_of(catalog.counted_collection(only_collection(name, catalog))))
+
+
+@collections.command("create")
+def create_collection(
+    name: Annotated[str, typer.Argument(help="Name of the collection.", show_default=False)],
+    document_instruction: Annotated[
+        str | None, typer.Option(help="Instruction for documents; '': none. Default: the model's own.")
+    ] = None,
+    document_steps: Annotated[
+        int | None, typer.Option(min=0, help="Refinement steps of documents. Default: the model's own.")
+    ] = None,
+    chunk_tokens: Annotated[int, typer.Option(help="Maximum length of a chunk in model tokens.")] = CHUNK_TOKENS,
+    chunk_overlap: Annotated[int, typer.Option(help="Tokens shared with the previous chunk.")] = CHUNK_OVERLAP,
+    chunk_context: Annotated[bool, typer.Option(help="Embed chunks with the title and headings above them.")] = True,
+    chunk_structure: Annotated[bool, typer.Option(help="Split at sections, page ends and rows.")] = True,
+) -> None:
+    """Create an empty collection. `gircse ingest` and `gircse sources add` also create missing collections.
+
+    Example: gircse collections create reading --chunk-tokens 120 --chunk-overlap 20
+    """
+    with open_services() as services:
+        made = services.library.create_collection(
+            name,
+            document_instruction=document_instruction,
+            document_steps=document_steps,
+            chunk_tokens=chunk_tokens,
+            chunk_overlap=chunk_overlap,
+            chunk_context=chunk_context,
+            chunk_structure=chunk_structure,
+        )
+    typer.echo(f"Created the collection {made.name!r}.")
 
 
 @collections.command("delete")

@@ -107,9 +107,13 @@ def refinement_table(steps: Sequence[RefinementStep]) -> RenderableType:
     return Group(Text("refinement tokens", style="dim"), table)
 
 
-def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Print a table. Ids and names (`WHOLE`) are never wrapped, even on a narrow terminal. Pipes get one row a line."""
-    is_shown = stdout.is_terminal
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, err: bool = False) -> None:
+    """Print a table, on stderr with `err`. Pipes get one row a line.
+
+    Ids and names (`WHOLE`) are never wrapped, even on a narrow terminal.
+    """
+    device = stderr if err else stdout
+    is_shown = device.is_terminal
     cells = [[_cell(cell, one_line=not is_shown) for cell in row] for row in rows]
     longest = [max([cell_len(name), *(cell_len(row[at]) for row in cells)]) for at, name in enumerate(columns)]
     least = [width if name in WHOLE else min(width, _NARROW) for name, width in zip(columns, longest, strict=True)]
@@ -119,12 +123,12 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Non
     for row in cells:
         table.add_row(*map(Text, row))
     between = 2 * (len(columns) - 1)
-    width = max(stdout.width, sum(least) + between) if is_shown else sum(longest) + between
+    width = max(device.width, sum(least) + between) if is_shown else sum(longest) + between
     wide = Console(width=width, highlight=False, emoji=False, markup=False, soft_wrap=is_shown)
     with wide.capture() as captured:
         wide.print(table)
     for line in captured.get().splitlines():
-        typer.echo(line.rstrip())
+        typer.echo(line.rstrip(), err=err)
 
 
 def _cell(value: object, *, one_line: bool) -> str:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Annotated
@@ -18,11 +19,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from app.collections.intake import Intake, Taken, documents_below, is_gone, require_filled
 from app.commands import console
 from app.commands.bulk import IngestEngine, ray_engine, require_ray
+from app.commands.chosen_collection import TargetCollection, target_collection
 from app.commands.composition import open_services, wiring
-from app.commands.working import Complaints, JobFollower, own_worker
-from app.errors import ConflictError
+from app.commands.working import Complaints, JobFollower, own_worker, shown_uri
+from app.errors import ConflictError, UnknownCollectionError
 from app.services import Services
-from app.types.defaults import DEFAULT_COLLECTION
 from app.types.documents import DocumentKey, JobPriority, Source, SourceFailure
 
 POLL_S = 0.2
@@ -47,7 +48,7 @@ TitleField = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Request:
     """What to ingest. `rows` is a RowFields if each row of a file is a document, None if each file is one."""
 
@@ -60,6 +61,14 @@ class _Request:
     @property
     def folders(self) -> list[Path]:
         return [path.resolve() for path in self.paths if path.is_dir()]
+
+    def names(self, uri: str) -> bool:
+        """Whether the user named the document itself, or the file of its row, instead of a folder that contains it."""
+        return not uri.startswith("file:") or uri.partition("#")[0] in self._file_uris
+
+    @cached_property
+    def _file_uris(self) -> frozenset[str]:
+        return frozenset(path.resolve().as_uri() for path in self.paths if not path.is_dir())
 
     @property
     def priority(self) -> JobPriority:
@@ -99,14 +108,13 @@ class _Outcome:
     deleted: int = 0
     failures: Complaints = field(default_factory=Complaints)
     skipped: Complaints = field(default_factory=Complaints)
+    gone: Complaints = field(default_factory=Complaints)  # documents of a given folder without a file
     rows: _SeenRows = field(default_factory=_SeenRows)
 
 
 def ingest(
     paths: Annotated[list[str], typer.Argument(help="Files, folders and URLs.", show_default=False)] = [],  # noqa: B006
-    collection: Annotated[
-        str, typer.Option("--collection", "-c", help="Target collection; created if missing.")
-    ] = DEFAULT_COLLECTION,
+    collection: TargetCollection = None,
     globs: Globs = [],  # noqa: B006
     excludes: Excludes = [],  # noqa: B006
     url_file: Annotated[
@@ -127,6 +135,9 @@ def ingest(
 ) -> None:
     """Add files, folders, rows and web pages to a collection. Unchanged documents are skipped.
 
+    A table at the end lists what was left out, and why. Exit code 1 if a file or page that you named was not read, or
+    if a part of gircse failed; unreadable files in a folder are only listed.
+
     Example: gircse ingest ~/papers notes.md https://example.org/page -c reading
     """
     if engine is IngestEngine.RAY:
@@ -144,23 +155,26 @@ def ingest(
         row_fields = wiring("sources").RowFields(text=text_field or "text", id=id_field, title=title_field)
     request = _Request(files, urls, globs, excludes, row_fields)
     with open_services() as services:
-        if services.library.ensure_collection(collection).is_paused and wait:
+        target = target_collection(collection, services.catalog)
+        if _is_paused(services, target) and wait:
             wait = False
-            typer.echo(f"The collection is paused. `gircse jobs resume {collection}` resumes its jobs.", err=True)
-        outcome = _take_in(services, collection, request, prune=prune, yes=yes)
-        if wait:
-            _wait(outcome, ray_engine(services, collection) if engine is IngestEngine.RAY else own_worker(services))
+            typer.echo(f"The collection is paused. `gircse jobs resume {target}` resumes its jobs.", err=True)
+        outcome = _take_in(services, target, request, prune=prune, yes=yes)
+        if wait and outcome.follower.total:
+            _wait(outcome, ray_engine(services, target) if engine is IngestEngine.RAY else own_worker(services))
         _print_summary(outcome, has_waited=wait)
-    has_failed = bool(outcome.failures.count or outcome.follower.failures.count)
-    for verdict, complaints in (
-        ("skipped", outcome.skipped),
-        ("partly unreadable", outcome.follower.left_out),
-        ("failed", outcome.failures),
-        ("failed", outcome.follower.failures),
-    ):
-        complaints.report(verdict)
-    if has_failed:
+    _print_left_out(outcome)
+    if outcome.failures.count or outcome.follower.failures.count:
         raise typer.Exit(1)
+
+
+def _is_paused(services: Services, collection: str) -> bool:
+    """Raises FingerprintMismatchError early for an existing collection; a missing one is not created yet."""
+    try:
+        services.catalog.collection(collection)
+    except UnknownCollectionError:
+        return False
+    return services.library.ensure_collection(collection).is_paused
 
 
 def _listed_urls(file: Path) -> list[str]:
@@ -169,18 +183,33 @@ def _listed_urls(file: Path) -> list[str]:
 
 
 def _take_in(services: Services, collection: str, request: _Request, *, prune: bool, yes: bool) -> _Outcome:
-    outcome = _Outcome(JobFollower(services.catalog))
+    outcome = _Outcome(JobFollower(services.catalog, is_optional=lambda uri: not request.names(uri)))
     gone = _gone(services, collection, request.folders) if prune else []
     intake = Intake(services.library, collection, gone=gone, priority=request.priority)
     sources: Iterable[Source | SourceFailure] = _shown(_sources(services, request))
     if prune:
         sources = outcome.rows.noting(sources)
-    for taken in intake.add_all(sources):
+    for taken in intake.add_all(_creating(services, collection, sources)):
         _count(taken, outcome)
-    if prune:
+    if not prune:
+        for key in _gone(services, collection, request.folders):
+            outcome.gone.add(shown_uri(key.uri), "the file is gone, its text is still found; --prune deletes it")
+    else:
         vanished = intake.gone + _vanished_rows(services, collection, outcome)
         _delete(services, vanished, collection, outcome, yes=yes)
     return outcome
+
+
+def _creating(
+    services: Services, collection: str, sources: Iterable[Source | SourceFailure]
+) -> Iterator[Source | SourceFailure]:
+    """Create the collection before the first source, so that a run that finds nothing leaves no empty collection."""
+    is_there = False
+    for source in sources:
+        if not is_there and isinstance(source, Source):
+            services.library.ensure_collection(collection)
+            is_there = True
+        yield source
 
 
 def _sources(services: Services, request: _Request) -> Iterator[Source | SourceFailure]:
@@ -270,6 +299,27 @@ def _print_summary(outcome: _Outcome, *, has_waited: bool) -> None:
         f", {count} {what}" for count, what in ((outcome.moved, "moved"), (outcome.deleted, "deleted")) if count
     )
     failed = outcome.failures.count + follower.failures.count
+    left_out = outcome.skipped.count + follower.unreadable.count
     typer.echo(
-        f"{added} added or updated ({follower.chunks} chunks), {outcome.unchanged} unchanged{also}, {failed} failed."
+        f"{added} added or updated ({follower.chunks} chunks), {outcome.unchanged} unchanged{also}, {failed} failed"
+        f"{f', {left_out} left out' if left_out else ''}."
     )
+
+
+def _print_left_out(outcome: _Outcome) -> None:
+    """A table of files that are not searchable, or not completely."""
+    follower = outcome.follower
+    rows = [
+        (verdict, name, reason)
+        for verdict, complaints in (
+            ("skipped", outcome.skipped),
+            ("unreadable", follower.unreadable),
+            ("partly read", follower.left_out),
+            ("gone", outcome.gone),
+            ("failed", outcome.failures),
+            ("failed", follower.failures),
+        )
+        for name, reason in complaints.rows()
+    ]
+    if rows:
+        console.print_table(("left out", "file", "reason"), rows, err=True)

@@ -13,6 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from app.api.weights import CollectionWeightsAnswer, WeightTuningAnswer
 from app.commands import console
+from app.commands.chosen_collection import InCollection, chosen_collection
 from app.commands.composition import open_catalog, open_services
 from app.errors import ConflictError
 from app.evaluation.judged import Judged
@@ -20,7 +21,6 @@ from app.evaluation.qrels import find_judgement_files
 from app.evaluation.tables import queries_csv, scores_csv
 from app.evaluation.weight_tuning import WeightTuner
 from app.ports.evaluation import Evaluations
-from app.types.defaults import DEFAULT_COLLECTION
 from app.types.evaluation import (
     Difference,
     Estimate,
@@ -41,14 +41,13 @@ POLL_S = 0.2
 
 judgements = typer.Typer(no_args_is_help=True, help="Import relevance judgements, and evaluate search with them.")
 
-InCollection = Annotated[str, typer.Option("--collection", "-c", help="Collection of the judged documents.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, as the REST API returns it.")]
 
 
 @judgements.command("import")
 def import_judgements(
     path: Annotated[Path, typer.Argument(help="A folder in BEIR layout, a qrels file, or a table.")],
-    collection: InCollection = DEFAULT_COLLECTION,
+    collection: InCollection = None,
     queries: Annotated[Path | None, typer.Option(help="File of the queries, if it is not beside the qrels.")] = None,
     name: Annotated[str | None, typer.Option(help="Name of the import. Default: the name of PATH.")] = None,
     instruction: Annotated[
@@ -71,7 +70,8 @@ def import_judgements(
     with ExitStack() as opened, open_catalog() as catalog:
         sources = [JudgementFile(str(each), opened.enter_context(each.open("rb"))) for each in dict.fromkeys(files)]
         taken = name or (path.resolve().name if path.is_dir() else None)
-        report = Judged(catalog).import_files(collection, sources, name=taken, instruction=instruction)
+        target = chosen_collection(collection, catalog)
+        report = Judged(catalog).import_files(target, sources, name=taken, instruction=instruction)
     if as_json:
         typer.echo(console.json_of(report))
         return
@@ -79,10 +79,10 @@ def import_judgements(
 
 
 @judgements.command("list")
-def list_judgements(collection: InCollection = DEFAULT_COLLECTION, as_json: AsJson = False) -> None:
+def list_judgements(collection: InCollection = None, as_json: AsJson = False) -> None:
     """List the people and imports that judged, with their counts."""
     with open_catalog() as catalog:
-        sources = Judged(catalog).sources(collection)
+        sources = Judged(catalog).sources(chosen_collection(collection, catalog))
     if as_json:
         console.print_json_lines(sources)
         return
@@ -93,17 +93,17 @@ def list_judgements(collection: InCollection = DEFAULT_COLLECTION, as_json: AsJs
 @judgements.command("delete")
 def delete_import(
     name: Annotated[str, typer.Argument(help="Name from `list`: import:NAME.")],
-    collection: InCollection = DEFAULT_COLLECTION,
+    collection: InCollection = None,
 ) -> None:
     """Delete the judgements of an import. Judgements by people are kept."""
     with open_catalog() as catalog:
-        count = Judged(catalog).forget_import(collection, name)
+        count = Judged(catalog).forget_import(chosen_collection(collection, catalog), name)
     typer.echo(f"Deleted {count} judgements.")
 
 
 @judgements.command("evaluate")
 def evaluate(
-    collection: InCollection = DEFAULT_COLLECTION,
+    collection: InCollection = None,
     compared_with: Annotated[
         list[str],
         typer.Option(
@@ -131,17 +131,19 @@ def evaluate(
 
     Example: gircse judgements evaluate -c papers --mode dense --mode hybrid --steps 1 --steps 5 --steps 20
     """
-    plan = EvaluationPlan(
-        judged_in=collection,
-        collections=(collection, *compared_with),
-        modes=tuple(modes),
-        steps=tuple(steps),
-        instructions=tuple(map(InstructionChoice.parse, instructions)),
-        judged_by=tuple(judged_by),
-        max_queries=max_queries,
-        seed=seed,
-    )
+    read_instructions = tuple(map(InstructionChoice.parse, instructions))
     with open_services() as services:
+        chosen = chosen_collection(collection, services.catalog)
+        plan = EvaluationPlan(
+            judged_in=chosen,
+            collections=(chosen, *compared_with),
+            modes=tuple(modes),
+            steps=tuple(steps),
+            instructions=read_instructions,
+            judged_by=tuple(judged_by),
+            max_queries=max_queries,
+            seed=seed,
+        )
         run = _followed(services.evaluations, plan)
         differences = services.evaluations.compare(run.id) if run.report else []
     if run.state is EvaluationState.FAILED or run.report is None:
@@ -156,10 +158,10 @@ def evaluate(
 
 
 @judgements.command("weights")
-def show_weights(collection: InCollection = DEFAULT_COLLECTION, as_json: AsJson = False) -> None:
+def show_weights(collection: InCollection = None, as_json: AsJson = False) -> None:
     """Show the weights with which hybrid searches fuse the results of their legs, and how they were tuned."""
     with open_services() as services:
-        found = WeightTuner(services.catalog, services.search).weights(collection)
+        found = WeightTuner(services.catalog, services.search).weights(chosen_collection(collection, services.catalog))
     if as_json:
         typer.echo(console.json_of(CollectionWeightsAnswer.model_validate(found)))
         return
@@ -170,7 +172,7 @@ def show_weights(collection: InCollection = DEFAULT_COLLECTION, as_json: AsJson 
 
 
 @judgements.command("tune")
-def tune_weights(collection: InCollection = DEFAULT_COLLECTION, as_json: AsJson = False) -> None:
+def tune_weights(collection: InCollection = None, as_json: AsJson = False) -> None:
     """Tune the weights of hybrid searches on the judgements. They are applied if cross-validation confirms a gain.
 
     Requires at least 20 judgements of 5 queries, with relevant and irrelevant documents.
@@ -178,23 +180,24 @@ def tune_weights(collection: InCollection = DEFAULT_COLLECTION, as_json: AsJson 
     Example: gircse judgements tune -c papers
     """
     with open_services() as services:
-        tuning = WeightTuner(services.catalog, services.search).tune(collection)
+        chosen = chosen_collection(collection, services.catalog)
+        tuning = WeightTuner(services.catalog, services.search).tune(chosen)
     if as_json:
         typer.echo(console.json_of(WeightTuningAnswer.model_validate(tuning)))
         return
     _print_tuning(tuning)
     typer.echo(
-        f"The weights are applied. To undo: gircse judgements undo-tuning -c {collection}"
+        f"The weights are applied. To undo: gircse judgements undo-tuning -c {chosen}"
         if tuning.is_applied
         else "No significant gain: nothing was changed."
     )
 
 
 @judgements.command("undo-tuning")
-def undo_tuning(collection: InCollection = DEFAULT_COLLECTION) -> None:
+def undo_tuning(collection: InCollection = None) -> None:
     """Restore the default weights. The history of tunings is kept."""
     with open_catalog() as catalog:
-        undone = catalog.undo_weight_tuning(collection)
+        undone = catalog.undo_weight_tuning(chosen_collection(collection, catalog))
     typer.echo("The weights were the defaults already." if undone is None else "The default weights are restored.")
 
 

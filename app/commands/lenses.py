@@ -9,11 +9,11 @@ import typer
 from app.api.search_schemas import LensIndexAnswer, ProposalsAnswer
 from app.collections.lens_indexes import QueuedLensIndexes
 from app.commands import console
+from app.commands.chosen_collection import InCollection, chosen_collection
 from app.commands.composition import open_catalog, open_services
 from app.search import lenses as all_lenses
 from app.search.judgements import new_lens
 from app.search.value_syntax import join_values, split_values
-from app.types.defaults import DEFAULT_COLLECTION
 from app.types.lens_indexes import LensIndexState
 
 lenses = typer.Typer(no_args_is_help=True, help="List, save and delete lenses: instructions under a name.")
@@ -22,7 +22,6 @@ index = typer.Typer(no_args_is_help=True, help="Store the value of every chunk o
 lenses.add_typer(index, name="index")
 
 Name = Annotated[str, typer.Argument(help="Name of the lens.")]
-Collection = Annotated[str, typer.Option("--collection", "-c", help="Collection of the chunks.")]
 
 
 @lenses.command("list")
@@ -65,9 +64,7 @@ def save_lens(
 @lenses.command("propose")
 def propose_values(
     instruction: Annotated[str, typer.Argument(help="Instruction of the lens.")],
-    collection: Annotated[
-        str, typer.Option("--collection", "-c", help="Collection that the lens is for.")
-    ] = DEFAULT_COLLECTION,
+    collection: InCollection = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, as the REST API returns it.")] = False,
 ) -> None:
     """Propose values that an instruction could distinguish, each with its origin.
@@ -75,7 +72,7 @@ def propose_values(
     Example: gircse lenses propose "Which continent is it about?" -c sample
     """
     with open_services() as services:
-        proposals = services.proposals.propose(instruction, collection)
+        proposals = services.proposals.propose(instruction, chosen_collection(collection, services.catalog))
     if as_json:
         typer.echo(console.json_of(ProposalsAnswer.model_validate({"proposals": proposals})))
     elif not proposals:
@@ -97,27 +94,28 @@ def delete_lens(name: Name) -> None:
 
 
 @index.command("build")
-def build_index(name: Name, collection: Collection = DEFAULT_COLLECTION) -> None:
+def build_index(name: Name, collection: InCollection = None) -> None:
     """Queue the index of a lens. Searches with the lens then use every chunk, and counts cover the whole collection.
 
     Example: gircse lenses index build "Same place" -c sample
     """
     with open_catalog() as catalog:
-        found = QueuedLensIndexes(catalog).build(collection, name)
+        chosen = chosen_collection(collection, catalog)
+        found = QueuedLensIndexes(catalog).build(chosen, name)
     typer.echo(
         f"Queued the index of {found.lens!r} with {len(found.values)} values; a running `gircse up` or `gircse worker` "
-        f"builds it. Progress: `gircse lenses index list -c {collection}`."
+        f"builds it. Progress: `gircse lenses index list -c {chosen}`."
     )
 
 
 @index.command("list")
 def list_indexes(
-    collection: Collection = DEFAULT_COLLECTION,
+    collection: InCollection = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, as the REST API returns it.")] = False,
 ) -> None:
     """List the lens indexes of a collection with progress and cost."""
     with open_catalog() as catalog:
-        found = QueuedLensIndexes(catalog).status(collection)
+        found = QueuedLensIndexes(catalog).status(chosen_collection(collection, catalog))
     if as_json:
         for each in found:
             typer.echo(console.json_of(LensIndexAnswer.model_validate(each), indent=None))
@@ -139,7 +137,7 @@ def list_indexes(
 @index.command("table")
 def print_values(
     name: Name,
-    collection: Collection = DEFAULT_COLLECTION,
+    collection: InCollection = None,
     value: Annotated[str | None, typer.Option(help="Only chunks with this value.")] = None,
 ) -> None:
     """Print every chunk of the collection with its value under the lens, as CSV.
@@ -147,13 +145,14 @@ def print_values(
     Example: gircse lenses index table "Same place" -c sample > places.csv
     """
     with open_services() as services:
-        for part in services.value_tables.csv(collection, name, value=value):
+        chosen = chosen_collection(collection, services.catalog)
+        for part in services.value_tables.csv(chosen, name, value=value):
             typer.echo(part, nl=False)
 
 
 @index.command("delete")
-def delete_index(name: Name, collection: Collection = DEFAULT_COLLECTION) -> None:
+def delete_index(name: Name, collection: InCollection = None) -> None:
     """Delete the index of a lens. The lens is kept."""
     with open_catalog() as catalog:
-        QueuedLensIndexes(catalog).delete(collection, name)
+        QueuedLensIndexes(catalog).delete(chosen_collection(collection, catalog), name)
     typer.echo(f"Deleted the index of {name!r}.")

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from app.collections.optimize import OptimizeReport, optimize_index
 from app.commands import console
+from app.commands.chosen_collection import OnlyCollection, only_collection
 from app.commands.composition import open_catalog, wiring
 from app.settings import load_settings
 from app.types.documents import IndexStatus
 
 
-def optimize(collection: Annotated[str, typer.Argument(help="Collection to optimize.")]) -> None:
+def optimize(collection: OnlyCollection = None) -> None:
     """Merge the segments of a collection's index and drop deleted points. Searches continue.
 
     You can stop or kill it at any time: nothing is lost. The next run starts over.
@@ -27,6 +26,7 @@ def optimize(collection: Annotated[str, typer.Argument(help="Collection to optim
         wiring("index").open_index(settings) as index,
         Progress(SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), console=console.stderr) as bar,
     ):
+        collection = only_collection(collection, catalog)
         name = catalog.collection(collection).active_index
         task = bar.add_task("asking the engine", total=None)
         try:

@@ -9,6 +9,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from app.collections.reindex import ReindexReport
 from app.commands import console
+from app.commands.chosen_collection import OnlyCollection, only_collection
 from app.commands.composition import open_services, wiring
 from app.errors import ConflictError
 from app.settings import load_settings
@@ -19,7 +20,7 @@ MAX_LISTED = 50
 
 
 def reindex(
-    collection: Annotated[str, typer.Argument(help="Collection to reindex.")],
+    collection: OnlyCollection = None,
     model: Annotated[str | None, typer.Option(help="Overrides GIRCSE_MODEL.")] = None,
     document_instruction: Annotated[str | None, typer.Option(help="Instruction for documents; '': none.")] = None,
     document_steps: Annotated[int | None, typer.Option(help="Refinement steps of documents.")] = None,
@@ -44,7 +45,7 @@ def reindex(
         open_services(load_settings(model=model)) as services,
         wiring("ingestion").open_reindexer(services) as reindexer,
     ):
-        target = reindexer.begin(collection, change, restart=restart)
+        target = reindexer.begin(only_collection(collection, services.catalog), change, restart=restart)
         columns = (TextColumn("indexing"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         with Progress(*columns, console=console.stderr) as progress:
             bar = progress.add_task("indexing", total=None)
@@ -53,27 +54,28 @@ def reindex(
     if model is not None:
         typer.echo(
             f"Restart every server and worker with this model (`gircse up --model {model}` or GIRCSE_MODEL). Until "
-            f"then they refuse {collection!r}."
+            f"then they refuse {target.name!r}."
         )
 
 
-def rollback(collection: Annotated[str, typer.Argument(help="Collection to roll back.")]) -> None:
+def rollback(collection: OnlyCollection = None) -> None:
     """Switch back to the index before the last reindex; run again, it switches forward. Documents that changed since
     then are queued for ingestion.
 
     Example: gircse rollback reading
     """
     with open_services() as services, wiring("ingestion").open_reindexer(services) as reindexer:
-        now = reindexer.roll_back(collection)
+        now = reindexer.roll_back(only_collection(collection, services.catalog))
     typer.echo(f"{now.name!r} uses the index {now.active_index} again (model fingerprint {now.fingerprint[:12]}).")
 
 
-def prune(collection: Annotated[str, typer.Argument(help="Collection of the index.")]) -> None:
+def prune(collection: OnlyCollection = None) -> None:
     """Drop the previous index that is kept for `gircse rollback`.
 
     Example: gircse collections prune reading
     """
     with open_services() as services, wiring("ingestion").open_reindexer(services) as reindexer:
+        collection = only_collection(collection, services.catalog)
         dropped = reindexer.prune(collection)
     if dropped is None:
         raise ConflictError(f"The collection {collection!r} has no previous index.")

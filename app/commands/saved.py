@@ -14,19 +14,22 @@ from app.api.standing import NewsAnswer
 from app.collections.own_searches import RecordedSearches
 from app.collections.own_standing import OwnStanding
 from app.commands import console
+from app.commands.chosen_collection import chosen_collection
 from app.commands.composition import open_catalog, open_services, wiring
-from app.commands.search import RESULT, AsJson, Form, chosen_form, print_result
+from app.commands.search import RESULT, AsJson, Form, chosen_form, print_result, read_options, search_parameters
 from app.commands.service import Local, find_service
 from app.ports.parts import VectorIndex
 from app.search.questions import request_of
 from app.settings import load_settings
 from app.types.access import OPERATOR
+from app.types.options import taking
+from app.types.search import ALL_COLLECTIONS
 from app.types.standing import Strength, Watch
 
 if TYPE_CHECKING:  # it brings in SQL
     from app.catalog import SqlCatalog
 
-saved = typer.Typer(no_args_is_help=True, help="List, run, watch and delete saved searches.")
+saved = typer.Typer(no_args_is_help=True, help="Save, list, run, watch and delete searches.")
 history = typer.Typer(no_args_is_help=True, help="List and clear the history of searches on the web pages.")
 
 _NEWS: TypeAdapter[list[NewsAnswer]] = TypeAdapter(list[NewsAnswer])
@@ -45,6 +48,27 @@ def list_saved(as_json: console.JsonLines = False) -> None:
         return
     rows = [(each.name, *_described(each.request), f"{each.created_at:%Y-%m-%d %H:%M}") for each in found]
     console.print_table(("name", "query", "collection", "instruction", "saved"), rows)
+
+
+@saved.command("add")
+@taking(search_parameters())
+def add_saved(
+    name: Annotated[str, typer.Argument(help="Name of the search.", show_default=False)], **options: Any
+) -> None:
+    """Save a search under a name. Replaces a saved search of the same name.
+
+    Example: gircse saved add "Late cards" "my card has not come" -c letters -i "Identify the problem"
+    """
+    written = {name: value for name, value in read_options(options).items() if value is not None}
+    with open_catalog() as catalog:
+        written["collection"] = chosen_collection(written.get("collection"), catalog)
+        if written["collection"] != ALL_COLLECTIONS:
+            catalog.collection(written["collection"])
+        request_of(written, catalog)  # raises for a lens that does not exist
+        question = SearchQuestion.model_validate(written).model_dump(mode="json", exclude_defaults=True)
+        kept = question | {"collection": written["collection"]}  # also if it is the default one
+        found = _searches_of(catalog).save(name, kept)
+    typer.echo(f"Saved {found.name!r}. Run it with `gircse saved run`; `gircse saved watch` reports new matches.")
 
 
 @saved.command("run")
@@ -167,8 +191,12 @@ def clear_history() -> None:
 @contextmanager
 def _opened() -> Iterator[RecordedSearches]:
     with open_catalog() as catalog:
-        limit = load_settings().search_history
-        yield RecordedSearches(catalog.searches, owner=lambda: OPERATOR.name, history_limit=limit)
+        yield _searches_of(catalog)
+
+
+def _searches_of(catalog: SqlCatalog) -> RecordedSearches:
+    limit = load_settings().search_history
+    return RecordedSearches(catalog.searches, owner=lambda: OPERATOR.name, history_limit=limit)
 
 
 def _id_of(name: str) -> str:

@@ -12,6 +12,7 @@ from pydantic import TypeAdapter
 
 from app.api.search_schemas import SearchAnswer
 from app.commands import console
+from app.commands.chosen_collection import SearchedCollection, chosen_collection
 from app.commands.composition import open_services
 from app.commands.service import Local, find_service
 from app.search.export import search_csv, search_markdown
@@ -19,6 +20,7 @@ from app.search.questions import request_of
 from app.search.request_checks import check_request
 from app.search.value_syntax import split_values
 from app.settings import load_settings
+from app.types.defaults import DEFAULT_COLLECTION
 from app.types.options import Option, parameter, taking
 from app.types.search import BOOST, SEARCH_OPTIONS, SUPPRESS, SearchResult, read_request
 
@@ -59,11 +61,12 @@ _OWN: dict[str, dict[str, Any]] = {
     "filters": {"filters": (Filters, [])},
     "token_bias": {"boost": (Boost, []), "suppress": (Suppress, [])},
     "values": {"values": (Values, None)},
+    "collection": {"collection": (SearchedCollection, None)},
 }
 _FIRST = ("query", "instruction", "lens", "collection", "steps", "mode")  # the others keep the order of the request
 
 
-def _parameters() -> Iterator[inspect.Parameter]:
+def search_parameters() -> Iterator[inspect.Parameter]:
     for name in dict.fromkeys((*_FIRST, *SEARCH_OPTIONS)):
         own = _OWN.get(name) or {name: (_annotation(SEARCH_OPTIONS[name]), _default(SEARCH_OPTIONS[name]))}
         yield from (parameter(each, *spelled) for each, spelled in own.items())
@@ -81,7 +84,7 @@ def _default(option: Option) -> Any:
     return float(option.default) if option.type is float else option.default
 
 
-@taking(_parameters())
+@taking(search_parameters())
 def search(
     *,
     form: Form = None,
@@ -95,21 +98,30 @@ def search(
 
     Example: gircse search "my card has not come" -c sample -i "Identify the feeling that the message expresses"
     """
+    written = read_options(options)
+    form = chosen_form(form, as_json)
+    settings = load_settings()
+    service = find_service(settings, local=local)
+    if service is not None:
+        written["collection"] = chosen_collection(written["collection"], service)
+        request = {name: value for name, value in written.items() if value is not None}
+        print_result(RESULT.validate_json(service.post("/api/v1/search", request)), form)
+        return
+    with open_services(settings, needs_model=True) as services:
+        written["collection"] = chosen_collection(written["collection"], services.catalog)
+        print_result(services.search.search(request_of(written, services.catalog)), form)
+
+
+def read_options(options: dict[str, Any]) -> dict[str, Any]:
+    """The options of `search_parameters` in the form of the REST API, checked. `collection` is None if not given."""
     written = options | {
         "filters": parse_filters(options["filters"]),
         "token_bias": token_bias(options.pop("boost"), options.pop("suppress")),
         "values": None if options["values"] is None else split_values(options["values"]),
     }
-    check_request(read_request(written, instruction=written["instruction"], values=()))
-    form = chosen_form(form, as_json)
-    settings = load_settings()
-    service = find_service(settings, local=local)
-    if service is not None:
-        request = {name: value for name, value in written.items() if value is not None}
-        print_result(RESULT.validate_json(service.post("/api/v1/search", request)), form)
-        return
-    with open_services(settings, needs_model=True) as services:
-        print_result(services.search.search(request_of(written, services.catalog)), form)
+    named = {"collection": written["collection"] or DEFAULT_COLLECTION}
+    check_request(read_request(written | named, instruction=written["instruction"], values=()))
+    return written
 
 
 def chosen_form(form: Format | None, as_json: bool) -> Format | None:

@@ -50,6 +50,9 @@ log = logging.getLogger(__name__)
 class RunningService:
     record: ServiceRecord
 
+    def collection_names(self) -> list[str]:
+        return [each["name"] for each in json.loads(self.get("/api/v1/collections"))]
+
     def get(self, path: str) -> bytes:
         return self._ask("GET", path, None)
 

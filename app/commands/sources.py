@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from app.api.sources import RecurringSourceAnswer
 from app.collections.credentials_folder import CredentialsFolder
 from app.commands import console
-from app.commands.composition import open_catalog
+from app.commands.chosen_collection import InCollection, TargetCollection, chosen_collection, target_collection
+from app.commands.composition import open_catalog, open_services
+from app.errors import UnknownCollectionError
 from app.settings import load_settings
 from app.types.access import OPERATOR
 from app.types.source_addresses import check_source
 from app.types.sources import SourceKind, SourceOptions
+
+if TYPE_CHECKING:  # it brings in SQL
+    from app.catalog import SqlCatalog
 
 sources = typer.Typer(
     no_args_is_help=True,
     help="Pages, feeds, sitemaps, repositories, mailboxes and buckets that are synced on a schedule.",
 )
 
-InCollection = Annotated[str, typer.Option("--collection", "-c", help="Collection of the source.", show_default=False)]
 Id = Annotated[str, typer.Argument(help="Id from `gircse sources list`.", show_default=False)]
 
 
@@ -29,7 +33,7 @@ Id = Annotated[str, typer.Argument(help="Id from `gircse sources list`.", show_d
 def add_source(
     kind: Annotated[SourceKind, typer.Argument(help="Kind of the source.", show_default=False)],
     address: Annotated[str, typer.Argument(help="https://host/path, or an address of the kind.", show_default=False)],
-    collection: InCollection,
+    collection: TargetCollection = None,
     every_minutes: Annotated[float, typer.Option("--every", metavar="MINUTES", help="Sync interval.")] = 1_440,
     removes: Annotated[
         bool, typer.Option("--remove", help="Delete documents whose item disappeared from the source.")
@@ -54,17 +58,19 @@ def add_source(
         folder = CredentialsFolder(load_settings().credentials_folder)
         folder.find(credentials, user=OPERATOR.name, address=address)
     with open_catalog() as catalog:
+        target = target_collection(collection, catalog)
+        _ensure_collection(target, catalog)
         found = catalog.sources.add(
-            collection, kind, address, every=every, removes=removes, owner=OPERATOR.name, options=options
+            target, kind, address, every=every, removes=removes, owner=OPERATOR.name, options=options
         )
-    typer.echo(f"Added {found.address} to {collection!r} as {found.id}; a running worker syncs it now.")
+    typer.echo(f"Added {found.address} to {target!r} as {found.id}; a running worker syncs it now.")
 
 
 @sources.command("list")
-def list_sources(collection: InCollection, as_json: console.JsonLines = False) -> None:
+def list_sources(collection: InCollection = None, as_json: console.JsonLines = False) -> None:
     """List the sources of a collection with the results of their last sync."""
     with open_catalog() as catalog:
-        found = catalog.sources.of_collection(collection)
+        found = catalog.sources.of_collection(chosen_collection(collection, catalog))
     if as_json:
         console.print_json_lines(RecurringSourceAnswer.of(each) for each in found)
         return
@@ -100,3 +106,13 @@ def delete_source(source_id: Id) -> None:
     with open_catalog() as catalog:
         catalog.sources.delete(source_id)
     typer.echo("Deleted the source. Its documents are kept.")
+
+
+def _ensure_collection(name: str, catalog: SqlCatalog) -> None:
+    """Opens the services only for a new collection: they need the model and the index."""
+    try:
+        catalog.collection(name)
+    except UnknownCollectionError:
+        with open_services() as services:
+            services.library.create_collection(name)
+        typer.echo(f"Created the collection {name!r}.")

@@ -10,22 +10,20 @@ from typing import Annotated
 import typer
 
 from app.collections.intake import FolderMirror, Followed
+from app.commands.chosen_collection import TargetCollection, target_collection
 from app.commands.composition import open_services, wiring
 from app.commands.ingest import Excludes, Globs
 from app.commands.serve import exit_on_sigterm
 from app.commands.working import Complaints, JobFollower, own_worker
 from app.errors import InputError, UnavailableError
 from app.services import Services
-from app.types.defaults import DEFAULT_COLLECTION
 
 TICK_S = 0.25
 
 
 def watch(
     folders: Annotated[list[Path], typer.Argument(help="Folders.")],
-    collection: Annotated[
-        str, typer.Option("--collection", "-c", help="Target collection; created if missing.")
-    ] = DEFAULT_COLLECTION,
+    collection: TargetCollection = None,
     globs: Globs = [],  # noqa: B006
     excludes: Excludes = [],  # noqa: B006
     quiet_s: Annotated[
@@ -44,10 +42,11 @@ def watch(
     roots = wiring("sources").outermost(_resolved(folder) for folder in folders)
     exit_on_sigterm()
     with open_services() as services:
-        services.library.ensure_collection(collection)
+        target = target_collection(collection, services.catalog)
+        services.library.ensure_collection(target)
         home = services.settings.home
         find = partial(wiring("sources").find_changed, globs=globs, excludes=excludes, without=home)
-        mirrors = [FolderMirror(services.library, services.catalog, collection, root, find) for root in roots]
+        mirrors = [FolderMirror(services.library, services.catalog, target, root, find) for root in roots]
         with (
             own_worker(services) as ensure_working,
             wiring("sources").FolderWatch(roots, without=home, quiet_s=quiet_s, is_polling=poll) as heard,

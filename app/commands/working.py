@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 from uuid import UUID
 
 import typer
@@ -17,7 +19,7 @@ from app.commands.composition import wiring
 from app.errors import ConflictError
 from app.runtime.worker_lock import WorkerLock
 from app.services import Services
-from app.types.documents import JobKind, JobState
+from app.types.documents import MAX_ATTEMPTS, JobKind, JobState
 from app.types.upkeep import JobReport
 
 if TYPE_CHECKING:  # it brings in SQL
@@ -56,7 +58,7 @@ def own_worker(services: Services) -> Iterator[Callable[[], None]]:
 
 
 class Complaints:
-    """Collects errors by file. Counts all, but keeps only the first `MAX_LISTED`: there may be 100,000 bad rows."""
+    """Files that were not read, with the reason. Counts all, but keeps the first `MAX_LISTED`: there may be 100,000."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -67,23 +69,36 @@ class Complaints:
         if len(self._kept) < MAX_LISTED:
             self._kept.append((name, reason))
 
+    def rows(self) -> list[tuple[str, str]]:
+        """Name and reason of each, shortened to `MAX_LISTED`."""
+        more = self.count - len(self._kept)
+        return [*self._kept, *([(f"{more} more", "")] if more else [])]
+
     def report(self, verdict: str) -> None:
         """Print the errors to stderr, each with `verdict`, and reset."""
-        for name, reason in self._kept:
-            typer.echo(f"  {verdict}: {console.printable(name)}: {console.printable(reason)}", err=True)
-        if self.count > len(self._kept):
-            typer.echo(f"  {verdict}: {self.count - len(self._kept)} more", err=True)
+        for name, reason in self.rows():
+            typer.echo(
+                f"  {verdict}: {console.printable(name)}{': ' if reason else ''}{console.printable(reason)}", err=True
+            )
         self.count, self._kept = 0, []
 
 
 class JobFollower:
     """Follows any number of jobs until they have ended. Keeps only 16 bytes per job.
 
-    Polls the oldest jobs first, because workers run jobs roughly in order.
+    Polls the oldest jobs first, because workers run jobs roughly in order. Documents for which `is_optional(uri)` holds
+    count as `unreadable`, not as failures, if their content cannot be read.
     """
 
-    def __init__(self, catalog: SqlCatalog, *, reports_cancelled: bool = True) -> None:
+    def __init__(
+        self,
+        catalog: SqlCatalog,
+        *,
+        reports_cancelled: bool = True,
+        is_optional: Callable[[str], bool] = lambda uri: False,
+    ) -> None:
         self._catalog = catalog
+        self._is_optional = is_optional
         self._reports_cancelled = reports_cancelled
         self._waiting: OrderedDict[bytes, None] = OrderedDict()
         self.total = 0
@@ -91,6 +106,7 @@ class JobFollower:
         self.chunks = 0
         self.progress = 0.0  # sum of the progress of the jobs polled last
         self.failures = Complaints()
+        self.unreadable = Complaints()
         self.left_out = Complaints()  # unreadable parts of documents that were otherwise ingested
 
     def add(self, job_id: str) -> None:
@@ -129,10 +145,20 @@ class JobFollower:
         if job.state is JobState.CANCELLED and not self._reports_cancelled:
             return
         if job.state is not JobState.DONE:
-            self.failures.add(report.uri or job.document_id, job.error or f"the job was {job.state}")
+            is_content = job.state is JobState.DEAD and job.attempts < MAX_ATTEMPTS  # no further attempt would help
+            target = self.unreadable if is_content and self._is_optional(report.uri) else self.failures
+            target.add(shown_uri(report.uri) or job.document_id, job.error or f"the job was {job.state}")
             return
         self.done += 1
         if job.kind is JobKind.INGEST:
             self.chunks += report.chunk_count
             if report.left_out:
-                self.left_out.add(report.uri, " ".join(report.left_out))
+                self.left_out.add(shown_uri(report.uri), " ".join(report.left_out))
+
+
+def shown_uri(uri: str) -> str:
+    """The path of a file, with the row if there is one; other URIs as they are."""
+    if not uri.startswith("file:"):
+        return uri
+    file, hash_sign, row = uri.partition("#")
+    return url2pathname(urlsplit(file).path) + hash_sign + row

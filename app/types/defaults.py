@@ -1,6 +1,7 @@
 """Defaults of new collections, and limits for deleting and moving documents."""
 
 DEFAULT_COLLECTION = "library"
+SAMPLE_COLLECTION = "sample"  # of `gircse up --sample`
 CHUNK_TOKENS = 200
 CHUNK_OVERLAP = 30
 

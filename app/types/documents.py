@@ -70,10 +70,19 @@ class Owned(NamedTuple, Generic[T]):
 
 
 class JobPriority(StrEnum):
-    """Priority of a job: a due interactive job is claimed before every bulk job."""
+    """Priority of a job, highest first: a due job is claimed before every job of a lower priority."""
 
     INTERACTIVE = "interactive"  # one document, added or deleted by a user
-    BULK = "bulk"  # a folder, a sample: many documents at once
+    BULK = "bulk"  # a folder: many documents at once
+    BACKGROUND = "background"  # nobody waits for it: the sample library
+
+    def at_least(self, other: JobPriority) -> JobPriority:
+        """The higher of both."""
+        order = list(JobPriority)
+        return min(self, other, key=order.index)
+
+
+MAX_ATTEMPTS = 5  # of a job, unless a retry cannot help
 
 
 class JobState(StrEnum):

@@ -14,12 +14,12 @@ from app.api.hosts import HostGuard
 from app.api.main import create_app
 from app.collections.background_reindex import BackgroundReindexing
 from app.collections.fetching import BackgroundFetching
-from app.collections.library import SAMPLE_COLLECTION
 from app.collections.pages import DocumentPages
 from app.errors import InputError
 from app.search.lenses import STARTERS
 from app.services import Services
 from app.types.access import OPERATOR, acting_as
+from app.types.defaults import SAMPLE_COLLECTION
 from app.wiring.about import describe_installation
 from app.wiring.access import open_ways_in
 from app.wiring.ingestion import open_reindexer, read_limits

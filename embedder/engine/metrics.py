@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from embedder.command import needs_extra
+
+with needs_extra("server", __name__):
+    from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from embedder.engine.scheduler import Scheduler
 from embedder.engine.work import Answer, Item, Priority

@@ -1,1 +1,1 @@
-"""Evaluates a model on local files. Needs the extra `[train]`."""
+"""Evaluates a model on local files. Needs the extra `[eval]`."""

@@ -10,16 +10,18 @@ from pathlib import Path
 from typing import Any
 
 from embedder.checkpoint import DEFAULT_MODEL, load_encoder
-from embedder.command import run_command, run_experiment
+from embedder.command import needs_extra, run_command, run_experiment
 from embedder.errors import DataError, EmbedderError
-from embedder.evaluation.card import fill_scores
-from embedder.evaluation.config import DOCUMENT_STEPS, STEPS, EvaluationConfig
-from embedder.evaluation.data import HALVES
-from embedder.evaluation.evaluate import evaluate
-from embedder.evaluation.report import summarise, write_report
-from embedder.evaluation.tasks import TASKS
 from embedder.model.backbone import DTYPES
 from embedder.text.prompts import without_cut_warnings
+
+with needs_extra("eval", __name__):
+    from embedder.evaluation.card import fill_scores
+    from embedder.evaluation.config import DOCUMENT_STEPS, STEPS, EvaluationConfig
+    from embedder.evaluation.data import HALVES
+    from embedder.evaluation.evaluate import evaluate
+    from embedder.evaluation.report import summarise, write_report
+    from embedder.evaluation.tasks import TASKS
 
 # Options of the experiments, which are in a separate package.
 _EXPERIMENTS = frozenset(

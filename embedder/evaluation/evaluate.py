@@ -78,7 +78,7 @@ def open_results(encoder: Encoder, config: EvaluationConfig, out: Path, *, holds
         "data": digest_files(sorted(config.data.glob("*.jsonl*"))),
         "train_data": digest_files(_neighbour_files(config)),
         "commit": git_commit(Path(__file__).parent),
-        "versions": {name: version(name) for name in ("gircse-search", *_LIBRARIES)},
+        "versions": {name: version(name) for name in ("gircse-embedder", *_LIBRARIES)},
         "machine": {"cpu": cpu_name(), "threads": torch.get_num_threads(), "device": encoder.device},
         "tasks": {},
     }

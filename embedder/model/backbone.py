@@ -190,7 +190,7 @@ def _gguf_weights() -> ModuleType:
         return import_module("embedder.model.gguf_weights")
     except ModuleNotFoundError as error:
         raise ModelNotFoundError(
-            f"Reading GGUF files needs the package {error.name!r}. Run `pip install 'gircse-search[gguf]'`."
+            f"Reading GGUF files needs the package {error.name!r}. Run `pip install 'gircse-embedder[gguf]'`."
         ) from error
 
 

@@ -10,12 +10,14 @@ from ipaddress import ip_address
 from pathlib import Path
 
 from embedder.checkpoint import DEFAULT_MODEL
+from embedder.command import needs_extra
 from embedder.engine.limits import Limits
 from embedder.errors import EmbedderError
-from embedder.server.protocol import InputType
-from embedder.server.serving import DEFAULT_PORT, listen, run_server
 
 COMMAND = "python -m embedder.server"
+with needs_extra("server", __name__):
+    from embedder.server.protocol import InputType
+    from embedder.server.serving import DEFAULT_PORT, listen, run_server
 
 
 def main() -> None:

@@ -40,7 +40,7 @@ def create_application(
 
     application = FastAPI(
         title="gircse embedder",
-        version=version("gircse-search"),
+        version=version("gircse-embedder"),
         description="Embeddings that follow an instruction: OpenAI's API, and refinement step by step.",
         lifespan=lifespan,
         docs_url=None,  # FastAPI's own pages load scripts from other sites

@@ -10,16 +10,19 @@ import logging
 import os
 import time
 
-import ray
-from fastapi import FastAPI
-from ray import serve
-from ray.serve.handle import DeploymentHandle
-
 from embedder.checkpoint import DEFAULT_MODEL
+from embedder.command import needs_extra
 from embedder.engine.errors import NotServingError
 from embedder.engine.limits import Limits
-from embedder.server.protocol import InputType
-from embedder.server.serving import DEFAULT_PORT, ListenError, load_application, require_key
+
+with needs_extra("ray", __name__):
+    import ray
+    from fastapi import FastAPI
+    from ray import serve
+    from ray.serve.handle import DeploymentHandle
+
+    from embedder.server.protocol import InputType
+    from embedder.server.serving import DEFAULT_PORT, ListenError, load_application, require_key
 
 NAME = "gircse-embedder"
 # The engine itself refuses requests under load; Serve only forwards.

@@ -7,20 +7,23 @@ import logging
 import sys
 from pathlib import Path
 
-from accelerate import PartialState
-
-from embedder.command import run_experiment
+from embedder.command import needs_extra, run_experiment
 from embedder.errors import DataError, EmbedderError
-from embedder.training import mining
-from embedder.training.config import read_config
-from embedder.training.plots import plot_run
-from embedder.training.train import Trainer
+
+with needs_extra("train", __name__):
+    from accelerate import PartialState
+
+    from embedder.training import labelled_rows, mining
+    from embedder.training.config import read_config
+    from embedder.training.plots import plot_run
+    from embedder.training.train import Trainer
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="gircse train",
         description="Train a GIRCSE model. A stopped run continues from its last checkpoint. "
+        "`gircse train data --help`: data from texts with labels. "
         "`gircse train mine --help`: hard negatives for files of pairs. Several GPUs: `accelerate launch -m "
         "embedder.training CONFIG …`. Matrices of runs are experiments; run them from the repository: "
         "`python -m research.training --help`.",
@@ -43,6 +46,8 @@ def main(arguments: list[str]) -> int:
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     if arguments[:1] == ["mine"]:
         return _mine(arguments[1:])
+    if arguments[:1] == ["data"]:
+        return _write_data(arguments[1:])
     if "--matrix" in arguments:
         return run_experiment("train", arguments, option="--matrix")
     options = parse(arguments)
@@ -71,6 +76,17 @@ def _mine(arguments: list[str]) -> int:
     except (EmbedderError, DataError, OSError) as error:
         sys.stderr.write(f"gircse train mine: {error}\n")
         return 1
+    return 0
+
+
+def _write_data(arguments: list[str]) -> int:
+    options = labelled_rows.parse(arguments)
+    try:
+        summary = labelled_rows.write_data(options.rows, options.out, group_by=options.group_by)
+    except (DataError, OSError) as error:
+        sys.stderr.write(f"gircse train data: {error}\n")
+        return 1
+    sys.stdout.write(summary + "\n")
     return 0
 
 

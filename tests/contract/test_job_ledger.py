@@ -14,9 +14,8 @@ from catalog_samples import LEASE, Clock, claimed, new_chunk
 
 from app.catalog import SqlCatalog
 from app.catalog.claims import MAX_LOST_ATTEMPTS
-from app.catalog.jobs import MAX_ATTEMPTS
 from app.errors import ConflictError, LeaseLostError, UnknownDocumentError, UnknownJobError
-from app.types.documents import DocumentState, Job, JobState
+from app.types.documents import MAX_ATTEMPTS, DocumentState, Job, JobState
 
 
 class TestClaim:

@@ -19,15 +19,16 @@ from sqlalchemy import Engine, text
 from app.catalog import SqlCatalog, connect
 from app.collections.blobs import FolderBlobStore
 from app.collections.lens_indexing import LensIndexer
+from app.collections.library import Library, SampleRow
 from app.errors import CatalogUnavailableError, CollectionPausedError, UnknownCollectionError
 from app.testing import InMemoryVectorIndex, ToyEmbedder
 from app.types.documents import Job, JobPriority, JobState, NewDocument
 from app.types.texts import Span
 from ingest.pipeline import IngestPipeline
-from ingest.readers import ProcessReader
+from ingest.readers import ProcessReader, detect
 from ingest.worker import Worker
 
-BULK, INTERACTIVE = JobPriority.BULK, JobPriority.INTERACTIVE
+BACKGROUND, BULK, INTERACTIVE = JobPriority.BACKGROUND, JobPriority.BULK, JobPriority.INTERACTIVE
 LETTERS = replace(LIBRARY, name="letters", active_index="letters--1")
 
 
@@ -64,6 +65,42 @@ class TestPriority:
         assert queued("second.txt", priority=INTERACTIVE).id == job.id
         queued("second.txt", content="b")
         assert claimed(catalog).id == job.id
+
+    def test_own_files_are_read_before_what_nobody_waits_for(
+        self, catalog: SqlCatalog, queued: Callable[..., Job]
+    ) -> None:
+        sample = [queued(f"{number}.txt", priority=BACKGROUND) for number in range(3)]
+        own = [queued(f"{number}.txt", collection="letters") for number in range(2)]
+        same_collection = queued("mine.txt")
+        order = [claimed(catalog).id for _ in range(6)]
+        assert set(order[:3]) == {*(job.id for job in own), same_collection.id}
+        assert order[3:] == [job.id for job in sample]
+
+    def test_a_background_document_that_somebody_adds_moves_up(
+        self, catalog: SqlCatalog, queued: Callable[..., Job]
+    ) -> None:
+        queued("first.txt", priority=BACKGROUND)
+        job = queued("second.txt", priority=BACKGROUND)
+        assert queued("second.txt").id == job.id
+        assert queued("second.txt", priority=BACKGROUND).id == job.id
+        assert catalog.job(job.id).priority is BULK
+        assert claimed(catalog).id == job.id
+
+    def test_the_sample_library_yields_to_own_files(
+        self, catalog: SqlCatalog, queued: Callable[..., Job], tmp_path: Path
+    ) -> None:
+        library = Library(
+            catalog=catalog,
+            index=InMemoryVectorIndex(),
+            blobs=FolderBlobStore(tmp_path / "files"),
+            embedder=ToyEmbedder(),
+            detect_format=detect,
+        )
+        rows = [SampleRow(str(number), f"Title {number}", f"Text {number}", {}) for number in range(5)]
+        sample = library.add_sample(rows)
+        own = queued("own.txt", collection="letters")
+        assert [claimed(catalog).collection for _ in range(2)] == ["letters", "sample"]
+        assert (own.priority, {job.priority for job in sample}) == (BULK, {BACKGROUND})
 
     def test_a_deletion_overtakes_a_bulk_run(
         self, catalog: SqlCatalog, queued: Callable[..., Job], ingested: Callable[..., str]

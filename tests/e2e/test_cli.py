@@ -130,11 +130,48 @@ def test_broken_files_are_told_and_the_rest_is_unharmed(run: Run, notes: Path) -
     (notes / "nul.txt").write_bytes(b"before\x00after")
     (notes / "film.mp4").write_bytes(b"\x00\x00\x00\x18ftypmp42")
     result = run("ingest", str(notes), str(notes / "absent.txt"), code=1)
-    for name in ("broken.pdf", "empty.txt", "absent.txt"):
-        assert re.search(rf"failed: \S*{name}: \w", result.stderr), (name, result.stderr)
-    for name in ("junk.txt", "film.mp4"):
-        assert re.search(rf"skipped: \S*{name}: \w", result.stderr), (name, result.stderr)
+    verdicts = {"broken.pdf": "unreadable", "empty.txt": "unreadable", "absent.txt": "failed"}
+    for name, verdict in (verdicts | {"junk.txt": "skipped", "film.mp4": "skipped"}).items():
+        assert re.search(rf"^{verdict} +\S*{name} +\w", result.stderr, re.MULTILINE), (name, result.stderr)
+    assert "3 added or updated (3 chunks), 0 unchanged, 1 failed, 4 left out." in result.stdout
     assert {"cat.txt", "bank.md"} <= set(hits_of(run("search", "cat", "--json")))
+    assert "3 unchanged, 0 failed, 4 left out." in run("ingest", str(notes)).stdout  # nobody named these files
+    assert "1 failed." in run("ingest", str(notes / "empty.txt"), code=1).stdout
+    (notes / "cat.txt").unlink()
+    assert re.search(r"^gone +\S*cat.txt +\w", run("ingest", str(notes)).stderr, re.MULTILINE)
+
+
+@pytest.mark.usefixtures("engine")
+def test_the_only_collection_is_the_default_and_misspelt_names_get_a_suggestion(run: Run, notes: Path) -> None:
+    run("ingest", str(notes / "absent.txt"), code=1)
+    assert json_lines(run("collections", "list", "--json")) == []  # a run that finds nothing leaves nothing
+    run("collections", "create", "letters", "--chunk-tokens", "90")
+    assert "Target: letters" in run("ingest", str(notes)).stderr
+    assert json.loads(run("collections", "show").stdout)["chunk_tokens"] == 90
+    assert hits_of(run("search", "cat", "--json")).keys() == {"cat.txt", "bank.md"}
+    run("saved", "add", "Cats", "a sleeping cat", "--mode", "dense", "--limit", "1")
+    assert json_lines(run("saved", "list", "--json"))[0]["request"] == {
+        "query": "a sleeping cat",
+        "collection": "letters",
+        "mode": "dense",
+        "limit": 1,
+    }
+    assert len(hits_of(run("saved", "run", "Cats", "--json"))) == 1
+    assert "now watches 'letters'" in run("saved", "watch", "Cats").stdout
+    assert "Did you mean 'letters'?" in run("search", "cat", "-c", "leters", code=1).stderr
+    assert "Did you mean 'Same feeling'?" in run("search", "cat", "--lens", "same feelng", code=1).stderr
+    assert "Did you mean 'search'" in run("serch", "cat", code=2).stderr
+    assert "--collection" in run("search", "cat", "--colection", "letters", code=2).stderr
+
+    run("sources", "add", "page", "https://example.org/a", "-c", "handbook")
+    assert "example.org" in run("sources", "list", "-c", "handbook").stdout
+    several = run("search", "cat", code=1).stderr
+    assert "There are several collections: handbook, letters. Name one with --collection NAME." in several
+    assert "Name a collection." in run("optimize", code=1).stderr
+
+
+def json_lines(result: Any) -> list[Any]:
+    return [json.loads(line) for line in result.stdout.splitlines()]
 
 
 def test_refinement_follows_boost_and_suppress(run: Run) -> None:

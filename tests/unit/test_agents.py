@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -182,6 +183,14 @@ async def test_only_what_is_allowed_is_there(application: Any, allowed: list[Abi
         assert modes == dict.fromkeys({"search"} & tools, DEFAULT_MODE)
         for other in {"search", "refine", "fetch_document"} - tools:
             assert (await client.call_tool(other, {})).is_error
+
+
+async def test_the_page_for_agents_names_every_tool(application: Any) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "use-from-an-agent.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (`.*?) \|", page.partition("## Tools")[2], re.MULTILINE)
+    async with client_of(application) as client:
+        tools = {tool.name for tool in (await client.list_tools()).tools}
+    assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == tools
 
 
 async def test_news_of_searches_that_keep_watch(application: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import fields
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ import typer
 from app.api.evaluations import NewEvaluation
 from app.api.search_schemas import RefineQuestion, SearchQuestion
 from app.cli import app as command_line
+from app.commands.chosen_collection import chosen_collection
 from app.types.defaults import DEFAULT_COLLECTION
 from app.types.evaluation import EvaluationPlan
 from app.types.search import DEFAULT_MODE, SearchMode, SearchRequest
@@ -91,7 +93,14 @@ def test_more_steps_than_the_default_gain_nothing_that_was_measured() -> None:
     assert sum(gains) / len(gains) <= 0
 
 
+class Several:
+    def uncounted_collections(self) -> list[SimpleNamespace]:
+        return [SimpleNamespace(name=name) for name in ("letters", DEFAULT_COLLECTION)]
+
+
 def test_the_collection_is_the_same_everywhere() -> None:
-    assert SearchQuestion(query="x").collection == option("search", "collection") == DEFAULT_COLLECTION
+    assert SearchQuestion(query="x").collection == DEFAULT_COLLECTION
+    assert option("search", "collection") is None
+    assert chosen_collection(None, Several()) == DEFAULT_COLLECTION  # type: ignore[arg-type]
     assert GircseRetriever.model_fields["collection"].default == DEFAULT_COLLECTION
     assert NewEvaluation().collection == DEFAULT_COLLECTION

@@ -230,7 +230,7 @@ def test_json_holds_what_is_printed_and_the_exit_code_tells(home: Path, monkeypa
     assert [part for part, found in told["parts"].items() if not found["is_well"]] == ["permissions"]
     printed = CliRunner().invoke(app, ["doctor"])
     assert printed.exit_code == 1
-    assert "chmod go=" in printed.stdout.replace("\n", " ")
+    assert "chmod go=" in " ".join(printed.stdout.split())
 
 
 def test_the_provider_of_sign_ins_is_asked(finding: Callable[..., Finding]) -> None:

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from app.collections.library import SAMPLE_COLLECTION, Library, check_metadata, sample_rows
+from app.collections.library import Library, check_metadata, sample_rows
 from app.errors import CatalogUnavailableError, ConflictError, InputError, UnknownCollectionError
 from app.testing import text_source
+from app.types.defaults import SAMPLE_COLLECTION
 
 
 @pytest.fixture
