@@ -24,6 +24,8 @@ from research.benchmarks.hybrid import Judged, read_judged
 
 PASSAGES, CANDIDATES = 300, 20
 QUERIES = 24  # of a set
+DEPTH = 10
+WEIGHTS = (0.0, 0.5, 0.6, 0.7, 0.8, 1.0)  # of the cosine under the instruction in re-ranking
 SETS = (
     "banking77.intent",
     "cfpb_complaints.product",
@@ -44,14 +46,25 @@ BIN = 0.05  # of the cosines of which --bins shows the agreement
 
 @dataclass(frozen=True, slots=True)
 class Graded:
-    """The best candidates of the queries of one set: cosines under the instruction, and whether each agrees, (Q, K).
+    """The best candidates of the queries of one set: first scores, cosines under the instruction, and whether each
+    agrees, (Q, K).
 
-    nearness: cosine (Q,) of the query's vector under the instruction and its vector without one."""
+    answers: how many passages agree, (Q,). nearness: cosine (Q,) of the query's vectors under the instruction and
+    without one."""
 
     name: str
+    first: np.ndarray
     cosines: np.ndarray
     agrees: np.ndarray
+    answers: np.ndarray
     nearness: np.ndarray
+
+    def ndcg(self, scores: np.ndarray) -> float:
+        """Mean nDCG@10 of the candidates by these scores (Q, K), of the queries that any passage agrees with."""
+        gains = np.take_along_axis(self.agrees, np.argsort(-scores, axis=1, kind="stable"), axis=1)[:, :DEPTH]
+        discounts = 1 / np.log2(np.arange(2, DEPTH + 2))
+        best = np.array([discounts[: min(count, DEPTH)].sum() for count in self.answers])
+        return float(((gains @ discounts)[best > 0] / best[best > 0]).mean())
 
 
 def main() -> None:
@@ -79,6 +92,7 @@ def main() -> None:
     print("| aspect or collection | agree | weak | fair | strong | nearness |\n| --- | --- | --- | --- | --- | --- |")
     for each in [*aspects, *own]:
         print(row(each, bounds))
+    print(f"\n{by_weight(aspects)}")
     best = np.concatenate([each.cosines.max(axis=1) for each in off_topic])
     shares = [100 * float((best < bound).mean()) for bound in bounds]
     print(f"\nOf {len(best)} queries of another collection, {shares[0]:.1f} % are told that all hits are weak.")
@@ -140,7 +154,8 @@ def grade(
     under = np.concatenate(
         [encoder.encode_queries([text], instruction=each) for text, each in zip(queries, instructions, strict=True)]
     )
-    best = np.argsort(-(2 * under + asked) @ plain.T, axis=1)[:, :CANDIDATES]  # as the legs are weighted
+    first = (2 * under + asked) @ plain.T / 3  # as the legs are weighted
+    best = np.argsort(-first, axis=1)[:, :CANDIDATES]
     cosines = []
     for text, instruction, rows in zip(queries, instructions, best, strict=True):
         query = encoder.encode_queries([text], instruction=instruction, steps=STEPS)[0]
@@ -148,7 +163,14 @@ def grade(
             [beginning_of(passages[at]) for at in rows], instruction=instruction, steps=STEPS
         )
         cosines.append(seen @ query)
-    return Graded(name, np.array(cosines), np.take_along_axis(agrees, best, axis=1), (under * asked).sum(axis=1))
+    return Graded(
+        name,
+        first=np.take_along_axis(first, best, axis=1),
+        cosines=np.array(cosines),
+        agrees=np.take_along_axis(agrees, best, axis=1),
+        answers=agrees.sum(axis=1),
+        nearness=(under * asked).sum(axis=1),
+    )
 
 
 def row(graded: Graded, bounds: tuple[float, float]) -> str:
@@ -157,6 +179,26 @@ def row(graded: Graded, bounds: tuple[float, float]) -> str:
     shares = [graded.agrees[grades == at] for at in range(3)]
     told = " | ".join(f"{100 * each.mean():.0f} % of {len(each)}" if len(each) else "–" for each in shares)
     return f"| {graded.name} | {100 * graded.agrees.mean():.0f} % | {told} | {graded.nearness.mean():.2f} |"
+
+
+def by_weight(found: Sequence[Graded]) -> str:
+    """nDCG@10 of the re-ranked candidates by the weight of the cosine; every set counts alike."""
+    stretched = [np.mean([each.ndcg(0.3 * unit(each.first) + 0.7 * unit(each.cosines)) for each in found])]
+    added = [np.mean([each.ndcg((1 - w) * each.first + w * each.cosines) for each in found]) for w in WEIGHTS]
+    names = [*(f"added, {weight}" for weight in WEIGHTS), "stretched, 0.7"]
+    return "\n".join(
+        [
+            f"| {' | '.join(names)} |",
+            f"| {' | '.join('---' for _ in names)} |",
+            f"| {' | '.join(f'{100 * each:.1f}' for each in [*added, *stretched])} |",
+        ]
+    )
+
+
+def unit(scores: np.ndarray) -> np.ndarray:
+    """Scores (Q, K), from 0 to 1 for every query."""
+    low, high = scores.min(axis=1, keepdims=True), scores.max(axis=1, keepdims=True)
+    return (scores - low) / np.maximum(high - low, 1e-9)
 
 
 def bins(found: Sequence[Graded]) -> str:
