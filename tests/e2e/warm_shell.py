@@ -15,10 +15,12 @@ import socket
 import sys
 import threading
 from contextlib import suppress
+from multiprocessing.connection import wait
 from multiprocessing.reduction import DupFd
 from pathlib import Path
 from typing import Any, Self
 
+from patience import wait_until
 from preloaded import PRELOADED
 
 _CLIENT = """#!{python} -IS
@@ -32,7 +34,7 @@ with socket.socket(socket.AF_UNIX) as connection:
     files = array.array("i", [0, 1, 2])
     connection.sendmsg([len(request.encode()).to_bytes(4, "big")], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, files)])
     connection.sendall(request.encode())
-    sys.exit(int(connection.recv(16) or b"1"))
+    sys.exit(int(connection.recv(16) or sys.exit("the process that ran it was lost")))
 """
 _STOP_S = 60
 
@@ -46,6 +48,7 @@ class WarmShell:
         self._forks = multiprocessing.get_context("forkserver")
         self._forks.set_forkserver_preload(PRELOADED)
         self._running: list[Any] = []
+        self._lock = threading.Lock()  # an exit code can be read once, and starting a process looks at all others
         self._listener = socket.socket(socket.AF_UNIX)
         address = str(folder / "warm")
         self._listener.bind(address)
@@ -57,8 +60,7 @@ class WarmShell:
 
     def wait_until_idle(self) -> None:
         """Until the processes whose programs in the shell have ended are gone, too."""
-        for process in list(self._running):
-            process.join(_STOP_S)
+        wait_until(lambda: not self._running, timeout_s=_STOP_S)
 
     def __enter__(self) -> Self:
         return self
@@ -66,8 +68,7 @@ class WarmShell:
     def __exit__(self, *_: object) -> None:
         for process in list(self._running):
             process.terminate()
-            process.join(_STOP_S)
-            process.kill()
+        self.wait_until_idle()
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)  # ends the accepting thread
         self._listener.close()
@@ -88,24 +89,27 @@ class WarmShell:
             with connection.makefile("rb") as stream:
                 request = json.loads(stream.read(int.from_bytes(head, "big")))
             process = self._forks.Process(target=_run, args=(request, _Files(*descriptors)))
-            self._running.append(process)
-            process.start()
+            with self._lock:
+                process.start()
+                self._running.append(process)
             for descriptor in descriptors:
                 os.close(descriptor)
-            threading.Thread(target=_terminate_at_end, args=(connection.dup(), process), daemon=True).start()
-            process.join()
+            watching = (connection.dup(), process)
+            threading.Thread(target=self._terminate_with_shell, args=watching, daemon=True).start()
+            wait([process.sentinel])
+            with self._lock:
+                code = process.exitcode
+                self._running.remove(process)
             with suppress(OSError):  # the program in the shell was killed
-                connection.sendall(str(process.exitcode if process.exitcode >= 0 else 128 - process.exitcode).encode())
+                connection.sendall(str(code if code >= 0 else 128 - code).encode())
                 connection.shutdown(socket.SHUT_RDWR)
-            self._running.remove(process)
 
-
-def _terminate_at_end(connection: socket.socket, process: Any) -> None:
-    """A shell that is killed takes its programs along."""
-    with connection, suppress(OSError):
-        connection.recv(1)
-        if process.is_alive():
-            process.terminate()
+    def _terminate_with_shell(self, connection: socket.socket, process: Any) -> None:
+        """A shell that is killed takes its programs along."""
+        with connection, suppress(OSError):
+            connection.recv(1)
+            if process in self._running:
+                process.terminate()
 
 
 class _Files:
