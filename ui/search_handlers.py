@@ -15,6 +15,7 @@ from app.search.judgements import MAX_NAME_CHARACTERS, new_judgement, new_lens
 from app.search.soft_tokens import group_refinement
 from app.search.stages import StageName, search_in_stages
 from app.search.value_syntax import join_values
+from app.types.metadata_keys import TECHNICAL_KEYS
 from app.types.search import ALL_COLLECTIONS, SearchMode, SearchRequest, SearchResult
 from app.types.searches import question_of
 from ui.choices import Choices, read_choices
@@ -110,7 +111,7 @@ class SearchHandlers(LensHandlers):
         """What belongs to one collection: the state of its lens index, and what its documents have in common."""
         if request.collection == ALL_COLLECTIONS:
             return ""
-        facets = self.catalog.facets(request.collection, request.filters)
+        facets = self.catalog.facets(request.collection, request.filters, without=TECHNICAL_KEYS)
         indexes = self.lens_indexes.status(request.collection) if request.values else []
         own = render_lens_index(indexes, [str(each) for each in request.values])
         return own + render_facets(facets, request.filters)

@@ -274,7 +274,7 @@ def test_reading_goes_on_when_the_page_is_closed_and_can_be_cancelled(
     unblocked.clear()
     try:
         shown.send(papers / "towns" / "harbour.md")
-        expect(shown.state("harbour")).to_have_text("embedding 5 %")
+        expect(shown.state("harbour")).to_have_text("indexing 5 %")
         shown.send(papers / "ferry.txt")
         expect(shown.row("ferry").get_by_role("button", name="Cancel")).to_be_visible()
         shown.press("Cancel", of="ferry")

@@ -9,6 +9,7 @@ from markupsafe import Markup
 
 from app.search.export import citation
 from app.types.documents import ChunkKind
+from app.types.metadata_keys import FILE_TYPE, FOLDER, TECHNICAL_KEYS
 from app.types.search import (
     ALL_COLLECTIONS,
     Exclusion,
@@ -364,12 +365,18 @@ def _render_chips(hit: Hit) -> Markup:
             'data-value="{value}" title="[[Show only documents with this value]]"><span>{key}</span> '
             "{shown}</button></li>"
         ).format(subject=clean(key), value=_filter_text(value), key=shown_key(key, 30), shown=shown_value(value))
-        for key, value in list(hit.document.metadata.items())[:METADATA_CHIPS]
+        for key, value in _shown_metadata(hit)
     ]
     lower = html('<li class="excluded" dir="auto" title="[[Excluded: demoted]]">[[about]] {}</li>')
     excluded = lower.format(shorten(hit.excluded, 60)) if hit.excluded else Markup("")
     every = excluded + render_value_chip(hit.value) + join(chips)
     return html('<ul class="chips" aria-label="[[Value and metadata]]">{}</ul>').format(every) if every else every
+
+
+def _shown_metadata(hit: Hit) -> list[tuple[str, object]]:
+    """The person's own metadata, and what readers found about the content."""
+    hidden = TECHNICAL_KEYS | {FILE_TYPE, FOLDER}
+    return [(key, value) for key, value in hit.document.metadata.items() if key not in hidden][:METADATA_CHIPS]
 
 
 def _filter_text(value: object) -> str:
