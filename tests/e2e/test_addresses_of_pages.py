@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from browser import OpenPage
-from page_application import LETTERS, PageApplication
+from page_application import EMPTY, LETTERS, PageApplication
 from playwright.sync_api import Page, expect
 
 pytestmark = pytest.mark.xdist_group("pages")
@@ -122,6 +122,12 @@ def test_escape_leaves_a_field(open_page: Open) -> None:
     expect(query).to_have_value("ferry")
     page.keyboard.press("?")
     expect(page.locator("#keys")).to_be_visible()
+
+
+def test_an_empty_collection_leads_to_documents(open_page: Open) -> None:
+    opened = open_page(f"/?collection={EMPTY}")
+    opened.follow(opened.page.get_by_role("link", name="Add your files"))
+    assert urlsplit(opened.page.url).path == "/documents"
 
 
 def test_the_last_collection_is_remembered(open_page: Open) -> None:

@@ -228,12 +228,14 @@ def _render_hit(
     return Markup(
         '<li class="hit{chosen}"{thumbnail}><div class="hit-rank">{rank}{move}</div><article>'
         '<h3 dir="auto"><button type="button" class="open" data-walk data-event="open" data-document="{document}" '
-        'data-chunk="{chunk}" data-sentence="{sentence}">{title}</button></h3>{source}{section}{snippet}{chips}'
+        'data-chunk="{chunk}" data-sentence="{sentence}" data-page="{page}">{title}</button></h3>{source}{section}'
+        "{snippet}{chips}"
         "{actions}{duplicates}</article>{score}{more}</li>"
     ).format(
         chosen=" is-chosen" if is_chosen else "",
         thumbnail=render_thumbnail(hit),
         rank=hit.rank,
+        page="" if hit.chunk.page is None else hit.chunk.page,
         move=move,
         document=clean(hit.document.id),
         chunk=clean(hit.chunk.id),
@@ -373,7 +375,7 @@ def _render_chips(hit: Hit) -> Markup:
     return html('<ul class="chips" aria-label="[[Value and metadata]]">{}</ul>').format(every) if every else every
 
 
-def _shown_metadata(hit: Hit) -> list[tuple[str, object]]:
+def _shown_metadata(hit: Hit) -> Sequence[tuple[str, object]]:
     """The person's own metadata, and what readers found about the content."""
     hidden = TECHNICAL_KEYS | {FILE_TYPE, FOLDER}
     return [(key, value) for key, value in hit.document.metadata.items() if key not in hidden][:METADATA_CHIPS]
