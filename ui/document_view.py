@@ -38,8 +38,8 @@ class DocumentViewHandlers:
     texts: Texts
 
     def open(self, collection: object, data: Mapping[str, object]) -> tuple[str]:
-        """`data` has the document id and optionally a chunk id, or start and end of a passage, and the page to show, the
-        best sentence, and the start of the shown text.
+        """`data` has the document id and optionally a chunk id, or start and end of a passage, and the page to show,
+        the best sentence, and the start of the shown text.
 
         Raises InputError, and NotFoundError also for documents of other collections.
         """
