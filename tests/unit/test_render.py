@@ -59,7 +59,8 @@ OUR_TAGS = {
 OUR_ATTRIBUTES = {
     "class", "role", "dir", "id", "title", "href", "target", "rel", "aria-label", "aria-hidden", "min", "max",
     "value", "scope", "type", "name", "aria-current", "aria-pressed", "data-theme-switch", "data-walk", "data-event",
-    "data-action", "data-subject", "data-value", "data-document", "data-chunk", "data-sentence", "data-page", "data-grade",
+    "data-action", "data-subject", "data-value", "data-document", "data-chunk", "data-sentence", "data-page",
+    "data-grade",
     "open", "viewbox", "popover", "popovertarget", "aria-expanded", "aria-controls", "data-toggle", "data-query",
     "data-copy", "data-format", "data-request", "data-open-keys", "data-close-dialog", "aria-labelledby",
     "data-instruction", "data-language", "data-texts", "lang",
