@@ -19,6 +19,7 @@ from app.ports.texts import Reader, Splitter
 from app.search.fingerprints import require_same_model
 from app.types.chunk_text import CONTEXT_KEY, KIND_KEY, PAGE_STARTS_KEY, hash_of_text, with_context
 from app.types.documents import READ_PROGRESS, Chunk, ChunkKind, Collection, Document, Metadata
+from app.types.metadata_keys import derived_metadata
 from app.types.point_ids import PointIds
 from app.types.texts import ExtractedText, Findings, Span, TextPart
 from ingest.headings import HeadingPath, context_of
@@ -205,9 +206,10 @@ def _interruptible(parts: Iterator[str], heartbeat: Heartbeat) -> Iterator[str]:
 
 
 def describe(document: Document, findings: Findings) -> tuple[str, Metadata]:
-    """Title and metadata. Values from the user win over values from the reader."""
+    """Title and metadata. Values from the user win over values from the reader, and these over derived ones."""
     title = findings.title if document.title in ("", document.uri) else document.title
-    return title, {**findings.metadata, **document.metadata}
+    metadata = {**findings.metadata, **document.metadata}
+    return title, {**derived_metadata(document.uri, metadata), **metadata}
 
 
 class _ProgressingSink:

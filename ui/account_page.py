@@ -19,8 +19,9 @@ _PAGE = (
     "<h1>{name}, {role}</h1>{sessions}{quotas}</main></body></html>"
 )
 _SESSIONS = (
-    "<h2>[[Where you are logged in]]</h2><table><thead><tr><th>[[Device]]</th><th>[[IP address]]</th><th>[[Since "
-    "(UTC)]]</th><th>[[Last used]]</th><th></th></tr></thead><tbody>{rows}</tbody></table>{others}"
+    "<h2>[[Where you are logged in]]</h2><table><thead><tr><th scope='col'>[[Device]]</th>"
+    "<th scope='col'>[[IP address]]</th><th scope='col'>[[Since (UTC)]]</th><th scope='col'>[[Last used]]</th>"
+    "<td></td></tr></thead><tbody>{rows}</tbody></table>{others}"
 )
 _ROW = Markup("<tr><td>{browser}</td><td>{address}</td><td>{since}</td><td>{used}</td><td>{end}</td></tr>")
 _END = (
@@ -32,10 +33,10 @@ _OTHERS = (
     '<button type="submit">[[Log out all other sessions]]</button></form>'
 )
 _QUOTAS = (
-    "<h2>[[Your usage]]</h2><table><thead><tr><th></th><th>[[Used]]</th><th>[[Limit]]</th></tr></thead>"
-    "<tbody>{}</tbody></table>"
+    "<h2>[[Your usage]]</h2><table><thead><tr><td></td><th scope='col'>[[Used]]</th>"
+    "<th scope='col'>[[Limit]]</th></tr></thead><tbody>{}</tbody></table>"
 )
-_QUOTA = Markup("<tr><td>{}</td><td>{}</td><td>{}</td></tr>")
+_QUOTA = Markup("<tr><th scope='row'>{}</th><td>{}</td><td>{}</td></tr>")
 _NAMES = {
     "bytes": later("Stored"),
     "documents": later("Documents"),

@@ -152,8 +152,14 @@ def _mount(api: FastAPI, site: gr.Blocks) -> None:
     )
 
 
+TITLED = (EVALUATE, ABOUT)  # their pages show a heading
+
+
 def _frame(site: gr.Blocks, parts: PageParts, link: PageLink, build: Callable[[gr.Blocks, PageParts], None]) -> None:
-    gr.HTML(render_header([each for each, _ in PAGES], link, has_logins=parts.has_logins), js_on_load=None)
+    gr.HTML(
+        render_header([each for each, _ in PAGES], link, has_logins=parts.has_logins, has_title=link in TITLED),
+        js_on_load=None,
+    )
     with gr.Column(elem_id="content"):
         build(site, parts)
     gr.HTML(render_footer(parts.about), js_on_load=None)

@@ -66,7 +66,7 @@ def _build_contract(elem_id: str, parts: PageParts) -> list[Any]:
     with gr.Row(elem_classes="ask-row"):
         instruction = gr.Textbox(
             label=_("Document instruction"),
-            info=_("Used when documents are embedded. Leave it empty to suit all questions."),
+            info=_("Applied to every passage when it is indexed. Leave it empty to suit all questions."),
             max_lines=3,
             scale=4,
             min_width=280,
@@ -74,8 +74,12 @@ def _build_contract(elem_id: str, parts: PageParts) -> list[Any]:
         )
     with gr.Row(elem_classes="ask-row"):
         steps = _number(_("Steps"), parts.min_steps, parts.max_steps, f"{elem_id}-steps")
-        tokens = _number(_("Tokens per passage"), LEAST_CHUNK_TOKENS, MOST_CHUNK_TOKENS, f"{elem_id}-tokens")
-        overlap = _number(_("Overlap in tokens"), 0, MOST_CHUNK_TOKENS // 2, f"{elem_id}-overlap")
+        tokens = _number(
+            _("Longest passage, in tokens (parts of words)"), LEAST_CHUNK_TOKENS, MOST_CHUNK_TOKENS, f"{elem_id}-tokens"
+        )
+        overlap = _number(
+            _("Repeated from the passage before, in tokens"), 0, MOST_CHUNK_TOKENS // 2, f"{elem_id}-overlap"
+        )
     return [instruction, steps, tokens, overlap]
 
 

@@ -165,14 +165,14 @@ def _build_settings(name: str, parts: PageParts) -> tuple[Any, ...]:
 
 def _connect(site: gr.Blocks, handlers: CompareHandlers, fields: _Fields, views: _Views) -> None:
     asked, every = fields.request, fields.all
-    remember_script = asked.script("gircse.rememberFields", for_script(SIDE_PARAMETERS))
-    remember = {"fn": None, "inputs": asked.inputs, "js": remember_script}
+    begin_script = asked.script("gircse.beginSearch", for_script(SIDE_PARAMETERS), passes_on=True)
 
     def comparing(handler: Any) -> dict[str, Any]:
         return {
             "fn": skipping_none(asked.reading(handler), outputs=len(NOTHING)),
             "inputs": asked.inputs,
             "outputs": views.all,
+            "js": begin_script,
             "api_visibility": "private",
             "show_progress": "minimal",
             "concurrency_limit": 4,
@@ -190,21 +190,21 @@ def _connect(site: gr.Blocks, handlers: CompareHandlers, fields: _Fields, views:
             fields.right.values.submit,
         ],
         **comparing(handlers.compare),
-    ).then(**remember)
+    )
     settings = [
         event
         for side in (fields.left, fields.right)
         for event in (side.steps.release, side.mode.input, side.collection.input)
     ]
-    gr.on(settings, **comparing(handlers.compare_again)).then(**remember)
+    gr.on(settings, **comparing(handlers.compare_again))
     swap_script = every.script("gircse.swapSides")
     fields.swap.click(fn=None, js=swap_script, inputs=every.inputs, outputs=every.inputs).then(
         **comparing(handlers.compare_again)
-    ).then(**remember)
+    )
     for side in (fields.left, fields.right):
-        _connect_lens(handlers, side, views, comparing, remember)
+        _connect_lens(handlers, side, views, comparing)
     for side, shown in zip((fields.left, fields.right), zip(views.looks, views.readings, strict=True), strict=True):
-        _connect_clicks(handlers, side, shown, views, comparing, remember)
+        _connect_clicks(handlers, side, shown, views, comparing)
     _connect_opening(site, handlers, fields, views)
 
 
@@ -230,9 +230,7 @@ def _connect_opening(site: gr.Blocks, handlers: CompareHandlers, fields: _Fields
     )
 
 
-def _connect_lens(
-    handlers: CompareHandlers, side: _Side, views: _Views, comparing: Any, remember: dict[str, Any]
-) -> None:
+def _connect_lens(handlers: CompareHandlers, side: _Side, views: _Views, comparing: Any) -> None:
     def fill(name: object) -> tuple[Any, ...]:
         filled = handlers.instruction_of(name), handlers.values_of(name)
         return "", *(gr.skip() if each is None else each for each in filled)
@@ -244,7 +242,7 @@ def _connect_lens(
         side.lens,
         [views.message, side.instruction, side.values],
         **_QUIET,
-    ).success(**comparing(handlers.compare_again)).then(**remember)
+    ).success(**comparing(handlers.compare_again))
 
 
 def _connect_clicks(
@@ -253,7 +251,6 @@ def _connect_clicks(
     shown: tuple[gr.HTML, gr.HTML],
     views: _Views,
     comparing: Any,
-    remember: dict[str, Any],
 ) -> None:
     def choose(choices: object, event: gr.EventData) -> tuple[Any, ...]:
         data = event_data(event)
@@ -262,7 +259,7 @@ def _connect_clicks(
     for view in shown:
         view.choose(choose, side.choices, [views.message, side.choices], **_QUIET).success(
             **comparing(handlers.compare_again)
-        ).then(**remember)
+        )
 
 
 def _parameters(request: gr.Request) -> dict[str, str]:

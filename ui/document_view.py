@@ -38,8 +38,8 @@ class DocumentViewHandlers:
     texts: Texts
 
     def open(self, collection: object, data: Mapping[str, object]) -> tuple[str]:
-        """`data` has the document id and optionally a chunk id, or start, end and page of a passage, its best sentence,
-        and the start of the shown text.
+        """`data` has the document id and optionally a chunk id, or start and end of a passage, and the page to show,
+        the best sentence, and the start of the shown text.
 
         Raises InputError, and NotFoundError also for documents of other collections.
         """
@@ -48,7 +48,7 @@ class DocumentViewHandlers:
         if data.get("chunk"):
             chunk = self.catalog.find_chunk(document.id, read_choice(data["chunk"], name="passage"))
             if chunk is not None:  # a replaced chunk is missing: open the document at its beginning
-                start, end, page = chunk.start, chunk.end, chunk.page
+                start, end, page = chunk.start, chunk.end, page or chunk.page
         first, last = view_bounds(start, end)
         begin = _read_place(data, "from")
         if begin is not None:

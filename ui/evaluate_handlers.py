@@ -79,7 +79,7 @@ class EvaluateHandlers:
         tuning = self.tuning.tune(read_choice(collection, name="collection"))
         if tuning.is_applied:
             return render_note(_("Better weights were found and are now in use. Undo restores the defaults."))
-        return render_note(_("No better weights were found in cross-validation. Nothing has changed."))
+        return render_note(_("No other weights do better on judgements that were held back. Nothing has changed."))
 
     def undo_tuning(self, collection: object) -> str:
         self.tuning.undo(read_choice(collection, name="collection"))

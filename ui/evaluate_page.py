@@ -20,9 +20,9 @@ from ui.theme import ASSETS
 
 POLL_SECONDS = 1.0
 MODES = (
-    (later("Meaning (dense)"), "dense"),
-    (later("Words (sparse)"), "sparse"),
-    (later("Both (hybrid)"), "hybrid"),
+    (later("Meaning"), "dense"),
+    (later("Words"), "sparse"),
+    (later("Both"), "hybrid"),
 )
 FORGET_SCRIPT = "gircse.listen(element, trigger, ['forget'])"
 TUNE_SCRIPT = "gircse.listen(element, trigger, ['tune', 'undo'])"
@@ -148,7 +148,7 @@ def _build_plan(handlers: EvaluateHandlers, parts: PageParts) -> _Plan:
                 min_width=260, elem_id="evaluate-modes", elem_classes="modes",
             )  # fmt: skip
             step_field = gr.CheckboxGroup(
-                [str(each) for each in steps], value=usual, label=_("Steps of refinement (K)"), min_width=260,
+                [str(each) for each in steps], value=usual, label=_("Steps of refinement"), min_width=260,
                 elem_id="evaluate-steps", elem_classes="modes",
             )  # fmt: skip
         with gr.Row(elem_classes="ask-row"):

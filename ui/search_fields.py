@@ -58,7 +58,7 @@ def _parameter(option: str, usual: object = None, empty: str = "") -> Parameter:
 
 PARAMETERS: Mapping[str, Parameter] = {
     "query": _parameter("query"),
-    "instruction": _parameter("instruction", empty=NO_INSTRUCTION),
+    "instruction": _parameter("instruction"),  # the usual one is none
     "values": _parameter("values"),
     "steps": _parameter("steps"),
     "mode": _parameter("mode", DEFAULT_MODE),
@@ -76,7 +76,15 @@ SIDES = ("1", "2")
 SIDE = ("instruction", "values", "steps", "mode", "collection", "choices")
 SIDE_PARAMETERS: Mapping[str, Parameter] = {
     "query": PARAMETERS["query"],
-    **{name + side: replace(PARAMETERS[name], name=PARAMETERS[name].name + side) for side in SIDES for name in SIDE},
+    **{
+        name + side: replace(
+            PARAMETERS[name],
+            name=PARAMETERS[name].name + side,
+            empty=NO_INSTRUCTION if name == "instruction" else PARAMETERS[name].empty,  # the usual one is a lens
+        )
+        for side in SIDES
+        for name in SIDE
+    },
 }
 """The compare page: names end in 1 on the left side, in 2 on the right."""
 

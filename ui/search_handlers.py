@@ -15,6 +15,7 @@ from app.search.judgements import MAX_NAME_CHARACTERS, new_judgement, new_lens
 from app.search.soft_tokens import group_refinement
 from app.search.stages import StageName, search_in_stages
 from app.search.value_syntax import join_values
+from app.types.metadata_keys import TECHNICAL_KEYS
 from app.types.search import ALL_COLLECTIONS, SearchMode, SearchRequest, SearchResult
 from app.types.searches import question_of
 from ui.choices import Choices, read_choices
@@ -88,6 +89,9 @@ class SearchHandlers(LensHandlers):
 
         What could be narrowed down comes last: counting takes seconds in a collection of 100,000 documents.
         """
+        if not values["collection"] and not self.catalog.collections():
+            yield render_first_sight(self.first_example), "", ""  # nothing to search yet
+            return
         request = self.request(values)
         chosen = read_choices(values["choices"])
         written = join_values([str(each) for each in request.values])
@@ -110,7 +114,7 @@ class SearchHandlers(LensHandlers):
         """What belongs to one collection: the state of its lens index, and what its documents have in common."""
         if request.collection == ALL_COLLECTIONS:
             return ""
-        facets = self.catalog.facets(request.collection, request.filters)
+        facets = self.catalog.facets(request.collection, request.filters, without=TECHNICAL_KEYS)
         indexes = self.lens_indexes.status(request.collection) if request.values else []
         own = render_lens_index(indexes, [str(each) for each in request.values])
         return own + render_facets(facets, request.filters)
@@ -126,7 +130,7 @@ class SearchHandlers(LensHandlers):
     def welcome(self, collection: object) -> Iterator[str]:
         """Before the first query. Examples belong to the collection that they were written for: two that share a query
         are searched for, and shown side by side."""
-        if not collection:
+        if not collection or self._is_empty(collection):
             yield render_first_sight(self.first_example)
             return
         own = [each for each in self.examples if each.collection == collection]
@@ -149,6 +153,12 @@ class SearchHandlers(LensHandlers):
         except GircseError:  # the first search says what is wrong
             views = []
         yield render_welcome(tries, [each for each in views if each.result and each.result.hits])
+
+    def _is_empty(self, collection: object) -> bool:
+        try:
+            return collection != ALL_COLLECTIONS and not self.catalog.counted_collection(str(collection)).document_count
+        except GircseError:  # the first search says what is wrong
+            return False
 
     def _search_example(self, view: LensView) -> SearchResult:
         return self.search_service.search(

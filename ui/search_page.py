@@ -51,6 +51,7 @@ SETTINGS_BUTTON = (
     "[[Settings]]</button>"
 )
 
+FINISH: dict[str, Any] = {"fn": None, "js": "() => gircse.hideSkeleton()"}
 _QUIET: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
 
 
@@ -225,8 +226,8 @@ def _build_settings(lens_values: str, parts: PageParts) -> tuple[Any, ...]:
             )
             second_look = gr.Checkbox(
                 value=True,
-                label=_("Re-ranking"),
-                info=_("With an instruction, compares the first passages with the query again. Slower."),
+                label=_("Compare the first passages again"),
+                info=_("With an instruction: more accurate, but slower."),
                 min_width=220,
                 elem_id="second-look",
             )
@@ -261,15 +262,15 @@ def _connect(
     parts: PageParts,
 ) -> None:
     asked = fields.request
-    remember_script = asked.script("gircse.rememberFields", for_script(PARAMETERS))
-    remember = {"fn": None, "inputs": asked.inputs, "js": remember_script}
+    begin_script = asked.script("gircse.beginSearch", for_script(PARAMETERS), passes_on=True)
+    again_script = asked.script("gircse.beginSearch", for_script(PARAMETERS), {"isAgain": True}, passes_on=True)
 
-    def searching(handler: Any) -> dict[str, Any]:
+    def searching(handler: Any, script: str = again_script) -> dict[str, Any]:
         return {
             "fn": skipping_none(asked.reading(handler), outputs=3),
             "inputs": asked.inputs,
             "outputs": views.searched,
-            "js": asked.script("gircse.showSkeleton", passes_on=True),
+            "js": script,
             "api_visibility": "private",
             "show_progress": "hidden",
             "concurrency_limit": 4,
@@ -278,7 +279,7 @@ def _connect(
         }
 
     submits = [fields.query.submit, fields.submit.click, fields.instruction.submit, fields.values.submit]
-    gr.on(submits, **searching(handlers.search)).then(**remember)
+    gr.on(submits, **searching(handlers.search, begin_script)).then(**FINISH)
     gr.on(
         [
             fields.steps.release,
@@ -291,11 +292,11 @@ def _connect(
             *(each.input if isinstance(each, gr.Checkbox) else each.submit for each in fields.further.values()),
         ],
         **searching(handlers.search_again),
-    ).then(**remember)
-    filled = _connect_lenses(handlers, fields, views, searching, remember)
-    _connect_clicks(handlers, fields, views, searching, remember)
+    ).then(**FINISH)
+    filled = _connect_lenses(handlers, fields, views, searching)
+    _connect_clicks(handlers, fields, views, searching)
     proposing = ProposalHandlers(catalog=parts.catalog, proposals=parts.proposals)
-    _connect_proposals(proposing, fields, views, filled, searching(handlers.search_again), remember)
+    _connect_proposals(proposing, fields, views, filled, searching(handlers.search_again))
 
     remember_collection(fields.collection)
 
@@ -304,12 +305,11 @@ def _connect(
     def restore(request: gr.Request) -> tuple[Any, ...]:
         return restored.updates(_restore(handlers, parts, request))
 
-    site.load(restore, outputs=restored.inputs, **_QUIET).then(**searching(handlers.search_again))
+    opening = searching(handlers.search_again, asked.script("gircse.openSearch", for_script(PARAMETERS)))
+    site.load(restore, outputs=restored.inputs, **_QUIET).then(**opening).then(**FINISH)
 
 
-def _connect_lenses(
-    handlers: SearchHandlers, fields: _Fields, views: _Views, searching: Any, remember: dict[str, Any]
-) -> Any:
+def _connect_lenses(handlers: SearchHandlers, fields: _Fields, views: _Views, searching: Any) -> Any:
     """The event after which the fields hold another lens."""
 
     def fill_instruction(name: object) -> tuple[Any, ...]:
@@ -334,7 +334,7 @@ def _connect_lenses(
         [views.message, fields.instruction, fields.values, fields.note],
         **_QUIET,
     )
-    filled.success(**searching(handlers.search_again)).then(**remember)
+    filled.success(**searching(handlers.search_again)).then(**FINISH)
     gr.on(
         [fields.save_lens.click, fields.lens_name.submit],
         fn=as_handler(save, outputs=3, on_error=gr.skip()),
@@ -345,9 +345,7 @@ def _connect_lenses(
     return filled
 
 
-def _connect_clicks(
-    handlers: SearchHandlers, fields: _Fields, views: _Views, searching: Any, remember: dict[str, Any]
-) -> None:
+def _connect_clicks(handlers: SearchHandlers, fields: _Fields, views: _Views, searching: Any) -> None:
     def choose(choices: object, event: gr.EventData) -> tuple[Any, ...]:
         data = event_data(event)
         return as_handler(lambda: ("", handlers.choose(choices, data)), outputs=2, on_error=gr.skip())()
@@ -359,7 +357,7 @@ def _connect_clicks(
     for view in views.searched:
         view.choose(choose, fields.choices, [views.message, fields.choices], **_QUIET).success(
             **searching(handlers.search_again)
-        ).then(**remember)
+        ).then(**FINISH)
 
     def fill_example(event: gr.EventData) -> tuple[Any, ...]:
         data = event_data(event)
@@ -368,7 +366,7 @@ def _connect_clicks(
     filled = [fields.query, fields.instruction, fields.lens, fields.values]
     views.passages.example(fill_example, None, [views.message, *filled], **_QUIET).success(
         **searching(handlers.search)
-    ).then(**remember)
+    ).then(**FINISH)
     views.passages.judge(judge, [fields.query, fields.instruction, fields.collection], views.message, **_QUIET)
 
 
@@ -378,7 +376,6 @@ def _connect_proposals(
     views: _Views,
     filled: Any,
     search_again: dict[str, Any],
-    remember: dict[str, Any],
 ) -> None:
     """`filled`: the event after which the fields hold another lens."""
     propose = {
@@ -396,7 +393,7 @@ def _connect_proposals(
         return as_handler(lambda: ("", handlers.use(data)), outputs=2, on_error=gr.skip())()
 
     fields.proposals.typed(**propose)
-    fields.proposals.use(use, None, [views.message, fields.values], **_QUIET).success(**search_again).then(**remember)
+    fields.proposals.use(use, None, [views.message, fields.values], **_QUIET).success(**search_again).then(**FINISH)
     fields.collection.input(**propose)
     filled.success(**propose)
 

@@ -24,6 +24,7 @@ summary { cursor: pointer; padding: .5rem .75rem; } details > div { padding: 0 .
 code, pre { font-family: ui-monospace, monospace; font-size: .9em; } pre { overflow: auto; }
 .method { display: inline-block; font-weight: 700; min-width: 4.5rem; }
 td, th { padding: .2rem .75rem .2rem 0; text-align: left; vertical-align: top; }
+th[scope=row] { font-weight: 400; }
 """
 
 
@@ -50,9 +51,9 @@ def _page(schema: Schema) -> Markup:
     sections = (Markup("<h2>{}</h2>{}").format(tag, Markup("").join(drawn)) for tag, drawn in by_tag.items())
     return Markup(
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
-        '<meta name="viewport" content="width=device-width, initial-scale=1"><style>{style}</style></head><body>'
+        '<meta name="viewport" content="width=device-width, initial-scale=1"><style>{style}</style></head><body><main>'
         "<h1>{title}</h1><p>{about}</p><p>For programs: <a href='/openapi.json'>openapi.json</a> (OpenAPI).</p>"
-        "{sections}</body></html>"
+        "{sections}</main></body></html>"
     ).format(
         title=title,
         style=Markup(_STYLE),  # noqa: S704  # our own
@@ -69,10 +70,16 @@ def _operations(schema: Schema) -> Iterator[tuple[str, str, Schema]]:
 def _operation(path: str, method: str, operation: Schema) -> Markup:
     parts = [_text(str(operation.get("description", ""))), _parameters(operation), *_bodies(operation)]
     answers = (
-        Markup("<tr><td><code>{}</code></td><td>{}</td></tr>").format(status, _inline(answer.get("description", "")))
+        Markup("<tr><th scope='row'><code>{}</code></th><td>{}</td></tr>").format(
+            status, _inline(answer.get("description", ""))
+        )
         for status, answer in operation.get("responses", {}).items()
     )
-    parts.append(Markup("<table><tr><th>answer</th><th></th></tr>{}</table>").format(Markup("").join(answers)))
+    parts.append(
+        Markup("<table><tr><th scope='col'>answer</th><th scope='col'>meaning</th></tr>{}</table>").format(
+            Markup("").join(answers)
+        )
+    )
     return Markup(
         '<details id="{id}"><summary><span class="method">{method}</span><code>{path}</code> {summary}</summary>'
         "<div>{parts}</div></details>"
@@ -87,16 +94,16 @@ def _operation(path: str, method: str, operation: Schema) -> Markup:
 
 def _parameters(operation: Schema) -> Markup:
     rows = [
-        Markup("<tr><td><code>{}</code></td><td>{}</td><td>{}</td></tr>").format(
+        Markup("<tr><th scope='row'><code>{}</code></th><td>{}</td><td>{}</td></tr>").format(
             each["name"],
             each["in"] + (", required" if each.get("required") else ""),
             _inline(each.get("description", "")),
         )
         for each in operation.get("parameters", [])
     ]
-    return Markup("<table><tr><th>parameter</th><th></th><th></th></tr>{}</table>").format(
-        Markup("").join(rows)
-    ) * bool(rows)
+    return Markup(
+        "<table><tr><th scope='col'>parameter</th><th scope='col'>in</th><th scope='col'>meaning</th></tr>{}</table>"
+    ).format(Markup("").join(rows)) * bool(rows)
 
 
 def _bodies(operation: Schema) -> Iterator[Markup]:

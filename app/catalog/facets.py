@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import chain
@@ -49,10 +49,14 @@ _OF_DOCUMENT = {"document_id": DocumentRow.id, "title": DocumentRow.title, "uri"
 
 
 class SqlFacets(CatalogPart):
-    def facets(self, collection: str, filters: Mapping[str, str] | None = None) -> dict[str, list[FacetValue]]:
+    def facets(
+        self, collection: str, filters: Mapping[str, str] | None = None, *, without: Iterable[str] = ()
+    ) -> dict[str, list[FacetValue]]:
         entries = _entries(self._database.engine.dialect)
         conditions = {key: _has(entries, key, value) for key, value in check_filters(filters or {}).items()}
-        counted = [_counted(entries, collection, list(conditions.values()), entries.key.not_in(conditions))]
+        counted = [
+            _counted(entries, collection, list(conditions.values()), entries.key.not_in({*conditions, *without}))
+        ]
         # counts ignore the key's own filter, to show what its other values would give
         for key in conditions.keys() - CHUNK_KEYS:
             others = [condition for other, condition in conditions.items() if other != key]

@@ -51,11 +51,14 @@ class DocumentLists(Protocol):
         """Start of each page whose first chunk begins at characters [start, end); empty for documents without pages."""
         ...
 
-    def facets(self, collection: str, filters: Mapping[str, str] | None = None) -> dict[str, list[FacetValue]]:
+    def facets(
+        self, collection: str, filters: Mapping[str, str] | None = None, *, without: Iterable[str] = ()
+    ) -> dict[str, list[FacetValue]]:
         """Metadata keys and values of searchable documents with document counts, most frequent first.
 
-        At most 12 keys with 20 values each. `filters` work as in a search, but the counts of a key ignore its own
-        filter, to show what another value would give. Raises UnknownCollectionError and FilterError.
+        At most 12 keys with 20 values each; keys of `without` only if `filters` has them. `filters` work as in a
+        search, but the counts of a key ignore its own filter, to show what another value would give. Raises
+        UnknownCollectionError and FilterError.
         """
         ...
 

@@ -22,6 +22,7 @@ from app.search.value_reader import KEPT_PHRASES, ValueReader
 from app.search.value_syntax import MAX_VALUES, MIN_VALUES, parse_values
 from app.search.value_words import values_of_words
 from app.types.documents import Collection, FacetValue, require_text
+from app.types.metadata_keys import DERIVED_KEYS
 from app.types.proposals import MAX_INSTRUCTION_CHARACTERS, ProposalSource, ValueProposal
 from embedder.lru import LRUCache
 
@@ -169,7 +170,7 @@ class ValueProposer:
                 np.asarray([point.vector for point in own], dtype=np.float32).reshape(
                     len(own), self._embedder.info.dimension
                 ),
-                _choices(self._catalog.facets(collection.name)),
+                _choices(self._catalog.facets(collection.name, without=DERIVED_KEYS)),
                 time.monotonic(),
             )
             self._samples.keep({key: kept})

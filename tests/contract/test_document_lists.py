@@ -54,6 +54,8 @@ class TestFacets:
         described({"kind": "note", "year": 1999})
         described({"kind": "note", "year": "1999"})
         described({"kind": "letter", "year": 2001})
+        assert catalog.facets("library", without={"kind"}).keys() == {"year"}
+        assert catalog.facets("library", {"kind": "note"}, without={"kind"}).keys() == {"kind", "year"}
         facets = catalog.facets("library", {"kind": "note"})
         assert facets == {"kind": [("note", 2), ("letter", 1)], "year": [("1999", 2)]}
         assert catalog.facets("library", {"kind": "note", "year": "2001"}) == {

@@ -82,7 +82,7 @@ def test_the_page_tells_what_runs_here_and_that_it_works(
     page = opened.page
     expect(page.get_by_role("heading", level=1)).to_have_text("About gircse-search")
     expect(page.locator("#health")).to_contain_text("All parts work.")
-    expect(page.locator(".part.is-works b")).to_contain_text(["catalog", "index", "embedder"])
+    expect(page.locator(".part.is-works b")).to_contain_text(["documents and settings", "search index", "model"])
     expect(page.locator("#model")).to_contain_text("gircse-small")
     expect(page.locator("#model")).to_contain_text("384")
     expect(page.locator("#card")).to_contain_text("a GIRCSE adapter over all-MiniLM-L6-v2")

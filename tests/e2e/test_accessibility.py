@@ -109,7 +109,7 @@ def test_evaluate_page(
 @IN_THE_DARK
 def test_about_page(open_page: Open, axe: Axe, size: ViewportSize, is_dark: bool) -> None:
     opened = open_page("/about", size=size, is_dark=is_dark)
-    expect(opened.page.locator("#health").get_by_text("catalog").first).to_be_visible()
+    expect(opened.page.locator("#health").get_by_text("documents and settings").first).to_be_visible()
     opened.page.evaluate("document.querySelectorAll('#content details').forEach((each) => { each.open = true })")
     axe(opened)
     assert opened.overflows() == []

@@ -274,7 +274,7 @@ def test_reading_goes_on_when_the_page_is_closed_and_can_be_cancelled(
     unblocked.clear()
     try:
         shown.send(papers / "towns" / "harbour.md")
-        expect(shown.state("harbour")).to_have_text("embedding 5 %")
+        expect(shown.state("harbour")).to_have_text("indexing 5 %")
         shown.send(papers / "ferry.txt")
         expect(shown.row("ferry").get_by_role("button", name="Cancel")).to_be_visible()
         shown.press("Cancel", of="ferry")
@@ -399,7 +399,7 @@ def test_files_go_into_a_collection_by_its_name_are_moved_and_taken_back_while_t
         (papers / "quay.txt").write_text("The quay is long.")
         shown.send(papers / "quay.txt", papers / "towns" / "harbour.md")
         expect(page.locator(".upload-said")).to_contain_text(f"2 files sent to collection “{name}”.")
-        expect(page.locator(".state", has_text="embedding").first).to_be_visible()
+        expect(page.locator(".state", has_text="indexing").first).to_be_visible()
         page.locator(".upload-undo select").select_option(other)
         page.locator(".upload-undo").get_by_role("button", name="Move").click()
         expect(page.locator(".upload-said")).to_have_text(f"2 files moved to collection “{other}”.")

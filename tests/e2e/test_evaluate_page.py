@@ -151,10 +151,10 @@ def test_measure_and_read_the_results(opened: OpenPage, axe: Callable[[OpenPage]
     choose_collection(page, "kitchen")
     expect(page.locator(".sources")).to_contain_text("24 queries · 24 judgements")
     modes = page.locator("#evaluate-modes")
-    expect(modes.get_by_label("Both (hybrid)")).to_be_checked()  # as searches are by default
-    for mode in ("Meaning (dense)", "Words (sparse)"):
+    expect(modes.get_by_label("Both")).to_be_checked()  # as searches are by default
+    for mode in ("Meaning", "Words"):
         modes.get_by_label(mode).check()
-    modes.get_by_label("Both (hybrid)").uncheck()
+    modes.get_by_label("Both").uncheck()
     page.get_by_label("Instructions to compare").click()
     page.get_by_role("option", name="No instruction").click()
     page.keyboard.press("Escape")
@@ -269,7 +269,7 @@ def test_nothing_judged_and_nothing_chosen_get_advice(page: Page) -> None:
     measure(page, "bare")
     expect(page.get_by_role("alert")).to_contain_text("The collection 'bare' has no judged query")
     choose_collection(page, "kitchen")
-    page.locator("#evaluate-modes").get_by_label("Both (hybrid)").uncheck()
+    page.locator("#evaluate-modes").get_by_label("Both").uncheck()
     page.get_by_role("button", name="Measure", exact=True).click()
     expect(page.get_by_role("alert")).to_contain_text("at least one collection and one mode")
 

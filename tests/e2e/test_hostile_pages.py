@@ -194,5 +194,5 @@ def test_evaluate_page(open_hostile: Open, hostile_application: PageApplication)
 
 def test_about_page(open_hostile: Open) -> None:
     opened = open_hostile(address("/about", c=ATTACKS[0], q=ATTACKS[0]))
-    expect(opened.page.locator("#health").get_by_text("catalog").first).to_be_visible()
+    expect(opened.page.locator("#health").get_by_text("documents and settings").first).to_be_visible()
     judge(opened)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -9,11 +10,12 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
-from browser import IN_THE_LIGHT, OpenPage
+from browser import DESKTOP, IN_THE_LIGHT, PHONE, OpenPage
 from page_application import PageApplication
 from patience import PATIENCE_S
 from playwright.sync_api import Page, ViewportSize, expect
 from playwright.sync_api import TimeoutError as PlaywrightTimeoutError
+from reportlab.pdfgen.canvas import Canvas
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 from scan_samples import picture, scanned_pdf
@@ -21,6 +23,7 @@ from scan_samples import picture, scanned_pdf
 Open = Callable[..., OpenPage]
 Axe = Callable[[OpenPage], None]
 SCANS = "scans"
+READABLE_PX = 11  # of a line's words
 TEXT = "The lighthouse keeper writes down every ship that passes in the night."
 TABLE = "Berth,Boat,Length\n" + "".join(f"{n},Boat {chr(65 + n)},{10 + n} metres\n" for n in range(20))
 
@@ -54,6 +57,15 @@ def scans(page_application: PageApplication) -> PageApplication:
     application.add_file(SCANS, "berths.csv", TABLE.encode(), "text/csv")
     application.wait_until_read(SCANS)
     return application
+
+
+def page_of_lines(lines: list[str]) -> bytes:
+    written = io.BytesIO()
+    canvas = Canvas(written, pagesize=(595, 842), invariant=True)
+    for number, line in enumerate(lines):
+        canvas.drawString(60, 780 - 20 * number, line)
+    canvas.save()
+    return written.getvalue()
 
 
 def opened_hit(opened: OpenPage, query: str) -> Page:
@@ -109,6 +121,28 @@ def test_a_hit_in_a_scan_opens_the_page_with_its_words_marked(
     page.keyboard.press("t")
     expect(page.locator("#passage")).to_be_visible()
     expect(page.locator("[data-page-view]")).to_be_hidden()
+    assert opened.overflows() == []
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_a_scan_opens_at_the_sentence_in_a_readable_size(
+    open_page: Open, page_application: PageApplication, size: ViewportSize
+) -> None:
+    lines = [f"Crates of oranges number {number} stood in the hall." for number in range(36)]
+    lines[30] = "The harbour master counts the boats at dawn."
+    page_application.server.ask("/api/v1/collections", {"name": "long-scans"})
+    page_application.add_file("long-scans", "long.pdf", page_of_lines(lines), "application/pdf")
+    page_application.wait_until_read("long-scans")
+    opened = open_page("/?" + urlencode({"q": "Who counts the boats at dawn?", "c": "long-scans", "k": 1}), size=size)
+    opened.wait_until_still()
+    opened.page.locator(".hit .open").first.click()
+    sentence = opened.page.locator(".page-sentence")
+    expect(sentence.first).to_be_in_viewport(ratio=0.9)
+    box = sentence.first.bounding_box()
+    assert box
+    assert box["height"] >= READABLE_PX
+    assert box["x"] + box["width"] <= size["width"]  # a line is read without moving the page
+    opened.wait_until_still()
     assert opened.overflows() == []
 
 

@@ -68,7 +68,7 @@ def show_evaluate(opened: OpenPage) -> None:
 
 def show_about(opened: OpenPage) -> None:
     opened.go("/about")
-    expect(opened.page.locator("#health").get_by_text("catalog").first).to_be_visible()
+    expect(opened.page.locator("#health").get_by_text("documents and settings").first).to_be_visible()
 
 
 PAGES: dict[str, Callable[[OpenPage], None]] = {

@@ -355,7 +355,7 @@ def test_a_thumb_is_a_judgement_and_a_saved_lens_a_lens(open_page: Open, page_ap
 
     page.get_by_label("Instruction").fill("Identify the vehicle.")
     page.get_by_role("button", name="Settings").click()
-    page.get_by_label("Re-ranking").uncheck()
+    page.get_by_label("Compare the first passages again").uncheck()
     page.wait_for_function("location.search.includes('r=0')")
     page.get_by_label("Save as a lens").fill("same vehicle")
     page.get_by_role("button", name="Save lens").click()

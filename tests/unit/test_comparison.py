@@ -212,7 +212,7 @@ def test_a_look_opens_in_search_with_all_that_it_asks() -> None:
     address = search_address(look.request, look.chosen)
     assert address == ("/?q=query&i=Look+at+it.&k=2&m=sparse&c=library&x=%7B%22bias%22%3A%7B%22sea%22%3A5.0%7D%7D")
     bare = SearchRequest("query", "library", "", 2)
-    assert search_address(bare, Choices()) == "/?q=query&i=-&k=2&c=library"
+    assert search_address(bare, Choices()) == "/?q=query&k=2&c=library"
 
 
 def test_readings_show_both_and_say_when_there_is_none() -> None:

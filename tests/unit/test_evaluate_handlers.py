@@ -70,7 +70,7 @@ def test_weights_are_shown_with_their_history_which_is_text_alone(
     toy_services.services.catalog.save_weight_tuning(tuning)
     html = handlers.weights("library")
     assert "<img" not in html
-    assert "nDCG@10 0.500 → 0.750 (+0.250 ± 0.050), 8 queries, 32 judgements" in html
+    assert "quality of the first ten: 0.500 → 0.750 (+0.250 ± 0.050), 8 queries, 32 judgements" in html
     assert 'data-event="undo"' in html
     handlers.undo_tuning("library")
     assert "<b>undone</b>" in handlers.weights("library")

@@ -59,8 +59,9 @@ OUR_TAGS = {
 OUR_ATTRIBUTES = {
     "class", "role", "dir", "id", "title", "href", "target", "rel", "aria-label", "aria-hidden", "min", "max",
     "value", "scope", "type", "name", "aria-current", "aria-pressed", "data-theme-switch", "data-walk", "data-event",
-    "data-action", "data-subject", "data-value", "data-document", "data-chunk", "data-sentence", "data-grade", "open",
-    "viewbox", "popover", "popovertarget", "aria-expanded", "aria-controls", "data-toggle", "data-query",
+    "data-action", "data-subject", "data-value", "data-document", "data-chunk", "data-sentence", "data-page",
+    "data-grade",
+    "open", "viewbox", "popover", "popovertarget", "aria-expanded", "aria-controls", "data-toggle", "data-query",
     "data-copy", "data-format", "data-request", "data-open-keys", "data-close-dialog", "aria-labelledby",
     "data-instruction", "data-language", "data-texts", "lang",
     "x1", "x2", "y1", "y2", "x", "y", "cx", "cy", "r", "points", "text-anchor",
@@ -303,10 +304,11 @@ def test_a_chosen_facet_can_be_taken_back_and_the_rest_stays_folded() -> None:
 def test_keys_that_the_readers_write_have_names_that_people_read() -> None:
     found = hit(document=HitDocument("d", "", "scan.pdf", {"recognition_confidence": 0.97, "own_key": "x"}))
     chosen = Choices(filters={"recognition_confidence": "0.97"})
-    facets = render_facets({"recognition_confidence": [FacetValue("0.97", 2)]}, {})
-    for seen in (Tags(shown(result(found))), Tags(render_choices(chosen)), Tags(facets)):
+    facets = render_facets({"recognition_confidence": [FacetValue("0.97", 2)]}, chosen.filters)
+    for seen in (Tags(render_choices(chosen)), Tags(facets)):
         assert "confidence of recognition" in seen.text
         assert "recognition_confidence" not in seen.text
+    assert "confidence" not in Tags(shown(result(found))).text  # only on request
     assert "own_key x" in Tags(shown(result(found))).text
 
 
@@ -427,8 +429,8 @@ def test_no_refinement_draws_nothing() -> None:
         (DocumentState.READY, [], "ready"),
         (DocumentState.QUEUED, [], "waiting"),
         (DocumentState.QUEUED, [job(progress=0.01)], "reading"),
-        (DocumentState.QUEUED, [job()], "embedding 40 %"),
-        (DocumentState.QUEUED, [job(progress=1.7)], "embedding 100 %"),
+        (DocumentState.QUEUED, [job()], "indexing 40 %"),
+        (DocumentState.QUEUED, [job(progress=1.7)], "indexing 100 %"),
         (DocumentState.QUEUED, [job(state=JobState.FAILED)], "waiting for retry"),
         (DocumentState.FAILED, [], "failed"),
         (DocumentState.FAILED, [job(state=JobState.CANCELLED)], "cancelled"),
@@ -521,12 +523,13 @@ def test_a_snippet_does_not_say_its_title_again() -> None:
 
 def test_moments_are_written_as_people_do() -> None:
     values = [FacetValue("2024-05-01T12:30:00+00:00", 1), FacetValue("2024-02-31T00:00:00", 1)]
-    drawn = render_facets({"date": values}, {})
+    assert render_facets({"date": values}, {}) == ""  # single days narrow nothing down
+    drawn = render_facets({"date": values}, {"date": values[0].value})
     assert ">2024-05-01 12:30<" in drawn
     assert 'data-value="2024-05-01T12:30:00+00:00"' in drawn  # as the filter wants it
     assert ">2024-02-31T00:00:00<" in drawn  # there is none
     with speaking("de"):
-        assert ">01.05.24, 12:30<" in render_facets({"date": values}, {})
+        assert ">01.05.24, 12:30<" in render_facets({"date": values}, {"date": values[0].value})
 
 
 def test_what_further_steps_changed_is_shown_beside_each_passage() -> None:

@@ -79,12 +79,12 @@ def test_a_link_holds_all_that_was_asked(toy_services: Any) -> None:
 def test_a_link_leaves_out_what_is_as_usual_and_resolves_a_lens(toy_services: Any) -> None:
     catalog = toy_services.services.catalog
     plain = question_of(SearchRequest(query="cat", collection="library", instruction=""))
-    assert parameters(search_address(catalog, plain)) == {"q": "cat", "c": "library", "i": "-"}
+    assert parameters(search_address(catalog, plain)) == {"q": "cat", "c": "library"}
     by_lens = parameters(search_address(catalog, {"query": "cat", "collection": "library", "lens": "Same place"}))
     assert "Africa" in by_lens["v"]
     assert "region" in by_lens["i"]
     gone = parameters(search_address(catalog, {"query": "cat", "collection": "library", "lens": "gone"}))
-    assert gone == {"q": "cat", "c": "library", "i": "-"}
+    assert gone == {"q": "cat", "c": "library"}
 
 
 def handlers_over(toy_services: Any, *, history_limit: int) -> SavedHandlers:

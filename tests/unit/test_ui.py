@@ -6,7 +6,7 @@ import json
 import logging
 import re
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -77,8 +77,11 @@ class OneDocumentCatalog:
         self.judged: list[Judgement] = []
         self.searches = KeptSearches()
 
-    def facets(self, collection: str, filters: Mapping[str, str]) -> dict[str, list[FacetValue]]:
-        return {"topic": [FacetValue("economy", 1)]} if collection == "library" else {}
+    def facets(
+        self, collection: str, filters: Mapping[str, str], *, without: Iterable[str]
+    ) -> dict[str, list[FacetValue]]:
+        assert "topic" not in without
+        return {"topic": [FacetValue("economy", 1), FacetValue("sport", 1)]} if collection == "library" else {}
 
     def lenses(self) -> list[Lens]:
         return list(self.saved.values())

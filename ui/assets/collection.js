@@ -35,7 +35,7 @@
     if (new URLSearchParams(location.search).has("collection")) {
       const address = new URL(location.href);
       address.searchParams.set("collection", name);
-      history.replaceState(history.state, "", address);
+      window.gircse.setAddress(address);
     }
     carry();
   }

@@ -89,7 +89,13 @@ window.gircse = (() => {
     return true;
   }
 
+  /* A list of choices closes first, and a dialog closes by itself. */
+  function leaveField(field) {
+    if (field.matches("input, textarea") && field.ariaExpanded !== "true" && !field.closest("dialog, [popover]")) field.blur();
+  }
+
   function onKey(event) {
+    if (event.key === "Escape") leaveField(event.target);
     if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
     const field = document.querySelector("#query textarea, #query input");
     if (event.key === "/" && field) { event.preventDefault(); field.focus(); field.select(); }
@@ -154,20 +160,43 @@ window.gircse = (() => {
     addEventListener("scroll", () => menu.hidePopover(), { once: true, capture: true, passive: true });
   }
 
+  /* The address without a fragment: an entry of the history with the same one is a dialog's or a link's within the page. */
+  const here = () => location.pathname + location.search;
+  let shownAddress = here();
+  function setAddress(address, { isNew = false } = {}) {
+    if (isNew && !history.state?.dialog) history.pushState(null, "", address);
+    else history.replaceState(null, "", address);
+    shownAddress = here();
+  }
+
   /* Puts what was asked into the address, so that it can be shared, and undone with the browser's Back. */
-  function remember(values) {
+  function remember(values, { isNew = true } = {}) {
     const query = new URLSearchParams();
     for (const [name, value] of Object.entries(values)) {
       if (value !== null && value !== undefined && value !== "") query.set(name, String(value));
     }
     const address = location.pathname + (query.size ? "?" + query : "");
-    if (address !== location.pathname + location.search) history.pushState(null, "", address);
+    if (address !== here()) setAddress(address, { isNew });
+  }
+
+  /* An open document is an entry of the history: Back closes it, Forward opens it again. */
+  function keepForBack(id, dialog) {
+    if (history.state?.dialog !== id) history.pushState({ dialog: id }, "");
+    dialog.onclose = () => { if (history.state?.dialog === id) history.back(); };
+  }
+
+  function onPopState({ state }) {
+    if (here() !== shownAddress) { location.reload(); return; }
+    const dialog = state?.dialog && document.querySelector(`#${state.dialog} dialog`);
+    if (dialog) openDialog(state.dialog);
+    else document.querySelector("dialog.document-view[open]:not(#keys)")?.close();
   }
 
   function openDialog(id) {
     const dialog = document.querySelector(`#${id} dialog`);
     if (!dialog) return;
     if (!dialog.open) dialog.showModal();
+    keepForBack(id, dialog);
     const passage = dialog.querySelector("#sentence") || dialog.querySelector("#passage");
     if (passage) passage.scrollIntoView({ block: "center" });
   }
@@ -181,15 +210,29 @@ window.gircse = (() => {
     return typeof value === "boolean" ? String(Number(value)) : String(value ?? "");
   }
 
-  /* Puts the fields of a search into the address. For each field, `parameters` has the name there, the `usual` text,
-     which is left out, and the text of an empty field. */
-  function rememberFields(values, parameters) {
-    hideSkeleton();
-    if (!values.query?.trim()) return;
+  /* Puts the fields of a search into the address as it begins: later the fields may hold what is being typed. For each
+     field, `parameters` has the name there, the `usual` text, which is left out, and the text of an empty field.
+     `isAgain`: without a query the page begins anew instead of complaining. */
+  let isOpen = false, early = null; /* a query entered before the other fields were filled */
+  function beginSearch(values, parameters, { isAgain = false, isNew = true } = {}) {
+    if (!isOpen && isNew) early = values.query;
+    if (document.querySelector("#skeleton")) showSkeleton(values);
+    if (!values.query?.trim()) {
+      if (isAgain && new URLSearchParams(location.search).has("q")) remember({});
+      return;
+    }
     remember(Object.fromEntries(Object.entries(parameters).map(([name, { name: parameter, usual, empty }]) => {
       const text = values[name] == null ? "" : textOf(values[name]) || empty;
       return [parameter, text === usual ? "" : text];
-    })));
+    })), { isNew });
+  }
+
+  /* Searches for what the address holds, not for what was typed while the page opened. Returns the fields' values. */
+  function openSearch(values, parameters) {
+    isOpen = true;
+    const asked = early === null && new URLSearchParams(location.search).has("q") ? values : { ...values, query: early ?? "" };
+    beginSearch(asked, parameters, { isNew: false });
+    return Object.values(asked);
   }
 
   /* Buttons in HTML that is drawn again and again: data-event names one of the events, the other data- attributes go
@@ -370,7 +413,7 @@ window.gircse = (() => {
 
   hideUntilComplete();
   keepListening();
-  addEventListener("popstate", () => location.reload());
+  addEventListener("popstate", onPopState);
   document.addEventListener("keydown", onKey);
   document.addEventListener("click", onClick);
   document.addEventListener("toggle", placeMenu, true);
@@ -384,5 +427,5 @@ window.gircse = (() => {
   }
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);
   else start();
-  return { text, showSkeleton, remember, named, rememberFields, swapSides, lightPairs, listen, listenForms, showAnswer, afterTyping, keepFocus, openDialog };
+  return { text, showSkeleton, hideSkeleton, remember, setAddress, named, beginSearch, openSearch, swapSides, lightPairs, listen, listenForms, showAnswer, afterTyping, keepFocus, openDialog };
 })();

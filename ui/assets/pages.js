@@ -48,18 +48,36 @@
     return span;
   }
 
-  function drawSheet(view, page) {
+  /* On a phone a whole page is too small to read: enlarged until the words of the passage are readable, and further as
+     long as its lines fit. */
+  const READABLE_PX = 12, COMFORTABLE_PX = 17, LARGEST_AT_OPENING = 3, USED_WIDTH = 0.96;
+  function readableZoom(view, words) {
+    const heights = words.map((word) => word.bottom - word.top).sort((one, other) => one - other);
+    if (!heights.length) return 1;
+    const sheet = view.querySelector(".page-sheet");
+    sheet.style.width = percent(1);
+    const height = heights[Math.floor(heights.length / 2)] * sheet.clientHeight;
+    if (!height) return 1;
+    const lines = Math.max(...words.map((word) => word.right)) - Math.min(...words.map((word) => word.left));
+    const fitting = Math.min(COMFORTABLE_PX / height, USED_WIDTH / lines);
+    return Math.min(LARGEST_AT_OPENING, Math.max(1, READABLE_PX / height, fitting));
+  }
+
+  /* `sentence`: the same page with the words of the best sentence marked, or null. */
+  function drawSheet(view, page, sentence) {
     const { document: id } = view.dataset;
     const words = make("div", { className: "page-words" });
     words.append(...page.words.map((word) => wordSpan(word, page)));
-    const marks = rectangles(page.words).map((each) => place(make("div", { className: "page-mark" }), each));
+    const draw = (words, className) => rectangles(words).map((each) => place(make("div", { className }), each));
+    const marks = draw(page.words, "page-mark"), best = draw(sentence?.words ?? [], "page-sentence");
     const image = make("img", { alt: text("Page {page} of {pages}", { page: page.page, pages: page.pages }), draggable: false });
-    const sheet = make("div", { className: "page-sheet" }, image, make("div", { className: "page-marks" }, ...marks), words);
+    const sheet = make("div", { className: "page-sheet" }, image, make("div", { className: `page-marks${best.length ? " has-sentence" : ""}` }, ...marks, ...best), words);
     sheet.style.aspectRatio = `${page.width} / ${page.height}`;
     view.replaceChildren(sheet);
     view.dataset.base = address(id, page.page);
-    zoom(view, Number(view.dataset.zoom ?? 1));
-    (marks[0] ?? sheet).scrollIntoView({ block: marks.length ? "center" : "start", inline: "nearest" });
+    zoom(view, Number(view.dataset.zoom ?? readableZoom(view, page.words.filter((word) => word.is_marked))));
+    const target = best[0] ?? marks[0];
+    (target ?? sheet).scrollIntoView({ block: target ? "center" : "start", inline: Number(view.dataset.zoom) > 1 ? "start" : "nearest" });
   }
 
   /* Scales the page relative to its container and loads an image of matching resolution. */
@@ -79,17 +97,19 @@
   }
 
   async function draw(view) {
-    const { document: id, page, start, end } = view.dataset;
+    const { document: id, page, start, end, sentenceStart, sentenceEnd } = view.dataset;
+    const read = (first, last) => fetch(`${address(id, page)}?${new URLSearchParams({ start: first, end: last })}`);
     const dialog = view.closest("dialog"), placeShown = dialog.querySelector("[data-page-place]");
     view.setAttribute("aria-busy", "true");
     try {
-      const answer = await fetch(`${address(id, page)}?${new URLSearchParams({ start, end })}`);
+      const hasSentence = Number(sentenceEnd) > Number(sentenceStart);
+      const [answer, sentence] = await Promise.all([read(start, end), hasSentence ? read(sentenceStart, sentenceEnd) : null]);
       if (view.dataset.page !== page || !view.isConnected) return;
       const found = await answer.json();
       if (!answer.ok) throw new Error(found.detail);
       view.dataset.pages = found.pages;
       placeShown.textContent = text("Page {page} of {pages}", { page: found.page, pages: found.pages });
-      drawSheet(view, found);
+      drawSheet(view, found, sentence?.ok ? await sentence.json() : null);
     } catch (error) {
       view.replaceChildren(make("p", { className: "notice", textContent: error.message || text("This page cannot be displayed.") }));
       showText(dialog, true);

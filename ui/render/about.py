@@ -45,11 +45,11 @@ _ADVICE = {
     "worker": later("No worker is running. New documents wait until one starts."),
 }
 _PARTS = {
-    "catalog": later("catalog"),
-    "index": later("index"),
-    "embedder": later("embedder"),
-    "worker": later("worker"),
-    "integrity": later("integrity"),
+    "catalog": later("documents and settings"),
+    "index": later("search index"),
+    "embedder": later("model"),
+    "worker": later("indexing of new documents"),
+    "integrity": later("stored data"),
 }
 
 

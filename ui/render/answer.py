@@ -91,11 +91,12 @@ def _render_citation(passage: Passage, sentence: AnswerSentence | None = None) -
         place = f"{passage.chunk.start + sentence.start}-{passage.chunk.start + sentence.end}"
     return html(
         '<button type="button" class="cite" data-event="open" data-document="{document}" data-chunk="{chunk}" '
-        'data-sentence="{place}" aria-label="[[Passage {number}: {title}]]">{number}</button>'
+        'data-sentence="{place}" data-page="{page}" aria-label="[[Passage {number}: {title}]]">{number}</button>'
     ).format(
         document=clean(passage.document.id),
         chunk=clean(passage.chunk.id),
         place=place,
+        page="" if passage.chunk.page is None else passage.chunk.page,
         number=passage.number,
         title=shorten(name_of(passage.document), 80),
     )

@@ -154,7 +154,7 @@ def search_address(request: SearchRequest, chosen: Choices) -> str:
     """The search page address for the same search."""
     asked = {
         "q": request.query,
-        "i": request.instruction or NO_INSTRUCTION,
+        "i": request.instruction or "",
         "k": request.steps,
         "m": "" if request.mode is DEFAULT_MODE else request.mode,
         "c": request.collection,

@@ -80,7 +80,8 @@ _PAGE_TOOLS = (
     'type="button" class="plain-button" data-zoom="0">[[Fit]]</button> <button type="button" class="plain-button" '
     'data-zoom="1" aria-label="[[Larger]]">+</button></span><button type="button" class="plain-button" '
     'data-page-text aria-pressed="false">[[Text]]</button></div><div class="page-view" data-page-view '
-    'data-document="{document}" data-page="{page}" data-start="{start}" data-end="{end}" tabindex="0" role="region" '
+    'data-document="{document}" data-page="{page}" data-start="{start}" data-end="{end}" data-sentence-start="{first}" '
+    'data-sentence-end="{last}" tabindex="0" role="region" '
     'aria-label="[[Page]]"></div>'
 )
 # A script shows it if the page has a list of hits.
@@ -100,7 +101,12 @@ def _render_page_view(document: Document, passage: PassagePlace) -> Markup:
     if not _has_page(document, passage):
         return Markup("")
     return html(_PAGE_TOOLS).format(
-        document=clean(document.id), page=passage.page, start=passage.start, end=passage.end
+        document=clean(document.id),
+        page=passage.page,
+        start=passage.start,
+        end=passage.end,
+        first=passage.sentence[0],
+        last=passage.sentence[1],
     )
 
 

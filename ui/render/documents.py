@@ -186,7 +186,7 @@ def _render_pick(document: Document, title: str) -> Markup:
 def _render_state(document: Document, job: Job | None, *, is_paused: bool) -> Markup:
     if document.state is DocumentState.QUEUED and job is not None and job.state is JobState.RUNNING:
         percent = round(min(max(job.progress, 0.0), 1.0) * 100)
-        stage = _("reading") if job.progress < READ_PROGRESS else _("embedding {percent} %").format(percent=percent)
+        stage = _("reading") if job.progress < READ_PROGRESS else _("indexing {percent} %").format(percent=percent)
         return html(
             '<span class="state is-queued">{}</span><progress max="100" value="{}" '
             'aria-label="[[Progress]]">{} %</progress>'

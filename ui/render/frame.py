@@ -29,7 +29,7 @@ SHORTCUTS = (
     (("←", "→"), later("on a page: previous or next page")),
     (("t",), later("on a page: switch between page and text")),
     (("?",), later("show these keys")),
-    ((later("Esc"),), later("close the open window")),
+    ((later("Esc"),), later("leave a field, or close the open window")),
 )
 _KEYS = (
     '<dialog class="document-view keys" id="keys" aria-labelledby="keys-title"><header><h2 '
@@ -51,7 +51,10 @@ def _render_shortcuts() -> Markup:
     )
 
 
-def render_header(pages: Sequence[PageLink], current: PageLink, *, has_logins: bool = False) -> str:
+def render_header(
+    pages: Sequence[PageLink], current: PageLink, *, has_logins: bool = False, has_title: bool = False
+) -> str:
+    """`has_title`: the page shows a heading of its own; the others get one for screen readers."""
     links = join(
         Markup('<a href="{}"{}>{}</a>').format(
             page.path, Markup(' aria-current="page"') if page == current else "", _(page.name)
@@ -64,8 +67,9 @@ def render_header(pages: Sequence[PageLink], current: PageLink, *, has_logins: b
         'class="brand" href="/">gircse <span>search</span></a><nav '
         'aria-label="[[Pages]]">{links}</nav>{account}<button type="button" class="theme-switch" '
         'data-theme-switch aria-label="[[Dark colours]]" aria-pressed="false"><span '
-        'aria-hidden="true">◐</span></button></header>'
+        'aria-hidden="true">◐</span></button></header>{title}'
     ).format(
+        title="" if has_title else Markup('<h1 class="sr-only">{}</h1>').format(_(current.name)),
         links=links,
         account=html(_ACCOUNT) if has_logins else "",
         language=current_language(),

@@ -9,6 +9,7 @@ from markupsafe import Markup
 
 from app.search.export import citation
 from app.types.documents import ChunkKind
+from app.types.metadata_keys import FILE_TYPE, FOLDER, TECHNICAL_KEYS
 from app.types.search import (
     ALL_COLLECTIONS,
     Exclusion,
@@ -227,12 +228,14 @@ def _render_hit(
     return Markup(
         '<li class="hit{chosen}"{thumbnail}><div class="hit-rank">{rank}{move}</div><article>'
         '<h3 dir="auto"><button type="button" class="open" data-walk data-event="open" data-document="{document}" '
-        'data-chunk="{chunk}" data-sentence="{sentence}">{title}</button></h3>{source}{section}{snippet}{chips}'
+        'data-chunk="{chunk}" data-sentence="{sentence}" data-page="{page}">{title}</button></h3>{source}{section}'
+        "{snippet}{chips}"
         "{actions}{duplicates}</article>{score}{more}</li>"
     ).format(
         chosen=" is-chosen" if is_chosen else "",
         thumbnail=render_thumbnail(hit),
         rank=hit.rank,
+        page="" if hit.chunk.page is None else hit.chunk.page,
         move=move,
         document=clean(hit.document.id),
         chunk=clean(hit.chunk.id),
@@ -364,12 +367,18 @@ def _render_chips(hit: Hit) -> Markup:
             'data-value="{value}" title="[[Show only documents with this value]]"><span>{key}</span> '
             "{shown}</button></li>"
         ).format(subject=clean(key), value=_filter_text(value), key=shown_key(key, 30), shown=shown_value(value))
-        for key, value in list(hit.document.metadata.items())[:METADATA_CHIPS]
+        for key, value in _shown_metadata(hit)
     ]
     lower = html('<li class="excluded" dir="auto" title="[[Excluded: demoted]]">[[about]] {}</li>')
     excluded = lower.format(shorten(hit.excluded, 60)) if hit.excluded else Markup("")
     every = excluded + render_value_chip(hit.value) + join(chips)
     return html('<ul class="chips" aria-label="[[Value and metadata]]">{}</ul>').format(every) if every else every
+
+
+def _shown_metadata(hit: Hit) -> Sequence[tuple[str, object]]:
+    """The person's own metadata, and what readers found about the content."""
+    hidden = TECHNICAL_KEYS | {FILE_TYPE, FOLDER}
+    return [(key, value) for key, value in hit.document.metadata.items() if key not in hidden][:METADATA_CHIPS]
 
 
 def _filter_text(value: object) -> str:

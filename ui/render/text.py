@@ -22,6 +22,11 @@ _UNITS = (later("bytes"), "kB", "MB", "GB", "TB")
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)?")
 # Metadata keys that the readers write, in words. All other keys are the document's own and stay as they are.
 _KEYS = {
+    "file_type": later("file type"),
+    "folder": later("folder"),
+    "year": later("year"),
+    "author": later("author"),
+    "language": later("language"),
     "recognized_pages": later("recognised pages"),
     "recognition_confidence": later("confidence of recognition"),
     "unread_pages": later("pages without text"),

@@ -36,8 +36,8 @@ def render_weights(found: CollectionWeights) -> str:
     return html(
         '<section class="weights" aria-label="[[Weights of meaning and words]]"><p>[[A search by both combines '
         "several rankings. The judgements above can set how much each ranking counts. New weights apply only if "
-        'cross-validation shows a gain.]]</p><table><thead><tr><th scope="col">[[ranking by]]</th><th '
-        'scope="col">[[default]]</th><th scope="col">[[in '
+        'they also do better on judgements that were held back.]]</p><table><thead><tr><th scope="col">[[ranking '
+        'by]]</th><th scope="col">[[default]]</th><th scope="col">[[in '
         'use]]</th></tr></thead><tbody>{}</tbody></table><p><button type="button" class="plain-button" '
         'data-event="tune">[[Tune with these judgements]]</button> {}</p>{}</section>'
     ).format(rows, undo, Markup('<ul class="tunings">{}</ul>').format(history) if history else "")
@@ -46,7 +46,9 @@ def render_weights(found: CollectionWeights) -> str:
 def _render_tuning(tuning: WeightTuning) -> Markup:
     found = tuning.validation
     weights = ", ".join(f"{_(LEG_NAMES[leg])} {number(weight)}" for leg, weight in tuning.weights.items() if weight)
-    return html("<b>{}</b> nDCG@10 {} → {} ({}{} ± {}), {}, {}; {} <small>[[by]] {}, {}</small>").format(
+    return html(
+        "<b>{}</b> [[quality of the first ten:]] {} → {} ({}{} ± {}), {}, {}; {} <small>[[by]] {}, {}</small>"
+    ).format(
         _state(tuning),
         number(found.default_ndcg, 3),
         number(found.tuned_ndcg, 3),
