@@ -6,6 +6,8 @@ import re
 import subprocess
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 READ = {".py", ".md", ".js", ".css", ".html", ".sh", ".toml", ".yml", ".yaml", ".mako", ""}
 
