@@ -41,9 +41,10 @@ LOCK := docker/requirements.txt
 TORCH_VERSION := 2.13.0
 SBOM_VERSION := 7.5.0
 TWINE := twine>=6.2,<7
+MKDOCS := mkdocs-material>=9.6,<10
 
 .DEFAULT_GOAL := help
-.PHONY: help run test research-test long check server-test chaos fuzz api-fuzz bench docs train evaluation tour screenshots secrets stack stack-test base image lock dist digests sbom audit clean
+.PHONY: help run test research-test long check server-test chaos fuzz api-fuzz bench docs train evaluation tour screenshots secrets stack stack-test base image lock site dist digests sbom audit clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -148,6 +149,9 @@ lock: $(VENV)/app.stamp ## write docker/*.txt: all packages of the image with ha
 	echo "cyclonedx-bom==$(SBOM_VERSION)" | $(COMPILE) - --output-file docker/sbom.txt $(LOCK_ARGS)
 	echo "torch==$(TORCH_VERSION)+cpu" | $(COMPILE) - --no-deps --default-index $(TORCH_CPU_INDEX) --output-file docker/torch-cpu.txt \
 		|| echo "$(TORCH_CPU_INDEX) is unreachable: keeping docker/torch-cpu.txt."
+
+site: $(VENV)/dev.stamp ## build the docs as a site into build/site, and check every link and anchor in them
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m uv tool run --quiet --from 'mkdocs>=1.6,<2' --with '$(MKDOCS)' mkdocs build --strict $(ARGS)
 
 dist: $(VENV)/dev.stamp ## build all distributions into dist/, and check their contents, sizes, licences and descriptions
 	rm -rf dist

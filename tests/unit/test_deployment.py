@@ -232,17 +232,22 @@ def test_nothing_is_installed_into_the_image_without_hashes_but_this_folder() ->
     commands = [each for line in DOCKERFILE.replace("\\\n", "").splitlines() for each in line.split("&&")]
     installed = [each for each in commands if "pip install" in each]
     assert len(installed) == 4
-    assert [each.split()[-1] for each in installed if "--require-hashes" not in each] == ["/src"]
+    own = next(each.split() for each in installed if "--require-hashes" not in each)
+    assert own[-2:] == ["/src/embedder", "/src"]
     assert {"--no-deps" in each for each in installed} == {True}
 
 
 def wanted_lines() -> list[str]:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    extras = project["optional-dependencies"]
-    return [
-        *project["dependencies"],
-        *(each for extra in ("app", "server", "ocr", "office", "otel", "postgres") for each in extras[extra]),
-    ]
+    """The requirements of what the image installs: both distributions, and extras of either."""
+    lines = []
+    for folder in (ROOT, ROOT / "embedder"):
+        project = tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))["project"]
+        extras = project["optional-dependencies"]
+        lines += project["dependencies"]
+        lines += [
+            each for extra in ("app", "server", "ocr", "office", "otel", "postgres") for each in extras.get(extra, ())
+        ]
+    return [line for line in lines if not line.startswith("gircse-embedder")]
 
 
 def wanted_packages() -> set[str]:
