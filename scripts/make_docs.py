@@ -194,7 +194,8 @@ def rest_page(schema: Mapping[str, Any]) -> str:
         "# REST API\n",
         "Everything is JSON. A running server shows the same at `/docs`, and for machines at `/openapi.json`.",
         "Errors are [RFC 9457](https://www.rfc-editor.org/rfc/rfc9457) problem details: 404 unknown, 409 conflict,",
-        "422 input that cannot be used, 503 a part is down.\n",
+        "422 input that cannot be used, 503 a part is down. Below `/v1` and `/v2` and at `/rerank` errors have the format of the",
+        "clients: OpenAI's `error` object (400 for invalid input), Cohere's `message`, TEI's `error_type`.\n",
     ]
     for path, operations in schema["paths"].items():
         for method in METHODS:
