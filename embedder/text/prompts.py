@@ -190,13 +190,20 @@ class PromptTokenizer:
     def vocabulary(self) -> Tokenizer:
         return self._tokenizer
 
-    def encode(self, texts: Sequence[str], instruction: str, *, tells_cuts: bool = True) -> list[PromptIds]:
-        """Encodes texts under one instruction. tells_cuts: log how many texts were cut.
+    def encode(
+        self, texts: Sequence[str], instruction: str, *, tells_cuts: bool = True, allow_empty: bool = False
+    ) -> list[PromptIds]:
+        """Encodes texts under one instruction. tells_cuts: log how many texts were cut. allow_empty: an empty text
+        gives the prompt of a space, so that every tokenizer has an id for it.
 
         Raises TextError for an invalid text (with its index) or an instruction that leaves too little room for texts.
         """
         for index, text in enumerate(texts):
+            if allow_empty and is_empty(text):
+                continue
             check_text(text, f"Text {index}")
+        if allow_empty:
+            texts = [" " if is_empty(text) else text for text in texts]
         self.check_instruction(instruction)
         rendered = instruction if self._instruction_in_prompt else ""
         marked = self._tokenised(texts, rendered) if instruction and self._marks_sentences else None
@@ -294,6 +301,10 @@ def split_sentences(ids: Sequence[int]) -> tuple[tuple[int, ...], list[tuple[int
     starts = [at for at, each in enumerate(ids) if each == SENTENCE_START]
     bounds = [*starts, len(ids)]
     return tuple(ids[: bounds[0]]), [tuple(ids[start + 1 : end]) for start, end in pairwise(bounds)]
+
+
+def is_empty(text: object) -> bool:
+    return isinstance(text, str) and not text.strip()
 
 
 def check_text(text: str, name: str) -> None:
