@@ -166,6 +166,17 @@ def test_empty_texts_get_one_vector_and_one_warning(tiny, options):
         np.testing.assert_allclose(embeddings.embed_documents([""]), found[1:2], atol=1e-6)
 
 
+def test_the_shipped_model_embeds_an_empty_document():
+    shipped = GircseEmbeddings(dtype="float32")
+    with pytest.warns(UserWarning, match="1 of 2 texts are empty"):
+        found = np.array(shipped.embed_documents(["", "A river."]))
+    np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, atol=1e-5)
+    refined = GircseEmbeddings(dtype="float32", document_instruction="Identify the topic.", document_steps=2)
+    with pytest.warns(UserWarning, match="1 of 1 texts are empty"):
+        vectors = refined.embed_documents([""])
+    np.testing.assert_allclose(np.linalg.norm(vectors), 1, atol=1e-5)
+
+
 def test_an_empty_document_is_embedded_as_its_instruction_alone(tiny):
     prompts = GircseEmbeddings(model=tiny.model)._encoder._prompts
     (empty,) = prompts.encode([""], "Look at it", allow_empty=True)
