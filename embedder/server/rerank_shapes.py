@@ -28,6 +28,7 @@ from embedder.server.lenient import Lenient, ignored_header
 from embedder.text.relevance import MAX_VALUES
 
 MAX_RERANKED = 1_000
+MAX_QUERY_CHARACTERS = 100_000
 MAX_RANK_FIELDS = 100
 MAX_INSTRUCTION_CHARACTERS = 20_000
 
@@ -115,10 +116,23 @@ Documents = Annotated[list[Document], BeforeValidator(_check_entries)]
 class RerankQuestion(Lenient):
     """The request of Cohere, Jina, Voyage and vLLM, with instruction and values."""
 
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "query": "I still haven't received my new card",
+                    "documents": ["My card has not come.", {"text": "How do I close my account?"}],
+                    "instruction": "Identify the problem that the message describes",
+                    "top_n": 1,
+                }
+            ]
+        }
+    )
+
     WITHOUT_EFFECT: ClassVar[frozenset[str]] = frozenset({"max_tokens_per_doc", "max_chunks_per_doc", "priority"})
     TASK_FIELDS: ClassVar[Mapping[str, str]] = {"steps": "steps", "may_cut": "truncation"}
 
-    query: Query = Field(examples=["I still haven't received my new card"])
+    query: Query = Field(max_length=MAX_QUERY_CHARACTERS, examples=["I still haven't received my new card"])
     rank_fields: list[StrictStr] | None = Field(
         default=None,
         min_length=1,
@@ -199,10 +213,22 @@ class RerankQuestion(Lenient):
 class TeiRerankQuestion(Lenient):
     """The request of text-embeddings-inference, with instruction and values."""
 
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "query": "I still haven't received my new card",
+                    "texts": ["My card has not come.", "How do I close my account?"],
+                    "return_text": True,
+                }
+            ]
+        }
+    )
+
     WITHOUT_EFFECT: ClassVar[frozenset[str]] = frozenset({"truncation_direction"})
     TASK_FIELDS: ClassVar[Mapping[str, str]] = {"may_cut": "truncate"}
 
-    query: Query = Field(examples=["I still haven't received my new card"])
+    query: Query = Field(max_length=MAX_QUERY_CHARACTERS, examples=["I still haven't received my new card"])
     texts: list[StrictStr] = Field(
         min_length=1, max_length=MAX_RERANKED, examples=[["My card has not come.", "How do I close my account?"]]
     )

@@ -118,6 +118,11 @@ class ModelList(BaseModel):
 class EmbedQuestion(Posted):
     """Used by the application's own client; the response is binary."""
 
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={"examples": [{"texts": ["The card has not arrived."], "input_type": "document"}]},
+    )
+
     texts: Texts = Field(min_length=1)
     input_type: InputType
     instruction: Instruction = None
@@ -133,6 +138,19 @@ class EmbedQuestion(Posted):
 
 
 class RefineServerQuestion(Posted):
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "examples": [
+                {
+                    "text": "I still haven't received my new card",
+                    "instruction": "Identify the feeling that the message expresses",
+                    "token_bias": {"delivery": 2},
+                }
+            ]
+        },
+    )
+
     text: StrictStr = Field(examples=["I still haven't received my new card"])
     instruction: Instruction = Field(default=None, description="Default: the model's. Empty: none.")
     steps: StrictInt | None = Field(
