@@ -191,6 +191,10 @@ def test_quotas_of_a_user(toy_services: Any) -> None:
         with pytest.raises(RateLimitError) as raised:
             ask_often()
         assert (raised.value.type, raised.value.code) == ("rate_limit_error", "quota")
+        for path, field, said in (("/v2/rerank", "message", "requests"), ("/rerank", "error_type", "overloaded")):
+            headers, body = {"authorization": f"Bearer {key}"}, {"query": "a", "documents": ["a cat"]}
+            answers = [httpx.post(url + path, headers=headers, json=body) for _ in range(5)]
+            assert said in next(each for each in answers if each.status_code == 429).json()[field], path
 
 
 def test_faults_that_nobody_foresaw(embedding_server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,3 +243,16 @@ def test_our_clients_read_openai_s_errors() -> None:
     error = _error_of(400, b'{"error": {"message": "Text 0 of 1 is empty."}}')
     assert isinstance(error, InputError)
     assert str(error) == "Text 0 of 1 is empty."
+
+
+def test_paths_beside_the_api_say_where_pages_and_docs_are(application: tuple[str, str]) -> None:
+    url, key = application
+    answer = httpx.get(f"{url}/nothing", headers={"authorization": f"Bearer {key}"})
+    assert (answer.status_code, answer.headers["content-type"]) == (404, "application/problem+json")
+    assert "/docs describes the API" in answer.json()["detail"]
+
+
+def test_the_embedding_server_answers_other_paths_alike(embedding_server: Any) -> None:
+    answer = httpx.get(f"{embedding_server[0]}/nothing", headers={"authorization": f"Bearer {KEY}"})
+    assert (answer.status_code, answer.headers["content-type"]) == (404, "application/problem+json")
+    assert "/docs lists all paths" in answer.json()["detail"]
