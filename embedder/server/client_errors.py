@@ -18,6 +18,8 @@ _CODES = {
     HTTPStatus.UNAUTHORIZED: "invalid_api_key",
     HTTPStatus.METHOD_NOT_ALLOWED: "method_not_supported",
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "request_too_large",
+    HTTPStatus.TOO_MANY_REQUESTS: "rate_limit_exceeded",
+    HTTPStatus.SERVICE_UNAVAILABLE: "unavailable",
 }
 _TEI_TYPES = {
     HTTPStatus.UNPROCESSABLE_ENTITY: "validation",
