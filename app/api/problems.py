@@ -81,8 +81,11 @@ def set_retry_after(response: Response, error: Exception) -> None:
 
 async def _answer_invalid(request: Request, error: Exception) -> Response:
     details = error.errors() if isinstance(error, RequestValidationError) else []
+    # Clients of others know their fields, and that these are in the body.
+    skipped = 1 if is_client_path(request.url.path) else 0
+    lines = [_error_line({**detail, "loc": detail["loc"][skipped:] or detail["loc"]}) for detail in details]
     param = next((place for detail in details for place in detail["loc"][1:2] if isinstance(place, str)), None)
-    return answer_error(request.url.path, 422, "; ".join(map(_error_line, details)), param=param)
+    return answer_error(request.url.path, 422, "; ".join(lines), param=param)
 
 
 def _error_line(detail: dict[str, Any]) -> str:

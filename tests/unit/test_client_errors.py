@@ -117,6 +117,7 @@ def test_input_that_cannot_be_used(server: tuple[str, str], embedding_server: An
     with pytest.raises(BadRequestError) as raised:
         client.post("/rerank", body={"query": "a", "documents": []}, cast_to=object)
     assert raised.value.param == "documents"
+    assert raised.value.body["message"].startswith("documents: ")
     answer = httpx.post(
         f"{server[0]}/v1/rerank",
         content=b'{"query": "\xff"}',
