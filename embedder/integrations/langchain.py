@@ -17,7 +17,7 @@ from embedder.checkpoint import DEFAULT_MODEL, load_encoder
 from embedder.encoder import Encoder
 from embedder.model.contract import resolve_defaults
 from embedder.refinement import Refinement
-from embedder.text.prompts import is_empty
+from embedder.text.prompts import check_text, is_empty
 
 
 class GircseEmbeddings(BaseModel, Embeddings):
@@ -116,8 +116,12 @@ class GircseEmbeddings(BaseModel, Embeddings):
 
         Empty texts get the vector of a prompt without text, and cause one warning.
         """
-        empty = [index for index, text in enumerate(texts) if is_empty(text)]
+        # One string is no list of texts; the encoder refuses it.
+        empty = [] if isinstance(texts, str) else [index for index, text in enumerate(texts) if is_empty(text)]
         given = [text for text in texts if not is_empty(text)] if empty else texts
+        for index, text in enumerate(texts if empty else ()):
+            if not is_empty(text):
+                check_text(text, f"Text {index}")  # the encoder counts without the empty ones
         vectors = self._encoder.encode_documents(
             given,
             instruction=self.document_instruction,

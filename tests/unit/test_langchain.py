@@ -196,8 +196,11 @@ def test_texts_without_an_empty_one_cause_no_warning(tiny, recwarn):
 def test_an_empty_query_and_none_are_refused(tiny):
     with pytest.raises(ValueError, match="Text 0 is empty"):
         tiny.embed_query(" ")
-    with pytest.raises(ValueError, match="Text 1 is a NoneType"):
-        tiny.embed_documents(["fine", None])
+    with pytest.raises(ValueError, match="not one string"):
+        tiny.embed_documents("two words")
+    for before in ("fine", ""):
+        with pytest.raises(ValueError, match="Text 1 is a NoneType"):
+            tiny.embed_documents([before, None])
 
 
 def test_truncated_dimensions_are_normalised_again(tiny):
