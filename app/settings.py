@@ -1,12 +1,19 @@
-"""Settings from environment variables GIRCSE_*, read once at the start. Invalid ones are reported all at once."""
+"""Settings from environment variables GIRCSE_* and gircse.toml, read once at the start.
+
+Invalid ones are reported all at once, unknown ones with the nearest name.
+"""
 
 from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator
+import re
+import tomllib
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
 from urllib.parse import quote, urlsplit
@@ -14,7 +21,7 @@ from urllib.parse import quote, urlsplit
 from platformdirs import user_data_path
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic.fields import FieldInfo
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from app.answer_settings import AnswerSettings, answer_errors
 from app.errors import InputError
@@ -26,6 +33,9 @@ from embedder.model_info import DEFAULT_MODEL
 
 log = logging.getLogger(__name__)
 
+CONFIG_FILE = "gircse.toml"  # in the working directory and in the home folder
+# Variables of the compose file, of the tests and of two-stage generation, without the prefix.
+_OF_OTHER_TOOLS = re.compile(r"(GPU_)?IMAGE|IMAGE_BEFORE|PUBLISH|SECRETS|TEST_.*|TWO_STAGE_API_KEY|.*_(CPUS|MEMORY)")
 # Former settings, which an environment may still contain. They have no effect and cause a warning.
 REMOVED = ("EMBEDDER_BATCH_S", "EMBEDDER_DOCUMENT_WAIT_S", "EMBEDDER_DOCUMENT_TOKENS", "WORKER_LANES")
 
@@ -42,6 +52,10 @@ class SecretFiles(PydanticBaseSettingsSource):
         return {name: value for name, value in found.items() if value is not None}
 
 
+def _default_home() -> Path:
+    return user_data_path("gircse")
+
+
 class LogSettings(BaseSettings):
     """The settings that the command line needs before any command. The command itself reports errors of the others."""
 
@@ -54,6 +68,20 @@ class LogSettings(BaseSettings):
         default="WARNING", description="Least level of logged messages. Requests have level INFO. `--debug` sets DEBUG."
     )
 
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        here = _read_config(settings_cls, Path(CONFIG_FILE))
+        home = init_settings().get("home") or os.environ.get("GIRCSE_HOME") or here.get("home") or _default_home()
+        there = _read_config(settings_cls, Path(str(home)).expanduser() / CONFIG_FILE)
+        return init_settings, env_settings, SecretFiles(settings_cls), InitSettingsSource(settings_cls, there | here)
+
     @field_validator("log_level", mode="before")
     @classmethod
     def _in_any_case(cls, level: object) -> object:
@@ -61,14 +89,12 @@ class LogSettings(BaseSettings):
 
 
 class Settings(LogSettings, QdrantSettings, OidcSettings, AnswerSettings, SourceSettings):
-    """Each field is the environment variable GIRCSE_<NAME>; a secret may also be in the file at GIRCSE_<NAME>_FILE.
-    Created by `load_settings`."""
+    """Each field is the environment variable GIRCSE_<NAME> or a key of gircse.toml; a secret may also be in the file at
+    GIRCSE_<NAME>_FILE. Created by `load_settings`."""
 
     model_config = SettingsConfigDict(env_prefix="GIRCSE_", env_ignore_empty=True, frozen=True, extra="forbid")
 
-    home: Path = Field(
-        default_factory=lambda: user_data_path("gircse"), description="Folder of the catalog, the files and the index."
-    )
+    home: Path = Field(default_factory=_default_home, description="Folder of the catalog, the files and the index.")
     database_url: str | None = Field(default=None, description="SQLAlchemy URL. Default: SQLite in GIRCSE_HOME.")
     database_password: SecretStr | None = Field(
         default=None, description="Password of that database, to keep it out of the URL."
@@ -334,17 +360,6 @@ class Settings(LogSettings, QdrantSettings, OidcSettings, AnswerSettings, Source
             raise ValueError("; ".join(errors))
         return self
 
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        return init_settings, env_settings, SecretFiles(settings_cls)
-
     @property
     def session_idle(self) -> timedelta | None:
         return timedelta(minutes=self.session_idle_minutes) if self.session_idle_minutes else None
@@ -366,7 +381,7 @@ class Settings(LogSettings, QdrantSettings, OidcSettings, AnswerSettings, Source
 
 
 def load_settings(**overrides: object) -> Settings:
-    """Reads the settings from the environment; `overrides` that are not None take precedence.
+    """Reads the settings from the environment and gircse.toml; `overrides` that are not None take precedence.
 
     Raises InputError, which lists all errors.
     """
@@ -375,13 +390,62 @@ def load_settings(**overrides: object) -> Settings:
         if os.environ.get(f"GIRCSE_{name}"):
             log.warning("GIRCSE_%s was removed and has no effect; take it out of the environment.", name)
     with _errors_translated():
-        return Settings(**given)  # type: ignore[arg-type]
+        settings = Settings(**given)  # type: ignore[arg-type]
+    if unknown := [*_unknown_variables(), *_unknown_keys(settings.home)]:
+        _warn_once("Unknown settings have no effect: %s.", "; ".join(unknown))
+    return settings
 
 
 def load_log_settings() -> LogSettings:
     """Reads the settings of the log only. Raises InputError."""
     with _errors_translated():
         return LogSettings()
+
+
+def _unknown_variables() -> Iterator[str]:
+    """Names of variables GIRCSE_* that are no setting, each with the nearest setting; never their values."""
+    fields = Settings.model_fields
+    known = {f"GIRCSE_{name.upper()}" for name in fields}
+    known |= {f"GIRCSE_{name.upper()}_FILE" for name, field in fields.items() if _is_secret(field)}
+    for name in sorted(os.environ):
+        short = name.removeprefix("GIRCSE_")
+        is_known = name in known or short in REMOVED or _OF_OTHER_TOOLS.fullmatch(short)
+        if short != name and not is_known:
+            yield _with_nearest(name, known)
+
+
+def _unknown_keys(home: Path) -> Iterator[str]:
+    for path in dict.fromkeys((Path(CONFIG_FILE).absolute(), home / CONFIG_FILE)):
+        for key in _read_toml(path):
+            if key not in Settings.model_fields:
+                yield f"{_with_nearest(key, Settings.model_fields)} in {path}"
+
+
+def _with_nearest(name: str, known: Collection[str]) -> str:
+    shortened = {each.upper().removeprefix("GIRCSE_"): each for each in known}
+    near = get_close_matches(name.upper().removeprefix("GIRCSE_"), shortened, n=1, cutoff=0.7)
+    return f"{name} (did you mean {shortened[near[0]]}?)" if near else name
+
+
+@cache
+def _warn_once(message: str, names: str) -> None:
+    log.warning(message, names)
+
+
+def _read_config(settings_cls: type[BaseSettings], path: Path) -> dict[str, Any]:
+    """The settings of this class in the file; empty if there is no file."""
+    return {
+        name: value for name, value in _read_toml(path).items() if name in settings_cls.model_fields and value != ""
+    }
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise InputError(f"The settings in {path} cannot be read ({error}). Correct or remove the file.") from None
 
 
 def is_tracing_wanted() -> bool:

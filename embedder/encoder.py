@@ -409,6 +409,13 @@ class Encoder:
         prefixes = self._prefixes(prompt, steps, self._bias(token_bias), recorder, tolerance=tolerance)[0]
         return self.refinement_of(text, instruction, prefixes, recorder)
 
+    def encode_empty(self, *, instruction: str | None = None, steps: int | None = None) -> np.ndarray:
+        """The vector (dimension,) of a document without text: of its instruction and template alone."""
+        instruction, steps = resolve_defaults(self.contract, "document", instruction, steps)
+        self.check_steps(steps, instruction)
+        (prompt,) = self._prompts.encode([""], instruction, allow_empty=True)
+        return self._prefixes([prompt.ids], steps, None, None)[0, -1]
+
     def encode_prefixes(
         self, texts: Sequence[str], *, instruction: str = "", steps: int, batch_size: int = 32
     ) -> np.ndarray:

@@ -138,7 +138,12 @@ def settings_page() -> str:
     intro = (
         "# Settings\n\n"
         "All settings are environment variables, read once when a command starts. An empty one counts as not set.\n"
-        "Values that cannot be used are refused together, each with its reason.\n\n"
+        "Values that cannot be used are refused together, each with its reason. A name that is no setting causes one\n"
+        "warning, with the nearest name.\n\n"
+        "The file `gircse.toml` holds the same settings, in lower case and without the prefix. It is read in the\n"
+        "working directory and in GIRCSE_HOME; the environment takes precedence over both, and the working directory\n"
+        "over the home.\n\n"
+        '```toml\nport = 8000\nmodel = "gircse-base"\naccess_control = true\n```\n\n'
     )
     return intro + table(("variable", "default", "meaning"), rows)
 
@@ -199,7 +204,9 @@ def rest_page(schema: Mapping[str, Any]) -> str:
         "# REST API\n",
         "Everything is JSON. A running server shows the same at `/docs`, and for machines at `/openapi.json`.",
         "Errors are [RFC 9457](https://www.rfc-editor.org/rfc/rfc9457) problem details: 404 unknown, 409 conflict,",
-        "422 input that cannot be used, 503 a part is down.\n",
+        "422 input that cannot be used, 503 a part is down. Below `/v1` and `/v2` and at `/rerank` errors have the",
+        "format of the clients: OpenAI's `error` object (400 for invalid input), Cohere's `message`, TEI's",
+        "`error_type`.\n",
     ]
     for path, operations in schema["paths"].items():
         for method in METHODS:

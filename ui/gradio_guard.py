@@ -131,7 +131,7 @@ _REFUSAL = JSONResponse(
     {
         "title": "Not Found",
         "status": 404,
-        "detail": "Nothing here can be called by a name, and no file be left; see /docs for the API.",
+        "detail": "There is no page, file or action at this path. The pages start at /; /docs describes the API.",
     },
     404,
     media_type="application/problem+json",

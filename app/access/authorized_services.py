@@ -26,6 +26,7 @@ from app.ports.parts import Embedder
 from app.ports.services import Documents, Fetching, LensIndexes, Proposals, Reindexing, Search, ValueTables
 from app.ports.sources import RecurringSources
 from app.ports.standing import StandingSearches
+from app.ports.texts import TokenCounter
 from app.runtime.metrics import ApplicationCollector, ProcessMetrics
 from app.runtime.worker_lock import is_worker_running
 from app.services import Services
@@ -52,12 +53,13 @@ class ApplicationMetrics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthorizedServices:
-    """The services that interfaces get. `checks`, `metrics` and `embedder` reveal nothing about collections; with
-    access control, `damage` names no collection.
+    """The services that interfaces get. `checks`, `metrics`, `embedder` and `token_counter` reveal nothing about
+    collections; with access control, `damage` names no collection.
     """
 
     settings: Settings
     embedder: Embedder
+    token_counter: TokenCounter
     checks: Mapping[str, Callable[[], bool]]
     metrics: ProcessMetrics
     catalog: Catalog
@@ -111,6 +113,7 @@ def authorize(services: Services, *, fetching: Fetching, reindexing: Reindexing,
     return AuthorizedServices(
         settings=services.settings,
         embedder=services.embedder,
+        token_counter=services.token_counter,
         checks=services.checks,
         metrics=services.metrics,
         catalog=catalog,

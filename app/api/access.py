@@ -12,9 +12,9 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.access.logins import Logins
-from app.api.problems import openai_problem, problem, set_retry_after
+from app.api.problems import answer_error, set_retry_after
 from app.api.watched_streams import WatchedStream
-from app.errors import GircseError, LoginRequiredError, ThrottledError, UnavailableError
+from app.errors import GircseError, LoginRequiredError, ThrottledError
 from app.oidc_settings import CALLBACK
 from app.types.access import OPERATOR, Principal, acting_as, current_principal
 
@@ -25,7 +25,7 @@ OPENID = f"{LOGIN}/openid"
 PUBLIC_PATHS = frozenset({LOGIN, OPENID, CALLBACK, "/healthz", "/readyz", "/favicon.ico", "/robots.txt"})
 PUBLIC_FOLDERS = ("/assets/", "/static/", "/feeds/")  # a feed's address contains its own secret
 HEARTBEAT = "/gradio_api/heartbeat/"
-PROGRAMS = ("/api/", "/v1/", "/mcp", "/metrics", "/openapi.json", "/gradio_api/")
+PROGRAMS = ("/api/", "/v1", "/v2", "/rerank", "/mcp", "/metrics", "/openapi.json", "/gradio_api/")
 _SECRET = re.compile(r"\bg[ks]_[A-Za-z0-9_-]{30,}")
 
 
@@ -42,7 +42,7 @@ class AccessControl:
         elif scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1008})  # this server has no WebSocket routes
         elif scope["path"] != CALLBACK and _SECRET.search(unquote_plus(scope["query_string"].decode("latin-1"))):
-            await _refuse_secret_in_address()(scope, receive, send)
+            await _refuse_secret_in_address(scope["path"])(scope, receive, send)
         elif self._logins is None or current_principal() is not None:
             # `AsOperator`, or an outer application that mounts this one, has authenticated the request.
             await self._pass(current_principal() or OPERATOR, scope, receive, send)
@@ -145,25 +145,17 @@ def _refusal(error: GircseError, scope: Scope) -> Response:
         query = scope["query_string"].decode("latin-1")
         wanted = quote(f"{path}?{query}" if query else path, safe="")
         return RedirectResponse(f"{LOGIN}?next={wanted}", 303, headers={"Cache-Control": "no-store"})
-    response = _openai_error(error) if path.startswith("/v1/") else problem(error.status, str(error))
+    code = "too_many_attempts" if isinstance(error, ThrottledError) else None
+    response = answer_error(path, error.status, str(error), code=code)
     if isinstance(error, LoginRequiredError):
         response.headers["WWW-Authenticate"] = "Bearer"
     set_retry_after(response, error)
     return response
 
 
-def _openai_error(error: GircseError) -> Response:
-    """An error in OpenAI's format. `UnavailableError`: the catalog, which has the keys, does not answer."""
-    kind, code = ("invalid_request_error", "invalid_api_key")
-    if isinstance(error, ThrottledError):
-        kind, code = ("rate_limit_error", "too_many_attempts")
-    if isinstance(error, UnavailableError):
-        kind, code = ("server_error", "unavailable")
-    return openai_problem(error.status, str(error), kind=kind, code=code)
-
-
-def _refuse_secret_in_address() -> Response:
-    return problem(
+def _refuse_secret_in_address(path: str) -> Response:
+    return answer_error(
+        path,
         400,
         "This address contains an API key, and logs and browser histories record addresses. Revoke that key, and send "
         "keys in a header: `Authorization: Bearer KEY`.",

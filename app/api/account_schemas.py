@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AwareDatetime, BaseModel, Field
 
+from app.access.accounts import MAX_PASSWORD_CHARACTERS, MAX_PATTERNS, MIN_PASSWORD_CHARACTERS
 from app.api.base_schemas import Posted
 from app.types.access import ApiKey, RoleName, Scope, User, WebSession
 from app.types.quotas import UNLIMITED, QuotaName, Quotas
@@ -20,11 +21,18 @@ SCOPES = (
 AS_YOURS = "No more than your own. Default: the same as yours."
 
 
+# Passwords and patterns are refused in words of their own; the schema names the limits.
+Password = Annotated[
+    str, Field(json_schema_extra={"minLength": MIN_PASSWORD_CHARACTERS, "maxLength": MAX_PASSWORD_CHARACTERS})
+]
+Patterns = Annotated[list[str], Field(json_schema_extra={"maxItems": MAX_PATTERNS})]
+
+
 class NewUser(Posted):
     name: str = Field(examples=["anna"])
     role: RoleName = RoleName.READER
-    collections: list[str] | None = Field(default=None, description=f"{COLLECTIONS} {AS_YOURS}")
-    password: str | None = Field(default=None, description="Default: none; the user can only use API keys.")
+    collections: Patterns | None = Field(default=None, description=f"{COLLECTIONS} {AS_YOURS}")
+    password: Password | None = Field(default=None, description="Default: none; the user can only use API keys.")
 
 
 Limit = Annotated[int, Field(ge=0, le=2**53)] | Literal["unlimited", "default"]
@@ -72,21 +80,21 @@ class QuotaUseAnswer(BaseModel):
 class UserChange(Posted):
     quotas: QuotaChange | None = None
     role: RoleName | None = None
-    collections: list[str] | None = Field(default=None, description=COLLECTIONS)
+    collections: Patterns | None = Field(default=None, description=COLLECTIONS)
     is_disabled: bool | None = Field(default=None, description="true: ends all sessions and rejects all keys at once.")
-    password: str | None = None
+    password: Password | None = None
 
 
 class NewPassword(Posted):
     current: str
-    new: str
+    new: Password
 
 
 class NewKey(Posted):
     user: str | None = Field(default=None, description="Owner of the key, for admins. Default: you.")
     label: str = Field(default="", max_length=80, examples=["nightly export"])
     role: RoleName | None = Field(default=None, description="At most the role of its user. Default: that role.")
-    collections: list[str] | None = Field(default=None, description=f"{COLLECTIONS} {AS_YOURS}")
+    collections: Patterns | None = Field(default=None, description=f"{COLLECTIONS} {AS_YOURS}")
     expires_at: AwareDatetime | None = Field(default=None, description="With a time zone. Default: never.")
     scopes: list[Scope] = Field(default=[], description=SCOPES)
 

@@ -18,7 +18,7 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.api.problems import openai_problem, problem
+from app.api.problems import answer_error
 from app.runtime.metrics import ProcessMetrics
 from app.settings import Settings
 
@@ -32,12 +32,14 @@ SEARCH_PATHS = frozenset(
         "/api/v1/lenses/proposals",
         "/v1/embeddings",
         "/v1/rerank",
+        "/v2/rerank",
+        "/rerank",
         "/mcp",
     }
 )
 ANSWER_PATHS = frozenset({"/api/v1/answer"})  # they take as long as a language model writes
 # Pages have a queue of their own; monitoring and logins are never refused.
-API_FOLDERS = ("/api/", "/v1/")
+API_FOLDERS = ("/api/", "/v1/", "/v2/", "/rerank")
 _BURST_FACTOR = 3
 _OTHERS_WAITING_FACTOR, _OTHERS_WAIT_S = 4, 5.0
 # Moving average over about the last 1 / weight requests. At twice the capacity 0.6 are refused, at two thirds 0.05.
@@ -212,10 +214,7 @@ def has_body(headers: Headers) -> bool:
 def refusal(path: str, semaphore: BoundedSemaphore) -> Response:
     after_s = max(1, math.ceil(semaphore.limits.wait_s))
     detail = f"Too many concurrent requests ({semaphore.name}). Retry in {after_s} s."
-    if path.startswith("/v1/"):  # OpenAI clients expect another format
-        response = openai_problem(429, detail, kind="rate_limit_error", code="overloaded")
-    else:
-        response = problem(429, detail)
+    response = answer_error(path, 429, detail, code="overloaded")
     response.headers["Retry-After"] = str(after_s)
     return response
 

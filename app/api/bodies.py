@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.api.problems import problem
+from app.api.problems import answer_error
 
 GRACE_S = 30.0
 BYTES_PER_S = 16_000.0
@@ -55,7 +55,7 @@ class BodyGuard:
                 if body.refusal is None:  # otherwise it only reports the disconnect that `_Body` pretended
                     raise
         if body.refusal is not None and not body.is_answered:
-            answer = problem(*body.refusal)
+            answer = answer_error(scope["path"], *body.refusal)
             answer.headers["Connection"] = "close"  # the rest of the body is not read
             await answer(scope, receive, send)
 

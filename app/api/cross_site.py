@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.api.problems import problem
+from app.api.problems import answer_error
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
@@ -20,7 +20,9 @@ class CrossSiteGuard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if _changes_state(scope) and _is_from_elsewhere(Headers(scope=scope)):
-            refusal = problem(403, "Another web site sent this request. Open this server's own page instead.")
+            refusal = answer_error(
+                scope["path"], 403, "Another web site sent this request. Open this server's own page instead."
+            )
             await refusal(scope, receive, send)
             return
         await self._app(scope, receive, send)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.api.problems import problem
+from app.api.problems import answer_error
 
 
 class FramingGuard:
@@ -25,7 +25,9 @@ class FramingGuard:
             headers = Headers(scope=scope)
             lengths, encodings = headers.getlist("content-length"), headers.getlist("transfer-encoding")
             if encodings and (lengths or [encoding.strip().lower() for encoding in encodings] != ["chunked"]):
-                refusal = problem(400, "Send a Content-Length or `Transfer-Encoding: chunked`, not both.")
+                refusal = answer_error(
+                    scope["path"], 400, "Send a Content-Length or `Transfer-Encoding: chunked`, not both."
+                )
                 refusal.headers["Connection"] = "close"
                 await refusal(scope, receive, send)
                 return

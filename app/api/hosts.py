@@ -11,7 +11,7 @@ from collections.abc import Collection
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.api.problems import problem
+from app.api.problems import answer_error
 from app.types.web_addresses import is_loopback_address
 
 
@@ -27,7 +27,8 @@ class HostGuard:
         if host is None or self._is_own(_name_of(host)):
             await self._app(scope, receive, send)
             return
-        refusal = problem(
+        refusal = answer_error(
+            scope["path"],
             421,
             "This server only accepts its own machine as host, such as 127.0.0.1 or localhost. Behind a proxy, add the "
             "host name that it forwards to GIRCSE_ALLOWED_HOSTS.",

@@ -31,7 +31,7 @@ from app.api.lens_indexes import lens_index_routes
 from app.api.login import DrawLogin, login_routes
 from app.api.metrics import metrics_routes
 from app.api.models import model_routes
-from app.api.openapi import PROBLEMS, describe, operation_id
+from app.api.openapi import PROBLEMS, TAGS, describe, operation_id
 from app.api.pages import page_routes
 from app.api.problems import add_problem_handlers
 from app.api.proposals import proposal_routes
@@ -46,8 +46,10 @@ from app.api.sign_in import sign_in_routes
 from app.api.sources import source_routes
 from app.api.standing import feed_routes, standing_routes
 from app.api.telemetry import RequestTelemetry
+from app.api.unrouted import Unrouted
 from app.api.weights import weight_routes
 from app.collections.fetching import ReadUrl
+from embedder.server.description import LICENSE, SERVERS
 
 MAX_BODY_BYTES = 64 * 1024 * 1024
 
@@ -71,6 +73,9 @@ def create_app(
         title="gircse-search",
         version=version("gircse-search"),
         description="Semantic search that follows an instruction and shows the refinement tokens of the query.",
+        openapi_tags=[{"name": name, "description": text} for name, text in TAGS.items()],
+        license_info=LICENSE,
+        servers=SERVERS,
         responses=PROBLEMS,
         generate_unique_id_function=operation_id,
         docs_url=None,  # FastAPI's own pages load scripts from other servers
@@ -103,7 +108,8 @@ def create_app(
     api.include_router(health_routes(services.checks, services.damage))
     api.include_router(metrics_routes(services.application_metrics))
     api.include_router(docs_routes(lambda: api.openapi()))
-    describe(api)
+    api.router.routes.append(Unrouted(api))
+    describe(api, has_logins=logins is not None)
     return api
 
 
@@ -130,7 +136,7 @@ def _add_search_and_documents(api: FastAPI, services: AuthorizedServices, read_u
     public_url = services.settings.public_url
     api.include_router(standing_routes(services.standing, public_url=public_url))
     api.include_router(feed_routes(services.standing, public_url=public_url))
-    api.include_router(rerank_routes(services.search))
+    api.include_router(rerank_routes(services.search, services.token_counter, model=model.name))
     api.include_router(document_list_routes(services.catalog))
     api.include_router(document_batch_routes(services))
     api.include_router(document_routes(services, read_url=read_url))

@@ -11,8 +11,10 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
+from app.api.access import COOKIE, is_public
 from app.api.problems import MEDIA_TYPE
 from app.api.schemas import ProblemAnswer
+from embedder.server.description import BEARER, describe_errors, describe_keys
 
 Schema = Mapping[str, Any]
 
@@ -36,6 +38,28 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
     for status, description in _PROBLEMS.items()
 }
 
+TAGS = {
+    "search": "Search, see how the model refines a query, and get answers with citations.",
+    "rerank": "Rank texts that you send, in the formats of Cohere, Jina, Voyage, vLLM and text-embeddings-inference.",
+    "OpenAI": "Embeddings in the format of OpenAI's API.",
+    "model": "The embedding model of this server.",
+    "collections": "Collections: create, change, reindex, delete.",
+    "documents": "Documents: add, list, read, move, delete.",
+    "fetches": "Web pages that the server fetches into a collection.",
+    "sources": "Folders, feeds and repositories that are synced on a schedule.",
+    "jobs": "Background work: progress, retries, pauses.",
+    "lenses": "Named instructions, and the values that they distinguish.",
+    "judgements": "Which documents are relevant for which query, as people judged them.",
+    "evaluations": "Measure searches on judged queries, and tune their weights.",
+    "access": "Users, API keys, sessions and the audit log.",
+    "health": "For monitoring.",
+}
+_KEYS = {
+    "bearer": BEARER,
+    "apiKey": {"type": "apiKey", "in": "header", "name": "X-API-Key", "description": "The same key, without `Bearer`."},
+    "session": {"type": "apiKey", "in": "cookie", "name": COOKIE, "description": "The session of a person's browser."},
+}
+
 _ID, _CHUNK_ID, _TIME = (
     "1c2f6c1e-6f0b-4e0e-9b1f-0a4b5c6d7e8f",
     "7d9f0f0a-3c4b-5a6d-8e7f-001122334455",
@@ -48,6 +72,14 @@ _VALUES: Mapping[str, Any] = {
     "HitChunkAnswer.id": _CHUNK_ID,
     "ChunkAnswer.id": _CHUNK_ID,
     "document_id": _ID,
+    "document_ids": [_ID],
+    "chunk_ids": [_CHUNK_ID],
+    "SearchQuestion.value": None,
+    "NewRecurringSource.patterns": [],
+    "NewLens.values": ["delivery", "account = login, password"],
+    "NewPassword.current": "the password of before",
+    "NewPassword.new": "a long password",
+    "UserChange.password": "a long password",
     "run_id": _ID,
     "job_id": _ID,
     "collection": "letters",
@@ -98,8 +130,17 @@ _VALUES: Mapping[str, Any] = {
     "relevance_score": 0.83,
     "RerankResultAnswer.index": 0,
     "RerankResultAnswer.document": None,
-    "RerankQuestion.model": None,
-    "RerankQuestion.top_n": None,
+    "TeiRankAnswer.index": 0,
+    "TeiRankAnswer.text": None,
+    "TeiError.error": "texts: document 1 is empty; leave it out",
+    "error_type": "validation",
+    "CohereError.error": {
+        "message": "documents: document 1 is empty; leave it out",
+        "type": "invalid_request_error",
+        "param": "documents",
+        "code": None,
+    },
+    "CohereError.message": "documents: document 1 is empty; leave it out",
     "notes": [],
     "grade": 3,
     "end": len(_TEXT),
@@ -178,13 +219,19 @@ def operation_id(route: APIRoute) -> str:
     return route.name
 
 
-def describe(api: FastAPI) -> None:
-    """Make `api.openapi()` return the completed description. It is built at the first call."""
+def describe(api: FastAPI, *, has_logins: bool) -> None:
+    """Make `api.openapi()` return the completed description. It is built at the first call.
+
+    has_logins: whether requests need a key or a session.
+    """
     plain: Callable[[], dict[str, Any]] = api.openapi
 
     def described() -> dict[str, Any]:
         if api.openapi_schema is None:
-            _complete(plain())
+            schema = plain()
+            describe_errors(schema)
+            describe_keys(schema, _KEYS, is_open=is_public, required=has_logins)
+            _complete(schema)
         return plain()
 
     api.openapi = described  # type: ignore[method-assign]

@@ -1,4 +1,5 @@
-"""Error responses as problem details (RFC 9457): the reason, the value, the remedy; never a traceback."""
+"""Error responses as problem details (RFC 9457) or as clients of others expect them: the reason, the value, the remedy;
+never a traceback."""
 
 from __future__ import annotations
 
@@ -22,6 +23,7 @@ from app.errors import (
     is_full_disk,
 )
 from app.runtime.logs import current_request_id
+from embedder.server.client_errors import client_error, is_client_path
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -44,15 +46,28 @@ def problem(status: int, detail: str, *, title: str | None = None, **more: str) 
     return Response(json.dumps(body | more), status_code=status, media_type=MEDIA_TYPE)
 
 
-def openai_problem(status: int, message: str, *, kind: str, code: str) -> Response:
-    """An error response in the format that OpenAI clients parse."""
-    body = {"message": message, "type": kind, "param": None, "code": code}
-    return Response(json.dumps({"error": body}), status, media_type="application/json")
+def answer_error(
+    path: str,
+    status: int,
+    detail: str,
+    *,
+    title: str | None = None,
+    code: str | None = None,
+    param: str | None = None,
+    **more: str,
+) -> Response:
+    """An error response in the format of the clients that request `path`: OpenAI's, or problem details.
+
+    `title` and `more` are of problem details, `code` and `param` of OpenAI.
+    """
+    if is_client_path(path):
+        return client_error(path, status, detail, code=code, param=param)
+    return problem(status, detail, title=title, **more)
 
 
 async def _answer_known(request: Request, error: Exception) -> Response:
     status = error.status if isinstance(error, GircseError) else 500
-    response = problem(status, str(error), title=type(error).__name__)
+    response = answer_error(request.url.path, status, str(error), title=type(error).__name__)
     set_retry_after(response, error)
     return response
 
@@ -66,20 +81,25 @@ def set_retry_after(response: Response, error: Exception) -> None:
 
 async def _answer_invalid(request: Request, error: Exception) -> Response:
     details = error.errors() if isinstance(error, RequestValidationError) else []
-    return problem(422, "; ".join(map(_error_line, details)))
+    # Clients of others know their fields, and that these are in the body.
+    skipped = 1 if is_client_path(request.url.path) else 0
+    lines = [_error_line({**detail, "loc": detail["loc"][skipped:] or detail["loc"]}) for detail in details]
+    param = next((place for detail in details for place in detail["loc"][1:2] if isinstance(place, str)), None)
+    return answer_error(request.url.path, 422, "; ".join(lines), param=param)
 
 
 def _error_line(detail: dict[str, Any]) -> str:
     place = ".".join(map(str, detail["loc"]))
-    return f"{place}: {detail['msg']}" if place else str(detail["msg"])
+    message = str(detail["msg"]).removeprefix("Value error, ")
+    return f"{place}: {message}" if place else message
 
 
 async def _answer_http(request: Request, error: Exception) -> Response:
     if isinstance(error.__cause__, UnicodeDecodeError):  # FastAPI says only that parsing failed
-        return problem(400, f"The body is not UTF-8 ({error.__cause__}). Send JSON in UTF-8.")
+        return answer_error(request.url.path, 400, f"The body is not UTF-8 ({error.__cause__}). Send JSON in UTF-8.")
     status = error.status_code if isinstance(error, HTTPException) else 500
     detail = str(error.detail) if isinstance(error, HTTPException) else ""
-    response = problem(status, detail)
+    response = answer_error(request.url.path, status, detail)
     response.headers.update((error.headers if isinstance(error, HTTPException) else None) or {})
     return response
 
@@ -94,7 +114,8 @@ async def _answer_full_disk(request: Request, error: Exception) -> Response:
 async def _answer_unexpected(request: Request, error: Exception) -> Response:
     error_id = uuid.uuid4().hex[:12]
     _log.error("Error %s in %s %r", error_id, request.method, request.url.path, exc_info=error)
-    response = problem(500, f"Internal error. The server log has the details under {error_id}.", error_id=error_id)
+    detail = f"Internal error. The server log has the details under {error_id}."
+    response = answer_error(request.url.path, 500, detail, error_id=error_id)
     if request_id := current_request_id():  # this answer does not pass through `RequestTelemetry`
         response.headers["x-request-id"] = request_id
     return response

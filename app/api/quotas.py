@@ -9,11 +9,11 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.access.quotas import UserQuotas
-from app.api.problems import openai_problem, problem, set_retry_after
+from app.api.problems import answer_error, set_retry_after
 from app.errors import GircseError, QuotaExceededError
 from app.types.access import Principal, current_principal
 
-COUNTED = ("/api/", "/v1/", "/mcp", "/gradio_api/queue/join")
+COUNTED = ("/api/", "/v1/", "/v2/", "/rerank", "/mcp", "/gradio_api/queue/join")
 UPLOADS = "/api/v1/documents"
 
 
@@ -32,10 +32,8 @@ class QuotaGuard:
         try:
             await run_in_threadpool(self._check(scope, principal))
         except GircseError as error:
-            if scope["path"].startswith("/v1/"):  # OpenAI clients expect another format
-                answer = openai_problem(error.status, str(error), kind="rate_limit_error", code="quota")
-            else:
-                answer = problem(error.status, str(error), title=type(error).__name__)
+            title = type(error).__name__
+            answer = answer_error(scope["path"], error.status, str(error), title=title, code="quota")
             set_retry_after(answer, error)
             if isinstance(error, QuotaExceededError):
                 answer.headers["Connection"] = "close"  # the body is not read

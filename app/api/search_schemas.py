@@ -13,6 +13,7 @@ from app.types.defaults import DEFAULT_COLLECTION
 from app.types.lens_indexes import LensIndexState
 from app.types.proposals import MAX_INSTRUCTION_CHARACTERS, ProposalSource
 from app.types.search import (
+    MAX_QUERY_CHARACTERS,
     SEARCH_OPTIONS,
     Bias,
     Exclusion,
@@ -26,7 +27,7 @@ from app.types.search import (
 )
 from app.types.searches import MAX_SEARCH_NAME_CHARACTERS
 from app.types.values import ValueCount, ValueReading, ValueSummary
-from embedder.refinement_steps import RefinementStep
+from embedder.refinement_steps import MAX_BIASED_WORDS, RefinementStep
 
 
 class _Array(Protocol):
@@ -38,12 +39,19 @@ def _numbers_of(vector: _Array) -> list[float]:
 
 
 class RefineQuestion(Posted):
-    text: str = Field(examples=["I still haven't received my new card"])
+    text: str = Field(
+        examples=["I still haven't received my new card"],
+        json_schema_extra={"minLength": 1, "maxLength": MAX_QUERY_CHARACTERS},
+    )
     instruction: str | None = Field(default=None, description="Omitted: the model's default. Empty: no instruction.")
     steps: int | None = Field(
         default=None, ge=0, description="Refinement steps. Omitted: the model's default. 0: the base model's vector."
     )
-    token_bias: dict[str, Bias] = Field(default_factory=dict, description="Word → number added to its logits.")
+    token_bias: dict[str, Bias] = Field(
+        default_factory=dict,
+        description="Word → number added to its logits.",
+        json_schema_extra={"maxProperties": MAX_BIASED_WORDS},
+    )
 
 
 @with_options(SEARCH_OPTIONS)

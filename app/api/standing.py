@@ -84,7 +84,7 @@ def standing_routes(standing: StandingSearches, *, public_url: str | None) -> AP
     def described(request: Request, *searches: StandingSearch) -> list[StandingAnswer]:
         failures = standing.failures(searches)
         base = public_url or str(request.base_url).rstrip("/")
-        return [_answer(search, base, failures.get(search.id, {})) for search in searches]
+        return [standing_answer(search, base, failures.get(search.id, {})) for search in searches]
 
     @routes.get("/standing-searches", response_model=list[StandingAnswer], responses=PAGE_HEADERS)
     def list_standing_searches(request: Request, page: Page) -> list[StandingAnswer]:
@@ -148,7 +148,8 @@ def feed_routes(standing: StandingSearches, *, public_url: str | None) -> APIRou
     return routes
 
 
-def _answer(search: StandingSearch, base: str, failures: dict[Channel, str]) -> StandingAnswer:
+def standing_answer(search: StandingSearch, base: str, failures: dict[Channel, str]) -> StandingAnswer:
+    """base: address of the service, before the path of the feed."""
     return StandingAnswer(
         id=search.id,
         name=search.name,

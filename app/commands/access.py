@@ -13,7 +13,7 @@ import typer
 from app.access.account_service import AccountService
 from app.access.accounts import ADMIN, Accounts
 from app.access.authorized_services import access_to, account_service
-from app.api.account_schemas import KeyAnswer, UserAnswer
+from app.api.account_schemas import KeyAnswer, NewKeyAnswer, UserAnswer
 from app.commands import console
 from app.commands.composition import open_catalog
 from app.errors import InputError
@@ -203,6 +203,7 @@ def add_key(
         list[Scope] | None, typer.Option(help="`access`: the key may manage users and keys, within its user's rights.")
     ] = None,
     days: Annotated[int | None, typer.Option(min=1, max=3650, help="Days until it expires. Default: never.")] = None,
+    as_json: console.JsonLines = False,
 ) -> None:
     """Create an API key and print it once. Programs send it as `Authorization: Bearer KEY`.
 
@@ -210,7 +211,7 @@ def add_key(
     """
     expires_at = None if days is None else utc_now() + timedelta(days=days)
     with open_accounts() as accounts:
-        _, secret = accounts.add_key(
+        key, secret = accounts.add_key(
             user,
             label=label,
             role=role.role if role else None,
@@ -218,7 +219,10 @@ def add_key(
             expires_at=expires_at,
             scopes=scope or (),
         )
-    typer.echo(secret)
+    if as_json:
+        console.print_json_lines([NewKeyAnswer.of(key, secret=secret)])
+    else:
+        typer.echo(secret)
     typer.echo("Save it now: it is not shown again.", err=True)
 
 

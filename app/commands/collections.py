@@ -42,7 +42,7 @@ def list_collections(as_json: console.JsonLines = False) -> None:
 
 
 @collections.command("show")
-def show_collection(name: OnlyCollection = None) -> None:
+def show_collection(name: OnlyCollection = None, _: console.IsJson = False) -> None:
     """Show all data of a collection as JSON."""
     with open_catalog() as catalog:
         typer.echo(console.json_of(catalog.counted_collection(only_collection(name, catalog))))

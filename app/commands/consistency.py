@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from app.commands import console
 from app.commands.composition import open_services
 from app.commands.mending import mend_differences, rebuild_damaged
 
@@ -17,6 +18,7 @@ def check(
         typer.Option("--unmanaged", help="With --fix: also delete points and indexes that gircse did not write."),
     ] = False,
     rebuild: Annotated[bool, typer.Option("--rebuild", hidden=True)] = False,  # moved to `gircse doctor`
+    as_json: console.JsonLines = False,
 ) -> None:
     """Compare the catalog with the vectors and the stored files, in both directions.
 
@@ -29,6 +31,6 @@ def check(
     with open_services() as services:
         if rebuild:
             rebuild_damaged(services)
-        elif mend_differences(services, lambda difference: fix, removes_unmanaged=unmanaged):
+        elif mend_differences(services, lambda difference: fix, removes_unmanaged=unmanaged, as_json=as_json):
             typer.echo("`gircse check --fix` repairs this.", err=True)
             raise typer.Exit(1)

@@ -30,6 +30,8 @@ WHOLE = frozenset({"id", "document", "name", "user", "collection"})  # columns n
 _NARROW = 10
 
 JsonLines = Annotated[bool, typer.Option("--json", help="Print a JSON object per line.")]
+# Of commands that print JSON in any case, so that every command with data takes the option.
+IsJson = Annotated[bool, typer.Option("--json", help="Accepted; the output is JSON in any case.")]
 
 stdout = Console(highlight=False, emoji=False, markup=False)
 stderr = Console(highlight=False, emoji=False, markup=False, stderr=True)

@@ -42,7 +42,7 @@ def list_documents(
 
 
 @documents.command("show")
-def show_document(document_id: str) -> None:
+def show_document(document_id: str, _: console.IsJson = False) -> None:
     """Show all data of a document as JSON."""
     with open_catalog() as catalog:
         typer.echo(console.json_of(catalog.document(document_id)))

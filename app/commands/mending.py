@@ -169,6 +169,7 @@ def mend_differences(
     *,
     removes_unmanaged: bool = False,
     removes_proven: bool = False,
+    as_json: bool = False,
 ) -> int:
     """Print all differences, repair those of `is_to_mend`, and return the number that remain.
 
@@ -186,11 +187,13 @@ def mend_differences(
             damaged_rows.append(difference)
         verdict = "repaired" if is_mended else "left" if difference.kind in UNMANAGED else "found"
         found[difference.kind, difference.index, verdict] += difference.count
-    if not found:
-        typer.echo("Catalog and vectors agree.")
-        return 0
     rows = [(count, kind, where, verdict) for (kind, where, verdict), count in sorted(found.items())]
-    console.print_table(("count", "what", "index", ""), rows)
+    if as_json:
+        console.print_json_lines(dict(zip(("count", "what", "index", "verdict"), row, strict=True)) for row in rows)
+    elif rows:
+        console.print_table(("count", "what", "index", ""), rows)
+    else:
+        typer.echo("Catalog and vectors agree.")
     if damaged_rows:
         _print_damaged_rows(services, damaged_rows)
     if any(verdict == "repaired" for _, _, verdict in found):

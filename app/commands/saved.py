@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +10,7 @@ import typer
 from pydantic import TypeAdapter
 
 from app.api.search_schemas import PastSearchAnswer, SavedSearchAnswer, SearchQuestion
-from app.api.standing import NewsAnswer
+from app.api.standing import NewsAnswer, StandingAnswer, standing_answer
 from app.collections.own_searches import RecordedSearches
 from app.collections.own_standing import OwnStanding
 from app.commands import console
@@ -24,7 +24,7 @@ from app.settings import load_settings
 from app.types.access import OPERATOR
 from app.types.options import taking
 from app.types.search import ALL_COLLECTIONS
-from app.types.standing import Strength, Watch
+from app.types.standing import StandingSearch, Strength, Watch
 
 if TYPE_CHECKING:  # it brings in SQL
     from app.catalog import SqlCatalog
@@ -108,6 +108,7 @@ def watch_saved(
     alert: Annotated[
         str | None, typer.Option(help="Name of a target in GIRCSE_ALERTS_FILE.", show_default=False)
     ] = None,
+    as_json: console.JsonLines = False,
 ) -> None:
     """Make a saved search a standing search, which reports every matching new passage of its collection.
 
@@ -115,6 +116,9 @@ def watch_saved(
     """
     with _standing() as standing:
         found = standing.watch(name, Watch(strength, webhook, alert))
+        if as_json:
+            console.print_json_lines(_answers(standing, [found]))
+            return
     typer.echo(f"{found.name!r} now watches {found.collection!r}. `gircse saved news` lists its matches.")
     typer.echo(f"Its feed is at /feeds/{found.feed_token}.atom of the service.")
     if found.watch.webhook:
@@ -143,6 +147,9 @@ def news_of_saved(
     if name is None:
         with _standing() as standing:
             own = standing.standing()
+            if as_json:
+                console.print_json_lines(_answers(standing, own))
+                return
         counted = [
             (each.name, each.collection, each.watch.strength.value, each.unseen, each.error or "") for each in own
         ]
@@ -219,6 +226,12 @@ def _standing_over(catalog: SqlCatalog, index: VectorIndex | None) -> Iterator[O
         catalog.collection(collection)
 
     yield OwnStanding(catalog, index, owner=lambda: OPERATOR.name, require_access=require_access, alerts=alerts)
+
+
+def _answers(standing: OwnStanding, searches: Sequence[StandingSearch]) -> list[StandingAnswer]:
+    """As the REST API answers; without GIRCSE_PUBLIC_URL, feeds have a path alone."""
+    failures, base = standing.failures(searches), load_settings().public_url or ""
+    return [standing_answer(each, base, failures.get(each.id, {})) for each in searches]
 
 
 def _described(request: Mapping[str, Any]) -> tuple[object, ...]:

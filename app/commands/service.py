@@ -39,7 +39,7 @@ COMPARED = (
     "answer_url",
     "answer_model",
 )
-_ERRORS: Mapping[int, type[GircseError]] = {404: NotFoundError, 409: ConflictError, 422: InputError}
+_ERRORS: Mapping[int, type[GircseError]] = {400: InputError, 404: NotFoundError, 409: ConflictError, 422: InputError}
 
 Local = Annotated[bool, typer.Option("--local", help="Load the model in this process, even if a service is running.")]
 

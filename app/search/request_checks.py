@@ -14,6 +14,7 @@ from app.types.search import (
     MAX_FEEDBACK,
     MAX_FILTERS,
     MAX_LIMIT,
+    MAX_QUERY_CHARACTERS,
     MAX_RERANK,
     REQUEST_OPTIONS,
     SearchMode,
@@ -21,8 +22,6 @@ from app.types.search import (
 )
 from app.types.values import value_names
 from embedder.refinement_steps import MAX_BIAS, MAX_BIASED_WORDS
-
-MAX_QUERY_CHARACTERS = 100_000
 
 # Options that are refused in words of their own, below or by the model; the others by the bounds of their fields.
 _IN_OWN_WORDS = (

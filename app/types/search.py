@@ -13,8 +13,9 @@ from app.types.defaults import DEFAULT_COLLECTION
 from app.types.documents import ChunkKind, Metadata
 from app.types.options import Option, Shown, options_of
 from app.types.values import MAX_VALUES, LensValue, ValueReading, ValueSummary
-from embedder.refinement_steps import MAX_BIAS, RefinementStep
+from embedder.refinement_steps import MAX_BIAS, MAX_BIASED_WORDS, RefinementStep
 
+MAX_QUERY_CHARACTERS = 100_000
 MAX_LIMIT = 100
 MAX_FILTERS = 32
 MAX_FEEDBACK = 16  # chunks on either side
@@ -74,7 +75,11 @@ class SearchRequest:
 
     query: Annotated[
         str,
-        Field(examples=["I still haven't received my new card"]),
+        # The search refuses longer ones in words of its own; the schema names the limits.
+        Field(
+            examples=["I still haven't received my new card"],
+            json_schema_extra={"minLength": 1, "maxLength": MAX_QUERY_CHARACTERS},
+        ),
         Shown(
             command="What you are looking for.",
             agents="What to look for: words, a question, or a whole text.",
@@ -122,7 +127,9 @@ class SearchRequest:
     ] = 10
     filters: Annotated[
         Mapping[str, str],
-        Field(description="Metadata that documents must have, by key."),
+        Field(
+            description="Metadata that documents must have, by key.", json_schema_extra={"maxProperties": MAX_FILTERS}
+        ),
         Shown(
             command="Only documents with this metadata. Repeatable.",
             flags=("--filter",),
@@ -135,7 +142,8 @@ class SearchRequest:
             description=(
                 "Word → weight. Above 0, passages about the word rank higher; below 0, lower. The "
                 "effect is full from 5, or from -5."
-            )
+            ),
+            json_schema_extra={"maxProperties": MAX_BIASED_WORDS},
         ),
     ] = field(default_factory=dict)
     mode: Annotated[

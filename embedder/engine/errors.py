@@ -1,4 +1,4 @@
-"""Errors of the engine. `status`, `kind` and `code` go into the HTTP response.
+"""Errors of the engine. `status` and `code` go into the HTTP response.
 
 RefusedError
 ├── InvalidRequestError      the request is invalid                                    422
@@ -16,7 +16,6 @@ from embedder.errors import EmbedderError
 
 class RefusedError(EmbedderError):
     status = 500
-    kind = "server_error"  # OpenAI's `type`
     code: str | None = None
 
     def __init__(self, message: str, *, param: str | None = None, retry_after_s: float | None = None) -> None:
@@ -27,24 +26,20 @@ class RefusedError(EmbedderError):
 
 class InvalidRequestError(RefusedError):
     status = 422
-    kind = "invalid_request_error"
 
 
 class TooLargeError(RefusedError):
     status = 413
-    kind = "invalid_request_error"
     code = "request_too_large"
 
 
 class OverloadedError(RefusedError):
     status = 429
-    kind = "rate_limit_error"
     code = "overloaded"
 
 
 class NotServingError(RefusedError):
     status = 503
-    kind = "server_error"
     code = "not_serving"
 
 

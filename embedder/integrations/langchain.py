@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import warnings
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Self
@@ -16,6 +17,7 @@ from embedder.checkpoint import DEFAULT_MODEL, load_encoder
 from embedder.encoder import Encoder
 from embedder.model.contract import resolve_defaults
 from embedder.refinement import Refinement
+from embedder.text.prompts import check_text, is_empty
 
 
 class GircseEmbeddings(BaseModel, Embeddings):
@@ -110,14 +112,35 @@ class GircseEmbeddings(BaseModel, Embeddings):
         return self._encoder.dimension
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """One L2-normalised vector per text. Raises ValueError for an empty text, with its index."""
-        return self._encoder.encode_documents(
-            texts,
+        """One L2-normalised vector per text.
+
+        Empty texts get the vector of a prompt without text, and cause one warning.
+        """
+        # One string is no list of texts; the encoder refuses it.
+        empty = [] if isinstance(texts, str) else [index for index, text in enumerate(texts) if is_empty(text)]
+        given = [text for text in texts if not is_empty(text)] if empty else texts
+        for index, text in enumerate(texts if empty else ()):
+            if not is_empty(text):
+                check_text(text, f"Text {index}")  # the encoder counts without the empty ones
+        vectors = self._encoder.encode_documents(
+            given,
             instruction=self.document_instruction,
             steps=self.document_steps,
             batch_size=self.batch_size,
             show_progress=self.show_progress,
         ).tolist()
+        if empty:
+            warnings.warn(
+                f"{len(empty)} of {len(texts)} texts are empty (the first is text {empty[0]}). Their vector is that of "
+                "a prompt without text; leave them out.",
+                stacklevel=2,
+            )
+            vector = self._encoder.encode_empty(
+                instruction=self.document_instruction, steps=self.document_steps
+            ).tolist()
+            for index in empty:  # ascending, so that every index is that of the result
+                vectors.insert(index, vector)
+        return vectors
 
     def embed_query(self, text: str) -> list[float]:
         """The L2-normalised vector of one query. Raises ValueError for an empty text."""

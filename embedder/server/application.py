@@ -4,21 +4,34 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from http import HTTPStatus
 from importlib.metadata import version
+from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.exceptions import HTTPException
 
 from embedder.engine.engine import Engine
+from embedder.server.description import BEARER, LICENSE, SERVERS, describe_errors, describe_keys, describe_problems
 from embedder.server.docs_page import add_docs
-from embedder.server.failures import failure_at, refused_by
-from embedder.server.guard import Guard
+from embedder.server.errors import UnknownPathError, WrongMethodError
+from embedder.server.failures import FailingRoute, failure, refused_by
+from embedder.server.guard import OPEN_PATHS, Guard
 from embedder.server.openai_routes import openai_routes
-from embedder.server.own_routes import own_routes
+from embedder.server.own_routes import OWN_PREFIX, own_routes
 from embedder.server.protocol import InputType
-from embedder.server.rerank_routes import rerank_routes
+from embedder.server.rerank_routes import ranker
+from embedder.server.rerank_shapes import rerank_routes
 from embedder.server.service import EngineSource
+from embedder.server.unknown_paths import methods_at, unknown_path, wrong_method
+
+_TAGS = {
+    "OpenAI": "Embeddings in the format of OpenAI's API.",
+    "rerank": "Rank texts, in the formats of Cohere, Jina, Voyage, vLLM and text-embeddings-inference.",
+    "embedding server": "Vectors in binary, the words of every refinement step, facts about the model.",
+    "health": "For monitoring.",
+}
 
 
 def create_application(
@@ -42,6 +55,9 @@ def create_application(
         title="gircse embedder",
         version=version("gircse-embedder"),
         description="Embeddings that follow an instruction: OpenAI's API, and refinement step by step.",
+        openapi_tags=[{"name": name, "description": text} for name, text in _TAGS.items()],
+        license_info=LICENSE,
+        servers=SERVERS,
         lifespan=lifespan,
         docs_url=None,  # FastAPI's own pages load scripts from other sites
         redoc_url=None,
@@ -54,9 +70,23 @@ def create_application(
         slow_client_s=engine.limits.slow_client_s,
     )
     application.include_router(openai_routes(source, input_type=input_type))
-    application.include_router(rerank_routes(source))
+    application.include_router(rerank_routes(ranker(source), route_class=FailingRoute))
     application.include_router(own_routes(source, tokenizer=tokenizer, card=card))
 
+    _add_health_routes(application, engine, source)
+
+    @application.exception_handler(HTTPException)
+    async def answer_http(request: Request, error: HTTPException) -> Response:
+        if error.status_code in (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED):  # by the router
+            return _answer_unrouted(application, request, error)
+        return failure(refused_by(error), request.url.path)
+
+    add_docs(application)
+    _describe(application, requires_key=api_key is not None)
+    return application
+
+
+def _add_health_routes(application: FastAPI, engine: Engine, source: EngineSource) -> None:
     @application.get("/healthz", tags=["health"])
     async def healthz() -> dict[str, str]:
         """Checks that the process is alive."""
@@ -71,11 +101,31 @@ def create_application(
 
     @application.get("/metrics", tags=["health"], response_class=Response)
     async def metrics() -> Response:
+        """Metrics in Prometheus' text format."""
         return Response(generate_latest(engine.metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
-    @application.exception_handler(HTTPException)
-    async def answer_http(request: Request, error: HTTPException) -> Response:
-        return failure_at(request.url.path)(refused_by(error))
 
-    add_docs(application)
-    return application
+def _describe(application: FastAPI, *, requires_key: bool) -> None:
+    """Makes `application.openapi()` return the completed description. It is built at the first call."""
+    plain: Callable[[], dict[str, Any]] = application.openapi
+
+    def described() -> dict[str, Any]:
+        if application.openapi_schema is None:
+            schema = plain()
+            describe_errors(schema)
+            describe_problems(schema, folder=OWN_PREFIX)
+            describe_keys(schema, {"bearer": BEARER}, is_open=OPEN_PATHS.__contains__, required=requires_key)
+        return plain()
+
+    application.openapi = described  # type: ignore[method-assign]
+
+
+def _answer_unrouted(application: FastAPI, request: Request, error: HTTPException) -> Response:
+    method, path = request.method, request.url.path
+    paths = application.openapi()["paths"]
+    if error.status_code == HTTPStatus.NOT_FOUND:
+        return failure(UnknownPathError(unknown_path(method, path, paths)), path)
+    allowed = methods_at(path, paths) or [(error.headers or {}).get("allow", "GET")]
+    response = failure(WrongMethodError(wrong_method(method, path, allowed)), path)
+    response.headers["Allow"] = ", ".join(allowed)
+    return response

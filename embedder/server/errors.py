@@ -15,14 +15,22 @@ from embedder.engine.errors import (
 
 class UnknownModelError(RefusedError):
     status = 404
-    kind = "invalid_request_error"
     code = "model_not_found"
 
 
 class UnauthorisedError(RefusedError):
     status = 401
-    kind = "invalid_request_error"
     code = "invalid_api_key"
+
+
+class UnknownPathError(RefusedError):
+    status = 404
+    code = "unknown_url"
+
+
+class WrongMethodError(RefusedError):
+    status = 405
+    code = "method_not_supported"
 
 
 _KINDS = (InvalidRequestError, TooLargeError, UnknownModelError, UnauthorisedError, OverloadedError, NotServingError)

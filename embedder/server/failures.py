@@ -1,4 +1,4 @@
-"""Formats errors over HTTP in two shapes: OpenAI's, and problem details (RFC 9457)."""
+"""Formats errors over HTTP: as the clients of a path expect them, or as problem details (RFC 9457)."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
 from embedder.engine.errors import InvalidRequestError, RefusedError, TooLargeError
+from embedder.server.client_errors import client_error, is_client_path
 
 GONE = 499  # nginx's status for a client that closed the connection
 _MOST_FAULTS = 5
@@ -26,29 +27,12 @@ class ClientGoneError(Exception):
     """The client closed the connection."""
 
 
-def openai_failure(error: RefusedError) -> Response:
-    fault = {"message": str(error), "type": error.kind, "param": error.param, "code": error.code}
-    return _failure(error, {"error": fault}, "application/json")
-
-
-def problem_failure(error: RefusedError) -> Response:
-    body = {
-        "type": "about:blank",
-        "title": HTTPStatus(error.status).phrase,
-        "status": error.status,
-        "detail": str(error),
-        "code": error.code,
-    }
-    return _failure(error, body, "application/problem+json")
-
-
-def failure_at(path: str) -> Callable[[RefusedError], Response]:
-    return openai_failure if path.startswith("/v1/") else problem_failure
-
-
-def _failure(error: RefusedError, body: object, media_type: str) -> Response:
-    # ASCII escapes: a message may quote a lone surrogate, which UTF-8 cannot encode.
-    response = Response(json.dumps(body), status_code=error.status, media_type=media_type)
+def failure(error: RefusedError, path: str) -> Response:
+    """The response to a request for `path`, in the format of that path's clients."""
+    if is_client_path(path):
+        response = client_error(path, error.status, str(error), code=error.code, param=error.param)
+    else:
+        response = _problem(error)
     if error.retry_after_s is not None:
         response.headers["Retry-After"] = str(max(1, round(error.retry_after_s)))
     if error.status == HTTPStatus.UNAUTHORIZED:
@@ -56,10 +40,20 @@ def _failure(error: RefusedError, body: object, media_type: str) -> Response:
     return response
 
 
-class _FailingRoute(APIRoute):
-    """Formats errors itself, so that they look the same in every application that includes the routes."""
+def _problem(error: RefusedError) -> Response:
+    body = {
+        "type": "about:blank",
+        "title": HTTPStatus(error.status).phrase,
+        "status": error.status,
+        "detail": str(error),
+        "code": error.code,
+    }
+    # ASCII escapes: a message may quote a lone surrogate, which UTF-8 cannot encode.
+    return Response(json.dumps(body), status_code=error.status, media_type="application/problem+json")
 
-    failure: Callable[[RefusedError], Response]
+
+class FailingRoute(APIRoute):
+    """Formats errors itself, so that they look the same in every application that includes the routes."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
@@ -70,26 +64,18 @@ class _FailingRoute(APIRoute):
             except ClientGoneError:
                 return Response(status_code=GONE)
             except RefusedError as error:
-                return type(self).failure(error)
+                return failure(error, request.url.path)
             except RequestValidationError as error:
-                return type(self).failure(_invalid(error, request))
+                return failure(_invalid(error, request), request.url.path)
             except HTTPException as error:
-                return type(self).failure(refused_by(error))
+                return failure(refused_by(error), request.url.path)
             except Exception as error:  # noqa: BLE001 - the outermost handler of these routes
                 error_id = uuid.uuid4().hex[:12]
                 _log.error("Error %s in %s", error_id, request.url.path, exc_info=error)
                 message = f"Internal error. The log has details under {error_id}."
-                return type(self).failure(RefusedError(message))
+                return failure(RefusedError(message), request.url.path)
 
         return handle_or_fail
-
-
-class OpenAIRoute(_FailingRoute):
-    failure = staticmethod(openai_failure)
-
-
-class ProblemRoute(_FailingRoute):
-    failure = staticmethod(problem_failure)
 
 
 def _invalid(error: RequestValidationError, request: Request) -> RefusedError:
@@ -107,7 +93,8 @@ def _invalid(error: RequestValidationError, request: Request) -> RefusedError:
 
 def _error_line(fault: dict[str, Any]) -> str:
     place = ".".join(map(str, fault["loc"][1:] or fault["loc"]))
-    return f"{place}: {fault['msg']}" if place else str(fault["msg"])
+    message = str(fault["msg"]).removeprefix("Value error, ")
+    return f"{place}: {message}" if place else message
 
 
 def refused_by(error: HTTPException) -> RefusedError:

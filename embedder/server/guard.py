@@ -10,14 +10,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from embedder.engine.errors import RefusedError, TooLargeError
 from embedder.server.errors import UnauthorisedError
-from embedder.server.failures import failure_at
+from embedder.server.failures import failure
 
 OPEN_PATHS = frozenset({"/healthz", "/readyz"})
 
 
 class SlowBodyError(RefusedError):
     status = 408
-    kind = "invalid_request_error"
     code = "slow_body"
 
 
@@ -94,6 +93,6 @@ class Guard:
 
 
 async def _answer(error: RefusedError, scope: Scope, receive: Receive, send: Send) -> None:
-    response = failure_at(scope["path"])(error)
+    response = failure(error, scope["path"])
     response.headers["connection"] = "close"
     await response(scope, receive, send)

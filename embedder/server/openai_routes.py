@@ -14,22 +14,22 @@ from starlette.concurrency import run_in_threadpool
 from embedder.engine.errors import InvalidRequestError
 from embedder.model_info import ModelInfo
 from embedder.server.errors import UnknownModelError
-from embedder.server.failures import OpenAIRoute
+from embedder.server.failures import FailingRoute
 from embedder.server.gone import unless_gone
+from embedder.server.lenient import ignored_header
 from embedder.server.protocol import CUT_HEADER, FINGERPRINT_HEADER, Embedded, EmbeddingSource, EmbedTask, InputType
-from embedder.server.schemas import EmbeddingAnswer, EmbeddingQuestion, ModelList, ModelRow, OpenAIError
+from embedder.server.schemas import EmbeddingAnswer, EmbeddingQuestion, ModelList, ModelRow
 
 OWNER = "gircse-search"
 _LARGE_ANSWER = 16  # texts; serialising more numbers than this would block the event loop
-_FAILURES: dict[int | str, dict[str, Any]] = {each: {"model": OpenAIError} for each in (404, 413, 422, 429, 500, 503)}
 
 
 def openai_routes(source: EmbeddingSource, *, input_type: InputType = InputType.DOCUMENT) -> APIRouter:
     """Builds the routes. input_type: the role of texts if the request gives none, as with OpenAI's clients."""
-    routes = APIRouter(prefix="/v1", tags=["OpenAI"], route_class=OpenAIRoute)
+    routes = APIRouter(prefix="/v1", tags=["OpenAI"], route_class=FailingRoute)
     started = int(time.time())
 
-    @routes.post("/embeddings", response_model=EmbeddingAnswer, responses=_FAILURES)
+    @routes.post("/embeddings", response_model=EmbeddingAnswer)
     async def embeddings(question: EmbeddingQuestion, request: Request) -> Response:
         """Embeddings in the format of OpenAI's API, with the additional fields `input_type`, `instruction` and
         `steps`."""
@@ -52,15 +52,16 @@ def openai_routes(source: EmbeddingSource, *, input_type: InputType = InputType.
         else:
             body = _write_answer(question, info.name, found)
         headers = {FINGERPRINT_HEADER: found.fingerprint, CUT_HEADER: str(found.truncated)}
+        headers |= ignored_header(question.ignored())
         return Response(body, media_type="application/json", headers=headers)
 
-    @routes.get("/models", responses={503: {"model": OpenAIError}})
+    @routes.get("/models")
     async def models() -> ModelList:
         """Lists the one served model."""
         info = await source.info()
         return ModelList(data=[_row_of(info)])
 
-    @routes.get("/models/{model:path}", responses={404: {"model": OpenAIError}, 503: {"model": OpenAIError}})
+    @routes.get("/models/{model:path}")
     async def model(model: str) -> ModelRow:
         """The served model, or 404 for another name."""
         info = await source.info()

@@ -15,7 +15,7 @@ from fastapi.responses import StreamingResponse
 from embedder.engine.errors import RefusedError
 from embedder.refinement import Refinement
 from embedder.refinement_steps import RefinementStep
-from embedder.server.failures import ProblemRoute
+from embedder.server.failures import FailingRoute
 from embedder.server.gone import unless_gone
 from embedder.server.protocol import (
     CUT_HEADER,
@@ -28,6 +28,7 @@ from embedder.server.protocol import (
 )
 from embedder.server.schemas import EmbedQuestion, FactsAnswer, RefinedAnswer, RefineServerQuestion
 
+OWN_PREFIX = "/api/v1"
 VECTORS_MEDIA_TYPE = "application/octet-stream"
 EVENTS_MEDIA_TYPE = "text/event-stream"
 _VECTORS: dict[int | str, dict[str, Any]] = {
@@ -38,7 +39,7 @@ _EVENTS: dict[int | str, dict[str, Any]] = {200: {"model": RefinedAnswer, "conte
 
 def own_routes(source: RefiningSource, *, tokenizer: Callable[[], str], card: str | None = None) -> APIRouter:
     """Builds the routes. tokenizer: returns the model's tokenizer as JSON."""
-    routes = APIRouter(prefix="/api/v1", tags=["embedding server"], route_class=ProblemRoute)
+    routes = APIRouter(prefix=OWN_PREFIX, tags=["embedding server"], route_class=FailingRoute)
 
     @routes.post("/embed", response_class=Response, responses=_VECTORS)
     async def embed(question: EmbedQuestion, request: Request) -> Response:

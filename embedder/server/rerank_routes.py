@@ -1,88 +1,85 @@
-"""`POST /v1/rerank`, compatible with Cohere's and Jina's clients, over any `EmbeddingSource`."""
+"""Ranks texts by their vectors, over any `EmbeddingSource`: the ranker of the embedding server's rerank routes."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from fastapi import APIRouter, Request, Response
+from fastapi import Request
 
 from embedder.engine.errors import InvalidRequestError
 from embedder.errors import TextError
-from embedder.server.failures import OpenAIRoute
+from embedder.model_info import ModelInfo
 from embedder.server.gone import unless_gone
 from embedder.server.protocol import FINGERPRINT_HEADER, EmbeddingSource, EmbedTask, InputType
-from embedder.server.schemas import OpenAIError, RerankAnswer, RerankedText, RerankQuestion, RerankRow
+from embedder.server.rerank_shapes import Rank, Ranked, RankTask
 from embedder.text.mentions import mentions
 from embedder.text.relevance import Parts, ValuePhrases, cosine_scores, joined_scores, reads_values_under
 
 _MOST_TEXTS = 1_000  # texts per task
-_FAILURES: dict[int | str, dict[str, Any]] = {each: {"model": OpenAIError} for each in (413, 422, 429, 500, 503)}
+_DEFAULT_STEPS = 1
 
 
-def rerank_routes(source: EmbeddingSource) -> APIRouter:
-    routes = APIRouter(prefix="/v1", tags=["rerank"], route_class=OpenAIRoute)
+def ranker(source: EmbeddingSource) -> Rank:
+    async def rank(task: RankTask, request: Request) -> Ranked:
+        info = await source.info()
+        vectors = _Vectors(source, may_cut=task.may_cut)
+        try:
+            scores = await unless_gone(request, _scores(vectors, task, info))
+        except InvalidRequestError as error:
+            if error.param != "input":
+                raise
+            raise InvalidRequestError(f"Query and documents, from 0: {error}", param="documents") from None
+        headers = {FINGERPRINT_HEADER: info.fingerprint}
+        return Ranked(scores.tolist(), info.name, vectors.tokens, headers=headers)
 
-    @routes.post("/rerank", response_model=RerankAnswer, response_model_exclude_none=True, responses=_FAILURES)
-    async def rerank(question: RerankQuestion, request: Request, response: Response) -> RerankAnswer:
-        """Ranks texts for a query, applying its instruction to them too, and by values if the request has some."""
-        _check_texts(question)
-        scores = await unless_gone(request, score(source, question))
-        response.headers[FINGERPRINT_HEADER] = (await source.info()).fingerprint
-        order = np.argsort(-scores, kind="stable")[: question.top_n]
-        return RerankAnswer(results=[_row(question, int(at), float(scores[at])) for at in order])
-
-    return routes
+    return rank
 
 
-async def score(source: EmbeddingSource, question: RerankQuestion) -> np.ndarray:
-    """Scores (n,) of the documents. Raises RefusedError."""
-    info = await source.info()
-    values = _values_of(question)
-    instruction = info.default_query_instruction if question.instruction is None else question.instruction
-    texts = (question.query, *question.documents)
-    seen = await source.embed(EmbedTask(texts, InputType.DOCUMENT, instruction=instruction, steps=question.steps))
-    cosines = cosine_scores(seen.vectors[0], seen.vectors[1:])
+class _Vectors:
+    """Embeds texts in several tasks: texts and their sentences may exceed the limit of one. Counts tokens."""
+
+    def __init__(self, source: EmbeddingSource, *, may_cut: bool) -> None:
+        self._source = source
+        self._may_cut = may_cut
+        self.tokens = 0
+
+    async def of(self, texts: tuple[str, ...], instruction: str | None, steps: int | None) -> np.ndarray:
+        """Vectors (n, D). Raises RefusedError."""
+        found = []
+        for at in range(0, len(texts), _MOST_TEXTS):
+            part = texts[at : at + _MOST_TEXTS]
+            task = EmbedTask(part, InputType.DOCUMENT, instruction=instruction, steps=steps, may_cut=self._may_cut)
+            embedded = await self._source.embed(task)
+            self.tokens += embedded.tokens
+            found.append(embedded.vectors)
+        return np.concatenate(found)
+
+
+async def _scores(vectors: _Vectors, task: RankTask, info: ModelInfo) -> np.ndarray:
+    """Scores (n,) of the texts. Raises RefusedError."""
+    values = _values_of(task)
+    instruction = info.default_query_instruction if task.instruction is None else task.instruction
+    steps = _DEFAULT_STEPS if task.steps is None else task.steps
+    texts = (task.query, *task.texts)
+    seen = await vectors.of(texts, instruction, steps)
+    cosines = cosine_scores(seen[0], seen[1:])
     if values is None:
         return cosines
     is_read_under = reads_values_under(instruction, info.default_query_instruction)
     parts = Parts.of(texts) if is_read_under else Parts(texts)
     plainly = ("", 0) if info.min_steps == 0 else (None, None)
-    parts, plain = parts.unrelated(await _vectors(source, parts.to_embed(values.phrases, instruction), *plainly))
+    parts, plain = parts.unrelated(await vectors.of(parts.to_embed(values.phrases, instruction), *plainly))
     instructed = None
     if is_read_under:
         more = (*parts.texts[len(texts) :], *values.phrases)
-        instructed = np.concatenate([seen.vectors, await _vectors(source, more, instruction, question.steps)])
+        instructed = np.concatenate([seen, await vectors.of(more, instruction, steps)])
     mentioned = mentions(parts.texts, values.phrases)
     return joined_scores(cosines, values.owners, mentioned, plain, instructed, parts=parts)
 
 
-async def _vectors(
-    source: EmbeddingSource, texts: tuple[str, ...], instruction: str | None, steps: int | None
-) -> np.ndarray:
-    """Vectors (n, D), embedded in several tasks: texts and their sentences may exceed the limit of one."""
-    parts = [texts[at : at + _MOST_TEXTS] for at in range(0, len(texts), _MOST_TEXTS)]
-    tasks = [EmbedTask(part, InputType.DOCUMENT, instruction=instruction, steps=steps) for part in parts]
-    return np.concatenate([(await source.embed(task)).vectors for task in tasks])
-
-
-def _values_of(question: RerankQuestion) -> ValuePhrases | None:
-    if not question.values:
+def _values_of(task: RankTask) -> ValuePhrases | None:
+    if not task.values:
         return None
     try:
-        return ValuePhrases.parse(question.values)
+        return ValuePhrases.parse(task.values)
     except TextError as error:
         raise InvalidRequestError(str(error), param="values") from None
-
-
-def _check_texts(question: RerankQuestion) -> None:
-    if not question.query.strip():
-        raise InvalidRequestError("The query is empty; write what you are looking for.", param="query")
-    for index, text in enumerate(question.documents):
-        if not text.strip():
-            raise InvalidRequestError(f"Document {index} is empty; leave it out.", param="documents")
-
-
-def _row(question: RerankQuestion, index: int, score: float) -> RerankRow:
-    text = RerankedText(text=question.documents[index]) if question.return_documents else None
-    return RerankRow(index=index, relevance_score=score, document=text)

@@ -1,4 +1,4 @@
-"""Request and response schemas. Descriptions mark the fields that OpenAI or Cohere do not have."""
+"""Request and response schemas. Descriptions mark the fields that OpenAI does not have."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, Field, StrictInt, StrictStr
 
 from embedder.refinement_steps import MAX_BIAS, MAX_BIASED_WORDS
+from embedder.server.lenient import Lenient
 from embedder.server.protocol import InputType
-from embedder.text.relevance import MAX_VALUES
-
-MAX_INSTRUCTION_CHARACTERS = 20_000
-MAX_RERANKED = 1_000
+from embedder.server.rerank_shapes import MAX_INSTRUCTION_CHARACTERS
 
 Bias = Annotated[float, Field(ge=-MAX_BIAS, le=MAX_BIAS, allow_inf_nan=False)]
 Instruction = Annotated[str | None, Field(max_length=MAX_INSTRUCTION_CHARACTERS)]
@@ -51,11 +49,10 @@ class Posted(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class EmbeddingQuestion(Posted):
+class EmbeddingQuestion(Lenient):
     """OpenAI's request, with role, instruction and steps."""
 
     model_config = ConfigDict(
-        extra="forbid",
         json_schema_extra={
             "examples": [{"model": "gircse-small", "input": ["The card has not arrived."], "input_type": "query"}]
         },
@@ -94,40 +91,6 @@ class EmbeddingRow(BaseModel):
     embedding: list[float] | str
 
 
-class RerankQuestion(Posted):
-    """The request of Cohere and Jina, with instruction, values and steps."""
-
-    query: StrictStr = Field(examples=["I still haven't received my new card"])
-    documents: Texts = Field(min_length=1, max_length=MAX_RERANKED)
-    instruction: Instruction = Field(
-        default=None,
-        description="Not Cohere's: instruction for query and documents. Default: that of queries. Empty: none.",
-    )
-    values: Texts = Field(
-        default_factory=list,
-        max_length=MAX_VALUES,
-        description="Not Cohere's: values that the instruction distinguishes, as `name` or `name = synonym, synonym`.",
-    )
-    top_n: StrictInt | None = Field(default=None, ge=1, description="Return only the best this many. Default: all.")
-    steps: StrictInt = Field(default=1, ge=1, description="Not Cohere's: refinement steps for query and documents.")
-    return_documents: bool = Field(default=False, description="Return the texts with their scores.")
-    model: str | None = Field(default=None, max_length=1000, description="Accepted and ignored.")
-
-
-class RerankedText(BaseModel):
-    text: str
-
-
-class RerankRow(BaseModel):
-    index: int = Field(description="Position of the document in the request, from 0.")
-    relevance_score: float = Field(description="From -1 to 1; higher is better.")
-    document: RerankedText | None = None
-
-
-class RerankAnswer(BaseModel):
-    results: list[RerankRow] = Field(description="The best first.")
-
-
 class Usage(BaseModel):
     prompt_tokens: int = Field(description="Tokens that the model read, including instructions.")
     total_tokens: int
@@ -152,19 +115,13 @@ class ModelList(BaseModel):
     data: list[ModelRow]
 
 
-class OpenAIErrorBody(BaseModel):
-    message: str
-    type: str
-    param: str | None
-    code: str | None
-
-
-class OpenAIError(BaseModel):
-    error: OpenAIErrorBody
-
-
 class EmbedQuestion(Posted):
     """Used by the application's own client; the response is binary."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={"examples": [{"texts": ["The card has not arrived."], "input_type": "document"}]},
+    )
 
     texts: Texts = Field(min_length=1)
     input_type: InputType
@@ -181,6 +138,19 @@ class EmbedQuestion(Posted):
 
 
 class RefineServerQuestion(Posted):
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "examples": [
+                {
+                    "text": "I still haven't received my new card",
+                    "instruction": "Identify the feeling that the message expresses",
+                    "token_bias": {"delivery": 2},
+                }
+            ]
+        },
+    )
+
     text: StrictStr = Field(examples=["I still haven't received my new card"])
     instruction: Instruction = Field(default=None, description="Default: the model's. Empty: none.")
     steps: StrictInt | None = Field(

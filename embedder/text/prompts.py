@@ -148,6 +148,11 @@ class Frame:
         again = () if self.middle is None else (*self.middle, *cut)
         return PromptIds((*self.begin, *cut, *again, *self.end) if cut else (), fixed + copies * len(ids))
 
+    def alone(self) -> PromptIds:
+        """The frame around no text."""
+        ids = (*self.begin, *(self.middle or ()), *self.end)
+        return PromptIds(ids, len(ids))
+
     def second_copy(self, length: int) -> range:
         """Positions of the second copy in a prompt of `length` ids; of the only copy without `middle`."""
         fixed = len(self.begin) + len(self.middle or ()) + len(self.end)
@@ -190,18 +195,30 @@ class PromptTokenizer:
     def vocabulary(self) -> Tokenizer:
         return self._tokenizer
 
-    def encode(self, texts: Sequence[str], instruction: str, *, tells_cuts: bool = True) -> list[PromptIds]:
-        """Encodes texts under one instruction. tells_cuts: log how many texts were cut.
+    def encode(
+        self, texts: Sequence[str], instruction: str, *, tells_cuts: bool = True, allow_empty: bool = False
+    ) -> list[PromptIds]:
+        """Encodes texts under one instruction. tells_cuts: log how many texts were cut. allow_empty: an empty text
+        gives the prompt of a space, or of the template alone if a space has no token.
 
         Raises TextError for an invalid text (with its index) or an instruction that leaves too little room for texts.
         """
         for index, text in enumerate(texts):
+            if allow_empty and is_empty(text):
+                continue
             check_text(text, f"Text {index}")
+        if allow_empty:
+            texts = [" " if is_empty(text) else text for text in texts]
         self.check_instruction(instruction)
         rendered = instruction if self._instruction_in_prompt else ""
         marked = self._tokenised(texts, rendered) if instruction and self._marks_sentences else None
         inner = self._inner_ids(texts, rendered) if marked is None else [each.ids for each in marked]
         encoded = [self.frame.around(ids, max_length=self.max_length) for ids in inner]
+        if allow_empty:
+            encoded = [
+                each if each.ids or text != " " else self.frame.alone()
+                for each, text in zip(encoded, texts, strict=True)
+            ]
         for index, each in enumerate(encoded):
             if not each.ids:
                 raise TextError(
@@ -294,6 +311,10 @@ def split_sentences(ids: Sequence[int]) -> tuple[tuple[int, ...], list[tuple[int
     starts = [at for at, each in enumerate(ids) if each == SENTENCE_START]
     bounds = [*starts, len(ids)]
     return tuple(ids[: bounds[0]]), [tuple(ids[start + 1 : end]) for start, end in pairwise(bounds)]
+
+
+def is_empty(text: object) -> bool:
+    return isinstance(text, str) and not text.strip()
 
 
 def check_text(text: str, name: str) -> None:

@@ -17,6 +17,7 @@ from fastapi import FastAPI
 from starlette.routing import Mount
 
 from app.access.logins import Logins
+from app.api.unrouted import Unrouted
 from app.search.judgements import new_judgement, new_lens
 from app.testing import ToyEmbedder
 from app.types.access import Role
@@ -346,6 +347,10 @@ ROUTES: Mapping[tuple[str, str], Case] = {
     ("POST", "/v1/rerank"): Case(
         READER, at("/v1/rerank", json={"query": "cat", "documents": ["a cat"]}), of_collection=False
     ),
+    ("POST", "/v2/rerank"): Case(
+        READER, at("/v2/rerank", json={"query": "cat", "documents": ["a cat"]}), of_collection=False
+    ),
+    ("POST", "/rerank"): Case(READER, at("/rerank", json={"query": "cat", "texts": ["a cat"]}), of_collection=False),
     ("GET", "/v1/models"): Case(READER, at("/v1/models"), of_collection=False, may_fail=(503,)),
     ("GET", "/v1/models/{model:path}"): Case(READER, at("/v1/models/toy"), of_collection=False, may_fail=(503,)),
     ("POST", "/mcp"): Case(READER, at("/mcp", json={}), of_collection=False, may_fail=(400, 406)),
@@ -377,13 +382,13 @@ def application(tmp_path_factory: pytest.TempPathFactory, toy_services_class: An
 
 def routes_of(app: FastAPI) -> set[tuple[str, str]]:
     """All but those of Gradio, which is mounted: nothing of it is public but its files, and its handlers are tested
-    one by one in test_access_pages.py."""
+    one by one in test_access_pages.py; nor those that take what no route takes."""
     found, waiting = set(), list(app.routes)
     while waiting:
         route = waiting.pop()
         if type(route).__name__ == "_IncludedRouter":
             waiting += route.original_router.routes
-        elif not isinstance(route, Mount):
+        elif not isinstance(route, (Mount, Unrouted)):
             methods = route.methods or {"GET", "POST", "DELETE"}  # an application of its own, as that of agents
             found |= {(method, route.path) for method in methods - {"HEAD"}}
     return found

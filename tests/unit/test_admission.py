@@ -237,6 +237,10 @@ async def test_a_burst_may_wait_and_what_goes_on_for_long_may_not() -> None:
     [
         ("POST", "/api/v1/search", SEARCHES),
         ("POST", "/v1/embeddings", SEARCHES),
+        ("POST", "/v1/rerank", SEARCHES),
+        ("POST", "/v2/rerank", SEARCHES),
+        ("POST", "/rerank", SEARCHES),
+        ("GET", "/v2/nothing", OTHERS),
         ("POST", "/mcp", SEARCHES),
         ("GET", "/mcp", None),
         ("POST", "/api/v1/documents", OTHERS),

@@ -388,6 +388,8 @@ def test_openapi_names_every_route_with_its_errors(lasting_client: TestClient) -
         "/healthz",
         "/metrics",
         "/readyz",
+        "/rerank",
+        "/v2/rerank",
     } == set(openapi["paths"])
     assert openapi["components"]["schemas"]["SearchQuestion"]["properties"]["query"]["examples"]
     assert "multipart/form-data" in openapi["paths"]["/api/v1/documents"]["post"]["requestBody"]["content"]

@@ -105,10 +105,13 @@ FORBIDDEN = {
 }
 # Of the embedder, all may import these, which know no torch: frozen dataclasses, so that a refinement is one value
 # everywhere, how texts of the caller's own are read as values, so that they are read alike everywhere, and where their
-# sentences end, and how much of a request every server reads before it knows whose it is.
+# sentences end, how much of a request every server reads before it knows whose it is, and the requests, answers and
+# errors of others' clients, which both servers have alike.
 FREE_OF_EMBEDDER = {
     *("embedder.refinement", "embedder.refinement_steps", "embedder.model_info", "embedder.lru"),
     *("embedder.text.mentions", "embedder.text.relevance", "embedder.text.sentences", "embedder.server.http_guard"),
+    *("embedder.server.client_errors", "embedder.server.rerank_shapes", "embedder.server.unknown_paths"),
+    "embedder.server.description",
 }
 # Packages that may break a direction, and why.
 ENTRY_POINTS = {"app.wiring": "joins the real parts to the ports"}
@@ -155,7 +158,7 @@ LONG_FUNCTIONS: dict[str, str] = {}
 # Names of public classes with several definitions, and why. No name may be added.
 SEVERAL_DEFINITIONS: dict[str, str] = {
     **dict.fromkeys(("Answer", "Posted"), "bases of the bodies of REST, beside values of answers and of the embedder"),
-    **dict.fromkeys(("RerankAnswer", "RerankQuestion", "WordAnswer"), "schemas that both servers publish by this name"),
+    "WordAnswer": "a schema that both servers publish by this name",
     **dict.fromkeys(
         ("NewsAnswer", "Passage", "ReadingAnswer", "SearchAnswer", "TextAnswer"), "what agents and REST answer"
     ),

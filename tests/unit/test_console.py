@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
+import typer
 from rich.console import Console
 from typer.testing import CliRunner
 
 from app.cli import app
 from app.commands import console
+from app.commands.mending import mend_differences
 from app.types.search import SearchResult
 from embedder.refinement import Refinement
 
@@ -60,6 +63,49 @@ def test_what_an_instruction_left_of_a_query_is_told(capsys: pytest.CaptureFixtu
         assert "\x1b" not in out
 
 
+# Commands that do something and report it in a sentence, run until stopped, write a file, or print JSON or CSV anyway.
+WITHOUT_JSON = {
+    *("up", "serve", "worker", "mcp", "embedder", "watch", "train", "eval", "ingest", "embed"),
+    *("reindex", "rollback", "optimize", "backup", "restore", "export", "import"),
+    *("saved delete", "saved unwatch", "history clear", "sources add", "sources run", "sources delete"),
+    *("lenses save", "lenses delete", "lenses index build", "lenses index table", "lenses index delete"),
+    *("judgements delete", "judgements undo-tuning", "collections delete", "collections prune"),
+    *("documents delete", "documents restore", "documents move", "jobs retry", "jobs pause", "jobs resume"),
+    *("jobs cancel", "users add", "users change", "users connect", "users disconnect", "users remove"),
+    *("keys revoke", "sessions end", "sessions end-all"),
+}
+
+
+def leaves(command: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    names = command.list_commands(None) if hasattr(command, "list_commands") else []
+    for name in names:
+        yield from leaves(command.get_command(None, name), f"{path} {name}".strip())
+    if not names:
+        yield path, command
+
+
+def test_every_command_with_data_prints_json() -> None:
+    lacking = {
+        path
+        for path, command in leaves(typer.main.get_command(app))
+        if not any("--json" in each.opts for each in command.params)
+    }
+    assert lacking == WITHOUT_JSON
+
+
+def test_differences_are_json_lines_for_programs(toy_services: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    document = toy_services.add("The cat sleeps.")
+    assert mend_differences(toy_services.services, lambda difference: False, as_json=True) == 0
+    assert capsys.readouterr().out == ""
+    services = toy_services.services
+    services.index.delete_document(services.catalog.collection("library").active_index, document.id)
+    assert mend_differences(toy_services.services, lambda difference: False, as_json=True) > 0
+    (line,) = capsys.readouterr().out.splitlines()
+    told = json.loads(line)
+    assert set(told) == {"count", "what", "index", "verdict"}
+    assert (told["count"], told["verdict"]) == (1, "found")
+
+
 def test_lists_are_json_lines_for_programs(toy_services: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     home = toy_services.services.settings.home
     monkeypatch.setenv("GIRCSE_HOME", str(home))
@@ -77,3 +123,8 @@ def test_lists_are_json_lines_for_programs(toy_services: Any, monkeypatch: pytes
     [admin] = listed("users")
     assert (admin["name"], "password_hash" in admin) == ("admin", False)
     assert listed("keys") == []
+    for shown in (("documents", "show", document.id), ("collections", "show", "library")):
+        assert json.loads(CliRunner().invoke(app, [*shown, "--json"]).stdout)
+    added = json.loads(CliRunner().invoke(app, ["keys", "add", "admin", "--label", "export", "--json"]).stdout)
+    assert added.pop("secret").startswith("gk_")
+    assert listed("keys") == [added]

@@ -153,9 +153,54 @@ def test_wrong_fields_are_refused_by_name(fields, complaint):
         GircseEmbeddings(**fields)
 
 
-def test_empty_text_is_refused_with_its_index(tiny):
-    with pytest.raises(ValueError, match="Text 1 is empty"):
-        tiny.embed_documents(["fine", " \n"])
+@pytest.mark.parametrize("options", [{}, {"document_instruction": "Look at it"}])
+def test_empty_texts_get_one_vector_and_one_warning(tiny, options):
+    embeddings = GircseEmbeddings(model=tiny.model, **options)
+    with pytest.warns(UserWarning, match=r"2 of 4 texts are empty \(the first is text 1\)") as warned:
+        found = np.array(embeddings.embed_documents(["fine", " \n", "a river", ""]))
+    assert len(warned) == 1
+    np.testing.assert_allclose(found[[0, 2]], embeddings.embed_documents(["fine", "a river"]), atol=1e-6)
+    np.testing.assert_array_equal(found[1], found[3])
+    np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, atol=1e-6)
+    with pytest.warns(UserWarning, match="1 of 1 texts"):
+        np.testing.assert_allclose(embeddings.embed_documents([""]), found[1:2], atol=1e-6)
+
+
+def test_the_shipped_model_embeds_an_empty_document():
+    shipped = GircseEmbeddings(dtype="float32")
+    with pytest.warns(UserWarning, match="1 of 2 texts are empty"):
+        found = np.array(shipped.embed_documents(["", "A river."]))
+    np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, atol=1e-5)
+    refined = GircseEmbeddings(dtype="float32", document_instruction="Identify the topic.", document_steps=2)
+    with pytest.warns(UserWarning, match="1 of 1 texts are empty"):
+        vectors = refined.embed_documents([""])
+    np.testing.assert_allclose(np.linalg.norm(vectors), 1, atol=1e-5)
+
+
+def test_an_empty_document_is_embedded_as_its_instruction_alone(tiny):
+    prompts = GircseEmbeddings(model=tiny.model)._encoder._prompts
+    (empty,) = prompts.encode([""], "Look at it", allow_empty=True)
+    (full,) = prompts.encode(["river"], "Look at it")
+    shared = len(empty.ids) - 1
+    assert shared > 3
+    assert empty.ids[:shared] == full.ids[:shared]
+    with pytest.raises(ValueError, match="Text 0 is empty"):
+        prompts.encode([""], "Look at it")
+
+
+def test_texts_without_an_empty_one_cause_no_warning(tiny, recwarn):
+    tiny.embed_documents(["fine"])
+    assert not [each for each in recwarn if "empty" in str(each.message)]
+
+
+def test_an_empty_query_and_none_are_refused(tiny):
+    with pytest.raises(ValueError, match="Text 0 is empty"):
+        tiny.embed_query(" ")
+    with pytest.raises(ValueError, match="not one string"):
+        tiny.embed_documents("two words")
+    for before in ("fine", ""):
+        with pytest.raises(ValueError, match="Text 1 is a NoneType"):
+            tiny.embed_documents([before, None])
 
 
 def test_truncated_dimensions_are_normalised_again(tiny):

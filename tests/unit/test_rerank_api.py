@@ -121,21 +121,24 @@ def test_values_steps_and_top_count(client: TestClient) -> None:
         ({"documents": ["a", " "]}, "documents"),
         ({"documents": ["a"] * 1_001}, "documents"),
         ({"documents": [1]}, "documents"),
-        ({"documents": ["a\ud800"]}, "input"),
+        ({"documents": ["a\ud800"]}, "documents"),
+        ({"documents": [{"title": "a"}]}, "documents"),
+        ({"documents": [{"text": None}]}, "documents"),
+        ({"documents": [{"title": "a"}], "rank_fields": ["body"]}, "documents"),
+        ({"top_n": 1, "top_k": 2}, "top_k"),
         ({"query": ""}, "query"),
         ({"values": ["one"]}, "values"),
         ({"values": ["a"] * 201}, "values"),
         ({"steps": 0}, "steps"),
         ({"steps": 10_000}, "steps"),
         ({"top_n": 0}, "top_n"),
-        ({"unknown": 1}, "unknown"),
         ({"instruction": "x" * 20_001}, "instruction"),
     ],
 )
 def test_what_cannot_be_ranked_is_refused_by_name(client: TestClient, change: dict[str, Any], param: str) -> None:
     body = json.dumps({**ASK, **change})
     answer = client.post("/v1/rerank", content=body, headers={"content-type": "application/json"})
-    assert answer.status_code == 422, answer.text
+    assert answer.status_code == 400, answer.text
     assert answer.json()["error"]["param"] == param
 
 

@@ -236,6 +236,12 @@ def test_a_saved_search_keeps_watch_and_tells_its_news(
     assert re.search(r"/feeds/[\w-]{32}\.atom", begun)
     assert "whsec_" in begun
     assert run("saved", "news").stdout.splitlines()[1].split() == ["herons", "library", "strong", "0"]
+    (line,) = run("saved", "news", "--json").stdout.splitlines()
+    told = json.loads(line)
+    assert (told["name"], told["strength"], told["unseen"]) == ("herons", "strong", 0)
+    assert told["feed"] in begun
+    again = ("saved", "watch", "herons", "--strength", "strong", "--webhook", "https://example.org/hook", "--json")
+    assert json.loads(run(*again).stdout) == told
     toy_services.add("A grey heron waits.")
     assert run("saved", "news").stdout.splitlines()[1].split() == ["herons", "library", "strong", "1"]
     (line,) = run("saved", "news", "herons", "--json").stdout.splitlines()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.errors import InputError
-from app.settings import Settings, load_settings
+from app.settings import Settings, _warn_once, load_log_settings, load_settings
 
 
 @pytest.fixture(autouse=True)
@@ -172,3 +172,90 @@ def test_the_redirect_url_is_that_of_the_public_url() -> None:
 def test_sign_in_that_contradicts_itself_is_refused(changes: dict[str, object], said: str) -> None:
     with pytest.raises(InputError, match=re.escape(said)):
         load_settings(**{**SIGN_IN, **changes})
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working directory; `home` in it is the home folder."""
+    _warn_once.cache_clear()
+    (tmp_path / "home").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GIRCSE_HOME", str(tmp_path / "home"))
+    return tmp_path
+
+
+def test_unknown_variables_are_named_once_with_the_nearest(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("GIRCSE_MODELL", "GIRCSE_QDRANT_API_KYE", "GIRCSE_PORT_FILE", "GIRCSE_ZZZ", "GIRCSE_PUBLISH"):
+        monkeypatch.setenv(name, "the-secret-value")
+    monkeypatch.setenv("GIRCSE_TEST_QDRANT_URL", "")
+    load_settings()
+    load_settings()
+    (line,) = caplog.messages
+    assert "GIRCSE_MODELL (did you mean GIRCSE_MODEL?)" in line
+    assert "GIRCSE_QDRANT_API_KYE (did you mean GIRCSE_QDRANT_API_KEY?)" in line
+    assert "GIRCSE_PORT_FILE" in line
+    assert "GIRCSE_ZZZ." in line  # resembles none
+    assert "PUBLISH" not in line
+    assert "TEST" not in line
+    assert "secret" not in line
+
+
+def test_known_variables_cause_no_warning(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (folder / "key").write_text("abc")
+    monkeypatch.setenv("GIRCSE_QDRANT_URL", "http://127.0.0.1:6333")
+    monkeypatch.setenv("GIRCSE_QDRANT_API_KEY_FILE", str(folder / "key"))
+    assert load_settings().qdrant_api_key is not None
+    assert caplog.messages == []
+
+
+def test_the_file_in_the_working_directory_goes_before_that_in_the_home(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "gircse.toml").write_text('port = 8001\nlog_level = "info"\nhost = "127.0.0.2"\nmodel = ""\n')
+    (folder / "home" / "gircse.toml").write_text(
+        'port = 8002\nmodel = "gircse-base"\nadmin_secret = "told by a file"\n'
+    )
+    monkeypatch.setenv("GIRCSE_HOST", "127.0.0.3")
+    settings = load_settings()
+    assert (settings.port, settings.model, settings.host, settings.log_level) == (
+        8001,
+        "gircse-base",
+        "127.0.0.3",
+        "INFO",
+    )
+    assert settings.admin_secret is not None
+    assert settings.admin_secret.get_secret_value() == "told by a file"
+    assert load_log_settings().log_level == "INFO"
+    assert load_settings(port=9000).port == 9000
+
+
+def test_the_file_may_name_the_home(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GIRCSE_HOME")
+    (folder / "gircse.toml").write_text(f'home = "{folder}/other"\n')
+    (folder / "other").mkdir()
+    (folder / "other" / "gircse.toml").write_text("port = 8003\n")
+    settings = load_settings()
+    assert (settings.home, settings.port) == (folder / "other", 8003)
+
+
+def test_keys_of_the_file_that_are_no_settings_are_named(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (folder / "gircse.toml").write_text('modell = "x"\nGIRCSE_PORT = 1\n[qdrant]\nurl = "told"\n')
+    assert load_settings().port == 7860
+    (line,) = caplog.messages
+    assert f"modell (did you mean model?) in {folder / 'gircse.toml'}" in line
+    assert "GIRCSE_PORT" in line
+    assert "qdrant" in line
+    assert "told" not in line
+
+
+def test_a_file_that_cannot_be_used_is_refused(folder: Path) -> None:
+    (folder / "gircse.toml").write_text("port = \n")
+    with pytest.raises(InputError, match=r"gircse\.toml cannot be read"):
+        load_settings()
+    (folder / "gircse.toml").write_text('port = "many"\nrerank_steps = 0\n')
+    with pytest.raises(InputError, match=r"(?s)GIRCSE_RERANK_STEPS.*GIRCSE_PORT|GIRCSE_PORT.*GIRCSE_RERANK_STEPS"):
+        load_settings()

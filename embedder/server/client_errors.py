@@ -1,0 +1,102 @@
+"""Errors in the formats that clients of OpenAI, Cohere and text-embeddings-inference parse, chosen by the path.
+
+Without torch and without the engine: the application's API answers with the same formats.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+
+from pydantic import BaseModel, Field
+from starlette.responses import Response
+
+TEI_PATH = "/rerank"
+CLIENT_FOLDERS = ("/v1", "/v2")
+_CODES = {
+    HTTPStatus.UNAUTHORIZED: "invalid_api_key",
+    HTTPStatus.METHOD_NOT_ALLOWED: "method_not_supported",
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "request_too_large",
+    HTTPStatus.TOO_MANY_REQUESTS: "rate_limit_exceeded",
+    HTTPStatus.SERVICE_UNAVAILABLE: "unavailable",
+}
+_TEI_TYPES = {
+    HTTPStatus.UNPROCESSABLE_ENTITY: "validation",
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "validation",
+    HTTPStatus.TOO_MANY_REQUESTS: "overloaded",
+    HTTPStatus.SERVICE_UNAVAILABLE: "unhealthy",
+}
+
+
+class OpenAIErrorBody(BaseModel):
+    message: str
+    type: str = Field(description="invalid_request_error, rate_limit_error or server_error.")
+    param: str | None = Field(description="The field that the error is about.")
+    code: str | None
+
+
+class OpenAIError(BaseModel):
+    error: OpenAIErrorBody
+
+
+class CohereError(OpenAIError):
+    """Cohere's `message`, and the same as OpenAI's clients read it."""
+
+    message: str
+
+
+class TeiError(BaseModel):
+    error: str
+    error_type: str = Field(description="validation, overloaded, unhealthy or backend.")
+
+
+def is_client_path(path: str) -> bool:
+    """Whether clients of others call this path, and expect their own format of errors."""
+    return path == TEI_PATH or any(path == folder or path.startswith(f"{folder}/") for folder in CLIENT_FOLDERS)
+
+
+def client_error(
+    path: str, status: int, message: str, *, code: str | None = None, param: str | None = None
+) -> Response:
+    """The error response for a path of `is_client_path`. `code` and `param` are OpenAI's; by default the status decides
+    the code."""
+    shape: Callable[[int, str, str | None, str | None], Mapping[str, object]] = _openai
+    if path == TEI_PATH:
+        shape = _tei
+    elif path.startswith("/v2"):
+        shape = _cohere
+    if path != TEI_PATH and status == HTTPStatus.UNPROCESSABLE_ENTITY:
+        status = int(HTTPStatus.BAD_REQUEST)  # what OpenAI and Cohere answer to invalid input
+    body = shape(status, message, code or _CODES.get(HTTPStatus(status)), param)
+    # ASCII escapes: a message may quote a lone surrogate, which UTF-8 cannot encode.
+    return Response(json.dumps(body), status, media_type="application/json")
+
+
+def error_model(path: str) -> type[BaseModel]:
+    """The shape of `client_error` for this path."""
+    if path == TEI_PATH:
+        return TeiError
+    return CohereError if path.startswith("/v2") else OpenAIError
+
+
+def _openai(status: int, message: str, code: str | None, param: str | None) -> Mapping[str, object]:
+    kind = "invalid_request_error"
+    if status == HTTPStatus.TOO_MANY_REQUESTS:
+        kind = "rate_limit_error"
+    elif status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        kind = "server_error"
+    return {"error": {"message": message, "type": kind, "param": param, "code": code}}
+
+
+def _cohere(status: int, message: str, code: str | None, param: str | None) -> Mapping[str, object]:
+    """Cohere's clients show `message`; vLLM, which has the same path, answers as OpenAI."""
+    return {"message": message, **_openai(status, message, code, param)}
+
+
+def _tei(status: int, message: str, code: str | None, param: str | None) -> Mapping[str, object]:
+    known = _TEI_TYPES.get(HTTPStatus(status))
+    return {
+        "error": message,
+        "error_type": known or ("backend" if status >= HTTPStatus.INTERNAL_SERVER_ERROR else "validation"),
+    }

@@ -1,0 +1,95 @@
+"""Completes the OpenAPI description of a server: keys, errors in the formats of others' clients, what is open."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pydantic import BaseModel
+
+from embedder.server.client_errors import TeiError, error_model, is_client_path
+
+SERVERS = [{"url": "/", "description": "this server"}]
+LICENSE = {"name": "Apache License 2.0", "identifier": "Apache-2.0"}
+BEARER = {
+    "type": "http",
+    "scheme": "bearer",
+    "description": "`Authorization: Bearer KEY`, where the server requires a key.",
+}
+_ERRORS = {
+    400: "Invalid input. The message names the field and the remedy.",
+    401: "The key is missing or wrong.",
+    404: "There is no such path or model.",
+    413: "The request is too large.",
+    429: "Too many requests. Retry after the seconds in `Retry-After`.",
+    500: "The computation failed.",
+    503: "The model does not respond. Retry after the seconds in `Retry-After`.",
+}
+
+
+def describe_errors(schema: dict[str, Any]) -> None:
+    """Replaces the errors of every path that clients of others call by what they get."""
+    shapes = schema["components"]["schemas"]
+    for path, operations in schema["paths"].items():
+        if not is_client_path(path):
+            continue
+        model = error_model(path)
+        shown = model.model_json_schema(ref_template="#/components/schemas/{model}")
+        shapes |= shown.pop("$defs", {}) | {model.__name__: shown}
+        content = {"application/json": {"schema": {"$ref": f"#/components/schemas/{model.__name__}"}}}
+        invalid = 422 if model is TeiError else 400
+        for operation in operations.values():
+            kept = {status: answer for status, answer in operation["responses"].items() if status.startswith("2")}
+            errors = {
+                str(invalid if status == 400 else status): {"description": text, "content": content}
+                for status, text in _ERRORS.items()
+            }
+            operation["responses"] = kept | errors
+
+
+class ProblemShape(BaseModel):
+    """Problem details (RFC 9457)."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    code: str | None
+
+
+def describe_problems(schema: dict[str, Any], *, folder: str) -> None:
+    """Replaces FastAPI's own validation errors below `folder` by the problem details that the routes answer with."""
+    shapes = schema["components"]["schemas"]
+    for unused in ("HTTPValidationError", "ValidationError"):
+        shapes.pop(unused, None)
+    shapes["Problem"] = ProblemShape.model_json_schema() | {"title": "Problem"}
+    content = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    errors = {
+        str(422 if status == 400 else status): {"description": text, "content": content}
+        for status, text in _ERRORS.items()
+        if status != 404
+    }
+    for path, operations in schema["paths"].items():
+        for operation in operations.values():
+            if path.startswith(folder):
+                operation["responses"] = operation["responses"] | errors
+
+
+def describe_keys(
+    schema: dict[str, Any],
+    schemes: Mapping[str, Mapping[str, Any]],
+    *,
+    is_open: Callable[[str], bool],
+    required: bool,
+) -> None:
+    """Adds the ways to authenticate.
+
+    is_open: whether a path needs none of them. required: whether the others are refused without; else it is optional.
+    """
+    schema["components"]["securitySchemes"] = dict(schemes)
+    ways: list[dict[str, list[str]]] = [{name: []} for name in schemes]
+    schema["security"] = ways if required else [*ways, {}]
+    for path, operations in schema["paths"].items():
+        for operation in operations.values():
+            if is_open(path):
+                operation["security"] = []

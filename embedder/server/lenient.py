@@ -1,0 +1,31 @@
+"""Requests in the formats of others: unknown fields are ignored, and a response header names them."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from typing import ClassVar
+from urllib.parse import quote
+
+from pydantic import BaseModel, ConfigDict
+
+IGNORED_HEADER = "x-gircse-ignored-fields"
+_MOST_NAMED, _LONGEST_NAME = 20, 64
+
+
+class Lenient(BaseModel):
+    """`WITHOUT_EFFECT`: fields that are accepted because clients send them, but change nothing here."""
+
+    model_config = ConfigDict(extra="allow")
+
+    WITHOUT_EFFECT: ClassVar[frozenset[str]] = frozenset()
+
+    def ignored(self) -> set[str]:
+        """The names of the sent fields that have no effect."""
+        given = {name for name in self.model_fields_set & self.WITHOUT_EFFECT if getattr(self, name) is not None}
+        return given | set(self.model_extra or ())
+
+
+def ignored_header(names: Set[str]) -> dict[str, str]:
+    """The header with these names, percent-encoded; empty if there are none."""
+    shown = [quote(name[:_LONGEST_NAME], safe="", errors="replace") for name in sorted(names)[:_MOST_NAMED]]
+    return {IGNORED_HEADER: ", ".join(shown)} if shown else {}
