@@ -33,7 +33,9 @@ from embedder.model_info import DEFAULT_MODEL
 
 log = logging.getLogger(__name__)
 
-CONFIG_FILE = "gircse.toml"  # in the working directory and in the home folder
+# In the home folder only: the working directory may hold the files of others, who could send texts to their own server.
+CONFIG_FILE = "gircse.toml"
+_HOME = "home"  # says where that file is, so it cannot stand in it
 # Variables of the compose file, of the tests and of two-stage generation, without the prefix.
 _OF_OTHER_TOOLS = re.compile(r"(GPU_)?IMAGE|IMAGE_BEFORE|PUBLISH|SECRETS|TEST_.*|TWO_STAGE_API_KEY|.*_(CPUS|MEMORY)")
 # Former settings, which an environment may still contain. They have no effect and cause a warning.
@@ -77,10 +79,9 @@ class LogSettings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        here = _read_config(settings_cls, Path(CONFIG_FILE))
-        home = init_settings().get("home") or os.environ.get("GIRCSE_HOME") or here.get("home") or _default_home()
-        there = _read_config(settings_cls, Path(str(home)).expanduser() / CONFIG_FILE)
-        return init_settings, env_settings, SecretFiles(settings_cls), InitSettingsSource(settings_cls, there | here)
+        home = init_settings().get("home") or os.environ.get("GIRCSE_HOME") or _default_home()
+        written = _read_config(settings_cls, Path(str(home)).expanduser() / CONFIG_FILE)
+        return init_settings, env_settings, SecretFiles(settings_cls), InitSettingsSource(settings_cls, written)
 
     @field_validator("log_level", mode="before")
     @classmethod
@@ -415,10 +416,10 @@ def _unknown_variables() -> Iterator[str]:
 
 
 def _unknown_keys(home: Path) -> Iterator[str]:
-    for path in dict.fromkeys((Path(CONFIG_FILE).absolute(), home / CONFIG_FILE)):
-        for key in _read_toml(path):
-            if key not in Settings.model_fields:
-                yield f"{_with_nearest(key, Settings.model_fields)} in {path}"
+    path = home / CONFIG_FILE
+    for key in _read_toml(path):
+        if key not in Settings.model_fields or key == _HOME:
+            yield f"{_with_nearest(key, Settings.model_fields)} in {path}"
 
 
 def _with_nearest(name: str, known: Collection[str]) -> str:
@@ -434,9 +435,8 @@ def _warn_once(message: str, names: str) -> None:
 
 def _read_config(settings_cls: type[BaseSettings], path: Path) -> dict[str, Any]:
     """The settings of this class in the file; empty if there is no file."""
-    return {
-        name: value for name, value in _read_toml(path).items() if name in settings_cls.model_fields and value != ""
-    }
+    known = settings_cls.model_fields.keys() - {_HOME}
+    return {name: value for name, value in _read_toml(path).items() if name in known and value != ""}
 
 
 def _read_toml(path: Path) -> dict[str, Any]:

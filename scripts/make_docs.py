@@ -140,9 +140,9 @@ def settings_page() -> str:
         "All settings are environment variables, read once when a command starts. An empty one counts as not set.\n"
         "Values that cannot be used are refused together, each with its reason. A name that is no setting causes one\n"
         "warning, with the nearest name.\n\n"
-        "The file `gircse.toml` holds the same settings, in lower case and without the prefix. It is read in the\n"
-        "working directory and in GIRCSE_HOME; the environment takes precedence over both, and the working directory\n"
-        "over the home.\n\n"
+        "The file `gircse.toml` holds the same settings, in lower case and without the prefix. It is read in\n"
+        "GIRCSE_HOME, never in the working directory, which may hold the files of others. The environment takes\n"
+        "precedence over it.\n\n"
         '```toml\nport = 8000\nmodel = "gircse-base"\naccess_control = true\n```\n\n'
     )
     return intro + table(("variable", "default", "meaning"), rows)

@@ -9,6 +9,7 @@ import pytest
 
 from app.errors import InputError
 from app.settings import Settings, _warn_once, load_log_settings, load_settings
+from embedder.model_info import DEFAULT_MODEL
 
 
 @pytest.fixture(autouse=True)
@@ -212,50 +213,48 @@ def test_known_variables_cause_no_warning(
     assert caplog.messages == []
 
 
-def test_the_file_in_the_working_directory_goes_before_that_in_the_home(
+def test_the_file_in_the_home_folder_holds_settings_and_the_environment_goes_before_it(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (folder / "gircse.toml").write_text('port = 8001\nlog_level = "info"\nhost = "127.0.0.2"\nmodel = ""\n')
     (folder / "home" / "gircse.toml").write_text(
-        'port = 8002\nmodel = "gircse-base"\nadmin_secret = "told by a file"\n'
+        'port = 8002\nhost = "127.0.0.2"\nlog_level = "info"\nmodel = ""\nadmin_secret = "told by a file"\n'
     )
     monkeypatch.setenv("GIRCSE_HOST", "127.0.0.3")
     settings = load_settings()
-    assert (settings.port, settings.model, settings.host, settings.log_level) == (
-        8001,
-        "gircse-base",
-        "127.0.0.3",
-        "INFO",
-    )
+    found = settings.port, settings.host, settings.log_level, settings.model
+    assert found == (8002, "127.0.0.3", "INFO", DEFAULT_MODEL)
     assert settings.admin_secret is not None
     assert settings.admin_secret.get_secret_value() == "told by a file"
     assert load_log_settings().log_level == "INFO"
     assert load_settings(port=9000).port == 9000
 
 
-def test_the_file_may_name_the_home(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("GIRCSE_HOME")
-    (folder / "gircse.toml").write_text(f'home = "{folder}/other"\n')
-    (folder / "other").mkdir()
-    (folder / "other" / "gircse.toml").write_text("port = 8003\n")
+def test_the_folder_in_which_a_command_runs_sets_nothing(folder: Path) -> None:
+    (folder / "gircse.toml").write_text('port = 8001\nembedder_url = "http://127.0.0.9"\n')
     settings = load_settings()
-    assert (settings.home, settings.port) == (folder / "other", 8003)
+    assert (settings.port, settings.embedder_url) == (7860, None)
+
+
+def test_the_file_cannot_move_the_home(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (folder / "home" / "gircse.toml").write_text(f'home = "{folder}/other"\n')
+    assert load_settings().home == folder / "home"
+    assert "home" in caplog.messages[0]
 
 
 def test_keys_of_the_file_that_are_no_settings_are_named(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
-    (folder / "gircse.toml").write_text('modell = "x"\nGIRCSE_PORT = 1\n[qdrant]\nurl = "told"\n')
+    (folder / "home" / "gircse.toml").write_text('modell = "x"\nGIRCSE_PORT = 1\n[qdrant]\nurl = "told"\n')
     assert load_settings().port == 7860
     (line,) = caplog.messages
-    assert f"modell (did you mean model?) in {folder / 'gircse.toml'}" in line
+    assert f"modell (did you mean model?) in {folder / 'home' / 'gircse.toml'}" in line
     assert "GIRCSE_PORT" in line
     assert "qdrant" in line
     assert "told" not in line
 
 
 def test_a_file_that_cannot_be_used_is_refused(folder: Path) -> None:
-    (folder / "gircse.toml").write_text("port = \n")
+    (folder / "home" / "gircse.toml").write_text("port = \n")
     with pytest.raises(InputError, match=r"gircse\.toml cannot be read"):
         load_settings()
-    (folder / "gircse.toml").write_text('port = "many"\nrerank_steps = 0\n')
+    (folder / "home" / "gircse.toml").write_text('port = "many"\nrerank_steps = 0\n')
     with pytest.raises(InputError, match=r"(?s)GIRCSE_RERANK_STEPS.*GIRCSE_PORT|GIRCSE_PORT.*GIRCSE_RERANK_STEPS"):
         load_settings()
