@@ -18,7 +18,7 @@ from app.types.documents import ScoredPoint
 from app.types.search import SearchMode, SearchRequest
 from app.types.values import ValueReading
 
-RERANK_WEIGHT = 0.6  # of the re-ranker's score; the first score has the rest: docs/evaluation/calibration.md
+RERANK_WEIGHT = 0.5  # of the re-ranker's score; the first score has the rest: docs/evaluation/calibration.md
 WORD_WEIGHT = math.tan(WORD_ANGLE)  # weight of a boosted or suppressed word, as in the first ranking
 
 _log = logging.getLogger(__name__)
