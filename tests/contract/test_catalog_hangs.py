@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 
 import psutil
 import pytest
@@ -34,6 +34,12 @@ def engine() -> Iterator[Engine]:
         engine.dispose()
 
 
+def send(number: signal.Signals, processes: list[psutil.Process]) -> None:
+    for each in processes:
+        with suppress(ProcessLookupError):  # a worker of the server has ended by itself
+            os.kill(each.pid, number)
+
+
 @pytest.fixture
 def stopped(engine: Engine) -> Callable[[], AbstractContextManager[None]]:
     with engine.connect() as connection:
@@ -44,13 +50,11 @@ def stopped(engine: Engine) -> Callable[[], AbstractContextManager[None]]:
     @contextmanager
     def stop() -> Iterator[None]:
         processes = [server, *server.children(recursive=True)]
-        for each in processes:
-            os.kill(each.pid, signal.SIGSTOP)
+        send(signal.SIGSTOP, processes)
         try:
             yield
         finally:
-            for each in processes:
-                os.kill(each.pid, signal.SIGCONT)
+            send(signal.SIGCONT, processes)
 
     return stop
 

@@ -44,7 +44,10 @@ def shown(page: Page) -> list[tuple[str, str]]:
     """Titles and scores, from the top."""
     hits = page.locator(".hit")  # also those below another one, which can be unfolded
     return [
-        (hit.locator("h3").first.text_content() or "", hit.locator(".hit-score > span").first.text_content() or "")
+        (
+            hit.locator("h3").first.text_content() or "",
+            hit.locator(".hit-score p b, .hit-score > span").first.text_content() or "",
+        )
         for hit in hits.all()
     ]
 
