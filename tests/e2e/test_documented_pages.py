@@ -144,7 +144,7 @@ class TestTheRunner:
             run("```sh\necho 1\n```\n\n<!-- run: output -->\n```\n2\n```\n")
 
     @pytest.mark.parametrize("block", ["```sh\nfalse\necho on\n```", "```python\nraise ValueError\n```"])
-    def test_a_block_that_fails_fails(self, run: Callable[[str], PageRunner], block: str) -> None:
+    def test_an_error_in_a_block_fails_the_page(self, run: Callable[[str], PageRunner], block: str) -> None:
         with pytest.raises(AssertionError, match=r"page\.md:1 ended with 1"):
             run(block)
 

@@ -61,7 +61,7 @@ def ids(found: Any) -> list[str]:
     return [each.ranked.point.id for each in found]
 
 
-def test_both_scores_count_as_they_are() -> None:
+def test_scores_are_added_without_scaling() -> None:
     joined = join_scores([0.8, 0.6, 0.4], [0.2, 0.4], weight=0.25)
     assert joined == pytest.approx([0.65, 0.55, 0.3])
     assert join_scores([0.3], [-0.2], weight=0.25) == pytest.approx([0.175])  # the best of all need not be good
@@ -98,7 +98,7 @@ def test_the_first_are_ranked_anew_and_tell_where_they_stood() -> None:
     assert reranker.asked == [("cat", ["text a", "text b", "text c"], MOOD)]
 
 
-def test_scores_of_words_are_brought_to_the_scale_of_the_others() -> None:
+def test_bm25_scores_are_scaled_before_they_are_added() -> None:
     words = ask(rerank=1, mode=SearchMode.SPARSE)
     found = rerank(Scores(0.1), candidates(30.0, 9.0), words, instruction="").candidates
     best, second = (candidate.ranked.point.score for candidate in found)
