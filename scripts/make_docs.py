@@ -137,9 +137,9 @@ def settings_page() -> str:
     ]
     intro = (
         "# Settings\n\n"
-        "Settings are environment variables, or keys of a file. They are read once when a command starts. An empty one\n"
-        "counts as not set. Invalid values are reported together, each with its reason. Unknown names cause one warning,\n"
-        "which suggests the nearest names.\n\n"
+        "Settings are environment variables, or keys of a file. They are read once when a command starts. An empty\n"
+        "one counts as not set. Invalid values are reported together, each with its reason. Unknown names cause one\n"
+        "warning, which suggests the nearest names.\n\n"
         "The file `gircse.toml` holds the same settings, in lower case and without the prefix. It is read in\n"
         "GIRCSE_HOME, never in the working directory, which may hold the files of others. The environment takes\n"
         "precedence over it.\n\n"

@@ -240,7 +240,7 @@ def test_unknown_paths_name_similar_ones(server: tuple[str, str]) -> None:
 
 def test_an_unknown_path_that_resembles_none_names_none() -> None:
     paths = {f"/api/{name}": {"get": {}} for name in ("cats", "dogs", "boats", "rivers", "lakes", "seas")}
-    assert "There are: GET /api/cats." in unknown_path("GET", "/api/cat", paths)
+    assert "There are: GET /api/cats" in unknown_path("GET", "/api/cat", paths)
     assert "There are" not in unknown_path("GET", f"/api/{'z' * 30}", paths)
 
 
