@@ -418,8 +418,8 @@ class Hit:
         Field(
             description=(
                 "How well it answers, on one scale for all modes, instructions and collections. weak: no nearer than "
-                "passages for off-topic queries. Null without `explain`, with an instruction if the model has no bounds "
-                "for it, and in mode sparse if the model is unavailable."
+                "passages for off-topic queries. Null without `explain`, with an instruction if the model has no "
+                "bounds for it, and in mode sparse if the model is unavailable."
             )
         ),
     ] = None
