@@ -242,12 +242,12 @@ def operation_section(method: str, path: str, operation: Mapping[str, Any]) -> s
 
 
 def body_name(schema: Mapping[str, Any]) -> str:
-    """A link to a named shape; form fields are listed."""
+    """A link to a shape of the page; of any other body its fields."""
     if options := schema.get("oneOf"):
-        return " or ".join(body_name(option) for option in options)
-    if schema.get("properties") and "title" not in schema:
-        return ", ".join(f"`{name}`" for name in schema["properties"])
-    return f"[{schema['title']}](#{schema['title'].lower()})" if "title" in schema else type_name(schema)
+        return "; or ".join(body_name(option) for option in options)
+    if fields := schema.get("properties"):
+        return ", ".join(f"`{name}`" for name in fields)
+    return type_name(schema)
 
 
 def shape_section(name: str, shape: Mapping[str, Any]) -> str:

@@ -79,7 +79,7 @@ class TestPages:
 
     @pytest.mark.parametrize("page", PAGES)
     def test_no_block_that_is_run_administers_the_machine(self, page: str) -> None:
-        """The tests may run as root, so such a block would change the machine of whoever runs them."""
+        """The tests may run as root, and such a block would then change the machine."""
         commands = re.compile(r"\b(sudo|useradd|systemctl|apt-get|/etc/systemd)\b")
         run = [block for block in blocks_of(read(page)) if block.kind not in ("skip", "file", "output")]
         assert [f"{page}:{block.line}" for block in run if commands.search(block.text)] == []
