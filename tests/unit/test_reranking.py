@@ -288,20 +288,15 @@ def test_values_rank_texts_of_the_caller(client: TestClient) -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"documents": []}, "documents"),
-        ({"documents": ["x"] * 1_001}, "documents"),
-        ({"documents": ["x", " "]}, "document 1 is empty"),
         ({"documents": ["a\ud800"]}, "document 0"),
         ({"documents": ["a" * 2_500_000, "b" * 2_500_000]}, "5,000,000 characters"),
-        ({"documents": "x"}, "documents"),
-        ({"query": " "}, "empty"),
         ({"query": "x" * 100_001}, "100000 characters"),
         ({"values": ["one"]}, "2 to 200"),
         ({"top_n": 0}, "top_n"),
         ({"instruction": "a\ud800"}, "instruction"),
     ],
 )
-def test_what_cannot_be_ranked_is_refused(client: TestClient, change: dict[str, Any], reason: str) -> None:
+def test_the_application_refuses_invalid_bodies(client: TestClient, change: dict[str, Any], reason: str) -> None:
     body = json.dumps({"query": "cat", "documents": ["x"], **change})  # with escapes for what is no Unicode
     answer = client.post("/v1/rerank", content=body, headers={"content-type": "application/json"})
     assert (answer.status_code, reason in answer.json()["error"]["message"]) == (400, True), answer.text
