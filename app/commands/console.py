@@ -59,7 +59,7 @@ def print_search(result: SearchResult) -> None:
         stdout.print(Text(f"Nothing found. Is the collection {result.collection!r} filled? `gircse documents list`."))
     if result.values is not None:
         stdout.print(_value_counts(result.values))
-    if result.match is Match.WEAK:
+    if result.match is Match.WEAK and not result.instruction:
         stdout.print(Text("Probably no answer here: no passage is nearer than a random one.\n", style="yellow"))
     for exclusion in result.exclusions:
         style = "yellow" if exclusion.effect is ExclusionEffect.OFFERED else "dim"

@@ -14,12 +14,16 @@ from page_runner import PageRunner, is_as_shown
 from warm_shell import WarmShell
 
 SAMPLE = "sample"
-# Their home is the one that `gircse up --sample` has filled for the other tests of this folder.
-FIRST_PAGES = ["README.md", "docs/tutorial.md"]
-# Seconds each, and what a new person reads next; the others need minutes together.
+# Its home is the one that `gircse up --sample` has filled for the other tests of this folder.
+README = "README.md"
+# Seconds each, and what a new person reads next; the others need minutes together. The tutorial needs a home without
+# the failed jobs of other tests.
 QUICK_PAGES = [
-    f"docs/how-to/{name}.md"
-    for name in ("answer-questions", "control-access", "ingest-a-folder", "install-without-make")
+    "docs/tutorial.md",
+    *(
+        f"docs/how-to/{name}.md"
+        for name in ("answer-questions", "control-access", "ingest-a-folder", "install-without-make")
+    ),
 ]
 MARKDOWN = [
     path.relative_to(ROOT).as_posix()
@@ -87,20 +91,19 @@ class TestPages:
     def test_no_table_is_shown_as_text(self) -> None:
         assert [f"{page}:{line}" for page in MARKDOWN for line in unrendered_tables(read(page))] == []
 
-    @pytest.mark.parametrize("page", FIRST_PAGES)
     def test_a_first_reader_gets_what_is_shown(
-        self, page: str, shell: WarmShell, sample_gircse: Gircse, sample_server: Server, tmp_path: Path
+        self, shell: WarmShell, sample_gircse: Gircse, sample_server: Server, tmp_path: Path
     ) -> None:
         port = int(sample_server.url.rsplit(":", 1)[1])
         settings = {"GIRCSE_HOME": str(sample_gircse.home)}
-        carry_out(PageRunner(page, tmp_path, shell, settings=settings, ports={7860: port}), read(page))
+        carry_out(PageRunner(README, tmp_path, shell, settings=settings, ports={7860: port}), read(README))
 
     @pytest.mark.parametrize(
         "page",
         [
             pytest.param(page, marks=[] if page in QUICK_PAGES else [pytest.mark.long])
             for page in PAGES
-            if page not in FIRST_PAGES
+            if page != README
         ],
     )
     def test_a_reader_gets_what_is_shown(

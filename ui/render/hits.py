@@ -80,10 +80,15 @@ def render_results(
         choices
         + _render_summary(result, chosen, total_steps, values, request)
         + render_notes(result)
-        + (note or (render_weak(result, chosen) if result.match is Match.WEAK else Markup("")))
+        + (note or (render_weak(result, chosen) if _is_unanswered(result) else Markup("")))
         + counts
         + Markup('<ol class="hits">{}</ol>').format(hits)
     )
+
+
+def _is_unanswered(result: SearchResult) -> bool:
+    """Under an instruction a weak hit may still be about the right subject; its grade says enough."""
+    return result.match is Match.WEAK and not result.instruction
 
 
 def by_document(hits: Sequence[Hit]) -> list[list[Hit]]:
