@@ -137,9 +137,9 @@ def settings_page() -> str:
     ]
     intro = (
         "# Settings\n\n"
-        "All settings are environment variables, read once when a command starts. An empty one counts as not set.\n"
-        "Values that cannot be used are refused together, each with its reason. A name that is no setting causes one\n"
-        "warning, with the nearest name.\n\n"
+        "Settings are environment variables, or keys of a file. They are read once when a command starts. An empty\n"
+        "one counts as not set. Invalid values are reported together, each with its reason. Unknown names cause one\n"
+        "warning, which suggests the nearest names.\n\n"
         "The file `gircse.toml` holds the same settings, in lower case and without the prefix. It is read in\n"
         "GIRCSE_HOME, never in the working directory, which may hold the files of others. The environment takes\n"
         "precedence over it.\n\n"
@@ -242,10 +242,12 @@ def operation_section(method: str, path: str, operation: Mapping[str, Any]) -> s
 
 
 def body_name(schema: Mapping[str, Any]) -> str:
-    """A link to a named shape; form fields are listed."""
-    if schema.get("properties") and "title" not in schema:
-        return ", ".join(f"`{name}`" for name in schema["properties"])
-    return f"[{schema['title']}](#{schema['title'].lower()})" if "title" in schema else type_name(schema)
+    """A link to a shape of the page; of any other body its fields."""
+    if options := schema.get("oneOf"):
+        return "; or ".join(body_name(option) for option in options)
+    if fields := schema.get("properties"):
+        return ", ".join(f"`{name}`" for name in fields)
+    return type_name(schema)
 
 
 def shape_section(name: str, shape: Mapping[str, Any]) -> str:

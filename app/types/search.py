@@ -55,7 +55,7 @@ class ExclusionEffect(StrEnum):
 class Match(StrEnum):
     """How well a passage answers a query, whatever it was found by."""
 
-    WEAK = "weak"  # no better than what off-topic queries find
+    WEAK = "weak"  # no better than the hits of off-topic queries
     FAIR = "fair"
     STRONG = "strong"
 
@@ -418,8 +418,8 @@ class Hit:
         Field(
             description=(
                 "How well it answers, on one scale for all modes, instructions and collections. weak: no nearer than "
-                "what off-topic queries find. Null without `explain`, with an instruction if the model has no bounds "
-                "for it, and in mode sparse if the model is unavailable."
+                "passages for off-topic queries. Null without `explain`, with an instruction if the model has no "
+                "bounds for it, and in mode sparse if the model is unavailable."
             )
         ),
     ] = None

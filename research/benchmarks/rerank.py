@@ -264,7 +264,7 @@ def precision(question: Question, ranked: Sequence[int]) -> float:
 
 
 def tune(questions: Sequence[Question]) -> dict[str, dict[float, float]]:
-    """Mean precision by weight, on the tuning half; the constant is where both curves become flat."""
+    """Mean precision by weight, on the tuning half."""
     tuning = [each for each in questions if each.is_tuning]
     found: dict[str, dict[float, float]] = {}
     kept = reranking.RERANK_WEIGHT
@@ -330,7 +330,7 @@ def quality(folder: Path, model: str, *, characters: int = _CHARACTERS) -> tuple
         for system, other in PAIRS:
             gain = estimate(np.mean([found[member][system] - found[member][other] for member in members], axis=0))
             lines.append(f"{name}: {system} minus {other}: {gain.value:+.1f} [{gain.low:+.1f}, {gain.high:+.1f}]  ")
-    lines += ["", "Tuning half, by weight of the second look:", ""]
+    lines += ["", "Tuning half, by weight of re-ranking:", ""]
     lines += [
         f"{name}: {', '.join(f'{at:g} {value:.1f}' for at, value in row.items())}  " for name, row in tuned.items()
     ]

@@ -66,7 +66,7 @@ class TestPriority:
         queued("second.txt", content="b")
         assert claimed(catalog).id == job.id
 
-    def test_own_files_are_read_before_what_nobody_waits_for(
+    def test_own_files_are_read_before_background_documents(
         self, catalog: SqlCatalog, queued: Callable[..., Job]
     ) -> None:
         sample = [queued(f"{number}.txt", priority=BACKGROUND) for number in range(3)]

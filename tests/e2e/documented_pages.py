@@ -1,22 +1,22 @@
-"""The pages of the documentation that can be carried out, as blocks with their marks.
+"""Parses pages of the documentation into the blocks that a test runs.
 
-A block is run as it stands, in the order of the page, unless an HTML comment before it says otherwise:
+Blocks run unchanged, in the order of the page, unless an HTML comment before the block says otherwise:
 
     <!-- run: skip REASON -->       not run
     <!-- run: needs THING, THING -->  run only where these are there: network, gpu, docker, node, a Python package
-    <!-- run: server -->            runs on in the background, once it has said that it is ready
-    <!-- run: beside -->            the same, in another terminal: the server before it goes on
+    <!-- run: server -->            keeps running in the background; the next block runs once it is ready
+    <!-- run: beside -->            the same, in another terminal: the server before it keeps running
     <!-- run: server: COMMAND -->   the same, with another command in its place (`make run` would install again)
     <!-- run: instead: COMMAND -->  another command in its place
     <!-- run: fails -->             ends with an error
     <!-- run: file NAME -->         is the content of this file
-    <!-- run: output -->            is what the block before it prints; `...` stands for any text
+    <!-- run: output -->            is the output of the block before it; `...` matches any text
     <!-- run: input: LINES -->      a person types these
-    <!-- run: with: ID=COMMAND -->  the id on the page stands for what the command prints; one in a line
+    <!-- run: with: ID=COMMAND -->  the output of the command replaces the id of the page; one per line
 
 These belong to no block:
 
-    <!-- run: first: COMMANDS -->   what the reader has already, such as a folder of papers
+    <!-- run: first: COMMANDS -->   prepares what a reader already has, such as a folder of papers
     <!-- run: meanwhile: COMMAND -->  a server that the page expects to run
     <!-- run: sample -->            the reader's home has the sample library, as `make run` fills it
 """

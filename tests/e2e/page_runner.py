@@ -1,4 +1,4 @@
-"""Carries out a page of the documentation: its blocks in order, in a fresh home and a folder of their own."""
+"""Runs a page of the documentation: its blocks in order, in a fresh home and working folder."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ set -a
 class PageRunner:
     """`folder` becomes the working folder of a clone, with its environment in `.venv`. Use it in a `with` block.
 
-    Text of the page that names the ports 7860 and 7861 uses free ones instead, and what is printed is turned back.
+    Free ports replace the ports 7860 and 7861 of the page; in the output the documented ports replace them again.
     """
 
     page: str

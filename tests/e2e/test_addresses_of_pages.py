@@ -67,7 +67,7 @@ def test_every_way_to_begin_a_search_puts_it_into_the_address_at_once(open_page:
     expect(query).to_have_value("a kettle")
 
 
-def test_what_is_typed_while_the_page_opens_is_not_searched_for(open_page: Open) -> None:
+def test_text_typed_while_the_page_opens_starts_no_search(open_page: Open) -> None:
     opened = open_page(f"/?c={LETTERS}")
     opened.page.add_init_script(
         """new MutationObserver((changes, observer) => {
@@ -139,7 +139,9 @@ def test_the_last_collection_is_remembered(open_page: Open) -> None:
     expect(page.locator("#collection input")).to_have_value("recipes")
 
 
-def test_facets_are_kinds_folders_years_and_own_metadata(open_page: Open, page_application: PageApplication) -> None:
+def test_facets_are_file_types_folders_years_and_own_metadata(
+    open_page: Open, page_application: PageApplication
+) -> None:
     page_application.server.ask("/api/v1/collections", {"name": "manuals"})
     for folder, name, day in (("cars", "a.txt", "2023-01-02"), ("cars", "b.md", "2024-03-04"), ("boats", "c.md", "x")):
         answer = page_application.server.post_form(

@@ -1,4 +1,4 @@
-"""What README, tutorial and how-tos tell a reader to run, run in order; what they show is what is printed."""
+"""README, tutorial and how-tos: every block runs in order, and prints the output that the page shows."""
 
 from __future__ import annotations
 
@@ -77,9 +77,16 @@ class TestPages:
         ] == []
 
     def test_no_page_installs_from_an_index_that_lacks_the_package(self) -> None:
-        """How to install is said once, with --find-links for the folder of built wheels."""
-        asked = re.compile(r"pip install ['\"]?gircse-(search|embedder)")
+        """One page says how to install, with --find-links for the folder of built wheels."""
+        asked = re.compile(r"pip install ['\"]?gircse-(search|embedder|base|270m)")
         assert [page for page in PAGES if asked.search(read(page))] == []
+
+    @pytest.mark.parametrize("page", PAGES)
+    def test_no_block_that_is_run_administers_the_machine(self, page: str) -> None:
+        """The tests may run as root, and such a block would then change the machine."""
+        commands = re.compile(r"\b(sudo|useradd|systemctl|apt-get|/etc/systemd)\b")
+        run = [block for block in blocks_of(read(page)) if block.kind not in ("skip", "file", "output")]
+        assert [f"{page}:{block.line}" for block in run if commands.search(block.text)] == []
 
     def test_no_table_is_shown_as_text(self) -> None:
         assert [f"{page}:{line}" for page in MARKDOWN for line in unrendered_tables(read(page))] == []
@@ -140,7 +147,7 @@ class TestTheRunner:
             run("```sh\necho 1\n```\n\n<!-- run: output -->\n```\n2\n```\n")
 
     @pytest.mark.parametrize("block", ["```sh\nfalse\necho on\n```", "```python\nraise ValueError\n```"])
-    def test_a_block_that_fails_fails(self, run: Callable[[str], PageRunner], block: str) -> None:
+    def test_an_error_in_a_block_fails_the_page(self, run: Callable[[str], PageRunner], block: str) -> None:
         with pytest.raises(AssertionError, match=r"page\.md:1 ended with 1"):
             run(block)
 

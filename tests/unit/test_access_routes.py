@@ -382,7 +382,7 @@ def application(tmp_path_factory: pytest.TempPathFactory, toy_services_class: An
 
 def routes_of(app: FastAPI) -> set[tuple[str, str]]:
     """All but those of Gradio, which is mounted: nothing of it is public but its files, and its handlers are tested
-    one by one in test_access_pages.py; nor those that take what no route takes."""
+    one by one in test_access_pages.py; nor the routes that answer unknown paths."""
     found, waiting = set(), list(app.routes)
     while waiting:
         route = waiting.pop()

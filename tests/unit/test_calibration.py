@@ -102,7 +102,7 @@ def test_under_an_instruction_both_texts_are_compared_under_it(
     assert search(application, "zzz qqq", mode, instruction="animal").match is Match.WEAK
 
 
-def test_grades_under_an_instruction_leave_out_what_was_deleted(application: Any) -> None:
+def test_grades_under_an_instruction_leave_out_deleted_points(application: Any) -> None:
     index, embedder = application.index, BoundedEmbedder()
     collection = application.services.catalog.collection("library")
     point = search(application, TEXTS[0]).hits[0].chunk.id

@@ -94,7 +94,7 @@ def test_a_whole_model_without_contract_takes_the_steps_of_the_method(adapter_fo
     assert find_checkpoint(str(adapter_folder.parent / "base")).contract.default_document_steps == 20
 
 
-def test_bounds_of_matches_are_facts_of_the_model_and_leave_its_vectors_as_they_are(adapter_folder):
+def test_match_bounds_do_not_change_the_fingerprint(adapter_folder):
     before = load_encoder(str(adapter_folder)).info
     rewrite(adapter_folder, match_cosines=[0.4, 0.6])
     found = find_checkpoint(str(adapter_folder)).contract

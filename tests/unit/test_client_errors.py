@@ -21,6 +21,7 @@ from app.types.access import Role
 from embedder import load_encoder
 from embedder.engine.limits import Limits
 from embedder.server.application import create_application
+from embedder.server.unknown_paths import unknown_path
 
 KEY = "a-secret"
 LIMITS = Limits(query_wait_s=60.0, max_body_mb=0.01, query_inputs=4)
@@ -63,7 +64,7 @@ def openai_client(server: tuple[str, str], *, key: str | None = None) -> Any:
     return OpenAI(base_url=f"{server[0]}/v1", api_key=key or server[1], max_retries=0)
 
 
-def test_paths_that_are_not_there(server: tuple[str, str]) -> None:
+def test_unknown_paths_are_not_found_errors(server: tuple[str, str]) -> None:
     from openai import NotFoundError
 
     client = openai_client(server)
@@ -83,7 +84,7 @@ def test_paths_that_are_not_there(server: tuple[str, str]) -> None:
     assert "/docs" in message
 
 
-def test_methods_that_a_path_does_not_have(server: tuple[str, str]) -> None:
+def test_wrong_methods_name_the_allowed_ones(server: tuple[str, str]) -> None:
     from openai import APIStatusError
 
     with pytest.raises(APIStatusError) as raised:
@@ -93,7 +94,7 @@ def test_methods_that_a_path_does_not_have(server: tuple[str, str]) -> None:
     assert "use POST" in raised.value.message
 
 
-def test_keys_that_are_wrong(server: tuple[str, str]) -> None:
+def test_a_wrong_key_is_an_authentication_error(server: tuple[str, str]) -> None:
     from openai import AuthenticationError
 
     for call in (lambda client: client.models.list(), lambda client: client.get("/nothing", cast_to=object)):
@@ -102,7 +103,7 @@ def test_keys_that_are_wrong(server: tuple[str, str]) -> None:
         assert (raised.value.type, raised.value.code) == ("invalid_request_error", "invalid_api_key")
 
 
-def test_input_that_cannot_be_used(server: tuple[str, str], embedding_server: Any) -> None:
+def test_invalid_input_is_a_bad_request_that_names_the_field(server: tuple[str, str], embedding_server: Any) -> None:
     from openai import BadRequestError
 
     client = openai_client(server)
@@ -127,7 +128,7 @@ def test_input_that_cannot_be_used(server: tuple[str, str], embedding_server: An
     assert "UTF-8" in answer.json()["error"]["message"]
 
 
-def test_a_model_that_is_not_there(embedding_server: Any) -> None:
+def test_an_unknown_model_is_not_found(embedding_server: Any) -> None:
     from openai import NotFoundError
 
     client = openai_client(embedding_server[:2])
@@ -137,7 +138,7 @@ def test_a_model_that_is_not_there(embedding_server: Any) -> None:
         assert raised.value.code == "model_not_found"
 
 
-def test_requests_that_are_too_large(embedding_server: Any) -> None:
+def test_a_request_over_the_size_limit_is_413(embedding_server: Any) -> None:
     from openai import APIStatusError
 
     with pytest.raises(APIStatusError) as raised:
@@ -145,7 +146,7 @@ def test_requests_that_are_too_large(embedding_server: Any) -> None:
     assert (raised.value.status_code, raised.value.code) == (413, "request_too_large")
 
 
-def test_a_server_that_is_too_busy(embedding_server: Any) -> None:
+def test_a_full_queue_is_a_rate_limit_error(embedding_server: Any) -> None:
     from openai import RateLimitError
 
     url, key, server = embedding_server
@@ -169,7 +170,7 @@ def test_a_server_that_is_too_busy(embedding_server: Any) -> None:
     assert int(raised.value.response.headers["retry-after"]) >= 1
 
 
-def test_a_model_that_does_not_respond(application: tuple[str, str]) -> None:
+def test_an_unreachable_model_is_a_503(application: tuple[str, str]) -> None:
     from openai import InternalServerError
 
     with pytest.raises(InternalServerError) as raised:
@@ -178,7 +179,7 @@ def test_a_model_that_does_not_respond(application: tuple[str, str]) -> None:
     assert "retry-after" in raised.value.response.headers
 
 
-def test_quotas_of_a_user(toy_services: Any) -> None:
+def test_an_exceeded_quota_is_a_rate_limit_error(toy_services: Any) -> None:
     from openai import RateLimitError
 
     key = reader_key(toy_services)
@@ -198,7 +199,9 @@ def test_quotas_of_a_user(toy_services: Any) -> None:
             assert said in next(each for each in answers if each.status_code == 429).json()[field], path
 
 
-def test_faults_that_nobody_foresaw(embedding_server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unexpected_exception_is_a_server_error_without_its_name(
+    embedding_server: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from openai import InternalServerError
 
     url, key, server = embedding_server
@@ -210,7 +213,7 @@ def test_faults_that_nobody_foresaw(embedding_server: Any, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE"])
-def test_every_path_of_the_api_answers_in_its_format(server: tuple[str, str], method: str) -> None:
+def test_unknown_paths_answer_in_the_format_of_their_api(server: tuple[str, str], method: str) -> None:
     url, key = server
     for folder in FOLDERS:
         for path in (folder, f"{folder.rstrip('/')}/nothing", f"{folder.rstrip('/')}/%F0%9F%90%88/a"):
@@ -227,17 +230,21 @@ def test_every_path_of_the_api_answers_in_its_format(server: tuple[str, str], me
         assert (answer.status_code, answer.json()["error_type"]) == (405, "validation")
 
 
-def test_unknown_paths_name_those_that_resemble_them(server: tuple[str, str]) -> None:
-    url, key = server
-    answer = httpx.get(f"{url}/api/v1/models", headers={"authorization": f"Bearer {key}"})
-    assert "GET /api/v1/model" in answer.json()["detail"]
-    assert (
-        "Similar"
-        not in httpx.get(f"{url}/api/" + "z" * 30, headers={"authorization": f"Bearer {key}"}).json()["detail"]
-    )
+def test_unknown_paths_name_similar_ones(server: tuple[str, str]) -> None:
+    def named(path: str) -> str:
+        answer = httpx.get(server[0] + path, headers={"authorization": f"Bearer {server[1]}"})
+        return str(answer.json()["detail"]).partition("There are: ")[2]
+
+    assert "GET /api/v1/model" in named("/api/v1/models")
 
 
-def test_our_clients_read_openai_s_errors() -> None:
+def test_an_unknown_path_that_resembles_none_names_none() -> None:
+    paths = {f"/api/{name}": {"get": {}} for name in ("cats", "dogs", "boats", "rivers", "lakes", "seas")}
+    assert "There are: GET /api/cats" in unknown_path("GET", "/api/cat", paths)
+    assert "There are" not in unknown_path("GET", f"/api/{'z' * 30}", paths)
+
+
+def test_the_command_line_parses_openai_s_errors() -> None:
     from app.commands.service import _error_of
     from app.errors import InputError
 

@@ -238,7 +238,7 @@ def test_nothing_is_installed_into_the_image_without_hashes_but_this_folder() ->
 
 
 def wanted_lines() -> list[str]:
-    """The requirements of what the image installs: both distributions, and extras of either."""
+    """The requirements of the image: of both distributions and their extras."""
     lines = []
     for folder in (ROOT, ROOT / "embedder"):
         project = tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))["project"]

@@ -132,7 +132,7 @@ def test_every_limit_is_enforced(server: str, request: pytest.FixtureRequest) ->
     assert seen > (10 if server == "embedding_server" else 60)
 
 
-def test_limits_that_are_refused_in_words_of_their_own_are_described(application: TestClient) -> None:
+def test_limits_with_their_own_error_messages_are_in_the_schema(application: TestClient) -> None:
     shapes = application.get("/openapi.json").json()["components"]["schemas"]
 
     def first(shape: str, name: str) -> Any:

@@ -105,7 +105,7 @@ def test_every_distribution_has_one_version_and_pins_the_others_to_it() -> None:
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
-def test_licence_files_exist_and_the_readme_renders_elsewhere(folder: Path) -> None:
+def test_licence_files_exist_and_the_readme_has_absolute_links(folder: Path) -> None:
     project = pyproject_of(folder)["project"]
     assert all((folder / name).is_file() for name in project["license-files"])
     if "LICENSE" in project["license-files"]:
@@ -115,7 +115,7 @@ def test_licence_files_exist_and_the_readme_renders_elsewhere(folder: Path) -> N
     assert not [link for link in re.findall(r"\]\(([^)]*)\)", text) if not link.startswith("https://")]
 
 
-def test_the_terms_of_gemma_are_not_called_apache() -> None:
+def test_the_licence_page_has_the_licence_of_every_distribution() -> None:
     page = (ROOT / "docs" / "licences.md").read_text("utf-8")
     for folder in FOLDERS:
         project = pyproject_of(folder)["project"]

@@ -66,7 +66,7 @@ def test_a_triplet_shares_one_aspect_with_its_answer_and_the_other_with_its_nega
         assert aspect in row["instruction"]
 
 
-def test_labels_of_one_text_are_left_out(write, tmp_path: Path) -> None:
+def test_labels_that_only_one_text_has_are_left_out(write, tmp_path: Path) -> None:
     write_data(write(rows_of(40)), tmp_path / "data", group_by="source")
     assert json.loads((tmp_path / "data" / "instructions.json").read_text()) == {
         "texts": {"colour": "Identify the colour of the text.", "size": "Identify the size of the text."}

@@ -50,7 +50,7 @@ def test_the_citation_has_the_version_of_the_product() -> None:
     assert (citation["title"], citation["version"]) == (project["name"], project["version"])
 
 
-def test_the_changelog_has_the_version_of_the_product_below_what_came_then() -> None:
+def test_the_changelog_has_unreleased_and_then_the_current_version() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     text = (ROOT / "CHANGELOG.md").read_text("utf-8")
     assert [line for line in text.splitlines() if line.startswith("## ")][:2] == [
@@ -85,7 +85,7 @@ def build_site(source: Path, out: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.long
-def test_the_docs_are_a_site_whose_links_lead_somewhere(tmp_path: Path) -> None:
+def test_the_site_builds_and_a_broken_link_fails_it(tmp_path: Path) -> None:
     """Needs a package index that has mkdocs-material."""
     built = build_site(ROOT, tmp_path / "site")
     assert built.returncode == 0, built.stderr
@@ -103,4 +103,4 @@ def test_the_docs_are_a_site_whose_links_lead_somewhere(tmp_path: Path) -> None:
     )
     broken = build_site(copy, tmp_path / "broken")
     assert broken.returncode != 0
-    assert all(told in broken.stderr for told in ("how-to/gone.md", "anchor '#gone'")), broken.stderr
+    assert all(link in broken.stderr for link in ("how-to/gone.md", "anchor '#gone'")), broken.stderr

@@ -135,7 +135,7 @@ def test_values_steps_and_top_count(client: TestClient) -> None:
         ({"instruction": "x" * 20_001}, "instruction"),
     ],
 )
-def test_what_cannot_be_ranked_is_refused_by_name(client: TestClient, change: dict[str, Any], param: str) -> None:
+def test_an_error_names_the_invalid_field(client: TestClient, change: dict[str, Any], param: str) -> None:
     body = json.dumps({**ASK, **change})
     answer = client.post("/v1/rerank", content=body, headers={"content-type": "application/json"})
     assert answer.status_code == 400, answer.text

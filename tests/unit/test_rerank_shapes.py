@@ -108,7 +108,7 @@ def test_unknown_fields_are_ignored_and_named(client: TestClient) -> None:
     assert answer.headers[IGNORED] == f"t%C3%A4%C3%A4%0A, {'z' * 64}"
 
 
-def test_long_texts_are_refused_where_that_is_asked(embedding_server: TestClient, lasting_services: Any) -> None:
+def test_long_texts_are_refused_with_truncation_false(embedding_server: TestClient, lasting_services: Any) -> None:
     long = ["word " * 1_000]
     refused = embedding_server.post("/v1/rerank", json={"query": "a", "documents": long, "truncation": False})
     assert (refused.status_code, refused.json()["error"]["param"]) == (400, "documents")
@@ -138,22 +138,22 @@ def test_long_texts_are_refused_where_that_is_asked(embedding_server: TestClient
         ({"documents": TEXTS, "values": ["one"]}, "value"),
     ],
 )
-def test_what_cannot_be_ranked_is_refused(client: TestClient, body: dict[str, Any], said: str) -> None:
+def test_invalid_documents_are_refused_by_every_path(client: TestClient, body: dict[str, Any], said: str) -> None:
     for path in ("/v1/rerank", "/v2/rerank", "/rerank"):
         answer = client.post(path, json={"query": "a"} | body)
         assert answer.status_code == (422 if path == "/rerank" else 400), answer.text
-        told = answer.json()
+        error = answer.json()
         if path == "/rerank":
-            assert set(told) == {"error", "error_type"}
-            assert said in told["error"]
+            assert set(error) == {"error", "error_type"}
+            assert said in error["error"]
         else:
-            assert said in told["error"]["message"]
-            assert "Value error" not in told["error"]["message"]
+            assert said in error["error"]["message"]
+            assert "Value error" not in error["error"]["message"]
         if path == "/v2/rerank":
-            assert told["message"] == told["error"]["message"]
+            assert error["message"] == error["error"]["message"]
 
 
-def test_texts_that_cannot_be_ranked_are_refused(client: TestClient) -> None:
+def test_invalid_texts_are_refused_in_the_format_of_tei(client: TestClient) -> None:
     for texts in ([], [""], ["a", 1], ["a"] * 1_001):
         answer = client.post("/rerank", json={"query": "a", "texts": texts})
         assert (answer.status_code, answer.json()["error_type"]) == (422, "validation")

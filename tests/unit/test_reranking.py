@@ -61,7 +61,7 @@ def ids(found: Any) -> list[str]:
     return [each.ranked.point.id for each in found]
 
 
-def test_both_scores_count_as_they_are() -> None:
+def test_scores_are_added_without_scaling() -> None:
     joined = join_scores([0.8, 0.6, 0.4], [0.2, 0.4], weight=0.25)
     assert joined == pytest.approx([0.65, 0.55, 0.3])
     assert join_scores([0.3], [-0.2], weight=0.25) == pytest.approx([0.175])  # the best of all need not be good
@@ -98,7 +98,7 @@ def test_the_first_are_ranked_anew_and_tell_where_they_stood() -> None:
     assert reranker.asked == [("cat", ["text a", "text b", "text c"], MOOD)]
 
 
-def test_scores_of_words_are_brought_to_the_scale_of_the_others() -> None:
+def test_bm25_scores_are_scaled_before_they_are_added() -> None:
     words = ask(rerank=1, mode=SearchMode.SPARSE)
     found = rerank(Scores(0.1), candidates(30.0, 9.0), words, instruction="").candidates
     best, second = (candidate.ranked.point.score for candidate in found)
@@ -288,20 +288,15 @@ def test_values_rank_texts_of_the_caller(client: TestClient) -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"documents": []}, "documents"),
-        ({"documents": ["x"] * 1_001}, "documents"),
-        ({"documents": ["x", " "]}, "document 1 is empty"),
         ({"documents": ["a\ud800"]}, "document 0"),
         ({"documents": ["a" * 2_500_000, "b" * 2_500_000]}, "5,000,000 characters"),
-        ({"documents": "x"}, "documents"),
-        ({"query": " "}, "empty"),
         ({"query": "x" * 100_001}, "100000 characters"),
         ({"values": ["one"]}, "2 to 200"),
         ({"top_n": 0}, "top_n"),
         ({"instruction": "a\ud800"}, "instruction"),
     ],
 )
-def test_what_cannot_be_ranked_is_refused(client: TestClient, change: dict[str, Any], reason: str) -> None:
+def test_the_application_refuses_invalid_bodies(client: TestClient, change: dict[str, Any], reason: str) -> None:
     body = json.dumps({"query": "cat", "documents": ["x"], **change})  # with escapes for what is no Unicode
     answer = client.post("/v1/rerank", content=body, headers={"content-type": "application/json"})
     assert (answer.status_code, reason in answer.json()["error"]["message"]) == (400, True), answer.text

@@ -213,23 +213,21 @@ def test_known_variables_cause_no_warning(
     assert caplog.messages == []
 
 
-def test_the_file_in_the_home_folder_holds_settings_and_the_environment_goes_before_it(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_environment_takes_precedence_over_gircse_toml(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "home" / "gircse.toml").write_text(
-        'port = 8002\nhost = "127.0.0.2"\nlog_level = "info"\nmodel = ""\nadmin_secret = "told by a file"\n'
+        'port = 8002\nhost = "127.0.0.2"\nlog_level = "info"\nmodel = ""\nadmin_secret = "from the file"\n'
     )
     monkeypatch.setenv("GIRCSE_HOST", "127.0.0.3")
     settings = load_settings()
     found = settings.port, settings.host, settings.log_level, settings.model
     assert found == (8002, "127.0.0.3", "INFO", DEFAULT_MODEL)
     assert settings.admin_secret is not None
-    assert settings.admin_secret.get_secret_value() == "told by a file"
+    assert settings.admin_secret.get_secret_value() == "from the file"
     assert load_log_settings().log_level == "INFO"
     assert load_settings(port=9000).port == 9000
 
 
-def test_the_folder_in_which_a_command_runs_sets_nothing(folder: Path) -> None:
+def test_gircse_toml_in_the_working_directory_is_ignored(folder: Path) -> None:
     (folder / "gircse.toml").write_text('port = 8001\nembedder_url = "http://127.0.0.9"\n')
     settings = load_settings()
     assert (settings.port, settings.embedder_url) == (7860, None)
@@ -241,14 +239,14 @@ def test_the_file_cannot_move_the_home(folder: Path, caplog: pytest.LogCaptureFi
     assert "home" in caplog.messages[0]
 
 
-def test_keys_of_the_file_that_are_no_settings_are_named(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
-    (folder / "home" / "gircse.toml").write_text('modell = "x"\nGIRCSE_PORT = 1\n[qdrant]\nurl = "told"\n')
+def test_unknown_keys_of_the_file_are_named(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (folder / "home" / "gircse.toml").write_text('modell = "x"\nGIRCSE_PORT = 1\n[qdrant]\nurl = "a-value"\n')
     assert load_settings().port == 7860
     (line,) = caplog.messages
     assert f"modell (did you mean model?) in {folder / 'home' / 'gircse.toml'}" in line
     assert "GIRCSE_PORT" in line
     assert "qdrant" in line
-    assert "told" not in line
+    assert "a-value" not in line
 
 
 def test_a_file_that_cannot_be_used_is_refused(folder: Path) -> None:

@@ -68,7 +68,7 @@ def test_two_texts_that_share_what_is_asked_for_are_nearer_than_two_that_share_t
         ),
     ],
 )
-def test_the_same_bounds_tell_what_agrees_under_every_instruction(instruction, query, agrees, differs):
+def test_the_bounds_separate_agreeing_texts_under_every_instruction(instruction, query, agrees, differs):
     encoder = load_encoder("gircse-small", dtype="float32")
     fair, strong = encoder.info.match_cosines
     asked, near, far = encoder.encode_queries([query, agrees, differs], instruction=instruction, steps=1)
