@@ -183,14 +183,14 @@ def row(graded: Graded, bounds: tuple[float, float]) -> str:
 
 def by_weight(found: Sequence[Graded]) -> str:
     """nDCG@10 of the re-ranked candidates by the weight of the cosine; every set counts alike."""
-    stretched = [np.mean([each.ndcg(0.3 * unit(each.first) + 0.7 * unit(each.cosines)) for each in found])]
+    scaled = [np.mean([each.ndcg(0.3 * unit(each.first) + 0.7 * unit(each.cosines)) for each in found])]
     added = [np.mean([each.ndcg((1 - w) * each.first + w * each.cosines) for each in found]) for w in WEIGHTS]
-    names = [*(f"added, {weight}" for weight in WEIGHTS), "stretched, 0.7"]
+    names = [*(f"added, {weight}" for weight in WEIGHTS), "scaled, 0.7"]
     return "\n".join(
         [
             f"| {' | '.join(names)} |",
             f"| {' | '.join('---' for _ in names)} |",
-            f"| {' | '.join(f'{100 * each:.1f}' for each in [*added, *stretched])} |",
+            f"| {' | '.join(f'{100 * each:.1f}' for each in [*added, *scaled])} |",
         ]
     )
 
