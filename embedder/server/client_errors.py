@@ -6,7 +6,7 @@ Without torch and without the engine: the application's API answers with the sam
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 
 from pydantic import BaseModel, Field
@@ -14,6 +14,7 @@ from starlette.responses import Response
 
 TEI_PATH = "/rerank"
 CLIENT_FOLDERS = ("/v1", "/v2")
+COHERE, TEI = "Cohere", "TEI"  # the formats that `TEI_PATH` takes
 _CODES = {
     HTTPStatus.UNAUTHORIZED: "invalid_api_key",
     HTTPStatus.METHOD_NOT_ALLOWED: "method_not_supported",
@@ -54,6 +55,15 @@ class TeiError(BaseModel):
 def is_client_path(path: str) -> bool:
     """Whether clients of others call this path, and expect their own format of errors."""
     return path == TEI_PATH or any(path == folder or path.startswith(f"{folder}/") for folder in CLIENT_FOLDERS)
+
+
+def place_in_body(loc: Sequence[int | str], path: str) -> str:
+    """The place of a validation error, such as `documents.0`; `body` if it is the whole body.
+
+    loc: pydantic's, which at `TEI_PATH` also names the format.
+    """
+    names = loc[2:] if path == TEI_PATH and loc[1:2] and loc[1] in (COHERE, TEI) else loc[1:]
+    return ".".join(map(str, names or loc[:1]))
 
 
 def client_error(
