@@ -141,7 +141,7 @@ def settings_page() -> str:
         "Values that cannot be used are refused together, each with its reason. A name that is no setting causes one\n"
         "warning, with the nearest name.\n\n"
         "The file `gircse.toml` holds the same settings, in lower case and without the prefix. It is read in\n"
-        "GIRCSE_HOME, never in the working directory, which may hold the files of others. The environment takes\n"
+        "GIRCSE_HOME, never in the working directory, where another person may have put a file. The environment takes\n"
         "precedence over it.\n\n"
         '```toml\nport = 8000\nmodel = "gircse-base"\naccess_control = true\n```\n\n'
     )

@@ -1,5 +1,7 @@
-"""Error responses as problem details (RFC 9457) or as clients of others expect them: the reason, the value, the remedy;
-never a traceback."""
+"""Error responses: the reason, the value, the remedy; never a traceback.
+
+Problem details (RFC 9457), or the format of OpenAI, Cohere or TEI on the paths of their clients.
+"""
 
 from __future__ import annotations
 
@@ -56,9 +58,9 @@ def answer_error(
     param: str | None = None,
     **more: str,
 ) -> Response:
-    """An error response in the format of the clients that request `path`: OpenAI's, or problem details.
+    """An error response in the format that clients of `path` expect.
 
-    `title` and `more` are of problem details, `code` and `param` of OpenAI.
+    Only problem details have `title` and `more`; only OpenAI's and Cohere's format have `code` and `param`.
     """
     if is_client_path(path):
         return client_error(path, status, detail, code=code, param=param)

@@ -10,7 +10,7 @@ from app.types.uris import UPLOAD, name_in, path_in
 
 FILE_TYPE, FOLDER, YEAR = "file_type", "folder", "year"
 DERIVED_KEYS = frozenset({FILE_TYPE, FOLDER, YEAR})
-# Written by the readers and of no use for narrowing down a search: counts, confidences, single days, titles.
+# Keys of the readers that do not help to narrow a search: counts, confidences, single days, titles.
 TECHNICAL_KEYS = frozenset(
     {
         *("created", "modified", "date", "subject", "pages", "encoding", "encoding_guessed"),

@@ -53,7 +53,7 @@ class TeiError(BaseModel):
 
 
 def is_client_path(path: str) -> bool:
-    """Whether clients of others call this path, and expect their own format of errors."""
+    """Whether clients of OpenAI, Cohere or TEI call this path, and expect their error format."""
     return path == TEI_PATH or any(path == folder or path.startswith(f"{folder}/") for folder in CLIENT_FOLDERS)
 
 
