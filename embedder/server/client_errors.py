@@ -15,14 +15,14 @@ from starlette.responses import Response
 TEI_PATH = "/rerank"
 CLIENT_FOLDERS = ("/v1", "/v2")
 COHERE, TEI = "Cohere", "TEI"  # the formats that `TEI_PATH` takes
-_CODES = {
+_CODES: Mapping[int, str] = {
     HTTPStatus.UNAUTHORIZED: "invalid_api_key",
     HTTPStatus.METHOD_NOT_ALLOWED: "method_not_supported",
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "request_too_large",
     HTTPStatus.TOO_MANY_REQUESTS: "rate_limit_exceeded",
     HTTPStatus.SERVICE_UNAVAILABLE: "unavailable",
 }
-_TEI_TYPES = {
+_TEI_TYPES: Mapping[int, str] = {
     HTTPStatus.UNPROCESSABLE_ENTITY: "validation",
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "validation",
     HTTPStatus.TOO_MANY_REQUESTS: "overloaded",
@@ -78,7 +78,7 @@ def client_error(
         shape = _cohere
     if path != TEI_PATH and status == HTTPStatus.UNPROCESSABLE_ENTITY:
         status = int(HTTPStatus.BAD_REQUEST)  # what OpenAI and Cohere answer to invalid input
-    body = shape(status, message, code or _CODES.get(HTTPStatus(status)), param)
+    body = shape(status, message, code or _CODES.get(status), param)
     # ASCII escapes: a message may quote a lone surrogate, which UTF-8 cannot encode.
     return Response(json.dumps(body), status, media_type="application/json")
 
@@ -105,7 +105,7 @@ def _cohere(status: int, message: str, code: str | None, param: str | None) -> M
 
 
 def _tei(status: int, message: str, code: str | None, param: str | None) -> Mapping[str, object]:
-    known = _TEI_TYPES.get(HTTPStatus(status))
+    known = _TEI_TYPES.get(status)
     return {
         "error": message,
         "error_type": known or ("backend" if status >= HTTPStatus.INTERNAL_SERVER_ERROR else "validation"),
