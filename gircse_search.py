@@ -30,7 +30,8 @@ def hiding_places() -> Iterator[tuple[str, str]]:
 
 
 def main() -> None:
-    for name, place in hiding_places():
+    if hidden := next(hiding_places(), None):
+        name, place = hidden
         sys.exit(
             f"gircse: {place} hides the package {name!r} of gircse-search. Take its folder out of PYTHONPATH, or run "
             "gircse from another folder."

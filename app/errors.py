@@ -93,10 +93,10 @@ class NotFoundError(GircseError, LookupError):
     status = 404
 
 
-def nearest_name(name: str, known: Iterable[str]) -> str | None:
-    """The known name that is probably meant, whatever its case."""
+def nearest_name(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
+    """The known name that is most similar in any case; None if no ratio of `difflib` reaches `cutoff`."""
     by_lower = {each.lower(): each for each in known}
-    near = get_close_matches(name.lower(), by_lower, n=1)
+    near = get_close_matches(name.lower(), by_lower, n=1, cutoff=cutoff)
     return by_lower[near[0]] if near else None
 
 

@@ -12,7 +12,6 @@ import tomllib
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
@@ -24,7 +23,7 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from app.answer_settings import AnswerSettings, answer_errors
-from app.errors import InputError
+from app.errors import InputError, nearest_name
 from app.oidc_settings import OidcSettings, oidc_errors
 from app.qdrant_settings import QdrantSettings, require_http
 from app.source_settings import SourceSettings
@@ -33,9 +32,9 @@ from embedder.model_info import DEFAULT_MODEL
 
 log = logging.getLogger(__name__)
 
-# In the home folder only: the working directory may hold the files of others, who could send texts to their own server.
+# Read only in the home folder: with a file in the working directory, another person could redirect texts to a server.
 CONFIG_FILE = "gircse.toml"
-_HOME = "home"  # says where that file is, so it cannot stand in it
+_HOME = "home"  # locates that file, so the file cannot set it
 # Variables of the compose file, of the tests and of two-stage generation, without the prefix.
 _OF_OTHER_TOOLS = re.compile(r"(GPU_)?IMAGE|IMAGE_BEFORE|PUBLISH|SECRETS|TEST_.*|TWO_STAGE_API_KEY|.*_(CPUS|MEMORY)")
 # Former settings, which an environment may still contain. They have no effect and cause a warning.
@@ -424,8 +423,8 @@ def _unknown_keys(home: Path) -> Iterator[str]:
 
 def _with_nearest(name: str, known: Collection[str]) -> str:
     shortened = {each.upper().removeprefix("GIRCSE_"): each for each in known}
-    near = get_close_matches(name.upper().removeprefix("GIRCSE_"), shortened, n=1, cutoff=0.7)
-    return f"{name} (did you mean {shortened[near[0]]}?)" if near else name
+    near = nearest_name(name.upper().removeprefix("GIRCSE_"), shortened, cutoff=0.7)
+    return f"{name} (did you mean {shortened[near]}?)" if near else name
 
 
 @cache

@@ -141,7 +141,7 @@ def settings_page() -> str:
         "one counts as not set. Invalid values are reported together, each with its reason. Unknown names cause one\n"
         "warning, which suggests the nearest names.\n\n"
         "The file `gircse.toml` holds the same settings, in lower case and without the prefix. It is read in\n"
-        "GIRCSE_HOME, never in the working directory, which may hold the files of others. The environment takes\n"
+        "GIRCSE_HOME, never in the working directory, where another person may have put a file. The environment takes\n"
         "precedence over it.\n\n"
         '```toml\nport = 8000\nmodel = "gircse-base"\naccess_control = true\n```\n\n'
     )

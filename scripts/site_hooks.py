@@ -27,7 +27,7 @@ def linked_files(path: str) -> set[str]:
 
 
 def on_files(files: Files, *, config: Any) -> Files:
-    """Adds README.md, and whatever is linked, also from files that are added."""
+    """Adds README.md and the linked files outside docs/, and the files that these link to."""
     waiting = ["README.md", *(f"docs/{page.src_uri}" for page in files.documentation_pages())]
     seen = set(waiting)
     while waiting:

@@ -21,7 +21,7 @@ SCOPES = (
 AS_YOURS = "No more than your own. Default: the same as yours."
 
 
-# Passwords and patterns are refused in words of their own; the schema names the limits.
+# Only documents the limits: `Accounts` checks them, with messages that say what to do.
 Password = Annotated[
     str, Field(json_schema_extra={"minLength": MIN_PASSWORD_CHARACTERS, "maxLength": MAX_PASSWORD_CHARACTERS})
 ]

@@ -105,7 +105,7 @@ class WholeAnswer(Answer):
     is_answered: bool = Field(description="false: no passage answers the question.")
     sentences: list[SentenceAnswer]
     nearest: SentenceAnswer | None = Field(
-        description="If no passage answers the question: the sentence that comes nearest to it, of the kind `extract`."
+        description="Kind `extract`, if no passage answers the question: the sentence that comes nearest to it."
     )
     passages: list[PassageAnswer] = Field(description="Passages that the answer may cite, best first.")
     notes: list[str] = Field(description="Warnings about this answer.", examples=[[]])

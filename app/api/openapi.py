@@ -5,7 +5,7 @@ Examples are generated from the schemas, so that none can have a field that does
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from fastapi import FastAPI
@@ -14,7 +14,7 @@ from fastapi.routing import APIRoute
 from app.api.access import COOKIE, is_public
 from app.api.problems import MEDIA_TYPE
 from app.api.schemas import ProblemAnswer
-from embedder.server.description import BEARER, describe_errors, describe_keys
+from embedder.server.description import BEARER, complete_description, describe_errors, describe_keys
 
 Schema = Mapping[str, Any]
 
@@ -220,21 +220,14 @@ def operation_id(route: APIRoute) -> str:
 
 
 def describe(api: FastAPI, *, has_logins: bool) -> None:
-    """Make `api.openapi()` return the completed description. It is built at the first call.
+    """Completes the description of `api.openapi()`. has_logins: whether requests need a key or a session."""
 
-    has_logins: whether requests need a key or a session.
-    """
-    plain: Callable[[], dict[str, Any]] = api.openapi
+    def complete(schema: dict[str, Any]) -> None:
+        describe_errors(schema)
+        describe_keys(schema, _KEYS, is_open=is_public, required=has_logins)
+        _complete(schema)
 
-    def described() -> dict[str, Any]:
-        if api.openapi_schema is None:
-            schema = plain()
-            describe_errors(schema)
-            describe_keys(schema, _KEYS, is_open=is_public, required=has_logins)
-            _complete(schema)
-        return plain()
-
-    api.openapi = described  # type: ignore[method-assign]
+    complete_description(api, complete)
 
 
 def _complete(schema: dict[str, Any]) -> None:

@@ -1,5 +1,7 @@
-"""Error responses as problem details (RFC 9457) or as clients of others expect them: the reason, the value, the remedy;
-never a traceback."""
+"""Error responses: the reason, the value, the remedy; never a traceback.
+
+Problem details (RFC 9457), or the format of OpenAI, Cohere or TEI on the paths of their clients.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ from app.errors import (
     is_full_disk,
 )
 from app.runtime.logs import current_request_id
-from embedder.server.client_errors import client_error, is_client_path
+from embedder.server.client_errors import client_error, is_client_path, place_in_body
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -56,9 +58,9 @@ def answer_error(
     param: str | None = None,
     **more: str,
 ) -> Response:
-    """An error response in the format of the clients that request `path`: OpenAI's, or problem details.
+    """An error response in the format that clients of `path` expect.
 
-    `title` and `more` are of problem details, `code` and `param` of OpenAI.
+    Only problem details have `title` and `more`; only OpenAI's and Cohere's format have `code` and `param`.
     """
     if is_client_path(path):
         return client_error(path, status, detail, code=code, param=param)
@@ -81,15 +83,14 @@ def set_retry_after(response: Response, error: Exception) -> None:
 
 async def _answer_invalid(request: Request, error: Exception) -> Response:
     details = error.errors() if isinstance(error, RequestValidationError) else []
-    # Clients of others know their fields, and that these are in the body.
-    skipped = 1 if is_client_path(request.url.path) else 0
-    lines = [_error_line({**detail, "loc": detail["loc"][skipped:] or detail["loc"]}) for detail in details]
+    lines = [_error_line(detail, request.url.path) for detail in details]
     param = next((place for detail in details for place in detail["loc"][1:2] if isinstance(place, str)), None)
     return answer_error(request.url.path, 422, "; ".join(lines), param=param)
 
 
-def _error_line(detail: dict[str, Any]) -> str:
-    place = ".".join(map(str, detail["loc"]))
+def _error_line(detail: dict[str, Any], path: str) -> str:
+    # The fields of other APIs are all in the body.
+    place = place_in_body(detail["loc"], path) if is_client_path(path) else ".".join(map(str, detail["loc"]))
     message = str(detail["msg"]).removeprefix("Value error, ")
     return f"{place}: {message}" if place else message
 

@@ -10,7 +10,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.access.quotas import UserQuotas
 from app.api.problems import answer_error, set_retry_after
-from app.errors import GircseError, QuotaExceededError
+from app.errors import GircseError, QuotaExceededError, RequestQuotaError
 from app.types.access import Principal, current_principal
 
 COUNTED = ("/api/", "/v1/", "/v2/", "/rerank", "/mcp", "/gradio_api/queue/join")
@@ -32,8 +32,9 @@ class QuotaGuard:
         try:
             await run_in_threadpool(self._check(scope, principal))
         except GircseError as error:
-            title = type(error).__name__
-            answer = answer_error(scope["path"], error.status, str(error), title=title, code="quota")
+            is_quota = isinstance(error, QuotaExceededError | RequestQuotaError)  # else the catalog does not respond
+            code = "quota" if is_quota else None
+            answer = answer_error(scope["path"], error.status, str(error), title=type(error).__name__, code=code)
             set_retry_after(answer, error)
             if isinstance(error, QuotaExceededError):
                 answer.headers["Connection"] = "close"  # the body is not read

@@ -184,7 +184,7 @@ def _listed_urls(file: Path) -> list[str]:
 
 def _take_in(services: Services, collection: str, request: _Request, *, prune: bool, yes: bool) -> _Outcome:
     outcome = _Outcome(JobFollower(services.catalog, is_optional=lambda uri: not request.names(uri)))
-    gone = _gone(services, collection, request.folders) if prune else []
+    gone = _gone(services, collection, request.folders, require_files=True) if prune else []
     intake = Intake(services.library, collection, gone=gone, priority=request.priority)
     sources: Iterable[Source | SourceFailure] = _shown(_sources(services, request))
     if prune:
@@ -241,9 +241,12 @@ def _count(taken: Taken | SourceFailure, outcome: _Outcome) -> None:
         outcome.follower.add(taken.job.id)
 
 
-def _gone(services: Services, collection: str, folders: list[Path]) -> list[DocumentKey]:
+def _gone(
+    services: Services, collection: str, folders: list[Path], *, require_files: bool = False
+) -> list[DocumentKey]:
+    """Documents whose file no longer exists. Raises ConflictError for an empty folder with `require_files`."""
     known = documents_below(services.catalog, collection, folders)
-    for folder in folders:
+    for folder in folders if require_files else ():
         require_filled(folder, len(known))
     return [key for key in known if is_gone(key)]
 

@@ -59,7 +59,7 @@ def add_saved(
 
     Example: gircse saved add "Late cards" "my card has not come" -c letters -i "Identify the problem"
     """
-    written = {name: value for name, value in read_options(options).items() if value is not None}
+    written = {option: value for option, value in read_options(options).items() if value is not None}
     with open_catalog() as catalog:
         written["collection"] = chosen_collection(written.get("collection"), catalog)
         if written["collection"] != ALL_COLLECTIONS:

@@ -22,7 +22,7 @@ class InstructedMatches:
     """Thread-safe."""
 
     def __init__(self, index: SearchedIndex, embedder: Embedder, reranker: Reranker | None = None) -> None:
-        """reranker: that of the searches. If it is the embedder itself, it keeps the vectors of re-ranked passages."""
+        """reranker: of the searches. If it uses the embedder itself, its cached vectors are reused."""
         self._index = index
         self._embedder = embedder
         keeps = isinstance(reranker, EmbedderReranker) and reranker.steps == STEPS

@@ -89,8 +89,9 @@ def first_scores(candidates: Sequence[Candidate], request: SearchRequest) -> lis
 
 
 def join_scores(first: Sequence[float], second: Sequence[float], *, weight: float) -> list[float]:
-    """The weighted mean of first scores and re-ranking scores, as they are: a good score says that a passage is good,
-    not that the others are worse.
+    """The weighted mean of first scores and re-ranking scores.
+
+    Neither is rescaled, so that a score says how good a passage is, whatever the other passages are.
 
     first: descending. second: scores of the first len(second) candidates. weight: of the second scores. Candidates
     without a second score count as if it were 0, and stay below the others.

@@ -77,7 +77,7 @@ class JobPriority(StrEnum):
     BACKGROUND = "background"  # nobody waits for it: the sample library
 
     def at_least(self, other: JobPriority) -> JobPriority:
-        """The higher of both."""
+        """The higher of the two priorities."""
         order = list(JobPriority)
         return min(self, other, key=order.index)
 

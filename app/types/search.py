@@ -75,7 +75,7 @@ class SearchRequest:
 
     query: Annotated[
         str,
-        # The search refuses longer ones in words of its own; the schema names the limits.
+        # Only documents the limits: `check_request` checks them, with messages that say what to do.
         Field(
             examples=["I still haven't received my new card"],
             json_schema_extra={"minLength": 1, "maxLength": MAX_QUERY_CHARACTERS},

@@ -13,7 +13,15 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.exceptions import HTTPException
 
 from embedder.engine.engine import Engine
-from embedder.server.description import BEARER, LICENSE, SERVERS, describe_errors, describe_keys, describe_problems
+from embedder.server.description import (
+    BEARER,
+    LICENSE,
+    SERVERS,
+    complete_description,
+    describe_errors,
+    describe_keys,
+    describe_problems,
+)
 from embedder.server.docs_page import add_docs
 from embedder.server.errors import UnknownPathError, WrongMethodError
 from embedder.server.failures import FailingRoute, failure, refused_by
@@ -106,18 +114,12 @@ def _add_health_routes(application: FastAPI, engine: Engine, source: EngineSourc
 
 
 def _describe(application: FastAPI, *, requires_key: bool) -> None:
-    """Makes `application.openapi()` return the completed description. It is built at the first call."""
-    plain: Callable[[], dict[str, Any]] = application.openapi
+    def complete(schema: dict[str, Any]) -> None:
+        describe_errors(schema)
+        describe_problems(schema, folder=OWN_PREFIX)
+        describe_keys(schema, {"bearer": BEARER}, is_open=OPEN_PATHS.__contains__, required=requires_key)
 
-    def described() -> dict[str, Any]:
-        if application.openapi_schema is None:
-            schema = plain()
-            describe_errors(schema)
-            describe_problems(schema, folder=OWN_PREFIX)
-            describe_keys(schema, {"bearer": BEARER}, is_open=OPEN_PATHS.__contains__, required=requires_key)
-        return plain()
-
-    application.openapi = described  # type: ignore[method-assign]
+    complete_description(application, complete)
 
 
 def _answer_unrouted(application: FastAPI, request: Request, error: HTTPException) -> Response:

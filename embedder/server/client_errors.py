@@ -6,7 +6,7 @@ Without torch and without the engine: the application's API answers with the sam
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 
 from pydantic import BaseModel, Field
@@ -14,14 +14,15 @@ from starlette.responses import Response
 
 TEI_PATH = "/rerank"
 CLIENT_FOLDERS = ("/v1", "/v2")
-_CODES = {
+COHERE, TEI = "Cohere", "TEI"  # the formats that `TEI_PATH` takes
+_CODES: Mapping[int, str] = {
     HTTPStatus.UNAUTHORIZED: "invalid_api_key",
     HTTPStatus.METHOD_NOT_ALLOWED: "method_not_supported",
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "request_too_large",
     HTTPStatus.TOO_MANY_REQUESTS: "rate_limit_exceeded",
     HTTPStatus.SERVICE_UNAVAILABLE: "unavailable",
 }
-_TEI_TYPES = {
+_TEI_TYPES: Mapping[int, str] = {
     HTTPStatus.UNPROCESSABLE_ENTITY: "validation",
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "validation",
     HTTPStatus.TOO_MANY_REQUESTS: "overloaded",
@@ -52,8 +53,17 @@ class TeiError(BaseModel):
 
 
 def is_client_path(path: str) -> bool:
-    """Whether clients of others call this path, and expect their own format of errors."""
+    """Whether clients of OpenAI, Cohere or TEI call this path, and expect their error format."""
     return path == TEI_PATH or any(path == folder or path.startswith(f"{folder}/") for folder in CLIENT_FOLDERS)
+
+
+def place_in_body(loc: Sequence[int | str], path: str) -> str:
+    """The place of a validation error, such as `documents.0`; `body` if it is the whole body.
+
+    loc: pydantic's, which at `TEI_PATH` also names the format.
+    """
+    names = loc[2:] if path == TEI_PATH and loc[1:2] and loc[1] in (COHERE, TEI) else loc[1:]
+    return ".".join(map(str, names or loc[:1]))
 
 
 def client_error(
@@ -68,7 +78,7 @@ def client_error(
         shape = _cohere
     if path != TEI_PATH and status == HTTPStatus.UNPROCESSABLE_ENTITY:
         status = int(HTTPStatus.BAD_REQUEST)  # what OpenAI and Cohere answer to invalid input
-    body = shape(status, message, code or _CODES.get(HTTPStatus(status)), param)
+    body = shape(status, message, code or _CODES.get(status), param)
     # ASCII escapes: a message may quote a lone surrogate, which UTF-8 cannot encode.
     return Response(json.dumps(body), status, media_type="application/json")
 
@@ -95,7 +105,7 @@ def _cohere(status: int, message: str, code: str | None, param: str | None) -> M
 
 
 def _tei(status: int, message: str, code: str | None, param: str | None) -> Mapping[str, object]:
-    known = _TEI_TYPES.get(HTTPStatus(status))
+    known = _TEI_TYPES.get(status)
     return {
         "error": message,
         "error_type": known or ("backend" if status >= HTTPStatus.INTERNAL_SERVER_ERROR else "validation"),

@@ -1,10 +1,12 @@
-"""Completes the OpenAPI description of a server: keys, errors in the formats of others' clients, what is open."""
+"""Completes the OpenAPI description of a server: authentication and error responses."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from fastapi import FastAPI
 from pydantic import BaseModel
 
 from embedder.server.client_errors import TeiError, error_model, is_client_path
@@ -27,8 +29,22 @@ _ERRORS = {
 }
 
 
+def complete_description(application: FastAPI, complete: Callable[[dict[str, Any]], None]) -> None:
+    """Makes `application.openapi()` return the description as changed by `complete`. It is built at the first call."""
+    plain: Callable[[], dict[str, Any]] = application.openapi
+    building = threading.Lock()  # /docs is served in another thread, and must not read a half-finished description
+
+    def completed() -> dict[str, Any]:
+        with building:
+            if application.openapi_schema is None:
+                complete(plain())
+            return plain()
+
+    application.openapi = completed  # type: ignore[method-assign]
+
+
 def describe_errors(schema: dict[str, Any]) -> None:
-    """Replaces the errors of every path that clients of others call by what they get."""
+    """Describes the errors of paths that clients of OpenAI, Cohere or TEI call, instead of FastAPI's own."""
     shapes = schema["components"]["schemas"]
     for path, operations in schema["paths"].items():
         if not is_client_path(path):
@@ -84,7 +100,7 @@ def describe_keys(
 ) -> None:
     """Adds the ways to authenticate.
 
-    is_open: whether a path needs none of them. required: whether the others are refused without; else it is optional.
+    is_open: whether a path accepts requests without a key. required: whether the other paths reject them.
     """
     schema["components"]["securitySchemes"] = dict(schemes)
     ways: list[dict[str, list[str]]] = [{name: []} for name in schemes]

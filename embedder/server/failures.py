@@ -15,7 +15,7 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
 from embedder.engine.errors import InvalidRequestError, RefusedError, TooLargeError
-from embedder.server.client_errors import client_error, is_client_path
+from embedder.server.client_errors import client_error, is_client_path, place_in_body
 
 GONE = 499  # nginx's status for a client that closed the connection
 _MOST_FAULTS = 5
@@ -85,14 +85,14 @@ def _invalid(error: RequestValidationError, request: Request) -> RefusedError:
             f"The body is of type {kind[:100]!r}. Send JSON with Content-Type: application/json."
         )
     faults = error.errors()
-    lines = [_error_line(fault) for fault in faults[:_MOST_FAULTS]]
+    lines = [_error_line(fault, request.url.path) for fault in faults[:_MOST_FAULTS]]
     more = [f"and {len(faults) - _MOST_FAULTS} more"] if len(faults) > _MOST_FAULTS else []
     place = next((part for fault in faults for part in fault["loc"][1:2] if isinstance(part, str)), None)
     return InvalidRequestError("; ".join(lines + more) or "Invalid request.", param=place)
 
 
-def _error_line(fault: dict[str, Any]) -> str:
-    place = ".".join(map(str, fault["loc"][1:] or fault["loc"]))
+def _error_line(fault: dict[str, Any], path: str) -> str:
+    place = place_in_body(fault["loc"], path)
     message = str(fault["msg"]).removeprefix("Value error, ")
     return f"{place}: {message}" if place else message
 

@@ -1,4 +1,4 @@
-"""Requests in the formats of others: unknown fields are ignored, and a response header names them."""
+"""Requests in the formats of other APIs: unknown fields are ignored, and a response header names them."""
 
 from __future__ import annotations
 

@@ -23,7 +23,9 @@ from pydantic import (
     ValidationInfo,
     field_validator,
 )
+from pydantic_core import PydanticSerializationError, to_json
 
+from embedder.server.client_errors import COHERE, TEI
 from embedder.server.lenient import Lenient, ignored_header
 from embedder.text.relevance import MAX_VALUES
 
@@ -86,6 +88,17 @@ def _check_texts(texts: Sequence[str]) -> None:
         if not text.strip():
             raise ValueError(f"document {index} is empty; leave it out")
         _require_unicode(text, f"document {index}")
+
+
+def _require_json(documents: Sequence[Document]) -> None:
+    """The response repeats the fields of objects. Raises ValueError for lone surrogates and deep nesting, which Python
+    reads but cannot write."""
+    for index, document in enumerate(documents):
+        if not isinstance(document, str):
+            try:
+                to_json([{"results": [{"document": document}]}])  # as deep as in the response
+            except PydanticSerializationError as error:
+                raise ValueError(f"document {index} cannot be written as JSON ({error})") from None
 
 
 def _require_unicode(text: str, name: str) -> None:
@@ -185,6 +198,7 @@ class RerankQuestion(Lenient):
     def _have_texts(cls, documents: list[Document], info: ValidationInfo) -> list[Document]:
         fields = info.data.get("rank_fields")
         _check_texts([_text_of(document, index, fields) for index, document in enumerate(documents)])
+        _require_json(documents)
         return documents
 
     @field_validator("top_k")
@@ -270,7 +284,7 @@ class TeiRerankQuestion(Lenient):
 
 
 class RerankedTextAnswer(BaseModel):
-    """The text that was ranked, and the fields of the object that was sent."""
+    """The object that was sent. If it has no string as `text`, that is the ranked text."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -324,11 +338,11 @@ class TeiRankAnswer(BaseModel):
 
 def _form_of(body: Any) -> str:
     has_texts = "texts" in body if isinstance(body, dict) else isinstance(body, TeiRerankQuestion)
-    return "TEI" if has_texts else "Cohere"
+    return TEI if has_texts else COHERE
 
 
 AnyRerankQuestion = Annotated[
-    Annotated[RerankQuestion, Tag("Cohere")] | Annotated[TeiRerankQuestion, Tag("TEI")], Discriminator(_form_of)
+    Annotated[RerankQuestion, Tag(COHERE)] | Annotated[TeiRerankQuestion, Tag(TEI)], Discriminator(_form_of)
 ]
 
 
@@ -402,7 +416,8 @@ def _answer(question: RerankQuestion, ranked: Ranked, *, version: str) -> Rerank
 
 def _document(sent: Document, text: str) -> RerankedTextAnswer:
     fields = {} if isinstance(sent, str) else sent
-    return RerankedTextAnswer.model_validate({**fields, "text": str(fields.get("text", text))})
+    own = fields.get("text")
+    return RerankedTextAnswer.model_validate({**fields, "text": own if isinstance(own, str) else text})
 
 
 def _tei_row(question: TeiRerankQuestion, index: int, score: float) -> TeiRankAnswer:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import permutations
+from itertools import islice, permutations
 from pathlib import Path
 
 from embedder.errors import DataError
@@ -24,6 +25,7 @@ ASPECT_INSTRUCTION = "Identify the {aspect} of the text."
 _DEV_SHARE = 4  # one text in four is held out
 _MIN_TEXTS = 4  # with fewer, a label teaches and measures nothing
 _TRIPLETS = 200  # of a pair of aspects
+_NOT_IN_A_FILE_NAME = re.compile(r"[^\w-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +43,12 @@ class LabelledRow:
 def write_data(path: Path, out: Path, *, group_by: str) -> str:
     """Write `out/train`, `out/dev` and `out/instructions.json`; returns a summary.
 
-    Raises DataError if the file has no row with a text and a label that several texts share.
+    Raises DataError for a malformed row, and if no row has a text and a label that several texts share.
     """
     if not path.is_file():
         raise DataError(f"{path} is not a file.")
-    rows = _with_shared_labels([_row(each, group_by) for each in read_rows(path) if str(each.get("text", "")).strip()])
+    labelled = (_row(row, group_by, f"{path}, line {line}") for line, row in enumerate(read_rows(path), start=1))
+    rows = _with_shared_labels([row for row in labelled if row.text.strip()])
     if not rows:
         raise DataError(f"{path} has no row with a text and a label that {_MIN_TEXTS} texts share.")
     train, dev = [row for row in rows if not row.is_held_out], [row for row in rows if row.is_held_out]
@@ -68,11 +71,14 @@ def write_data(path: Path, out: Path, *, group_by: str) -> str:
     return f"{out}: {len(train)} texts for training, {len(dev)} held out, in {len(groups)} groups."
 
 
-def _row(row: Row, group_by: str) -> LabelledRow:
-    metadata = row.get("metadata", {})
-    group = str(metadata.get(group_by, "texts")).replace(" ", "_")
+def _row(row: Row, group_by: str, place: str) -> LabelledRow:
+    """place: file and line, for the error. Raises DataError if the row or its metadata is no object."""
+    metadata = row.get("metadata") or {} if isinstance(row, dict) else None
+    if not isinstance(metadata, dict):
+        raise DataError(f'{place}: not an object with "text" and an object "metadata".')
+    group = _NOT_IN_A_FILE_NAME.sub("_", str(metadata.get(group_by, "texts")))
     labels = {aspect: str(label) for aspect, label in metadata.items() if aspect != group_by}
-    return LabelledRow(str(row.get("title", "")), str(row["text"]), group, labels)
+    return LabelledRow(str(row.get("title") or ""), str(row.get("text") or ""), group, labels)
 
 
 def _with_shared_labels(rows: Sequence[LabelledRow]) -> list[LabelledRow]:
@@ -103,20 +109,25 @@ def _triplets(rows: Sequence[LabelledRow], group: str) -> Iterator[Row]:
     rows = [row for row in rows if row.group == group]
     for aspect, other in permutations(sorted({aspect for row in rows for aspect in row.labels}), 2):
         both = [row for row in rows if aspect in row.labels and other in row.labels]
-        found = 0
-        for number, query in enumerate(both):
-            others = both[number + 1 :] + both[:number]
-            pos = next((row for row in others if _shares_only(query, row, aspect, other)), None)
-            neg = next((row for row in others if _shares_only(query, row, other, aspect)), None)
-            if pos is not None and neg is not None and found < _TRIPLETS:
-                found += 1
-                yield {
-                    "task": f"{group}:{aspect}|{other}",
-                    "instruction": ASPECT_INSTRUCTION.format(aspect=aspect),
-                    "query": query.text,
-                    "pos": [pos.text],
-                    "neg": [neg.text],
-                }
+        for query, pos, neg in islice(_triplets_of(both, aspect, other), _TRIPLETS):
+            yield {
+                "task": f"{group}:{aspect}|{other}",
+                "instruction": ASPECT_INSTRUCTION.format(aspect=aspect),
+                "query": query.text,
+                "pos": [pos.text],
+                "neg": [neg.text],
+            }
+
+
+def _triplets_of(
+    rows: Sequence[LabelledRow], aspect: str, other: str
+) -> Iterator[tuple[LabelledRow, LabelledRow, LabelledRow]]:
+    for number, query in enumerate(rows):
+        others = [*rows[number + 1 :], *rows[:number]]
+        pos = next((row for row in others if _shares_only(query, row, aspect, other)), None)
+        neg = next((row for row in others if _shares_only(query, row, other, aspect)), None)
+        if pos is not None and neg is not None:
+            yield query, pos, neg
 
 
 def _shares_only(row: LabelledRow, other: LabelledRow, same: str, different: str) -> bool:

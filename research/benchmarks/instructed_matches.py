@@ -1,8 +1,9 @@
 """Whether *strong*, *fair* and *weak* mean the same under every instruction, and how far an instruction moves a query.
 
-Labelled texts are asked of other texts of the same set under the instruction of an aspect: a passage agrees if it has
-one of the query's labels. A judged collection is asked its own queries, and those of the other collections, which
-nothing there answers. The bounds were chosen on the tuning half of the queries (even SHA-1 of the text).
+Labelled texts are queries over other texts of the same set, under the instruction of an aspect: a passage agrees if it
+has one of the query's labels. A judged collection is searched for its own queries, and for those of the other
+collections, which no passage there answers. The bounds were chosen on the tuning half of the
+queries (even SHA-1 of the text).
 
     python -m research.benchmarks.instructed_matches --data FOLDER FOLDER [--half report] [--model gircse-small]
 """
@@ -95,7 +96,7 @@ def main() -> None:
     print(f"\n{by_weight(aspects)}")
     best = np.concatenate([each.cosines.max(axis=1) for each in off_topic])
     shares = [100 * float((best < bound).mean()) for bound in bounds]
-    print(f"\nOf {len(best)} queries of another collection, {shares[0]:.1f} % are told that all hits are weak.")
+    print(f"\nOf {len(best)} queries of another collection, {shares[0]:.1f} % get only weak hits.")
 
 
 def names_of(folder: Path) -> list[str]:
@@ -177,8 +178,8 @@ def row(graded: Graded, bounds: tuple[float, float]) -> str:
     """Of the passages of each grade, the share that agrees."""
     grades = np.digitize(graded.cosines, bounds)
     shares = [graded.agrees[grades == at] for at in range(3)]
-    told = " | ".join(f"{100 * each.mean():.0f} % of {len(each)}" if len(each) else "–" for each in shares)
-    return f"| {graded.name} | {100 * graded.agrees.mean():.0f} % | {told} | {graded.nearness.mean():.2f} |"
+    cells = " | ".join(f"{100 * each.mean():.0f} % of {len(each)}" if len(each) else "–" for each in shares)
+    return f"| {graded.name} | {100 * graded.agrees.mean():.0f} % | {cells} | {graded.nearness.mean():.2f} |"
 
 
 def by_weight(found: Sequence[Graded]) -> str:

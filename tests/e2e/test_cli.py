@@ -142,6 +142,19 @@ def test_broken_files_are_told_and_the_rest_is_unharmed(run: Run, notes: Path) -
 
 
 @pytest.mark.usefixtures("engine")
+def test_an_empty_folder_stops_only_pruning(run: Run, notes: Path, tmp_path: Path) -> None:
+    emptied = tmp_path / "emptied"
+    emptied.mkdir()
+    (emptied / "eel.txt").write_text("Eels swim at night.", encoding="utf-8")
+    run("ingest", str(emptied))
+    (emptied / "eel.txt").unlink()
+    result = run("ingest", str(emptied), str(notes))
+    assert "2 added or updated (2 chunks)" in result.stdout
+    assert re.search(r"^gone +\S*eel.txt +\w", result.stderr, re.MULTILINE)
+    assert "Is its disk mounted?" in run("ingest", str(emptied), "--prune", "--yes", code=1).stderr
+
+
+@pytest.mark.usefixtures("engine")
 def test_the_only_collection_is_the_default_and_misspelt_names_get_a_suggestion(run: Run, notes: Path) -> None:
     run("ingest", str(notes / "absent.txt"), code=1)
     assert json_lines(run("collections", "list", "--json")) == []  # a run that finds nothing leaves nothing

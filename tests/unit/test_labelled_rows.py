@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def write(tmp_path: Path):
-    def write(rows: list[dict]) -> Path:
+    def write(rows: list) -> Path:
         path = tmp_path / "rows.jsonl"
         path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
         return path
@@ -82,6 +82,26 @@ def test_texts_without_labels_are_an_error(write, tmp_path: Path) -> None:
         write_data(path, tmp_path / "data", group_by="source")
     with pytest.raises(DataError, match=r"gone\.jsonl is not a file"):
         write_data(tmp_path / "gone.jsonl", tmp_path / "data", group_by="source")
+
+
+def test_names_of_groups_become_file_names(write, tmp_path: Path) -> None:
+    rows = rows_of(80)
+    for row in rows:
+        row["metadata"]["source"] = "https://a.org/../b"
+    write_data(write(rows), tmp_path / "data", group_by="source")
+    assert (tmp_path / "data" / "train" / "labels.https_a_org_b.jsonl").is_file()
+
+
+@pytest.mark.parametrize("row", ["text", ["text"], {"text": "a", "metadata": "b"}])
+def test_a_malformed_row_is_named(write, tmp_path: Path, row: object) -> None:
+    with pytest.raises(DataError, match=r"rows\.jsonl, line 2: not an object"):
+        write_data(write([{"text": "a", "metadata": None}, row]), tmp_path / "data", group_by="source")
+
+
+def test_a_pair_of_aspects_has_at_most_200_triplets(write, tmp_path: Path) -> None:
+    write_data(write(rows_of(400)), tmp_path / "data", group_by="source")
+    triplets = read_rows(tmp_path / "data" / "train" / "triplets.texts.jsonl")
+    assert len(triplets) == 2 * 200
 
 
 def test_the_sample_library_becomes_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,6 +19,11 @@ from app.types.metadata_keys import derived_metadata
         ("upload://readme", {"created": "1999", "modified": "2001-01-01"}, {"year": 1999}),
         ("file:///data/rows.jsonl#7", {"date": 20240501}, {}),
         ("https://example.org/a/b.html", {"date": "spring", "created": "2020-01-01"}, {}),
+        ("upload://Dr. Smith v1.5 final", {}, {}),
+        ("upload://Chapter 1.5", {}, {}),
+        ("upload://.gitignore", {}, {}),
+        ("upload://a.averylongextension", {}, {}),
+        ("upload://song.mp3", {}, {"file_type": "mp3"}),
         ("letters/a.txt", {"modified": "2023"}, {"year": 2023}),
     ],
 )

@@ -11,13 +11,16 @@ from typing import Any
 
 import pytest
 from access_application import AccessApplication, open_access_application
+from starlette.responses import PlainTextResponse
+from starlette.testclient import TestClient
 
 from app.access.quotas import UserQuotas
+from app.api.quotas import QuotaGuard
 from app.commands.access import with_quotas
-from app.errors import InputError, QuotaExceededError, RequestQuotaError
+from app.errors import InputError, QuotaExceededError, RequestQuotaError, UnavailableError
 from app.settings import Settings
 from app.testing import ToyEmbedder
-from app.types.access import OPERATOR, Principal, Role
+from app.types.access import OPERATOR, Principal, Role, acting_as
 from app.types.quotas import UNLIMITED, Quotas, QuotaUse
 
 ANNA = Principal("anna", Role.EDITOR)
@@ -69,7 +72,7 @@ def test_documents_beyond_a_quota_are_refused_and_deleting_makes_room(applicatio
     application.application.work_off()
     assert add(application, "Text 2.").status_code == 202
     page = application.client.get("/account", headers=application.as_("editor of own")).text
-    assert "<td>Documents</td><td>2</td><td>2</td>" in page
+    assert "<th scope='row'>Documents</th><td>2</td><td>2</td>" in page
 
 
 def test_a_body_that_cannot_fit_is_refused_before_it_is_read(application: AccessApplication) -> None:
@@ -141,6 +144,17 @@ def test_requests_are_counted_one_by_one(quotas: UserQuotas) -> None:
     assert refused.value.retry_after_s == 30
     quotas.count_request(Principal("bert", Role.READER))
     assert quotas.use(ANNA)[2] == QuotaUse("requests", 3, 2)
+
+
+def test_a_catalog_that_does_not_respond_is_no_exhausted_quota(toy_services: Any) -> None:
+    def clock() -> datetime:
+        raise UnavailableError("The catalog does not respond.")
+
+    limited = UserQuotas(toy_services.services.catalog.access, replace_settings(quota_requests=2), clock=clock)
+    client = TestClient(QuotaGuard(PlainTextResponse("passed"), quotas=limited))
+    with acting_as(ANNA):
+        answer = client.get("/v1/models")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "unavailable")
 
 
 def test_a_body_is_let_in_that_may_replace_a_document(quotas: UserQuotas) -> None:

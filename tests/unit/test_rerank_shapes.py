@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from functools import reduce
 from typing import Any
 
 import pytest
@@ -17,6 +19,7 @@ from embedder.server.application import create_application
 
 TEXTS = ["the sea is salt", "a river runs", "a lake"]
 OBJECTS = [{"text": text, "page": at} for at, text in enumerate(TEXTS)]
+NESTED = reduce(lambda inner, _: {"inner": inner}, range(300), {})
 IGNORED = "x-gircse-ignored-fields"
 
 
@@ -37,6 +40,12 @@ def ask(client: TestClient, path: str, **body: Any) -> Any:
     answer = client.post(path, json={"query": "a river"} | body)
     assert answer.status_code == 200, answer.text
     return answer
+
+
+def post(client: TestClient, path: str, body: dict[str, Any]) -> Any:
+    """Unlike httpx, sends lone surrogates, as escapes."""
+    headers = {"content-type": "application/json"}
+    return client.post(path, content=json.dumps({"query": "a"} | body), headers=headers)
 
 
 def test_cohere_v2_and_langchain(client: TestClient) -> None:
@@ -136,11 +145,13 @@ def test_long_texts_are_refused_with_truncation_false(embedding_server: TestClie
         ({"documents": TEXTS, "query": " "}, "the query is empty"),
         ({"documents": TEXTS, "top_n": 1, "top_k": 2}, "top_n is 1 and top_k is 2"),
         ({"documents": TEXTS, "values": ["one"]}, "value"),
+        ({"documents": ["a", {"text": "a", "note": "\ud800"}]}, "document 1 cannot be written as JSON"),
+        ({"documents": [{"text": "a", "note": NESTED}]}, "document 0 cannot be written as JSON"),
     ],
 )
 def test_invalid_documents_are_refused_by_every_path(client: TestClient, body: dict[str, Any], said: str) -> None:
     for path in ("/v1/rerank", "/v2/rerank", "/rerank"):
-        answer = client.post(path, json={"query": "a"} | body)
+        answer = post(client, path, body)
         assert answer.status_code == (422 if path == "/rerank" else 400), answer.text
         error = answer.json()
         if path == "/rerank":
@@ -151,6 +162,27 @@ def test_invalid_documents_are_refused_by_every_path(client: TestClient, body: d
             assert "Value error" not in error["error"]["message"]
         if path == "/v2/rerank":
             assert error["message"] == error["error"]["message"]
+
+
+@pytest.mark.parametrize(("form", "field"), [("documents", "query"), ("texts", "query"), ("texts", "values.0")])
+def test_errors_at_the_root_name_the_field_alone(client: TestClient, form: str, field: str) -> None:
+    wrong = {"query": 1} if field == "query" else {"values": [1]}
+    answer = client.post("/rerank", json={"query": "a", form: TEXTS} | wrong)
+    assert answer.json()["error"].startswith(f"{field}: ")
+
+
+def test_an_object_without_a_string_as_text_comes_back_with_the_ranked_text(client: TestClient) -> None:
+    documents = [{"title": "a river", "text": None}, {"title": "a lake", "text": {"pages": 3}}]
+    found = ask(client, "/v1/rerank", documents=documents, rank_fields=["title"], return_documents=True)
+    assert {row["document"]["text"] for row in found.json()["results"]} == {"a river", "a lake"}
+
+
+def test_a_deep_object_that_is_accepted_comes_back(client: TestClient) -> None:
+    for depth in range(240, 300):
+        note = reduce(lambda inner, _: {"inner": inner}, range(depth), {})
+        for path in ("/v1/rerank", "/rerank"):
+            answer = post(client, path, {"documents": [{"text": "a", "note": note}], "return_documents": True})
+            assert answer.status_code in (200, 400, 422), depth
 
 
 def test_invalid_texts_are_refused_in_the_format_of_tei(client: TestClient) -> None:

@@ -50,7 +50,7 @@ def render_answer(
 
 
 def _render_refusal(answer: Answer, passages: dict[int, Passage]) -> Markup:
-    """Says that nothing answers, and what comes nearest."""
+    """Says that no passage answers, and quotes the nearest sentence."""
     if answer.nearest is None:
         return html("[[No passage answers this.]]")
     return html("[[No passage answers this.]] [[The nearest sentence:]] <q>{text}</q>{cited}").format(

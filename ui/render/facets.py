@@ -34,7 +34,7 @@ def render_facets(facets: Mapping[str, Sequence[FacetValue]], filters: Mapping[s
 
 
 def _narrows(values: Sequence[FacetValue]) -> bool:
-    """Several values that are not single days."""
+    """Whether a filter would help: there are several values, and not only single days."""
     return len(values) > 1 and not all(_DAY.match(facet.value) for facet in values)
 
 

@@ -381,7 +381,7 @@ def _render_chips(hit: Hit) -> Markup:
 
 
 def _shown_metadata(hit: Hit) -> Sequence[tuple[str, object]]:
-    """The person's own metadata, and what readers found about the content."""
+    """The user's own metadata, and metadata of the content that readers found."""
     hidden = TECHNICAL_KEYS | {FILE_TYPE, FOLDER}
     return [(key, value) for key, value in hit.document.metadata.items() if key not in hidden][:METADATA_CHIPS]
 
