@@ -83,7 +83,7 @@ class StandingCompletion:
         while page := list(islice(ids, _PAGE)):
             self._note_new(collection.active_index, len(page))
             points = self._index.retrieve(collection.active_index, page)
-            found += [each for each in standing.find(points) if each.search_id in visible]
+            found += standing.find(points, visible=visible)
         return found
 
     def _new_chunks(self, collection: Collection, done: Mapping[Job, IngestedDocument]) -> Iterator[str]:

@@ -7,7 +7,7 @@ with values, with the chosen value.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -106,12 +106,16 @@ class StandingSet:
             dtype=bool,
         )
 
-    def find(self, points: Sequence[Point]) -> list[StandingMatch]:
-        """Matches these chunks against all searches."""
+    def find(self, points: Sequence[Point], *, visible: Container[str]) -> list[StandingMatch]:
+        """Matches these chunks against the searches with the ids `visible`, whose owners may read the chunks."""
         if not points:
             return []
         passages = [_Passage(point) for point in points]
-        found = self._without_others([*self._graded_again(self._by_cosine(passages)), *self._by_words(passages)])
+        by_cosine, by_words = (
+            (pair for pair in pairs if pair[0].id in visible)
+            for pairs in (self._by_cosine(passages), self._by_words(passages))
+        )
+        found = self._without_others([*self._graded_again(by_cosine), *by_words])
         return [
             StandingMatch(search.id, passage.point.id, str(passage.metadata["document_id"]), score, match)
             for search, passage, score, match in found

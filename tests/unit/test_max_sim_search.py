@@ -78,7 +78,9 @@ def test_a_standing_search_finds_by_the_best_step() -> None:
     embedder = StepsEmbedder()
     graded = InstructedMatches(InMemoryVectorIndex(), embedder)
     standing = StandingSet(1, [asked], COLLECTION, ValueReader(embedder), graded)
-    found = standing.find([of_words(1, "owl", "eel", "bat"), of_words(2, "yak", "hen", "cod")])
+    points = [of_words(1, "owl", "eel", "bat"), of_words(2, "yak", "hen", "cod")]
+    assert standing.find(points, visible=()) == []
+    found = standing.find(points, visible={"s"})
     assert [(each.chunk_id, each.score) for each in found] == [("point-1", pytest.approx(1.0))]
 
 
