@@ -26,6 +26,8 @@ class Lenient(BaseModel):
 
 
 def ignored_header(names: Set[str]) -> dict[str, str]:
-    """The header with these names, percent-encoded; empty if there are none."""
-    shown = [quote(name[:_LONGEST_NAME], safe="", errors="replace") for name in sorted(names)[:_MOST_NAMED]]
+    """The header with these names, percent-encoded and cut; empty if there are none. Below 1.4 KB: proxies refuse
+    longer ones."""
+    shown = [quote(name[:_LONGEST_NAME], safe="", errors="replace")[:_LONGEST_NAME] for name in sorted(names)]
+    shown = shown[:_MOST_NAMED]
     return {IGNORED_HEADER: ", ".join(shown)} if shown else {}

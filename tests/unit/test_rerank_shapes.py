@@ -189,3 +189,11 @@ def test_invalid_texts_are_refused_in_the_format_of_tei(client: TestClient) -> N
     for texts in ([], [""], ["a", 1], ["a"] * 1_001):
         answer = client.post("/rerank", json={"query": "a", "texts": texts})
         assert (answer.status_code, answer.json()["error_type"]) == (422, "validation")
+
+
+def test_the_names_of_ignored_fields_stay_a_short_header(client: TestClient) -> None:
+    fields = {f"{at:02}{'界' * 100}": 1 for at in range(40)}
+    answer = post(client, "/v1/rerank", {"documents": TEXTS, **fields})
+    assert answer.status_code == 200
+    assert answer.headers[IGNORED].startswith("00%E7%95%8C")
+    assert 1_000 < len(answer.headers[IGNORED]) < 1_400
