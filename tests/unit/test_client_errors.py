@@ -264,3 +264,11 @@ def test_the_embedding_server_answers_other_paths_alike(embedding_server: Any) -
     answer = httpx.get(f"{embedding_server[0]}/nothing", headers={"authorization": f"Bearer {KEY}"})
     assert (answer.status_code, answer.headers["content-type"]) == (404, "application/problem+json")
     assert "/docs lists all paths" in answer.json()["detail"]
+
+
+def test_embeddings_name_the_fields_that_they_ignore(embedding_server: tuple[str, str, WatchedServer]) -> None:
+    client = openai_client(embedding_server[:2])
+    [model] = client.models.list().data
+    answer = client.embeddings.with_raw_response.create(model=model.id, input="a", extra_body={"late_chunking": True})
+    assert answer.headers["x-gircse-ignored-fields"] == "late_chunking"
+    assert len(answer.parse().data) == 1
