@@ -34,7 +34,7 @@ READER, EDITOR, ADMIN = Role.READER, Role.EDITOR, Role.ADMIN
 OWN, HIDDEN = "own", "hidden"
 
 # Parts of AuthorizedServices that are no services: they tell of no collection, and change nothing of one.
-NO_SERVICES = {"settings", "embedder", "checks", "metrics", "quotas", "damage"}
+NO_SERVICES = {"settings", "embedder", "checks", "metrics", "quotas", "damage", "token_counter"}
 # Methods that processes of this server use, and interfaces do not.
 DENIED: Mapping[str, set[str]] = {"catalog": {"is_alive"}, "evaluations": {"close"}}
 
