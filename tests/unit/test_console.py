@@ -70,7 +70,16 @@ WITHOUT_JSON = {
     *("saved delete", "saved unwatch", "history clear", "sources add", "sources run", "sources delete"),
     *("lenses save", "lenses delete", "lenses index build", "lenses index table", "lenses index delete"),
     *("judgements delete", "judgements undo-tuning", "collections delete", "collections prune"),
-    *("documents delete", "documents restore", "documents move", "jobs retry", "jobs pause", "jobs resume"),
+    *(
+        "collections create",
+        "saved add",
+        "documents delete",
+        "documents restore",
+        "documents move",
+        "jobs retry",
+        "jobs pause",
+        "jobs resume",
+    ),
     *("jobs cancel", "users add", "users change", "users connect", "users disconnect", "users remove"),
     *("keys revoke", "sessions end", "sessions end-all"),
 }
