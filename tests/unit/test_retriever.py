@@ -184,7 +184,7 @@ def test_wrong_fields_are_refused_by_name() -> None:
 
 
 def test_base_install_brings_what_the_retriever_needs() -> None:
-    project = (Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8")
+    project = (Path(__file__).parents[2] / "embedder" / "pyproject.toml").read_text(encoding="utf-8")
     base = project.partition("dependencies = [")[2].partition("]\n")[0]
     assert '"httpx' in base
     assert '"langchain-core' in base
