@@ -34,7 +34,7 @@ class ForkedProgram:
             read_end, write_end = os.pipe()
             self.stdout = os.fdopen(read_end, encoding="utf-8", errors="replace")  # type: ignore[assignment]
             stdout = os.fdopen(write_end, "wb")
-        files = _Files(stdout.fileno(), (stderr or sys.__stderr__).fileno())
+        files = SentFiles(stdout.fileno(), (stderr or sys.__stderr__).fileno())
         self._process = _programs.Process(target=_run, args=(self.args, dict(environment), files))
         self._process.start()
         if self.stdout is not None:
@@ -73,7 +73,7 @@ def start_forked(arguments: Sequence[str], *, environment: Mapping[str, str], lo
     return ForkedProgram(arguments, environment=environment, stdout=log, stderr=log)
 
 
-class _Files:
+class SentFiles:
     """File descriptors on their way to another process."""
 
     def __init__(self, *descriptors: int) -> None:
@@ -83,11 +83,11 @@ class _Files:
         return _detached, tuple(DupFd(each) for each in self.descriptors)
 
 
-def _detached(*sent: Any) -> _Files:
-    return _Files(*(each.detach() for each in sent))
+def _detached(*sent: Any) -> SentFiles:
+    return SentFiles(*(each.detach() for each in sent))
 
 
-def _run(arguments: list[str], environment: dict[str, str], files: _Files) -> None:
+def _run(arguments: list[str], environment: dict[str, str], files: SentFiles) -> None:
     for descriptor, place in zip(files.descriptors, (1, 2), strict=True):
         os.dup2(descriptor, place)
         os.close(descriptor)

@@ -16,10 +16,10 @@ import sys
 import threading
 from contextlib import suppress
 from multiprocessing.connection import wait
-from multiprocessing.reduction import DupFd
 from pathlib import Path
 from typing import Any, Self
 
+from forked import SentFiles
 from patience import wait_until
 from preloaded import PRELOADED
 
@@ -88,7 +88,7 @@ class WarmShell:
             descriptors.frombytes(ancillary[0][2])
             with connection.makefile("rb") as stream:
                 request = json.loads(stream.read(int.from_bytes(head, "big")))
-            process = self._forks.Process(target=_run, args=(request, _Files(*descriptors)))
+            process = self._forks.Process(target=_run, args=(request, SentFiles(*descriptors)))
             with self._lock:
                 process.start()
                 self._running.append(process)
@@ -112,21 +112,7 @@ class WarmShell:
                 process.terminate()
 
 
-class _Files:
-    """File descriptors on their way to another process."""
-
-    def __init__(self, *descriptors: int) -> None:
-        self.descriptors = descriptors
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _detached, tuple(DupFd(each) for each in self.descriptors)
-
-
-def _detached(*sent: Any) -> _Files:
-    return _Files(*(each.detach() for each in sent))
-
-
-def _run(request: dict[str, Any], files: _Files) -> None:
+def _run(request: dict[str, Any], files: SentFiles) -> None:
     for descriptor, place in zip(files.descriptors, (0, 1, 2), strict=True):
         os.dup2(descriptor, place)
         os.close(descriptor)

@@ -5,18 +5,17 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing
 from typing import Any
 
 import pytest
 from api_application import api_of
 from embedding_server import WatchedServer
 from fastapi.testclient import TestClient
+from toy_reindexing import toy_reindexing
 
 from app.access.accounts import MAX_PASSWORD_CHARACTERS, MAX_PATTERNS
-from app.collections.background_reindex import BackgroundReindexing
 from app.collections.fetching import BackgroundFetching
-from app.collections.reindex import Reindexer
 from app.types.documents import Source
 from app.types.search import MAX_FILTERS, MAX_QUERY_CHARACTERS
 from embedder import DEFAULT_MODEL, load_encoder
@@ -39,21 +38,8 @@ def application(toy_services: Any) -> Iterator[TestClient]:
     toy_services.add("The card has not arrived.", collection="letters", metadata={"language": "en"})
     services = toy_services.services
 
-    @contextmanager
-    def open_reindexer(is_stopping: Any) -> Iterator[Reindexer]:
-        yield Reindexer(
-            catalog=services.catalog,
-            index=services.index,
-            blobs=services.blobs,
-            embedder=services.embedder,
-            index_documents=lambda documents, collection: toy_services.pipeline.index_documents(
-                documents, collection, heartbeat=lambda *_: None
-            ),
-            small_bytes=0,
-        )
-
     with (
-        closing(BackgroundReindexing(services.catalog, open_reindexer=open_reindexer)) as reindexing,
+        closing(toy_reindexing(toy_services)) as reindexing,
         closing(BackgroundFetching(services.catalog, services.library, read_url=read_url)) as fetching,
     ):
         app = api_of(services, reindexing=reindexing, fetching=fetching, read_url=read_url)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -12,10 +11,10 @@ from api_application import api_of
 from fastapi.testclient import TestClient
 from patience import wait_until
 from sample_files import pdf
+from toy_reindexing import toy_reindexing
 
 from app.api.reading import file_name
 from app.collections.background_reindex import BackgroundReindexing
-from app.collections.reindex import Reindexer
 from app.errors import DocumentError
 from app.types.documents import Source
 
@@ -31,22 +30,7 @@ def read_url(url: str) -> Source:
 
 @pytest.fixture
 def reindexing(toy_services: Any) -> Iterator[BackgroundReindexing]:
-    services = toy_services.services
-
-    @contextmanager
-    def open_reindexer(is_stopping: Any) -> Iterator[Reindexer]:
-        yield Reindexer(
-            catalog=services.catalog,
-            index=services.index,
-            blobs=services.blobs,
-            embedder=services.embedder,
-            index_documents=lambda documents, collection: toy_services.pipeline.index_documents(
-                documents, collection, heartbeat=lambda *_: None
-            ),
-            small_bytes=0,
-        )
-
-    reindexing = BackgroundReindexing(services.catalog, open_reindexer=open_reindexer)
+    reindexing = toy_reindexing(toy_services)
     yield reindexing
     reindexing.close()
 
