@@ -178,18 +178,23 @@ def ingest(services: Services, judged: Judged) -> None:
     ]
     for start in range(0, len(sources), _HANDED_IN):
         services.library.add_documents(judged.name, sources[start : start + _HANDED_IN])
+    work_off(services, judged.name)
+
+
+def work_off(services: Services, collection: str) -> None:
+    """Raises SystemExit if a document of the collection could not be ingested."""
     stop = threading.Event()
     worker = threading.Thread(target=run_worker, args=(services, stop))
     worker.start()
     try:
-        while (left := _open_jobs(services, judged.name)) and worker.is_alive():
-            print(f"{judged.name}: {left} documents to go", flush=True)
+        while (left := _open_jobs(services, collection)) and worker.is_alive():
+            print(f"{collection}: {left} documents to go", flush=True)
             time.sleep(_LOOK_S)
     finally:
         stop.set()
         worker.join()
-    if dead := services.catalog.job_counts(judged.name).get(JobState.DEAD, 0):
-        raise SystemExit(f"{dead} documents of {judged.name} could not be ingested: gircse jobs list --state dead")
+    if dead := services.catalog.job_counts(collection).get(JobState.DEAD, 0):
+        raise SystemExit(f"{dead} documents of {collection} could not be ingested: gircse jobs list --state dead")
 
 
 def _open_jobs(services: Services, name: str) -> int:
