@@ -21,7 +21,7 @@ from app.ports.parts import Embedder, SearchedIndex, Soundness, Unwatched
 from app.ports.rerank import Reranker
 from app.search.calibration import MatchCalibration, best_match
 from app.search.exclusions import ExclusionRanker, exclude_negated, excluded_values, reported_exclusions
-from app.search.fusion import WEIGHTS, rank_in_legs
+from app.search.fusion import UNREAD_WEIGHTS, WEIGHTS, rank_in_legs
 from app.search.gircse_reranker import EmbedderReranker
 from app.search.grouping import select
 from app.search.highlights import Highlighter
@@ -35,6 +35,7 @@ from app.search.request_checks import check_query, check_request, check_token_bi
 from app.search.reranking import Candidate, Reranked, rerank
 from app.search.retrieval import (
     LabelChoice,
+    LegWeights,
     QueryVectors,
     Retrieved,
     changes_similarity,
@@ -377,7 +378,7 @@ class SearchService:
             name = resolved.collection.active_index
             try:
                 labels = self._value_search.choose(request, resolved.collection, query_label)
-                weights = self._catalog.leg_weights(resolved.collection.name) or WEIGHTS
+                weights = self._weights(request.query, resolved.collection)
                 found = find_candidates(
                     self._index, name, request, vectors, depth=depth, labels=labels, weights=weights
                 )
@@ -388,6 +389,11 @@ class SearchService:
                 resolved = self._resolve(request)
                 if resolved.collection.active_index == name:
                     raise DamagedIndexError(resolved.collection.name, "the vector index does not have it") from None
+
+    def _weights(self, query: str, collection: Collection) -> LegWeights:
+        """Of a hybrid search: those tuned for the collection, else by whether the model reads the query's language."""
+        is_unread = unread_language(query, self._embedder.info.language)
+        return self._catalog.leg_weights(collection.name) or (UNREAD_WEIGHTS if is_unread else WEIGHTS)
 
     def find_legs(self, request: SearchRequest) -> Mapping[Leg, Sequence[ScoredPoint]]:
         """The results of each leg of a hybrid search, before fusion."""

@@ -440,7 +440,7 @@ class UnreadLanguage:
 
     def __str__(self) -> str:
         return (
-            f"This model reads {self.read}, and this looks like {self.language}. Ask in {self.read}, or find by words."
+            f"This model reads {self.read}, and this looks like {self.language}. A hybrid search relies on the words."
         )
 
 

@@ -6,6 +6,8 @@ Works for languages that end sentences with . ! ? or their CJK forms. Independen
 from __future__ import annotations
 
 import re
+import unicodedata
+from collections.abc import Sequence
 
 MAX_SENTENCES = 16  # encoded separately; with more, neighbours are merged
 _SHORTEST_SENTENCE = 3  # words; a shorter one (a heading, a number) is merged into the next
@@ -18,6 +20,7 @@ _POSSIBLE_END = re.compile(
 )
 # Pre-tokenised corpora, often in lower case: only they have a space before the punctuation.
 _SPACED_STOP = re.compile(r"[^\W_] [.?!]\Z")
+_READABLE = re.compile(r"[!-~\w]")  # nearly every sentence has one; only the others are looked at closely
 _LAST_WORD = re.compile(r"[\w.]*\Z")
 _LONGEST_ABBREVIATION = 12
 _ABBREVIATION = re.compile(
@@ -29,7 +32,8 @@ _ABBREVIATION = re.compile(
 def sentence_spans(text: str) -> list[tuple[int, int]]:
     """Character range [start, end) of every sentence, in order, without surrounding whitespace.
 
-    Together they cover every non-whitespace character of `text`.
+    Together they cover every non-whitespace character of `text`. Characters that nobody can see or read (a bullet of a
+    private font, a zero-width space) are no sentence: no model has a token for them. They belong to the one before.
     """
     spans: list[tuple[int, int]] = []
     start = len(text) - len(text.lstrip())
@@ -42,7 +46,27 @@ def sentence_spans(text: str) -> list[tuple[int, int]]:
         start = gap.end()
     if start < len(text):
         spans.append((start, len(text)))
-    return spans
+    return _with_unreadable_ones_joined(text, spans)
+
+
+def _with_unreadable_ones_joined(text: str, spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    joined: list[tuple[int, int]] = []
+    begun: int | None = None  # of unreadable characters before the first sentence
+    for start, end in spans:
+        if _READABLE.search(text, start, end) or any(map(_is_readable, text[start:end])):
+            joined.append((start if begun is None else begun, end))
+            begun = None
+        elif joined:
+            joined[-1] = (joined[-1][0], end)
+        elif begun is None:
+            begun = start
+    return joined if joined or begun is None else [(begun, spans[-1][1])]
+
+
+def _is_readable(character: str) -> bool:
+    """False for characters that tokenisers drop: control, format and private ones, spaces, and marks alone."""
+    kind = unicodedata.category(character)
+    return kind[0] not in "CZ" and kind != "Mn" and character != "\ufffd"
 
 
 def sentences_to_read(text: str) -> list[str]:

@@ -1,10 +1,11 @@
-"""How meaning and words are fused, on fourteen collections: nDCG@10 of either alone, of the product's fusion, of the
-fusion before it, and of usual formulas.
+"""How meaning and words are fused: nDCG@10 of either alone, of the product's fusion, of the fusion before it, and of
+usual formulas. On fourteen collections on which the product's fusion was chosen, or on others of public repositories.
 
 Ranks whole documents (of which the model reads 256 tokens), not chunks of an index, so that a formula takes seconds.
 No query carries an instruction. Of a collection of pairs 300 queries are asked, with 1,500 documents.
 
 python -m research.benchmarks.fusion --data FOLDER --cache FOLDER
+python -m research.benchmarks.fusion --public FOLDER [--fetch] --cache FOLDER
 """
 
 from __future__ import annotations
@@ -25,26 +26,14 @@ from app.search.bm25 import document_vector, query_vector
 from app.search.fusion import fuse
 from app.types.documents import ScoredPoint
 from app.types.search import Leg
-from embedder.evaluation.data import read_rows
 from embedder.evaluation.embedders import MiniLmEmbedder
-from research.benchmarks.hybrid import read_judged
+from research.benchmarks.judged_collections import JUDGED, PAIRS, SECTIONS, Collection, read_collection
+from research.benchmarks.public_collections import COLLECTIONS, FILES, read_public
+from research.benchmarks.reading import fetch
 
-JUDGED = {"cranfield": "dev", "medline_med": "dev", "stackfaq": "dev", "covidfaq": "dev2", "pubmedqa": "dev2"}
-PAIRS = (
-    *("medquad", "openstax", "squad_sentence", "python_peps", "software_docs", "tldr_examples", "wiki_movies"),
-    "opentriviaqa",
-)
-SECTIONS = "selqa"  # questions, and the sections of encyclopaedia articles that answer them
 CANDIDATES, DEPTH = 200, 10
-QUERIES, PAIR_QUERIES, PAIR_DOCUMENTS = 400, 300, 1500
+QUERIES = 400
 READ_CHARACTERS = 1600
-
-
-@dataclass(frozen=True, slots=True)
-class Collection:
-    documents: Mapping[str, str]
-    queries: Mapping[str, str]
-    grades: Mapping[str, Mapping[str, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,48 +48,6 @@ class Query:
 
 
 Ranking = Sequence[int]  # of documents, best first
-
-
-def read_collection(data: Path, name: str) -> Collection:
-    if name in JUDGED:
-        return _judged(data / JUDGED[name], name)
-    return _sections(data) if name == SECTIONS else _pairs(data, name)
-
-
-def _judged(folder: Path, name: str) -> Collection:
-    found = read_judged(folder, name)
-    documents = {key: text for key, text in found.documents.items() if found.texts[key].strip()}
-    return Collection(documents, found.queries, found.grades)
-
-
-def _sections(data: Path) -> Collection:
-    rows = read_rows(data / "answers" / "sentences.selqa.jsonl.gz")
-    documents = {_section(row): "\n".join([row["article"], row["section"], *row["sentences"]]) for row in rows}
-    return Collection(
-        documents, {row["id"]: row["question"] for row in rows}, {row["id"]: {_section(row): 1} for row in rows}
-    )
-
-
-def _section(row: Mapping[str, str]) -> str:
-    return f"{row['article']}|{row['section']}"
-
-
-def _pairs(data: Path, name: str) -> Collection:
-    rows = read_rows(data / "train" / f"pairs.{name}.jsonl.gz")
-    answers: dict[str, list[str]] = {}
-    for row in rows:
-        answers.setdefault(row["query"], []).extend(row["pos"])
-    chance = random.Random(3)
-    asked = chance.sample(list(answers), min(PAIR_QUERIES, len(answers)))
-    needed = dict.fromkeys(text for query in asked for text in answers[query])
-    others = [text for text in dict.fromkeys(text for row in rows for text in row["pos"]) if text not in needed]
-    texts = [*needed, *chance.sample(others, min(len(others), max(0, PAIR_DOCUMENTS - len(needed))))]
-    number = {text: str(at) for at, text in enumerate(texts)}
-    return Collection(
-        {str(at): text for at, text in enumerate(texts)},
-        {str(at): query for at, query in enumerate(asked)},
-        {str(at): {number[text]: 1 for text in answers[query]} for at, query in enumerate(asked)},
-    )
 
 
 def queries_of(collection: Collection, asked: Sequence[str], cache: Path, model: MiniLmEmbedder) -> Iterator[Query]:
@@ -202,9 +149,8 @@ FORMULAS: Mapping[str, Callable[[Query], Ranking]] = {
 }
 
 
-def measure(name: str, data: Path, cache: Path, model: MiniLmEmbedder) -> dict[str, float]:
+def measure(name: str, collection: Collection, cache: Path, model: MiniLmEmbedder) -> dict[str, float]:
     """nDCG@10 of every formula, ×100."""
-    collection = read_collection(data, name)
     asked = sorted(collection.queries)
     asked = random.Random(5).sample(asked, min(QUERIES, len(asked)))
     documents = list(collection.documents)
@@ -222,14 +168,20 @@ def measure(name: str, data: Path, cache: Path, model: MiniLmEmbedder) -> dict[s
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True, help="folder of train/, dev/, dev2/ and answers/")
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--data", type=Path, help="folder of train/, dev/, dev2/ and answers/")
+    source.add_argument("--public", type=Path, help="folder of files of public repositories")
+    parser.add_argument("--fetch", action="store_true", help="put those files there, from GitHub")
     parser.add_argument("--cache", type=Path, required=True, help="folder for vectors")
     options = parser.parse_args()
     model = MiniLmEmbedder()
-    names = (*JUDGED, SECTIONS, *PAIRS)
+    if options.fetch and options.public:
+        fetch(FILES, options.public)
+    names = tuple(COLLECTIONS) if options.public else (*JUDGED, SECTIONS, *PAIRS)
     rows = {}
     for name in names:
-        rows[name] = measure(name, options.data, options.cache, model)
+        collection = read_public(options.public, name) if options.public else read_collection(options.data, name)
+        rows[name] = measure(name, collection, options.cache, model)
         print(name, json.dumps({formula: round(value, 1) for formula, value in rows[name].items()}), flush=True)
     print("| | " + " | ".join(FORMULAS) + " |\n|" + " --- |" * (len(FORMULAS) + 1))
     for name in names:

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from app.search.bm25 import query_vector
+from app.search.fusion import UNREAD_WEIGHTS, WEIGHTS, word_share
 from app.search.query_language import other_language, unread_language
+from app.testing import ToyEmbedder, text_source
+from app.types.search import Leg, SearchRequest
 from embedder.model.contract import read_contract
 from embedder.model_info import SHIPPED_MODELS
 
@@ -123,3 +130,31 @@ def test_only_a_model_of_one_language_leaves_queries_unread() -> None:
 @pytest.mark.parametrize("name", SHIPPED_MODELS.values())
 def test_the_contract_of_a_shipped_model_says_which_language_it_reads(name):
     assert read_contract(MODELS / name).language == "English"
+
+
+class EnglishEmbedder(ToyEmbedder):
+    """Reads English only."""
+
+    @property
+    def info(self) -> Any:
+        return replace(super().info, language="English")
+
+
+@pytest.mark.parametrize(
+    ("query", "weights"),
+    [("Wann fährt die Fähre und wie lange?", UNREAD_WEIGHTS), ("When does the ferry leave?", WEIGHTS)],
+)
+def test_words_decide_where_the_model_does_not_read_the_query(
+    toy_services_class: Any, tmp_path: Path, query: str, weights: dict[Leg, float]
+) -> None:
+    with ExitStack() as opened:
+        toy = toy_services_class(tmp_path, opened, embedder=EnglishEmbedder())
+        toy.services.library.ensure_collection("library")
+        for text in (query, "Die Fähre ist blau.", "The ferry is blue."):
+            toy.services.library.add_document("library", text_source(f"text://{text}", text))
+        toy.work_off()
+        first, *_ = toy.services.search.search(SearchRequest(query, "library", instruction="")).hits
+    scores = {rank.leg: rank.score for rank in first.legs}
+    words = word_share(scores[Leg.SPARSE], len(query_vector(query).indices))
+    share = weights[Leg.SPARSE]
+    assert first.score == pytest.approx((1 - share) * scores[Leg.DENSE] + share * words, abs=1e-4)

