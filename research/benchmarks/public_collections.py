@@ -51,7 +51,8 @@ def read_cacm(folder: Path) -> Collection:
     """Abstracts of computer science, and what its readers asked for."""
     own = folder / "Hamza5+RI-TP" / "cacm"
     documents = {
-        key: f"{parts.get('T', '')}\n\n{parts.get('W', '')}".strip() for key, parts in _dotted(own / "cacm.all")
+        key: "\n\n".join(parts[each].strip() for each in "TW" if each in parts)
+        for key, parts in _dotted(own / "cacm.all")
     }
     queries = {key: " ".join(parts["W"].split()) for key, parts in _dotted(own / "query.text")}
     grades: dict[str, dict[str, int]] = defaultdict(dict)
