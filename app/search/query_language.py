@@ -27,7 +27,8 @@ _WORDS = {
     "German": "der das und ist nicht wie wenn ein eine einen einem einer für mit auf dem den zu von wird werden "
     "wurde habe hat haben ich wir sie mein meine meinen sich auch aus bei nach über oder warum welche "
     "welcher wo wann kann können muss soll sind im zum zur als durch gibt noch schon mehr keine kein vom "
-    "bis unter zwischen",
+    "bis unter zwischen wer wem wen wessen viele vielen welchem welchen welches wohin woher wovon wodurch womit wozu "
+    "wofür worin wieso weshalb hatte hatten waren wurden gegen seit ohne ab heißt diese dieser dieses",
     "French": "à quoi pour moi le la les un une du de et est que qui dans pas ne sont avec sur au aux ce cette ces "
     "je nous vous il elle ont mon ma mes comment pourquoi quand quelle quel quels quelles où par pas été "
     "être faire d l qu",
@@ -41,6 +42,13 @@ _WORDS = {
     "maar ook naar bij of als aan",
 }
 _FUNCTION_WORDS = {name: frozenset(words.split()) - STOP_WORDS for name, words in _WORDS.items()}
+# A question that begins with one of them needs no second word.
+_ASKING_WORDS = (
+    "wer wem wen wessen wie wann warum welche welcher welchem welchen welches wohin woher wovon wodurch womit wozu "
+    "wofür worin wieso weshalb qué quién quiénes cuál cuándo cuánto cuántos dónde cómo perché quale quelle quels "
+    "quelles hoe waarom wanneer"
+)
+_ASKING = frozenset(_ASKING_WORDS.split())
 LANGUAGES = (*(name for name, _ in _SCRIPTS), *_WORDS)
 _LEAST_WORDS, _LEAST_SHARE = 2, 0.15  # function words of a language that identify it: number, share of all words
 
@@ -65,5 +73,6 @@ def other_language(text: str) -> str | None:
     english = sum(word in STOP_WORDS for word in words)
     accented = any(not word.isascii() for word in words)
     count, name = max((sum(word in own for word in words), name) for name, own in _FUNCTION_WORDS.items())
-    least = _LEAST_WORDS - 1 if accented and not english else _LEAST_WORDS
+    is_sure = accented or words[0] in _ASKING
+    least = _LEAST_WORDS - 1 if is_sure and not english else _LEAST_WORDS
     return name if count >= least and count > english and count >= _LEAST_SHARE * len(words) else None

@@ -34,6 +34,8 @@ Wo kann ich mich über eine Rechnung beschweren?
 Ursachen der Inflation in Westafrika
 Wer regiert das Land nach der Wahl?
 Rezept für Apfelkuchen mit Zimt
+Wer gewann das letzte Spiel
+Wohin fließt die Donau
 Gibt es eine Frist für die Rückgabe?
 Sprachen, die auf der Insel gesprochen werden
 Unterschied zwischen Lohn und Gehalt
