@@ -23,7 +23,8 @@ import numpy as np
 from ir_measures import nDCG
 
 from app.search.bm25 import document_vector, query_vector
-from app.search.fusion import fuse
+from app.search.fusion import UNREAD_WEIGHTS, WEIGHTS, fuse
+from app.search.query_language import ENGLISH, unread_language
 from app.types.documents import ScoredPoint
 from app.types.search import Leg
 from embedder.evaluation.embedders import MiniLmEmbedder
@@ -45,6 +46,7 @@ class Query:
     terms: int
     vectors: np.ndarray
     vector: np.ndarray
+    is_unread: bool  # in another language than the model reads
 
 
 Ranking = Sequence[int]  # of documents, best first
@@ -71,7 +73,8 @@ def queries_of(collection: Collection, asked: Sequence[str], cache: Path, model:
             rarity = math.log(1 + (len(texts) - len(found) + 0.5) / (len(found) + 0.5))
             for at, value in found:
                 words[at] += value * rarity
-        yield Query(kept["documents"] @ vector, words, len(terms), kept["documents"], vector)
+        is_unread = unread_language(collection.queries[key], ENGLISH) is not None
+        yield Query(kept["documents"] @ vector, words, len(terms), kept["documents"], vector, is_unread)
 
 
 def best(scores: np.ndarray, *, positive: bool = False) -> list[int]:
@@ -95,7 +98,8 @@ def by_words(query: Query) -> Ranking:
 
 
 def as_in_the_product(query: Query) -> Ranking:
-    return [int(point.id) for point in fuse(legs_of(query.cosines, query.words), terms=query.terms)]
+    weights = UNREAD_WEIGHTS if query.is_unread else WEIGHTS
+    return [int(point.id) for point in fuse(legs_of(query.cosines, query.words), terms=query.terms, weights=weights)]
 
 
 def by_shares(query: Query, cosines: np.ndarray | None = None, words_weight: float = 0.25) -> Ranking:

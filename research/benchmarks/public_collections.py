@@ -12,11 +12,13 @@ import re
 import xml.etree.ElementTree as ElementTree
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 from research.benchmarks.judged_collections import Collection
 from research.benchmarks.reading import Listed
 
+LANGUAGES = ("en", "de", "es", "ru", "ar", "hi", "zh")
 FILES = tuple(
     Listed(*row)
     for row in (
@@ -27,8 +29,10 @@ FILES = tuple(
         ("stefreschke/Information-Retrieval", "ec84884f012ae2c655004f1025753381bef27adb", "npl/query-text"),
         ("stefreschke/Information-Retrieval", "ec84884f012ae2c655004f1025753381bef27adb", "npl/rlv-ass"),
         ("kartikbhalala/temp", "17e04f3f31d8926a3cddf8a649d1efb26781919a", "WikiQA-test.tsv"),
-        ("google-deepmind/xquad", "7d30520c717524000f0d9d2f9c10a069acd9d285", "xquad.en.json"),
-        ("google-deepmind/xquad", "7d30520c717524000f0d9d2f9c10a069acd9d285", "xquad.de.json"),
+        *(
+            ("google-deepmind/xquad", "7d30520c717524000f0d9d2f9c10a069acd9d285", f"xquad.{language}.json")
+            for language in LANGUAGES
+        ),
         ("wasiahmad/PolicyQA", "775538bc6d932e9d0dd16975d4373659cf8964fe", "data/test.json"),
         (
             "abachaa/LiveQA_MedicalTask_TREC2017",
@@ -105,14 +109,9 @@ def read_wikiqa(folder: Path) -> Collection:
     return Collection(documents, queries, grades)
 
 
-def read_xquad(folder: Path, language: str = "en") -> Collection:
-    """Paragraphs of encyclopaedia articles, and questions about each."""
+def read_xquad(folder: Path, *, language: str) -> Collection:
+    """Paragraphs of encyclopaedia articles, and questions about each, translated by people."""
     return _of_paragraphs(folder / "google-deepmind+xquad" / f"xquad.{language}.json")
-
-
-def read_xquad_german(folder: Path) -> Collection:
-    """The same in German."""
-    return read_xquad(folder, "de")
 
 
 def read_policyqa(folder: Path) -> Collection:
@@ -172,9 +171,8 @@ COLLECTIONS: Mapping[str, Callable[[Path], Collection]] = {
     "cacm": read_cacm,
     "npl": read_npl,
     "wikiqa": read_wikiqa,
-    "xquad_en": read_xquad,
-    "xquad_de": read_xquad_german,
     "policyqa": read_policyqa,
     "liveqa": read_liveqa,
     "trecqa": read_trecqa,
+    **{f"xquad_{language}": partial(read_xquad, language=language) for language in LANGUAGES},
 }

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from research.benchmarks.judged_collections import Collection
-from research.benchmarks.public_collections import COLLECTIONS, FILES, read_public
+from research.benchmarks.public_collections import COLLECTIONS, FILES, LANGUAGES, read_public
 
 PARAGRAPHS = json.dumps({"data": [{"paragraphs": [{"context": "A cat sat.", "qas": [{"question": "Who sat?"}]}]}]})
 LIVEQA = """<all><NLM-QUESTION qid="Q1"><NLM-Summary> What helps? </NLM-Summary><ReferenceAnswers>
@@ -26,8 +26,7 @@ CONTENT = {
         'Q0\twho sat\tD0\tCat\tD0-0\tA "cat sat.\t1\nQ0\twho sat\tD0\tCat\tD0-1\tIt ran.\t0\n'
         "Q1\twho ran\tD0\tCat\tD0-0\tA cat sat.\t0\n"
     ),
-    "xquad.en.json": PARAGRAPHS,
-    "xquad.de.json": PARAGRAPHS,
+    **{f"xquad.{language}.json": PARAGRAPHS for language in LANGUAGES},
     "test.json": PARAGRAPHS,
     "TREC-2017-LiveQA-Medical-Test-Questions-w-summaries.xml": LIVEQA,
     "test.csv": 'qtext,label,atext\nwho sat,1,"A cat, sat."\nwho sat,0,It ran.\n',
@@ -39,7 +38,7 @@ EXPECTED = {
     "liveqa": Collection({"Q1A1": "Rest helps."}, {"Q1": "What helps?"}, {"Q1": {"Q1A1": 1}}),
     "trecqa": Collection({"0": "A cat, sat.", "1": "It ran."}, {"who sat": "who sat"}, {"who sat": {"0": 1}}),
     **dict.fromkeys(
-        ("xquad_en", "xquad_de", "policyqa"),
+        ("policyqa", *(f"xquad_{language}" for language in LANGUAGES)),
         Collection({"0": "A cat sat."}, {"Who sat?": "Who sat?"}, {"Who sat?": {"0": 1}}),
     ),
 }
