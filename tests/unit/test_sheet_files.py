@@ -360,6 +360,7 @@ class TestDelimiters:
     def test_declared_in_the_first_line(self):
         assert lines("sep=;\nname;n\nAda;1\n", "a.csv") == ["name: Ada; n: 1"]
         assert lines("SEP=|\nname|n\nAda|1\n", "a.csv") == ["name: Ada; n: 1"]
+        assert lines('"sep=;"\nname;n\nAda;1\n', "a.csv") == ["name: Ada; n: 1"]
 
     def test_preamble_of_an_export(self):
         text = "Report: sales\nMade,2024-05-01\n\nRegion,Units,Price\nEast,5,2.5\nWest,6,3\n"
