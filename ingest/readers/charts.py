@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ingest.readers.cell_values import shown_number
+from ingest.readers.cell_values import formatted_value, shown_number
 from ingest.readers.opc import Element, attribute, first
 from ingest.readers.parts import Block
 from ingest.readers.tables import record_block
@@ -58,12 +58,13 @@ def _points(series: Element, *names: str) -> dict[int, str]:
     points: dict[int, str] = {}
     if data is None:
         return points
+    code = next((node.text or "" for node in data.iter("{*}formatCode")), "")
     levels = list(data.iter("{*}lvl")) or [data]
     for level in levels:
         for point in level.iter("{*}pt"):
             index = attribute(point, "idx")
             value = first(point, "v")
             if index.isdecimal() and value is not None and len(points) < _MAX_POINTS:
-                text = shown_number(value.text or "")
+                text = formatted_value(value.text or "", attribute(point, "formatCode") or code)
                 points[int(index)] = f"{text} {points[int(index)]}" if int(index) in points else text
     return points
