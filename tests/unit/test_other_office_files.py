@@ -109,6 +109,30 @@ class TestOpenDocumentTexts:
         tables = f"<table:table>{row(cell('Land'), cell('Cities'))}{row(cell('Italy'), cell('So:', more=listed))}</table:table>"
         assert lines(open_document("text", tables, styles=styles), "a.odt") == ["Land: Italy; Cities: So: 1 Rome"]
 
+    def test_controls_of_forms_show_their_labels_and_values(self):
+        options = "<form:option form:label='Red'/><form:option form:label='Blue' form:current-selected='true'/>"
+        controls = (
+            "<form:text form:id='c1' form:value='old' form:current-value='Ada'/><form:password form:id='c2' "
+            "form:value='secret'/><form:checkbox form:id='c3' form:label='Agreed' form:current-state='checked'/>"
+            "<form:radio form:id='c4' form:label='Card'/><form:button form:id='c5' form:label='Send'/>"
+            f"<form:listbox form:id='c6'>{options}</form:listbox>"
+            f"<form:listbox form:id='c7' form:dropdown='true'>{options}</form:listbox>"
+        )
+        places = "".join(f"<text:p>{n}: <draw:control draw:control='c{n}'/></text:p>" for n in range(1, 9))
+        inner = f"<office:forms><form:form>{controls}</form:form></office:forms>{places}"
+        assert lines(open_document("text", inner), "a.odt") == [
+            *("1: Ada", "2:", "3: ☑ Agreed", "4: ☐ Card", "5: Send", "6: Red\nBlue", "7: Blue", "8:"),
+        ]
+
+    def test_fields_that_share_their_names_with_parts_of_comments(self):
+        inner = "<text:p>By <text:creator>Ada</text:creator> on <text:date>1 May</text:date></text:p>"
+        assert lines(open_document("text", inner), "a.odt") == ["By Ada on 1 May"]
+
+    def test_embedded_files_are_counted(self):
+        inner = f"{p('Text')}<text:p><draw:frame><draw:object-ole xlink:href='./Object 1'/></draw:frame></text:p>"
+        found = read(open_document("text", inner), "a.odt")
+        assert found.metadata == {"skipped_parts": 1, "skipped": "Object 1: An embedded file is not read."}
+
     def test_formula(self):
         inner = "<math><mtext>where</mtext><mi>a</mi><mo>=</mo><mi>sin</mi><mn>2</mn><mtext>holds</mtext></math>"
         frame = "<text:p><draw:frame><draw:object xlink:href='./Object 1'/></draw:frame></text:p>"
