@@ -43,7 +43,8 @@ class _Line(NamedTuple):
 
 
 class MarkdownHeadings:
-    """Headings with `#`, underlined with `=` or `-`, or as HTML on one line. Skips code blocks, comments and front matter."""
+    """Headings with `#`, underlined with `=` or `-`, or in HTML on one line. Skips code, comments and front
+    matter."""
 
     def __init__(self) -> None:
         self._fence = ""

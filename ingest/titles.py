@@ -21,7 +21,10 @@ _SIGNS = re.compile(r"\s*(?:#{1,6}|={1,6}|\*{1,8})[ \t]+(?P<text>.*[^\s#])[ \t#]
 _INLINE_MARKUP = (
     (re.compile(r"!\[([^\[\]]*)\]\([^()]*\)"), r"\1"),
     (re.compile(r"\[([^\[\]]*)\](?:\([^()]*\)|\[[^\[\]]*\])"), r"\1"),
-    (re.compile(r"</?(?:a|b|br|center|code|em|h[1-6]|i|img|kbd|p|small|span|strong|sub|sup)(?:\s[^<>]*)?/?>", re.I), ""),
+    (
+        re.compile(r"</?(?:a|b|br|center|code|em|h[1-6]|i|img|kbd|p|small|span|strong|sub|sup)(?:\s[^<>]*)?/?>", re.I),
+        "",
+    ),
     (re.compile(r"(`{1,2})([^`]+)\1"), r"\2"),
     (re.compile(r"(?<![\w*])(\*{1,2})(?=[^\s*])([^*]+)(?<=[^\s*])\1(?![\w*])"), r"\2"),
     (re.compile(r"\s*\{#[\w-]+\}$"), ""),

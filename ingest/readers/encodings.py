@@ -40,7 +40,7 @@ _MAX_BROKEN_SHARE = 0.05  # of the characters beyond ASCII; a declaration that b
 _REPEATED_NULS = 0.4  # of the bytes at even or odd positions: in UTF-16 of Latin script every second byte is NUL
 # Candidates for text in a Latin script; the first of equally plausible ones wins.
 _LATIN_CODECS = ("cp1252", "cp850", "mac_roman", "iso8859-15")
-# Encodings of systems before the web are less likely. The Baltic ISO-8859-4, which hardly any file has, only loses ties.
+# Encodings of systems before the web are less likely. ISO-8859-4, which hardly any file has, only loses ties.
 _HANDICAPS = {"cp850": 0.25, "mac_roman": 0.25, "iso8859-4": 0.01}
 # Grave, acute, diaeresis, ring: a letter with one of these can be a word, such as è and å.
 _WORDS_BY_THEMSELVES = {"\u0300", "\u0301", "\u0308", "\u030a"}
