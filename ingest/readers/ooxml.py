@@ -38,12 +38,17 @@ def _nothing(paragraph: Element) -> str:
     return ""
 
 
+def _no_text(part: str) -> str | None:
+    return None
+
+
 def _no_level(paragraph: Element) -> int | None:
     return None
 
 
 class Walk:
-    """Walks one part. `number` returns the label of a numbered paragraph, `level` the level of a heading, or None."""
+    """Walks one part. `number` returns the label of a numbered paragraph, `level` the level of a heading, or None, and
+    `inserted` the text of another file that the document shows, or None if it cannot be parsed."""
 
     def __init__(
         self,
@@ -52,11 +57,13 @@ class Walk:
         *,
         number: Callable[[Element], str] = _nothing,
         level: Callable[[Element], int | None] = _no_level,
+        inserted: Callable[[str], str | None] = _no_text,
     ) -> None:
         self._package = package
         self._part = part
         self._number = number
         self._level = level
+        self._inserted = inserted
         self._fields: list[bool] = []  # per open field: True while its instruction, not its text, is being parsed
         self._alt_text = ""
         self.notes: list[tuple[str, str]] = []  # referenced footnotes, endnotes and comments: kind and id
@@ -85,12 +92,18 @@ class Walk:
             root = self._package.optional(relation.target if relation else f"{self._part}#{identity}")
             if root is not None:
                 yield from (chart_blocks if tag == "chart" else diagram_blocks)(root)
+        elif tag == "altChunk" and (text := self._inserted_text(element)) is not None:
+            yield from map(Block, filter(None, map(str.strip, _BLANK_LINES.split(text))))
         elif tag in ("OLEObject", "oleObj", "altChunk", "control"):
             kind = attribute(element, "ProgID") or attribute(element, "progId") or attribute(element, "name")
             self._package.left_out.append(f"{self._part}: An embedded file is not read{f' ({kind})' if kind else ''}.")
             yield from self.blocks(element)
         else:
             yield from self.blocks(element)
+
+    def _inserted_text(self, element: Element) -> str | None:
+        relation = self._package.relations(self._part).get(attribute(element, "id"))
+        return self._inserted(relation.target) if relation and self._package.has(relation.target) else None
 
     def _described(self, element: Element) -> Iterator[Block]:
         """The alternative text of a picture, or text drawn along a line. Skips repeats and file names."""

@@ -123,7 +123,9 @@ class _Walk:
             beside = [declared.get(key, "") for key in used]
             if (master := masters.pop(attribute(page, "master-page-name"), None)) is not None:
                 shapes = (
-                    shape for shape in children(master) if not attribute(shape, "class") and local(shape) != "notes"
+                    shape
+                    for shape in children(master)
+                    if attribute(shape, "class") in ("", *_ON_SLIDES) and local(shape) != "notes"
                 )
                 beside += [block.text for shape in shapes for block in self._block(shape)]
             blocks += [Block(text) for text in dict.fromkeys(beside) if text and text not in shown]

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import pytest
+from office_files import NAMES as OFFICE_NAMES
+from office_files import OFFICE
 from other_office_samples import NAMES, cell, content, excel_4, excel_97, old_word, open_document, p, row
 from sample_files import zip_of
 
 from app.errors import DocumentError
 from app.types.texts import ExtractedText
+from ingest.readers import legacy_office
 from ingest.readers.document import read_document
 from ingest.readers.legacy_office import _blocks, _embedded, _missing
 from ingest.readers.limits import ReadLimits
+from ingest.readers.opc import Package
 from ingest.readers.parts import Block
 
 
@@ -228,13 +232,14 @@ class TestOpenDocumentSlides:
         master = (
             f"<style:master-page style:name='M'><draw:frame presentation:class='title'>{p('number')}</draw:frame>"
             f"<draw:frame><draw:text-box>{p('ACME Ltd')}</draw:text-box></draw:frame>"
+            f"<draw:frame presentation:class='footer'>{p('Master foot')}</draw:frame>"
             f"<presentation:notes>{p('no')}</presentation:notes></style:master-page>"
         )
         styles = f"<office:document-styles {NAMES}>{master}</office:document-styles>"
         declared = "<presentation:footer-decl presentation:name='f'>Internal\n use</presentation:footer-decl>"
         page = "<draw:page draw:master-page-name='M' presentation:use-footer-name='f'>{}</draw:page>"
         data = open_document("presentation", declared + page.format(p("One")) + page.format(p("Two")), styles=styles)
-        assert lines(data, "a.odp") == ["One", "Internal use", "ACME Ltd", "Two"]
+        assert lines(data, "a.odp") == ["One", "Internal use", "ACME Ltd", "Master foot", "Two"]
 
     def test_too_many(self):
         data = open_document("presentation", self.page("One", "x") * 2)
@@ -254,6 +259,29 @@ def test_workbook_of_1997_shows_numbers_as_their_formats_do():
 
 def test_workbook_of_1992():
     assert lines(excel_4([["City", "Units"], ["Köln", 5.0]]), "a.xls") == ["Sheet1", "City: Köln; Units: 5"]
+
+
+def test_drawings_of_a_binary_workbook():
+    relations = '<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">{}</Relationships>'
+    link = f'<Relationship Id="{{}}" Type="{OFFICE}/{{}}" Target="{{}}"/>'
+    shape = "<x:sp><x:txBody><a:p><a:r><a:t>Beside</a:t></a:r></a:p></x:txBody></x:sp>"
+    box = f"<x:wsDr xmlns:x='urn:x' {OFFICE_NAMES}>{shape}</x:wsDr>"
+    sheet = link.format("d", "drawing", "d.xml") + link.format("c", "comments", "comments1.bin")
+    package = Package(
+        zip_of(
+            {
+                "xl/workbook.bin": b"",
+                "xl/_rels/workbook.bin.rels": relations.format(link.format("s", "worksheet", "sheet1.bin")),
+                "xl/_rels/sheet1.bin.rels": relations.format(sheet),
+                "xl/d.xml": box,
+            }
+        )
+    )
+    assert [block.text for block in legacy_office._drawings(package)] == ["Beside"]
+    assert package.notes() == {
+        "skipped_parts": 1,
+        "skipped": "xl/comments1.bin: Comments of binary workbooks are not read.",
+    }
 
 
 class TestOldWord:
