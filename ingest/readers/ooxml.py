@@ -32,6 +32,10 @@ _PRIVATE = range(0xE000, 0xF900)  # characters with a meaning only in one font
 _SYMBOLS = str.maketrans(
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", "αβχδεφγηιϕκλμνοπθρστυϖωξψζΑΒΧΔΕΦΓΗΙϑΚΛΜΝΟΠΘΡΣΤΥςΩΞΨΖ"
 )
+# Codes in the fonts Wingdings and Wingdings 2 → boxes, check marks and arrows that say something.
+_WINGDINGS = dict(zip((0x6F, 0xA8, 0xFC, 0xFB, 0xFD, 0xFE, 0xDF, 0xE0, 0xE8), "☐☐✓✗☒☑←→→", strict=True))
+_WINGDINGS_2 = dict(zip((0x4F, 0x50, 0x51, 0x52, 0x53, 0x54, 0xA3), "✗✓☒☑☒☒☐", strict=True))
+_PICTURES = {"Wingdings": _WINGDINGS, "Wingdings 2": _WINGDINGS_2}
 
 
 def _nothing(paragraph: Element) -> str:
@@ -239,6 +243,8 @@ def _symbol(element: Element) -> str:
         code = int(attribute(element, "char"), 16)
     except ValueError:
         return ""
+    if (pictures := _PICTURES.get(attribute(element, "font"))) is not None:
+        return pictures.get(code & 0xFF, "")
     if code not in _PRIVATE:
         return chr(code) if code < 0x110000 else ""
     is_greek = attribute(element, "font") == "Symbol" and 0xF000 <= code < 0xF080

@@ -466,3 +466,15 @@ def test_part_of_another_encoding():
         word_file(), "word/document.xml", lambda xml: xml.decode().replace("UTF-8", "UTF-16", 1).encode("utf-16")
     )
     assert "Before the heading." in read(data).text
+
+
+@pytest.mark.parametrize(
+    ("font", "code", "shown"),
+    [
+        *[("Wingdings", code, "☑") for code in ("F0FE", "00FE")],
+        *[("Wingdings", "F0A8", "☐"), ("Wingdings 2", "F052", "☑"), ("Wingdings", "F04A", ""), ("Symbol", "F061", "α")],
+    ],
+)
+def test_signs_of_symbol_fonts(font, code, shown):
+    sign = f'<w:r><w:sym w:font="{font}" w:char="{code}"/></w:r>'
+    assert read(word(f"<w:p>{sign}{run(' agreed')}</w:p>")).text == f"{shown} agreed".strip()
