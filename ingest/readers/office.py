@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import chain
 
-from app.errors import DocumentError
 from app.types.texts import ExtractedText
 from ingest.readers.errors import parser_errors
 from ingest.readers.limits import ReadLimits
@@ -53,7 +52,7 @@ def _inserted(package: Package, limits: ReadLimits, read_member: ReadMember, par
         return None
     try:
         return read_member(package.read(part), uri=part, media_type=media_type, limits=limits).text
-    except (DocumentError, *parser_errors()):
+    except parser_errors():  # includes refusals
         return None
 
 
