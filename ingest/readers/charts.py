@@ -22,13 +22,15 @@ def chart_blocks(root: Element) -> Iterator[Block]:
     others = [text for text in texts if text not in title]
     if others:  # axes and labels
         yield Block("\n".join(dict.fromkeys(others)))
-    named = [(_name(one), _points(one, "cat", "xVal"), _points(one, "val", "yVal", "bubbleSize")) for one in series]
+    named = [(_name(one), _points(one, "cat", "xVal"), _points(one, "val", "yVal")) for one in series]
+    sizes = [_points(one, "bubbleSize") for one in series]
     categories = max((points for _, points, _ in named), key=len, default={})
     keys = sorted({key for _, points, values in named for key in (*points, *values)})
     names = [name or f"Series {number}" for number, (name, _, _) in enumerate(named, start=1)]
     for key in keys:
         values = [(name, points.get(key, "")) for name, (_, _, points) in zip(names, named, strict=True)]
-        yield record_block([("Category", categories.get(key, "")), *values])
+        bubbles = [(f"{name} (size)", points.get(key, "")) for name, points in zip(names, sizes, strict=True)]
+        yield record_block([("Category", categories.get(key, "")), *values, *bubbles])
     if not series:  # charts since Office 2016 use other element names
         cached = [(point.text or "").strip() for point in root.iter("{*}pt", "{*}v")]
         if any(cached):

@@ -253,6 +253,13 @@ class TestBesideTheCells:
         chart = etree.fromstring(CHART.format(dates).encode())
         assert [block.text for block in chart_blocks(chart)][-1] == "Category: 2024-05-01; Apples: 50%"
 
+    def test_bubbles_have_their_sizes(self):
+        cache = "<c:numCache><c:pt idx='0'><c:v>9</c:v></c:pt></c:numCache>"
+        sizes = f"<c:bubbleSize><c:numRef>{cache}</c:numRef></c:bubbleSize>"
+        one = series("Apples", {"East": "5"}).replace("</c:ser>", f"{sizes}</c:ser>")
+        chart = etree.fromstring(CHART.format(one).encode())
+        assert [block.text for block in chart_blocks(chart)][-1] == "Category: East; Apples: 5; Apples (size): 9"
+
     def test_headers_of_printed_pages(self):
         def fill(sheet: Worksheet) -> None:
             sheet.append(["City"])
