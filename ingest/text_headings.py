@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol
 
 from app.types.texts import Mark
 
+_MARKUP_HEADING = re.compile(r"[ ]{0,3}<h(?P<level>[1-6])\b[^>]*>.*\w.*</h(?P=level)>[ \t]*", re.IGNORECASE)
 _ATX = re.compile(r"[ ]{0,3}(?P<level>#{1,6})[ \t]+.*[^\s#][ \t#]*")
 _FENCE = re.compile(r"[ ]{0,3}(?P<sign>`{3,}|~{3,})")
 _SETEXT = re.compile(r"[ ]{0,3}(?P<sign>=|-)(?P=sign){2,}[ \t]*")
@@ -42,7 +43,8 @@ class _Line(NamedTuple):
 
 
 class MarkdownHeadings:
-    """Headings with `#`, or underlined with `=` or `-`. Skips code blocks, comments and front matter."""
+    """Headings with `#`, underlined with `=` or `-`, or in HTML on one line. Skips code, comments and front
+    matter."""
 
     def __init__(self) -> None:
         self._fence = ""
@@ -58,6 +60,9 @@ class MarkdownHeadings:
             if self._is_text(line.text):
                 if atx := _ATX.fullmatch(line.text):
                     yield Mark(line.start, line.end, len(atx["level"]))
+                    line = _NO_LINE
+                elif element := _MARKUP_HEADING.fullmatch(line.text):
+                    yield Mark(line.start, line.end, int(element["level"]))
                     line = _NO_LINE
                 elif (under := _SETEXT.fullmatch(line.text)) and _is_paragraph(before, last):
                     yield Mark(last.start, line.end, 1 if under["sign"] == "=" else 2)

@@ -17,6 +17,18 @@ _SAYING_NOTHING = re.compile(
     re.IGNORECASE,
 )
 _SIGNS = re.compile(r"\s*(?:#{1,6}|={1,6}|\*{1,8})[ \t]+(?P<text>.*[^\s#])[ \t#]*")
+# Images, links, HTML elements, code, emphasis and anchors within a heading → the text that they show.
+_INLINE_MARKUP = (
+    (re.compile(r"!\[([^\[\]]*)\]\([^()]*\)"), r"\1"),
+    (re.compile(r"\[([^\[\]]*)\](?:\([^()]*\)|\[[^\[\]]*\])"), r"\1"),
+    (
+        re.compile(r"</?(?:a|b|br|center|code|em|h[1-6]|i|img|kbd|p|small|span|strong|sub|sup)(?:\s[^<>]*)?/?>", re.I),
+        "",
+    ),
+    (re.compile(r"(`{1,2})([^`]+)\1"), r"\2"),
+    (re.compile(r"(?<![\w*])(\*{1,2})(?=[^\s*])([^*]+)(?<=[^\s*])\1(?![\w*])"), r"\2"),
+    (re.compile(r"\s*\{#[\w-]+\}$"), ""),
+)
 _WORD = re.compile(r"\w")
 _FRONT_MATTER = re.compile(r"\A(?P<sign>---|\+\+\+)[ \t]*\n(?P<body>.*?)^(?P=sign)[ \t]*$", re.MULTILINE | re.DOTALL)
 _FIELD = re.compile(r"^title[ \t]*[:=][ \t]*(?P<value>.*(?:\n[ \t]+\S.*)*)", re.MULTILINE | re.IGNORECASE)
@@ -46,7 +58,10 @@ def heading_text(heading: str) -> str:
     lines = [line for line in heading.split("\n") if _WORD.search(line)]
     text = " ".join(" ".join(lines).split())
     signs = _SIGNS.fullmatch(text)
-    return signs["text"] if signs else text
+    text = signs["text"] if signs else text
+    for pattern, shown in _INLINE_MARKUP:
+        text = pattern.sub(shown, text)
+    return " ".join(text.split())
 
 
 def declared_title(text: str) -> str:

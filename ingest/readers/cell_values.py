@@ -31,6 +31,7 @@ _OTHERWISE_SHOWN = set("eE/@,")  # signs of powers of ten, fractions, text, thou
 _GENERAL = "0.###############"
 _MAX_DIGITS = 30
 _LONGEST = 255  # characters of a format, the limit of Excel
+_EPOCH = datetime(1899, 12, 30)
 _DAY = timedelta(days=1)
 _DAYS = range(-693_593, 2_958_466)  # serial days of the years 1 to 9999
 _DIGITS = 15  # significant digits that a spreadsheet stores
@@ -48,35 +49,46 @@ class CellFormats:
         formats = first(styles, "cellXfs")
         numbers = [] if formats is None else [attribute(xf, "numFmtId") for xf in formats.iterchildren("{*}xf")]
         self._codes = [codes.get(int(number), "") if number.isdecimal() else "" for number in numbers]
-        self._epoch = datetime(1904, 1, 1) if is_1904 else datetime(1899, 12, 30)
+        self._epoch = datetime(1904, 1, 1) if is_1904 else _EPOCH
 
     def shown(self, text: str, style: str) -> str:
         """The number `text` in the format with index `style`; unformatted without a known format."""
         code = self._codes[int(style)] if style.isdecimal() and int(style) < len(self._codes) else ""
-        if not text or not code:
-            return shown_number(text)
-        try:
-            value = float(text)
-            int(value)  # raises for infinity and NaN
-        except (ValueError, OverflowError):
-            return text
-        if int(value) in _DAYS and set(_plain(code)) & set("ymdhs"):
-            return self._moment(value, _plain(code))
-        return _number(text, code)
+        return formatted_value(text, code, self._epoch)
 
-    def _moment(self, value: float, code: str) -> str:
-        if "[" in code:
-            seconds = round(value * _DAY.total_seconds())
-            return f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}"
-        if 0 < value < 60 and self._epoch.year == 1899:
-            value += 1  # Excel counts a 29 February 1900, which did not exist
-        try:
-            moment = self._epoch + timedelta(seconds=round(value * _DAY.total_seconds()))
-        except OverflowError:  # after the year 9999
-            return shown_number(repr(value))
-        if not set(code) & set("yd"):
-            return moment.time().isoformat()
-        return moment.date().isoformat() if moment.time() == datetime.min.time() else moment.isoformat()
+    def shown_text(self, text: str, style: str) -> str:
+        """The text in the format with index `style`, which may add words: `"Nr. "@`."""
+        code = self._codes[int(style)] if style.isdecimal() and int(style) < len(self._codes) else ""
+        return _around_text(code).replace("@", text) if "@" in code and text else text
+
+
+def formatted_value(text: str, code: str, epoch: datetime = _EPOCH) -> str:
+    """The number `text` in the format `code`. `epoch` is the day before the first."""
+    if not text or not code:
+        return shown_number(text)
+    try:
+        value = float(text)
+        int(value)  # raises for infinity and NaN
+    except (ValueError, OverflowError):
+        return text
+    if int(value) in _DAYS and set(_plain(code)) & set("ymdhs"):
+        return _moment(value, _plain(code), epoch)
+    return _number(text, code)
+
+
+def _moment(value: float, code: str, epoch: datetime) -> str:
+    if "[" in code:
+        seconds = round(value * _DAY.total_seconds())
+        return f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+    if 0 < value < 60 and epoch == _EPOCH:
+        value += 1  # Excel counts a 29 February 1900, which did not exist
+    try:
+        moment = epoch + timedelta(seconds=round(value * _DAY.total_seconds()))
+    except OverflowError:  # after the year 9999
+        return shown_number(repr(value))
+    if not set(code) & set("yd"):
+        return moment.time().isoformat()
+    return moment.date().isoformat() if moment.time() == datetime.min.time() else moment.isoformat()
 
 
 def shown_number(text: str) -> str:
@@ -91,6 +103,19 @@ def _plain(code: str) -> str:
     """The format for positive numbers in lower case, without literals, colours and conditions."""
     code = _LITERAL.sub("", code.split(";")[0]).lower()
     return "" if code == "general" else code
+
+
+@lru_cache(1024)
+def _around_text(code: str) -> str:
+    """The part of the format for texts, with `@` at the place of the text; `@` alone if there is no such part."""
+    sections, at = list[str](), 0
+    while at < len(code) and (match := _SECTION_END.match(code, at)):
+        sections.append(match[1])
+        at = match.end()
+    section = next((section for section in reversed(sections) if "@" in _LITERAL.sub("", section)), "@")
+    pieces = (token["text"] or token["sign"] or token["other"] or "" for token in _FORM.finditer(section))
+    shown = "".join(pieces)
+    return shown if shown.count("@") == 1 else "@"
 
 
 def _number(text: str, code: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ingest.readers.cell_values import shown_number
+from ingest.readers.cell_values import formatted_value, shown_number
 from ingest.readers.opc import Element, attribute, first
 from ingest.readers.parts import Block
 from ingest.readers.tables import record_block
@@ -22,13 +22,15 @@ def chart_blocks(root: Element) -> Iterator[Block]:
     others = [text for text in texts if text not in title]
     if others:  # axes and labels
         yield Block("\n".join(dict.fromkeys(others)))
-    named = [(_name(one), _points(one, "cat", "xVal"), _points(one, "val", "yVal", "bubbleSize")) for one in series]
+    named = [(_name(one), _points(one, "cat", "xVal"), _points(one, "val", "yVal")) for one in series]
+    sizes = [_points(one, "bubbleSize") for one in series]
     categories = max((points for _, points, _ in named), key=len, default={})
     keys = sorted({key for _, points, values in named for key in (*points, *values)})
     names = [name or f"Series {number}" for number, (name, _, _) in enumerate(named, start=1)]
     for key in keys:
         values = [(name, points.get(key, "")) for name, (_, _, points) in zip(names, named, strict=True)]
-        yield record_block([("Category", categories.get(key, "")), *values])
+        bubbles = [(f"{name} (size)", points.get(key, "")) for name, points in zip(names, sizes, strict=True)]
+        yield record_block([("Category", categories.get(key, "")), *values, *bubbles])
     if not series:  # charts since Office 2016 use other element names
         cached = [(point.text or "").strip() for point in root.iter("{*}pt", "{*}v")]
         if any(cached):
@@ -58,12 +60,13 @@ def _points(series: Element, *names: str) -> dict[int, str]:
     points: dict[int, str] = {}
     if data is None:
         return points
+    code = next((node.text or "" for node in data.iter("{*}formatCode")), "")
     levels = list(data.iter("{*}lvl")) or [data]
     for level in levels:
         for point in level.iter("{*}pt"):
             index = attribute(point, "idx")
             value = first(point, "v")
             if index.isdecimal() and value is not None and len(points) < _MAX_POINTS:
-                text = shown_number(value.text or "")
+                text = formatted_value(value.text or "", attribute(point, "formatCode") or code)
                 points[int(index)] = f"{text} {points[int(index)]}" if int(index) in points else text
     return points

@@ -19,7 +19,7 @@ _DELIMITERS = ";\t|,"  # comma last, so that it loses ties: it also occurs in nu
 _SAMPLE_LINES = 200
 _SAMPLE_CHARACTERS = 1_000_000
 _MAX_JOINED = 1_000  # lines that an open quote may join into one cell
-_DECLARED = re.compile(r"\s*sep=(.)\s*", re.I)  # Excel's first line
+_DECLARED = re.compile(r'\s*(?P<quote>"?)sep=(?P<sign>.)(?P=quote)\s*', re.I)  # Excel's first line
 
 
 def read_csv(stream: BinaryIO, limits: ReadLimits, charset: str = "") -> Opened:
@@ -37,7 +37,7 @@ def _rows(lines: Iterator[str]) -> Iterator[list[str]]:
             break
         sample += more
     declared = _DECLARED.fullmatch(sample[0]) if sample else None
-    delimiter = declared.group(1) if declared else _delimiter_of(sample)
+    delimiter = declared["sign"] if declared else _delimiter_of(sample)
     yield from split_rows(chain(sample[1:] if declared else sample, lines), delimiter)
 
 

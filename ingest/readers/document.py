@@ -89,7 +89,7 @@ _FORMATS: dict[str, tuple[str, _Open]] = {
     "text/html": ("HTML", _whole("html", "read_html", takes_charset=True)),
     "application/pdf": ("PDF", _streamed("pdf", "read_pdf")),
     **dict.fromkeys(PICTURES, ("picture", _streamed("pictures", "read_picture"))),
-    DOCX: ("Word document", _whole("office", "read_docx")),
+    DOCX: ("Word document", _container("office", "read_docx")),
     PPTX: ("PowerPoint presentation", _whole("slides", "read_pptx")),
     XLSX: ("Excel workbook", _whole("sheets", "read_xlsx")),
     DOC: ("Word document", _whole("legacy_office", "read_doc")),

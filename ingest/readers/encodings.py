@@ -10,7 +10,7 @@ import os
 import re
 import unicodedata
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import BinaryIO
 
@@ -39,16 +39,24 @@ _SAMPLE_BYTES = 4_000_000  # that the guess looks at
 _MAX_BROKEN_SHARE = 0.05  # of the characters beyond ASCII; a declaration that breaks more is wrong
 _REPEATED_NULS = 0.4  # of the bytes at even or odd positions: in UTF-16 of Latin script every second byte is NUL
 # Candidates for text in a Latin script; the first of equally plausible ones wins.
-_LATIN_CODECS = ("cp1252", "cp850", "mac_roman")
-_HANDICAPS = {"cp850": 0.25, "mac_roman": 0.25}  # encodings of systems before the web are less likely
-# Grave, acute, circumflex, diaeresis, ring: a letter with one of these can be a word, such as è and å.
-_WORDS_BY_THEMSELVES = {"\u0300", "\u0301", "\u0302", "\u0308", "\u030a"}
+_LATIN_CODECS = ("cp1252", "cp850", "mac_roman", "iso8859-15")
+# Encodings of systems before the web are less likely. ISO-8859-4, which hardly any file has, only loses ties.
+_HANDICAPS = {"cp850": 0.25, "mac_roman": 0.25, "iso8859-4": 0.01}
+# Grave, acute, diaeresis, ring: a letter with one of these can be a word, such as è and å.
+_WORDS_BY_THEMSELVES = {"\u0300", "\u0301", "\u0308", "\u030a"}
 _MOST_RUNS = 5_000  # runs of characters beyond ASCII that are examined
 _LONGEST_RUN = 40
 _LETTERS_WITHIN = 100_000
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]+")
 _LATIN_LETTERS = re.compile(r"[^\W\d_\u0370-\U0010ffff]")
-_UNUSUAL = re.compile(r"[\x80-\x9f\u0192\ufffd]")  # control characters, and ƒ, which umlauts of DOS turn into
+# Control characters; ƒ, which umlauts of DOS turn into; ¤, which the € of ISO-8859-15 turns into.
+_UNUSUAL = re.compile(r"[\x80-\x9f\u0192\ufffd¤]")
+_BETWEEN_LETTERS = "’'·\xad–—´"
+_ORDINALS = "ªº"
+# Least share of letters beyond ASCII in a language that needs another code page than 1252. English and Dutch prose with
+# a few loan words has fewer.
+_FEWEST_BEYOND_ASCII = 0.015
+_SWITCHES = (b"\x1b$B", b"\x1b$@")  # to Japanese, in ISO-2022-JP
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +129,9 @@ def _encoding_of(stream: BinaryIO, declared: tuple[str | None, ...]) -> Encoding
             return encoding
     failure_at = _utf8_failure(stream)
     if failure_at is None:
-        return _UTF8
+        is_switched = any(switch in head for switch in _SWITCHES)
+        japanese = labelled("iso-2022-jp") if is_switched else None
+        return replace(japanese, is_guessed=True) if japanese and _fits(stream, japanese) else _UTF8
     if _is_damaged_utf8(stream):
         return Encoding("utf-8", "utf-8")
     return _guess(_sample(stream, failure_at))
@@ -193,6 +203,8 @@ def _guess(sample: bytes) -> Encoding:
     texts = {codec: sample.decode(codec, "replace") for codec in codecs_tried}
     best = next(iter(texts))
     if _is_latin(texts[best]):
+        if _has_few_beyond_ascii(texts[best]):  # too few to identify a rarer code page: windows-1252 wins ties
+            texts = {codec: texts[codec] for codec in (*_LATIN_CODECS, *texts)}
         best = max(texts, key=lambda codec: _plausibility(texts[codec]) - _HANDICAPS.get(codec, 0))
     known = labelled(best)
     name = guessed.name if guessed and guessed.codec == best else known.name if known else best
@@ -203,6 +215,11 @@ def _is_latin(text: str) -> bool:
     """Whether at least half of its letters are Latin. True without any letter."""
     text = text[:_LETTERS_WITHIN]
     return 2 * len(_LATIN_LETTERS.findall(text)) >= sum(map(str.isalpha, text))
+
+
+def _has_few_beyond_ascii(text: str) -> bool:
+    letters = list(filter(str.isalpha, text[:_LETTERS_WITHIN]))
+    return sum(not letter.isascii() for letter in letters) < _FEWEST_BEYOND_ASCII * len(letters)
 
 
 def _plausibility(text: str) -> float:
@@ -222,9 +239,11 @@ def _plausibility(text: str) -> float:
 def _is_plausible(character: str, before: str, after: str) -> bool:
     if _UNUSUAL.match(character):
         return False
+    if character in _ORDINALS and (before.isdecimal() or before == "."):
+        return True
     if character.isalpha():
         if character.isupper() and before.isalpha() and before.islower():
             return False
         is_word = unicodedata.normalize("NFD", character)[1:] in _WORDS_BY_THEMSELVES
         return is_word or before.isalpha() or after.isalpha()
-    return not (before.isalpha() and after.isalpha()) or character in "’'·\xad–—"
+    return not (before.isalpha() and after.isalpha()) or character in _BETWEEN_LETTERS

@@ -5,6 +5,8 @@ from __future__ import annotations
 from ingest.readers.opc import Element, attribute, children, first, local
 
 _CHARACTERS = {"nary": "∫", "acc": "\u0302", "groupChr": "⏟"}  # defaults of the standard
+_SCRIPTS = {"msup": "^", "msub": "_", "msubsup": "_^", "munder": "_", "mover": "^", "munderover": "_^"}  # MathML
+_DEEPEST = 50
 
 
 def linear_formula(element: Element) -> str:
@@ -47,6 +49,27 @@ def _linear(element: Element) -> str:
             for row in rows
         )
     return linear_formula(element)
+
+
+def linear_mathml(element: Element, depth: int = 0) -> str:
+    """A formula of MathML in one line: `x^2/(a+b)`. Deeper parts than 50 levels become plain text."""
+    tag = local(element)
+    if tag.startswith("annotation"):
+        return ""
+    inner = [node for node in element.iterchildren("*") if not local(node).startswith("annotation")]
+    if not inner or depth > _DEEPEST:
+        return " ".join("".join(map(str, element.itertext())).split())
+    parts = [linear_mathml(node, depth + 1) for node in inner]
+    if tag == "mfrac" and len(parts) == 2:
+        return f"{_grouped(parts[0])}/{_grouped(parts[1])}"
+    if tag in _SCRIPTS and len(parts) == len(_SCRIPTS[tag]) + 1:
+        scripts = (f"{sign}{_grouped(part)}" for sign, part in zip(_SCRIPTS[tag], parts[1:], strict=True) if part)
+        return parts[0] + "".join(scripts)
+    if tag == "msqrt":
+        return f"√({''.join(parts)})"
+    if tag == "mroot" and len(parts) == 2:
+        return f"{parts[1]}√({parts[0]})"
+    return {"mtable": "; ", "mtr": ", "}.get(tag, "").join(parts)
 
 
 def _part(element: Element, name: str) -> str:

@@ -246,7 +246,7 @@ def _goes_on(head: list[Row], before: _Names) -> bool:
     """Whether rows after an empty row continue the table before it, without own names."""
     kinds = _kinds(head[0])
     fits = all(column < len(before.names) and before.names[column] for column in _columns(head[0]))
-    if not fits or not before.names:
+    if not fits or not before.names or _are_pairs(head):
         return False
     if any(kind in ("n", "d") for kind in kinds) and not _can_name(head[0], head[1] if len(head) > 1 else ()):
         return True

@@ -10,6 +10,7 @@ from lxml import etree
 from lxml.html import HtmlElement
 
 from app.types.texts import NAVIGATION
+from ingest.readers.formulas import linear_mathml
 from ingest.readers.html_tables import data_table, table_rows
 from ingest.readers.parts import Block
 
@@ -92,6 +93,9 @@ class _Walk:
                 if element.tag == "table" and element is not self._root and (rows := self._rows(element)) is not None:
                     yield from rows
                     walk.skip_subtree()
+                elif element.tag == "math" and element is not self._root:
+                    self._texts.append(linear_mathml(element))
+                    walk.skip_subtree()
                 elif element.tag == "select":
                     self._add_chosen(element)
                     walk.skip_subtree()
@@ -124,7 +128,7 @@ class _Walk:
         elif tag in _CONTROLS:
             self._texts.append(" ")
             self._texts.append(_shown_value(element))
-        if tag not in ("select", "br"):
+        if tag not in ("select", "br", "math"):
             self._add(element.text)
 
     def _leave(self, element: HtmlElement) -> Iterator[Block]:

@@ -36,6 +36,8 @@ _MAX_HEADER = 1_000
 _LONGEST_RAW = 20_000
 _MAX_PARTS = 10_000
 _BODY_TYPES = ("text/plain", "text/html", "text/enriched")
+# Files that a saved web page (MHTML) brings along for its look.
+_OF_A_PAGE = ("text/css", "text/javascript", "application/javascript", "application/x-javascript", "font/woff2")
 _WORD = re.compile(r"\w{3,}")
 _OTHER_WORDS = 0.4  # least share of new words in an alternative; with fewer it differs only in layout
 _SHOWN_HEADERS = ("From", "To", "Cc", "Date")
@@ -118,17 +120,17 @@ class Attachment:
 def _header(message: EmailMessage, name: str) -> str:
     raw = str(next((raw for key, raw in message.raw_items() if key.lower() == name.lower()), ""))
     if len(raw) > _LONGEST_RAW:  # the email parser would take seconds
-        return " ".join(clean_text(_decoded_words(raw[:_LONGEST_RAW])).split())[:_MAX_HEADER]
+        return " ".join(clean_text(decoded_words(raw[:_LONGEST_RAW])).split())[:_MAX_HEADER]
     try:
         value = str(message.get(name, ""))
     except parser_errors():  # headers are parsed on access, and the parser fails on some
         value = ""
     if "=?" in raw or "\ufffd" in value or _ESCAPED_BYTES.search(raw):
-        value = _decoded_words(raw) or value
+        value = decoded_words(raw) or value
     return " ".join(clean_text(value).split())[:_MAX_HEADER]
 
 
-def _decoded_words(raw: str) -> str:
+def decoded_words(raw: str) -> str:
     """Decodes encoded words (RFC 2047): drops blanks between two, and joins their bytes first, as both may share a
     character."""
     joined: list[tuple[bytes, str]] = []
@@ -227,7 +229,10 @@ def _leaf(part: EmailMessage, is_body: bool) -> Iterator[str | Attachment]:
         payloads = [inner.as_bytes() for inner in part.iter_parts() if isinstance(inner, EmailMessage)]
         yield Attachment(name or media_type.partition("/")[2], "text/plain", b"\n".join(payloads))
         return
-    if is_inline_picture(part.get_content_maintype(), part.get_content_disposition(), part.get("Content-ID")):
+    identity = part.get("Content-ID") or part.get("Content-Location")
+    if is_inline_picture(part.get_content_maintype(), part.get_content_disposition(), identity):
+        return
+    if media_type in _OF_A_PAGE and identity and part.get_content_disposition() != "attachment":
         return
     payload = part.get_payload(decode=True)
     if isinstance(payload, bytes) and (payload or name):

@@ -114,6 +114,8 @@ SUFFIXES = {
     ".xml": XML,
     ".epub": EPUB,
     ".eml": MESSAGE,
+    ".mht": MESSAGE,
+    ".mhtml": MESSAGE,
     ".msg": OUTLOOK,
     ".mbox": MAILBOX,
     ".zip": ZIP,

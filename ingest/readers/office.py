@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import chain
 
 from app.types.texts import ExtractedText
+from ingest.readers.errors import parser_errors
 from ingest.readers.limits import ReadLimits
 from ingest.readers.media_types import DOCX
+from ingest.readers.members import ReadMember
 from ingest.readers.numbering import Numbers, Styles
 from ingest.readers.ooxml import Walk
 from ingest.readers.opc import Element, Package, attribute, children, first, is_on, local
@@ -17,14 +21,18 @@ from ingest.readers.parts import Block
 from ingest.readers.tables import join_blocks
 
 _PAGES = re.compile(rb"<Pages>(\d{1,6})</Pages>")
+# Suffix → media type of files that a document may show as a part of its text.
+_INSERTED = dict.fromkeys((".htm", ".html", ".xhtml"), "text/html") | {".txt": "text/plain", ".rtf": "application/rtf"}
+_INSERTED |= dict.fromkeys((".mht", ".mhtml"), "message/rfc822")
 _LABELS = {"footnote": "Footnote", "endnote": "Endnote"}
 
 
-def read_docx(data: bytes, limits: ReadLimits) -> ExtractedText:
+def read_docx(data: bytes, limits: ReadLimits, read_member: ReadMember) -> ExtractedText:
+    """A Word document. `read_member` parses files of other formats that it shows as a part of its text."""
     check_package(data, limits, kind="Word document", folder="word/")
     package = Package(data)
     title, metadata = package.properties()
-    blocks = list(_Document(package).blocks())
+    blocks = list(_Document(package, partial(_inserted, package, limits, read_member)).blocks())
     text, marks, cells = join_blocks(blocks, limits)
     pages = _page_count(package)
     return ExtractedText(
@@ -37,9 +45,21 @@ def read_docx(data: bytes, limits: ReadLimits) -> ExtractedText:
     )
 
 
+def _inserted(package: Package, limits: ReadLimits, read_member: ReadMember, part: str) -> str | None:
+    """The text of a file of another format within the document; None if it cannot be parsed."""
+    media_type = _INSERTED.get(posixpath.splitext(part)[1].lower())
+    if media_type is None:
+        return None
+    try:
+        return read_member(package.read(part), uri=part, media_type=media_type, limits=limits).text
+    except parser_errors():  # includes refusals
+        return None
+
+
 class _Document:
-    def __init__(self, package: Package) -> None:
+    def __init__(self, package: Package, inserted: Callable[[str], str | None]) -> None:
         self._package = package
+        self._inserted = inserted
         self._part = package.main_part("word/document.xml")
         self._root = package.root(self._part)
         self._styles = Styles(self._first("styles"))
@@ -75,7 +95,8 @@ class _Document:
             yield from self._note(kind, identity)
 
     def _walk(self, part: str) -> Walk:
-        return Walk(self._package, part, number=self._numbers.before, level=self._styles.level_of)
+        number, level = self._numbers.before, self._styles.level_of
+        return Walk(self._package, part, number=number, level=level, inserted=self._inserted)
 
     def _first(self, kind: str) -> Element | None:
         return next(map(self._package.optional, self._package.related(self._part, kind)), None)

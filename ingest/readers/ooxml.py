@@ -32,10 +32,18 @@ _PRIVATE = range(0xE000, 0xF900)  # characters with a meaning only in one font
 _SYMBOLS = str.maketrans(
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", "αβχδεφγηιϕκλμνοπθρστυϖωξψζΑΒΧΔΕΦΓΗΙϑΚΛΜΝΟΠΘΡΣΤΥςΩΞΨΖ"
 )
+# Codes in the fonts Wingdings and Wingdings 2 → boxes, check marks and arrows that say something.
+_WINGDINGS = dict(zip((0x6F, 0xA8, 0xFC, 0xFB, 0xFD, 0xFE, 0xDF, 0xE0, 0xE8), "☐☐✓✗☒☑←→→", strict=True))
+_WINGDINGS_2 = dict(zip((0x4F, 0x50, 0x51, 0x52, 0x53, 0x54, 0xA3), "✗✓☒☑☒☒☐", strict=True))
+_PICTURES = {"Wingdings": _WINGDINGS, "Wingdings 2": _WINGDINGS_2}
 
 
 def _nothing(paragraph: Element) -> str:
     return ""
+
+
+def _no_text(part: str) -> str | None:
+    return None
 
 
 def _no_level(paragraph: Element) -> int | None:
@@ -43,7 +51,8 @@ def _no_level(paragraph: Element) -> int | None:
 
 
 class Walk:
-    """Walks one part. `number` returns the label of a numbered paragraph, `level` the level of a heading, or None."""
+    """Walks one part. `number` returns the label of a numbered paragraph, `level` the level of a heading, or None, and
+    `inserted` the text of another file that the document shows, or None if it cannot be parsed."""
 
     def __init__(
         self,
@@ -52,11 +61,13 @@ class Walk:
         *,
         number: Callable[[Element], str] = _nothing,
         level: Callable[[Element], int | None] = _no_level,
+        inserted: Callable[[str], str | None] = _no_text,
     ) -> None:
         self._package = package
         self._part = part
         self._number = number
         self._level = level
+        self._inserted = inserted
         self._fields: list[bool] = []  # per open field: True while its instruction, not its text, is being parsed
         self._alt_text = ""
         self.notes: list[tuple[str, str]] = []  # referenced footnotes, endnotes and comments: kind and id
@@ -85,12 +96,18 @@ class Walk:
             root = self._package.optional(relation.target if relation else f"{self._part}#{identity}")
             if root is not None:
                 yield from (chart_blocks if tag == "chart" else diagram_blocks)(root)
+        elif tag == "altChunk" and (text := self._inserted_text(element)) is not None:
+            yield from map(Block, filter(None, map(str.strip, _BLANK_LINES.split(text))))
         elif tag in ("OLEObject", "oleObj", "altChunk", "control"):
             kind = attribute(element, "ProgID") or attribute(element, "progId") or attribute(element, "name")
             self._package.left_out.append(f"{self._part}: An embedded file is not read{f' ({kind})' if kind else ''}.")
             yield from self.blocks(element)
         else:
             yield from self.blocks(element)
+
+    def _inserted_text(self, element: Element) -> str | None:
+        relation = self._package.relations(self._part).get(attribute(element, "id"))
+        return self._inserted(relation.target) if relation and self._package.has(relation.target) else None
 
     def _described(self, element: Element) -> Iterator[Block]:
         """The alternative text of a picture, or text drawn along a line. Skips repeats and file names."""
@@ -226,6 +243,8 @@ def _symbol(element: Element) -> str:
         code = int(attribute(element, "char"), 16)
     except ValueError:
         return ""
+    if (pictures := _PICTURES.get(attribute(element, "font"))) is not None:
+        return pictures.get(code & 0xFF, "")
     if code not in _PRIVATE:
         return chr(code) if code < 0x110000 else ""
     is_greek = attribute(element, "font") == "Symbol" and 0xF000 <= code < 0xF080

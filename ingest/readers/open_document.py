@@ -12,6 +12,7 @@ from ingest.readers.grids import SPANNED, render_rows
 from ingest.readers.limits import ReadLimits
 from ingest.readers.media_types import ODP, ODS, ODT
 from ingest.readers.opc import Element, Package, attribute, children, first, local, parse_part
+from ingest.readers.open_document_forms import FormControls
 from ingest.readers.open_document_lists import ListNumbers
 from ingest.readers.package import check_package, iso_date
 from ingest.readers.parts import Block
@@ -20,9 +21,11 @@ from ingest.readers.slides import join_pages
 from ingest.readers.tables import join_blocks
 
 _MEDIA_TYPES = {"text": ODT, "spreadsheet": ODS, "presentation": ODP}
-_SILENT = {"tracked-changes", "forms", "note-citation", "creator", "date", "date-string", "settings", "sender-initials"}
+_SILENT = {"tracked-changes", "forms", "note-citation", "settings"}
 # Numbers written for programs that do not count list items themselves.
 _SILENT |= {"number"}
+# Silent in a comment; elsewhere these names are fields, such as the date of a letter.
+_ABOUT_COMMENTS = {"creator", "date", "date-string", "sender-initials"}
 _ON_SLIDES = ("header", "footer", "date-time")
 _MAX_SPAN = 1_000
 _MAX_REPEATED = 1_000  # equal rows
@@ -50,7 +53,7 @@ def read_open_document(data: bytes, limits: ReadLimits) -> ExtractedText:
         raise DocumentError("This is not an OpenDocument text, spreadsheet or presentation. Save it as one of these.")
     kind = local(root)
     title, metadata = _properties(meta)
-    walk = _Walk(package, ListNumbers(styles, content if content is not styles else None))
+    walk = _Walk(package, ListNumbers(styles, content if content is not styles else None), FormControls(content))
     if kind == "presentation":
         pages = list(walk.slides(root, styles))
         if len(pages) > limits.max_pages:
@@ -89,9 +92,10 @@ def _properties(root: Element | None) -> tuple[str, dict[str, MetadataValue]]:
 
 
 class _Walk:
-    def __init__(self, package: Package | None, numbers: ListNumbers) -> None:
+    def __init__(self, package: Package | None, numbers: ListNumbers, controls: FormControls) -> None:
         self._package = package
         self._numbers = numbers
+        self._controls = controls
 
     def text(self, root: Element, styles: Element | None) -> Iterator[Block]:
         yield from self._margins(styles, "header")
@@ -119,7 +123,9 @@ class _Walk:
             beside = [declared.get(key, "") for key in used]
             if (master := masters.pop(attribute(page, "master-page-name"), None)) is not None:
                 shapes = (
-                    shape for shape in children(master) if not attribute(shape, "class") and local(shape) != "notes"
+                    shape
+                    for shape in children(master)
+                    if attribute(shape, "class") in ("", *_ON_SLIDES) and local(shape) != "notes"
                 )
                 beside += [block.text for shape in shapes for block in self._block(shape)]
             blocks += [Block(text) for text in dict.fromkeys(beside) if text and text not in shown]
@@ -142,7 +148,7 @@ class _Walk:
 
     def _block(self, element: Element) -> Iterator[Block]:
         tag = local(element)
-        if tag in _SILENT:
+        if _is_silent(element):
             return
         if tag in ("p", "h"):
             yield from self._paragraph(element)
@@ -161,6 +167,12 @@ class _Walk:
         elif tag in ("title", "desc"):
             if element.text and element.text.strip():
                 yield Block(f"Picture: {' '.join(element.text.split())}")
+        elif tag == "control":
+            if text := self._controls.shown(attribute(element, "control")):
+                yield Block(text)
+        elif tag in ("object-ole", "plugin", "applet") and self._package:
+            place = attribute(element, "href").removeprefix("./")
+            self._package.left_out.append(f"{place}: An embedded file is not read.")
         elif tag == "object" and self._package:
             yield from self._object(self._package, attribute(element, "href"))
         else:
@@ -219,7 +231,9 @@ class _Walk:
                 beside.append(Block(_joined(child.text)))
             elif tag in ("frame", "custom-shape", "rect", "g", "line", "ellipse", "polygon", "path", "connector"):
                 beside += self.blocks(child)
-            elif tag not in _SILENT:
+            elif tag == "control":
+                texts.append(self._controls.shown(attribute(child, "control")))
+            elif not _is_silent(child):
                 self._inline(child, texts, beside)
             texts.append(_joined(child.tail))
 
@@ -260,6 +274,11 @@ class _Walk:
                 texts.extend(block.text for block in self._block(child))
         text = "\n".join(texts)
         return text or attribute(cell, "value") or attribute(cell, "formula").removeprefix("of:")
+
+
+def _is_silent(element: Element) -> bool:
+    tag = local(element)
+    return tag in _SILENT or (tag in _ABOUT_COMMENTS and local(element.getparent()) == "annotation")
 
 
 def _within(table: Element) -> Iterator[Element]:

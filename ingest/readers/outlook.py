@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
 import io
+import re
 import struct
 from collections.abc import Iterator
 from email.utils import format_datetime
@@ -13,7 +15,7 @@ from app.errors import DocumentError
 from app.types.texts import ExtractedText
 from ingest.readers.html import read_html
 from ingest.readers.limits import ReadLimits
-from ingest.readers.mail import Attachment, message_text
+from ingest.readers.mail import Attachment, decoded_words, message_text
 from ingest.readers.media_types import OUTLOOK
 from ingest.readers.members import ReadMember
 from ingest.readers.rtf import read_rtf
@@ -28,6 +30,19 @@ _BEGIN = (
     b"\r\n"
     rb"\par \pard\plain\f0\fs20\b\i\u\tab\tx"
 )
+_CODE_PAGE = re.compile(r"windows[-_](\d{3,5})")
+
+
+def _code_page(name: str) -> codecs.CodecInfo | None:
+    """The codec of a Windows code page under the name that oxmsg gives it, which Python does not know."""
+    number = _CODE_PAGE.fullmatch(name)
+    try:
+        return codecs.lookup(f"cp{number[1]}") if number else None
+    except LookupError:
+        return None
+
+
+codecs.register(_code_page)
 
 
 def read_outlook(data: bytes, limits: ReadLimits, read_member: ReadMember) -> ExtractedText:
@@ -46,8 +61,13 @@ def read_outlook(data: bytes, limits: ReadLimits, read_member: ReadMember) -> Ex
         "Date": format_datetime(sent) if sent else "",
         "Subject": message.subject or "",
     }
-    headers = {name: " ".join(value.split()) for name, value in fields.items() if value.strip()}
+    headers = {name: " ".join(_decoded(value).split()) for name, value in fields.items() if value.strip()}
     return message_text(headers, _parts(message, limits), limits, read_member, media_type=OUTLOOK)
+
+
+def _decoded(value: str) -> str:
+    """The text of a field; some programs keep the encoded words of the original message."""
+    return decoded_words(value) or value if "=?" in value else value
 
 
 def _parts(message: Message, limits: ReadLimits) -> Iterator[str | Attachment]:

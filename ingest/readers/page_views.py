@@ -46,9 +46,9 @@ def page_of(path: Path, media_type: str, page: int, width: int, limits: ReadLimi
 
 def _words(document: PdfDocument, number: int, count: int) -> PageWords:
     """The words of the text layer in reading order, with positions from 0 to 1; at most 20,000."""
-    with loaded(document, number) as (page, words):
-        across, down = page.get_size()
-        layout = layout_of(words, Hyphens())
+    with loaded(document, number) as shown:
+        across, down = shown.page.get_size()
+        layout = layout_of(shown.words, Hyphens())
     placed = (
         PlacedWord(
             word.text,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from datetime import datetime
 from typing import BinaryIO
 
@@ -63,6 +64,7 @@ def read_pdf(stream: BinaryIO, limits: ReadLimits) -> Opened:
         )
     title, metadata = _properties(document)
     metadata["pages"] = page_count
+    metadata |= pdf_pages.attachments_of(document).metadata
     pages = _Pages(document, files, limits, metadata)
     return Opened("", metadata, pages.pieces(), late_title=lambda: pages.largest or title or pages.first_line)
 
@@ -83,29 +85,36 @@ class _Pages:
 
     def pieces(self) -> Iterator[Piece]:
         has_text, count = False, len(self._document)
+        failure: DocumentError | None = None
         with self._files:
             for number in range(1, count + 1):
                 if number > 1:
                     yield Piece(_PAGE_BREAK)
                 try:
-                    with loaded(self._document, number) as (page, words):
-                        layout, picture = self._read(page, words, number)
+                    with loaded(self._document, number) as shown:
+                        layout, picture = self._read(shown.page, shown.words, number)
                 except parser_errors() as error:
-                    raise _unreadable(number, error) from error
-                text = layout.text
+                    if isinstance(error, DocumentError) and not isinstance(error, pdf_pages.PageError):
+                        raise  # a limit
+                    failure = failure or _unreadable(number, error)
+                    self._recognized.skip(number)  # the other pages are read
+                    yield Piece("", begins_page=True)
+                    continue
                 if picture is None:
-                    piece = Piece(text, begins_page=True)
+                    piece = Piece(layout.text, begins_page=True)
                 else:
                     yield Piece("", share=(number - 1) / count)
                     recognized = _with_layer(self._recognized.page(picture, number), layout)
-                    piece = Piece(recognized.text or text, begins_page=True, words=recognized.words)
+                    piece = Piece(recognized.text or layout.text, begins_page=True, words=recognized.words)
+                if shown.comments:
+                    piece = replace(piece, text="\n\n".join(filter(None, (piece.text, *shown.comments))))
                 if piece.text.strip() and not has_text:
                     self._name(layout, piece)
                 has_text = has_text or bool(piece.text.strip())
                 yield piece
         self._recognized.note(self._metadata)
         if not has_text:
-            raise _no_text(count, self._recognized.unread)
+            raise failure or _no_text(count, self._recognized.unread)
 
     def _read(self, page: PdfPage, words: Sequence[PageWord], number: int) -> tuple[PageLayout, Image.Image | None]:
         """The text of the page's layer, and the page's image if it must be recognised, too."""

@@ -1,4 +1,4 @@
-"""Values that annotations of a page show: form fields, and text written onto the page."""
+"""Texts of annotations of a page: values of form fields, text written onto the page, and comments."""
 
 from __future__ import annotations
 
@@ -18,6 +18,12 @@ from ingest.readers.pdf_words import PageWord, rectangle_of, words_of
 _SHOWN = (raw.FPDF_ANNOT_WIDGET, raw.FPDF_ANNOT_FREETEXT, raw.FPDF_ANNOT_STAMP)
 _VALUED = (raw.FPDF_FORMFIELD_TEXTFIELD, raw.FPDF_FORMFIELD_COMBOBOX, raw.FPDF_FORMFIELD_LISTBOX)
 _CHECKED = (raw.FPDF_FORMFIELD_CHECKBOX, raw.FPDF_FORMFIELD_RADIOBUTTON)
+# Marks with a comment, which a viewer shows beside the page.
+_COMMENTED = (
+    *(raw.FPDF_ANNOT_TEXT, raw.FPDF_ANNOT_HIGHLIGHT, raw.FPDF_ANNOT_UNDERLINE, raw.FPDF_ANNOT_SQUIGGLY),
+    *(raw.FPDF_ANNOT_STRIKEOUT, raw.FPDF_ANNOT_CARET, raw.FPDF_ANNOT_SQUARE, raw.FPDF_ANNOT_CIRCLE),
+    *(raw.FPDF_ANNOT_LINE, raw.FPDF_ANNOT_POLYGON, raw.FPDF_ANNOT_POLYLINE, raw.FPDF_ANNOT_INK),
+)
 _PASSWORD = 1 << 13  # flags of fields and annotations
 _HIDDEN = raw.FPDF_ANNOT_FLAG_HIDDEN | raw.FPDF_ANNOT_FLAG_NOVIEW
 _MOST = 5_000  # annotations of a page
@@ -27,18 +33,24 @@ _TORN = 1.5  # times the words of a value: with more words drawn, its letters ar
 _LINE = 12.0  # points: the height of a line of a value that is not drawn
 
 
+class LoadedPage(NamedTuple):
+    page: pdfium.PdfPage
+    words: list[PageWord]  # including those of annotations
+    comments: list[str]  # with their authors; a viewer shows them beside the page
+
+
 @contextmanager
-def loaded(document: pdfium.PdfDocument, number: int) -> Iterator[tuple[pdfium.PdfPage, list[PageWord]]]:
-    """A page, counted from 1, with its annotations drawn into it, and its words including theirs."""
+def loaded(document: pdfium.PdfDocument, number: int) -> Iterator[LoadedPage]:
+    """A page, counted from 1, with its annotations drawn into it."""
     with page_of(document, number) as page:
-        own = words_of(page)
+        own, comments = words_of(page), list(_comments(page))
         if not any(raw.FPDFAnnot_GetSubtype(annotation) in _SHOWN for annotation in _annotations(page)):
-            yield page, own
+            yield LoadedPage(page, own, comments)
             return
         values = list(_values(page, document.formenv))
         raw.FPDFPage_Flatten(page, raw.FLAT_NORMALDISPLAY)
     with page_of(document, number) as page:
-        yield page, _with_values(own, words_of(page), values)
+        yield LoadedPage(page, _with_values(own, words_of(page), values), comments)
 
 
 class _Value(NamedTuple):
@@ -57,7 +69,7 @@ class _Value(NamedTuple):
 
 def _with_values(own: list[PageWord], drawn: list[PageWord], values: list[_Value]) -> list[PageWord]:
     """The drawn words, with values that are not drawn. Also replaces drawn values with separated letters, as in one
-    box per letter, by their words."""
+    box per letter, and cut values, as in a small field, by their words."""
     before = Counter(map(_key, own))
     added = [word for word in drawn if not _taken(before, word)]
     words = list(drawn)
@@ -68,7 +80,7 @@ def _with_values(own: list[PageWord], drawn: list[PageWord], values: list[_Value
         is_drawn = letters in _letters(inside)
         if (is_drawn and len(inside) <= _TORN * len(value.words)) or (not is_drawn and letters in everywhere):
             continue
-        if is_drawn:
+        if inside and (is_drawn or _letters(inside) in letters):  # in boxes, or only a part is drawn
             torn = set(map(id, inside))
             words = [word for word in words if id(word) not in torn]
         words += value.words
@@ -96,6 +108,17 @@ def _values(page: pdfium.PdfPage, form: pdfium.PdfFormEnv | None) -> Iterator[_V
         if text.strip() and raw.FPDFAnnot_GetRect(annotation, box):
             place = rectangle_of(page, box.left, box.top, box.right, box.bottom)
             yield _Value(tuple(_placed(text, *place)), *place)
+
+
+def _comments(page: pdfium.PdfPage) -> Iterator[str]:
+    for annotation in _annotations(page):
+        if raw.FPDFAnnot_GetSubtype(annotation) in _COMMENTED:
+            text, author = (
+                " ".join(_string(partial(raw.FPDFAnnot_GetStringValue, annotation, key)).split())
+                for key in (b"Contents", b"T")
+            )
+            if text:
+                yield f"Comment by {author}: {text}" if author else f"Comment: {text}"
 
 
 @contextmanager
@@ -126,15 +149,16 @@ def _text_of(annotation: raw.FPDF_ANNOTATION, form: pdfium.PdfFormEnv | None) ->
         return _CHECK if raw.FPDFAnnot_IsChecked(form, annotation) else ""
     if field not in _VALUED or raw.FPDFAnnot_GetFormFieldFlags(form, annotation) & _PASSWORD:
         return ""
-    if field != raw.FPDF_FORMFIELD_TEXTFIELD and (chosen := list(_chosen(annotation, form))):
-        return "\n".join(chosen)
+    is_open = field == raw.FPDF_FORMFIELD_LISTBOX  # shows every option, not only the chosen ones
+    if field != raw.FPDF_FORMFIELD_TEXTFIELD and (shown := list(_options(annotation, form, all_of_them=is_open))):
+        return "\n".join(shown)
     return _string(partial(raw.FPDFAnnot_GetFormFieldValue, form, annotation))
 
 
-def _chosen(annotation: raw.FPDF_ANNOTATION, form: pdfium.PdfFormEnv) -> Iterator[str]:
-    """The labels of chosen options, which users see; the submitted values may differ."""
+def _options(annotation: raw.FPDF_ANNOTATION, form: pdfium.PdfFormEnv, *, all_of_them: bool) -> Iterator[str]:
+    """The labels of the chosen or of all options, which users see; the submitted values may differ."""
     for at in range(min(_MOST, raw.FPDFAnnot_GetOptionCount(form, annotation))):
-        if raw.FPDFAnnot_IsOptionSelected(form, annotation, at):
+        if all_of_them or raw.FPDFAnnot_IsOptionSelected(form, annotation, at):
             yield _string(partial(raw.FPDFAnnot_GetOptionLabel, form, annotation, at))
 
 

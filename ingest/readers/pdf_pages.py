@@ -14,6 +14,7 @@ import pypdfium2.raw as raw
 from PIL import Image
 
 from app.errors import DocumentError
+from ingest.readers.skipped import Skipped
 
 MEND = "Fetch it again, or open it in a PDF viewer and print it to a new PDF."
 _HEADER_BYTES, _TAIL_BYTES = 1_024, 4_096  # the ranges in which PDFium searches the header and the end
@@ -21,7 +22,12 @@ _MOST_JUNK = 1_000_000  # bytes before the header
 _BLOCK_BYTES, _LONGEST_END = 1_000_000, 4_096
 _END = re.compile(rb"startxref\s+(\d{1,12})\s*(?:%%EOF)?")
 _OBJECT = re.compile(rb"\d+\s+\d+\s+obj\b")
+_MOST_ATTACHMENTS = 1_000
 _MOST_PIXELS = 20_000_000  # of a rendered page: a long receipt is drawn smaller than requested
+
+
+class PageError(DocumentError):
+    """One page of a document cannot be read; the others may be."""
 
 
 @contextmanager
@@ -88,13 +94,25 @@ def _is_linearized(stream: BinaryIO) -> bool:
 
 @contextmanager
 def page_of(document: pdfium.PdfDocument, number: int) -> Iterator[pdfium.PdfPage]:
-    """A page, counted from 1. Raises DocumentError if it cannot be loaded."""
+    """A page, counted from 1. Raises PageError if it cannot be loaded."""
     try:
         page = document[number - 1]
     except pdfium.PdfiumError as error:
-        raise DocumentError(f"Page {number} of this PDF cannot be drawn ({error}).") from error
+        raise PageError(f"Page {number} of this PDF cannot be drawn ({error}).") from error
     with closing(page):
         yield page
+
+
+def attachments_of(document: pdfium.PdfDocument) -> Skipped:
+    """The files embedded in a PDF, which are not read."""
+    skipped = Skipped("attachments")
+    for at in range(min(_MOST_ATTACHMENTS, document.count_attachments())):
+        try:
+            name = document.get_attachment(at).get_name()
+        except pdfium.PdfiumError:
+            name = f"Attachment {at + 1}"
+        skipped.add(name, "A file embedded in the PDF is not read. Save it and add it.")
+    return skipped
 
 
 def draw(page: pdfium.PdfPage, *, width: int) -> Image.Image:

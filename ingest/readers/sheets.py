@@ -178,9 +178,10 @@ class _Workbook:
             elif name == "is":
                 inline = child
         if kind == "s" and text.isdecimal():
-            return self._strings[int(text)] if int(text) < len(self._strings) else ""
+            text = self._strings[int(text)] if int(text) < len(self._strings) else ""
+            return self._formats.shown_text(text, cell.get("s", ""))
         if kind == "inlineStr":
-            return "" if inline is None else _text_of(inline)
+            return "" if inline is None else self._formats.shown_text(_text_of(inline), cell.get("s", ""))
         if not text and formula is not None and kind != "str":
             return f"={formula.text}" if formula.text else None
         if kind == "b":

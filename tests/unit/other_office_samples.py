@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from outlook_files import compound_file
 
-_KINDS = ("office", "text", "table", "draw", "style", "meta", "svg", "xlink", "presentation", "dc", "manifest", "loext")
-NAMES = " ".join(f'xmlns:{kind}="urn:{kind}"' for kind in _KINDS)
+_KINDS = "office text table draw style meta svg xlink presentation dc manifest loext form"
+NAMES = " ".join(f'xmlns:{kind}="urn:{kind}"' for kind in _KINDS.split())
 _SECTOR = 512
 
 

@@ -10,7 +10,7 @@ Tree = Mapping[str, "bytes | Tree"]
 
 _SECTOR, _MINI = 512, 64
 _END, _FREE, _FAT, _NONE = 0xFFFFFFFE, 0xFFFFFFFF, 0xFFFFFFFD, 0xFFFFFFFF
-_TEXT, _BINARY, _TIME = 0x001F, 0x0102, 0x0040
+_TEXT, _BINARY, _TIME, _LONG = 0x001F, 0x0102, 0x0040, 0x0003
 
 
 def outlook_message(
@@ -19,14 +19,17 @@ def outlook_message(
     body: str = "",
     html: bytes = b"",
     rich_text: bytes = b"",
+    code_page: int = 0,
     sender: str = "ada@example.org",
     attachments: Mapping[str, bytes] | None = None,
 ) -> bytes:
-    properties: dict[int, str | bytes] = {0x0037: subject, 0x0C1A: "Ada", 0x0C1F: sender, 0x001A: "IPM.Note"}
+    properties: dict[int, str | bytes | int] = {0x0037: subject, 0x0C1A: "Ada", 0x0C1F: sender, 0x001A: "IPM.Note"}
     if body:
         properties[0x1000] = body
     if html:
         properties[0x1013] = html
+    if code_page:
+        properties[0x3FDE] = code_page
     if rich_text:
         properties[0x1009] = rich_text
     tree: dict[str, bytes | Tree] = dict(_storage(properties, header=32))
@@ -36,9 +39,12 @@ def outlook_message(
     return compound_file(tree)
 
 
-def _storage(properties: Mapping[int, str | bytes], *, header: int) -> dict[str, bytes]:
+def _storage(properties: Mapping[int, str | bytes | int], *, header: int) -> dict[str, bytes]:
     streams, table = {}, b"\0" * header
     for number, value in properties.items():
+        if isinstance(value, int):
+            table += struct.pack("<HHIII", _LONG, number, 6, value, 0)
+            continue
         kind, data = (_TEXT, value.encode("utf-16-le")) if isinstance(value, str) else (_BINARY, value)
         streams[f"__substg1.0_{number:04X}{kind:04X}"] = data
         table += struct.pack("<HHIII", kind, number, 6, len(data) + (2 if kind == _TEXT else 0), 0)

@@ -165,6 +165,14 @@ class TestOutlook:
     def test_html_where_there_is_no_plain_text(self):
         assert read(outlook_message("S", html=b"<p>Only <b>HTML</b></p>"), "a.msg").text.endswith("Only HTML")
 
+    @pytest.mark.parametrize(("code_page", "text"), [(950, "格式測試"), (874, "ทดสอบ"), (1251, "Привет")])
+    def test_code_pages_of_windows(self, code_page, text):
+        data = outlook_message("S", html=f"<p>{text}</p>".encode(f"cp{code_page}"), code_page=code_page)
+        assert read(data, "a.msg").text.endswith(text)
+
+    def test_encoded_words_that_a_program_kept(self):
+        assert read(outlook_message("=?iso-8859-1?Q?Gr=FC=DFe?=", body="B"), "a.msg").title == "Grüße"
+
     def test_a_damaged_one_is_refused(self):
         with pytest.raises(DocumentError):
             read(outlook_message("S", body="B")[:700], "a.msg")

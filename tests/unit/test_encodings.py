@@ -35,6 +35,11 @@ WESTERN = [
     "Temperatur;20 °C\nDruck;3 bar\nToleranz;±2 %",
     "Maßeinheit;µm²\nFläche;12 m²\n",
     "3 × 4 = 12 ± 1",
+    "São Paulo – 1º lugar",
+    "Naïve approach\nnothing else here",
+    "A naïve approach would be to read every page of the manual before the first start of the engine.",
+    "Zoë Smith wrote the minutes of the meeting, and nothing else in them is unusual.",
+    "The façade of the old town hall was painted in three colours by a local firm.",
 ]
 OTHERS = [
     ("cp1251", "Сегодня хорошая погода, и мы пойдём гулять в парк."),
@@ -49,6 +54,8 @@ OTHERS = [
     ("euc_kr", "오늘은 날씨가 좋아서 공원에 갑니다. 내일도 맑을 것입니다."),
     ("euc_jp", "今日は良い天気ですね。公園に行きましょう。明日も晴れるでしょう。"),
     ("cp850", "Die Prüfung fällt aus; wir grüßen alle Schüler und Schülerinnen der Straße."),
+    ("iso8859-15", "Le prix de l'œuvre est de 35 €, le cœur du musée reste gratuit."),
+    ("iso2022_jp", "今日は良い天気ですね。"),
     ("mac_roman", "Le garçon a mangé une pâtisserie très sucrée ; il était déjà tard."),
 ]
 

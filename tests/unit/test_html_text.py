@@ -200,3 +200,18 @@ def test_what_lies_deep_is_read_and_what_comes_after(opened: str, closed: str, s
 def test_what_cannot_be_flattened_is_refused_with_the_reason() -> None:
     with pytest.raises(DocumentError, match="nested too deeply"):
         read("<p>Before</p>" + "<object>" * 10_000 + "within")
+
+
+@pytest.mark.parametrize(
+    ("formula", "shown"),
+    [
+        ("<mi>x</mi><mo>=</mo><mfrac><mn>1</mn><mrow><mi>a</mi><mo>+</mo><mi>b</mi></mrow></mfrac>", "x=1/(a+b)"),
+        ("<msup><mi>e</mi><mn>2</mn></msup><msub><mi>x</mi><mi>i</mi></msub>", "e^2x_i"),
+        ("<munderover><mo>∑</mo><mi>i</mi><mi>n</mi></munderover><msqrt><mi>i</mi></msqrt>", "∑_i^n√(i)"),
+        ("<semantics><mi>y</mi><annotation encoding='application/x-tex'>y</annotation></semantics>", "y"),
+        ("<mtable><mtr><mtd>1</mtd><mtd>2</mtd></mtr><mtr><mtd>3</mtd><mtd>4</mtd></mtr></mtable>", "1, 2; 3, 4"),
+        ("<mrow>" * 200 + "<mi>z</mi>" + "</mrow>" * 200, "z"),
+    ],
+)
+def test_formulas_are_one_line_in_their_paragraph(formula, shown):
+    assert read_document(f"<p>So <math>{formula}</math> holds.</p>".encode(), uri="a.html").text == f"So {shown} holds."

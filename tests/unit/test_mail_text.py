@@ -116,3 +116,12 @@ def test_a_header_that_is_not_ascii():
 )
 def test_flowed_lines_are_one(parameters, body, shown):
     assert read(f"{HEAD}Content-Type: text/plain; {parameters}\n\n{body}").text.endswith(shown)
+
+
+def test_a_saved_web_page_is_read_without_its_style_sheets_and_pictures():
+    page = "Content-Type: text/html\nContent-Location: https://example.org/\n\n<p>SEEN</p>"
+    style = "Content-Type: text/css\nContent-Location: cid:css\n\nbody { color: red }"
+    picture = "Content-Type: image/png\nContent-Location: https://example.org/a.png\n\nx"
+    found = read(f"{HEAD}Subject: A page\n{multipart('related', page, style, picture)}", "page.mhtml")
+    assert found.text.endswith("SEEN")
+    assert (found.title, found.metadata.get("attachments")) == ("A page", None)

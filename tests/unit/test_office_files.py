@@ -10,6 +10,7 @@ from office_files import (
     CHART,
     DIAGRAM,
     NAMES,
+    OFFICE,
     cell,
     drawing,
     paragraph,
@@ -21,7 +22,7 @@ from office_files import (
     text_box,
     word,
 )
-from sample_files import with_part, word_file
+from sample_files import unzipped, with_part, word_file, zip_of
 from scan_samples import picture_samples
 
 from app.types.texts import ExtractedText
@@ -434,8 +435,46 @@ def test_embedded_file_is_named():
     assert "Excel.Sheet.12" in str(found.metadata["skipped"])
 
 
+MIME = "MIME-Version: 1.0\nContent-Type: multipart/related; boundary=b"
+PAGE = "<p>Insertedmark</p><table><tr><th>City<th>Land<tr><td>Rome<td>Italy</table>"
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("a.html", PAGE),
+        ("a.mht", f"{MIME}\n\n--b\nContent-Type: text/html\n\n{PAGE}\n--b--"),
+        ("a.rtf", r"{\rtf1 Insertedmark\par City: Rome; Land: Italy\par}"),
+        ("a.txt", "Insertedmark\n\nCity: Rome; Land: Italy"),
+    ],
+)
+def test_inserted_files_are_read_at_their_place(name, data):
+    files = unzipped(word(paragraph("Before") + '<w:altChunk r:id="alt"/>' + paragraph("After")))
+    link = f'<Relationship Id="alt" Type="{OFFICE}/aFChunk" Target="{name}"/></Relationships>'
+    rels = "word/_rels/document.xml.rels"
+    files |= {rels: files[rels].replace(b"</Relationships>", link.encode()), f"word/{name}": data.encode()}
+    found = read(zip_of(files))
+    assert found.text.split("\n\n") == ["Before", "Insertedmark", "City: Rome; Land: Italy", "After"]
+    assert "skipped" not in found.metadata
+    found = read(zip_of(files | {f"word/{name}": b"", rels: files[rels]}))
+    assert found.text.split("\n\n") == ["Before", "After"]
+    assert found.metadata["skipped_parts"] == 1
+
+
 def test_part_of_another_encoding():
     data = with_part(
         word_file(), "word/document.xml", lambda xml: xml.decode().replace("UTF-8", "UTF-16", 1).encode("utf-16")
     )
     assert "Before the heading." in read(data).text
+
+
+@pytest.mark.parametrize(
+    ("font", "code", "shown"),
+    [
+        *[("Wingdings", code, "☑") for code in ("F0FE", "00FE")],
+        *[("Wingdings", "F0A8", "☐"), ("Wingdings 2", "F052", "☑"), ("Wingdings", "F04A", ""), ("Symbol", "F061", "α")],
+    ],
+)
+def test_signs_of_symbol_fonts(font, code, shown):
+    sign = f'<w:r><w:sym w:font="{font}" w:char="{code}"/></w:r>'
+    assert read(word(f"<w:p>{sign}{run(' agreed')}</w:p>")).text == f"{shown} agreed".strip()

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import pytest
+from office_files import NAMES as OFFICE_NAMES
+from office_files import OFFICE
 from other_office_samples import NAMES, cell, content, excel_4, excel_97, old_word, open_document, p, row
 from sample_files import zip_of
 
 from app.errors import DocumentError
 from app.types.texts import ExtractedText
+from ingest.readers import legacy_office
 from ingest.readers.document import read_document
 from ingest.readers.legacy_office import _blocks, _embedded, _missing
 from ingest.readers.limits import ReadLimits
+from ingest.readers.opc import Package
 from ingest.readers.parts import Block
 
 
@@ -109,6 +113,30 @@ class TestOpenDocumentTexts:
         tables = f"<table:table>{row(cell('Land'), cell('Cities'))}{row(cell('Italy'), cell('So:', more=listed))}</table:table>"
         assert lines(open_document("text", tables, styles=styles), "a.odt") == ["Land: Italy; Cities: So: 1 Rome"]
 
+    def test_controls_of_forms_show_their_labels_and_values(self):
+        options = "<form:option form:label='Red'/><form:option form:label='Blue' form:current-selected='true'/>"
+        controls = (
+            "<form:text form:id='c1' form:value='old' form:current-value='Ada'/><form:password form:id='c2' "
+            "form:value='secret'/><form:checkbox form:id='c3' form:label='Agreed' form:current-state='checked'/>"
+            "<form:radio form:id='c4' form:label='Card'/><form:button form:id='c5' form:label='Send'/>"
+            f"<form:listbox form:id='c6'>{options}</form:listbox>"
+            f"<form:listbox form:id='c7' form:dropdown='true'>{options}</form:listbox>"
+        )
+        places = "".join(f"<text:p>{n}: <draw:control draw:control='c{n}'/></text:p>" for n in range(1, 9))
+        inner = f"<office:forms><form:form>{controls}</form:form></office:forms>{places}"
+        assert lines(open_document("text", inner), "a.odt") == [
+            *("1: Ada", "2:", "3: ☑ Agreed", "4: ☐ Card", "5: Send", "6: Red\nBlue", "7: Blue", "8:"),
+        ]
+
+    def test_fields_that_share_their_names_with_parts_of_comments(self):
+        inner = "<text:p>By <text:creator>Ada</text:creator> on <text:date>1 May</text:date></text:p>"
+        assert lines(open_document("text", inner), "a.odt") == ["By Ada on 1 May"]
+
+    def test_embedded_files_are_counted(self):
+        inner = f"{p('Text')}<text:p><draw:frame><draw:object-ole xlink:href='./Object 1'/></draw:frame></text:p>"
+        found = read(open_document("text", inner), "a.odt")
+        assert found.metadata == {"skipped_parts": 1, "skipped": "Object 1: An embedded file is not read."}
+
     def test_formula(self):
         inner = "<math><mtext>where</mtext><mi>a</mi><mo>=</mo><mi>sin</mi><mn>2</mn><mtext>holds</mtext></math>"
         frame = "<text:p><draw:frame><draw:object xlink:href='./Object 1'/></draw:frame></text:p>"
@@ -204,13 +232,14 @@ class TestOpenDocumentSlides:
         master = (
             f"<style:master-page style:name='M'><draw:frame presentation:class='title'>{p('number')}</draw:frame>"
             f"<draw:frame><draw:text-box>{p('ACME Ltd')}</draw:text-box></draw:frame>"
+            f"<draw:frame presentation:class='footer'>{p('Master foot')}</draw:frame>"
             f"<presentation:notes>{p('no')}</presentation:notes></style:master-page>"
         )
         styles = f"<office:document-styles {NAMES}>{master}</office:document-styles>"
         declared = "<presentation:footer-decl presentation:name='f'>Internal\n use</presentation:footer-decl>"
         page = "<draw:page draw:master-page-name='M' presentation:use-footer-name='f'>{}</draw:page>"
         data = open_document("presentation", declared + page.format(p("One")) + page.format(p("Two")), styles=styles)
-        assert lines(data, "a.odp") == ["One", "Internal use", "ACME Ltd", "Two"]
+        assert lines(data, "a.odp") == ["One", "Internal use", "ACME Ltd", "Master foot", "Two"]
 
     def test_too_many(self):
         data = open_document("presentation", self.page("One", "x") * 2)
@@ -230,6 +259,29 @@ def test_workbook_of_1997_shows_numbers_as_their_formats_do():
 
 def test_workbook_of_1992():
     assert lines(excel_4([["City", "Units"], ["Köln", 5.0]]), "a.xls") == ["Sheet1", "City: Köln; Units: 5"]
+
+
+def test_drawings_of_a_binary_workbook():
+    relations = '<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">{}</Relationships>'
+    link = f'<Relationship Id="{{}}" Type="{OFFICE}/{{}}" Target="{{}}"/>'
+    shape = "<x:sp><x:txBody><a:p><a:r><a:t>Beside</a:t></a:r></a:p></x:txBody></x:sp>"
+    box = f"<x:wsDr xmlns:x='urn:x' {OFFICE_NAMES}>{shape}</x:wsDr>"
+    sheet = link.format("d", "drawing", "d.xml") + link.format("c", "comments", "comments1.bin")
+    package = Package(
+        zip_of(
+            {
+                "xl/workbook.bin": b"",
+                "xl/_rels/workbook.bin.rels": relations.format(link.format("s", "worksheet", "sheet1.bin")),
+                "xl/_rels/sheet1.bin.rels": relations.format(sheet),
+                "xl/d.xml": box,
+            }
+        )
+    )
+    assert [block.text for block in legacy_office._drawings(package)] == ["Beside"]
+    assert package.notes() == {
+        "skipped_parts": 1,
+        "skipped": "xl/comments1.bin: Comments of binary workbooks are not read.",
+    }
 
 
 class TestOldWord:

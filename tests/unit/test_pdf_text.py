@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from pdf_samples import annotated, drawn, letter_by_letter, lines, nameless, raw_pdf, scan, stream, table, two_columns
 from PIL import Image
+from pypdfium2 import PdfDocument
 from reportlab.pdfgen.canvas import Canvas
 from sample_files import pdf
 
@@ -71,6 +72,7 @@ def field(entries: bytes, *, bottom: int = 300) -> bytes:
             id="a list to choose from",
         ),
         pytest.param(field(b"/FT/Ch/Ff 131072/T(c)/Opt[(North)(South)]/V(South)"), "South", id="a list without labels"),
+        pytest.param(field(b"/FT/Ch/T(c)/Opt[(North)(South)]/V(South)"), "North South", id="an open list"),
         pytest.param(
             b"<</Type/Annot/Subtype/FreeText/Rect[40 200 300 230]/F 4/DA(/F1 12 Tf)/Contents(Approved by the mayor)>>",
             "Approved by the mayor",
@@ -89,6 +91,55 @@ def test_values_of_forms_and_text_written_onto_the_page(annotation: bytes, wante
         text = flat(text_of(data))
         assert text.startswith("Name of the applicant:")
         assert re.findall(rf"\b{wanted}\b", text) == [wanted]
+
+
+def test_a_value_that_its_field_cuts_is_read_whole() -> None:
+    look = stream(
+        b"BT /F1 12 Tf 4 6 Td (Ada Lov) Tj ET",
+        b"/Type/XObject/Subtype/Form/BBox[0 0 260 20]/Resources<</Font<</F1 4 0 R>>>>",
+    )
+    value = field(b"/FT/Tx/T(n)/V(Ada Lovelace)/AP<</N 7 0 R>>")
+    assert flat(text_of(annotated(value, look))) == "Name of the applicant: Ada Lovelace"
+
+
+@pytest.mark.parametrize("kind", [b"Text", b"Highlight", b"StrikeOut", b"Square"])
+def test_comments_follow_their_page_with_their_authors(kind: bytes) -> None:
+    comment = b"<</Type/Annot/Subtype/%s/Rect[40 200 60 220]/F 4/T(Ann)/Contents(Is this\\rright?)>>" % kind
+    unsigned = comment.replace(b"/T(Ann)", b"").replace(b"Is this", b"Surely")
+    assert text_of(annotated(comment, unsigned)).split("\n\n") == [
+        *("Name of the applicant:", "Comment by Ann: Is this right?", "Comment: Surely right?"),
+    ]
+    assert "Ann" not in text_of(annotated(comment.replace(b"/F 4", b"/F 2")))  # hidden
+
+
+def test_a_damaged_page_does_not_stop_the_others() -> None:
+    page = b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 400 400]/Contents 5 0 R/Resources<</Font<</F1 4 0 R>>>>>>"
+    whole = [
+        b"<</Type/Catalog/Pages 2 0 R>>",
+        b"<</Type/Pages/Kids[3 0 R 6 0 R 7 0 R]/Count 3>>",
+        page,
+        b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica/Encoding/WinAnsiEncoding>>",
+        stream(b"BT /F1 12 Tf 40 350 Td (A whole page.) Tj ET"),
+        b"null",
+        page,
+    ]
+    found = read(raw_pdf(whole))
+    assert found.text.split() == ["A", "whole", "page."] * 2
+    assert len(found.page_starts) == 3
+    assert found.metadata["unread_pages"] == "2"
+    whole[2] = whole[6] = b"null"
+    with pytest.raises(DocumentError, match=r"Page 1 of this PDF cannot be drawn"):
+        read(raw_pdf(whole))
+
+
+def test_embedded_files_are_counted_and_named() -> None:
+    document = PdfDocument(drawn(lines("A page with a file in it")))
+    document.new_attachment("invoice.xml").set_data(b"<invoice/>")
+    buffer = io.BytesIO()
+    document.save(buffer)
+    found = read(buffer.getvalue())
+    assert found.metadata["skipped_attachments"] == 1
+    assert str(found.metadata["skipped"]).startswith("invoice.xml: ")
 
 
 def test_the_look_of_an_annotation_counts_where_it_has_one() -> None:

@@ -11,6 +11,7 @@ import openpyxl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lxml import etree
 from lxml.etree import Element, SubElement
 from office_files import CHART, NAMES, OFFICE, series
 from openpyxl.comments import Comment
@@ -20,6 +21,7 @@ from sample_files import unzipped, workbook, zip_of
 
 from app.errors import DocumentError
 from ingest.readers.cell_values import CellFormats
+from ingest.readers.charts import chart_blocks
 from ingest.readers.csv_tables import split_rows
 from ingest.readers.document import read_document
 from ingest.readers.grids import SPANNED, render_rows
@@ -105,6 +107,10 @@ class TestSecondTables:
     def test_rows_after_a_gap_go_on(self):
         rows = [*self.FIRST, [], ["Cem", "32"], [], ["Total", "93"]]
         assert rendered(rows)[2:] == ["Name: Cem; Age: 32", "Name: Total; Age: 93"]
+
+    def test_a_form_below_a_table_has_names_of_its_own(self):
+        rows = [*self.FIRST, [], ["Invoice:", "4711"], ["Customer:", "ACME"]]
+        assert rendered(rows)[2:] == ["Invoice: 4711", "Customer: ACME"]
 
     def test_declared_by_the_workbook(self):
         def fill(sheet: Worksheet) -> None:
@@ -239,6 +245,21 @@ class TestBesideTheCells:
             "Picture: The harbour",
         ]
 
+    def test_charts_show_values_in_their_formats(self):
+        dates = series("Apples", {"45413": "0.5"}).replace(
+            "<c:cat><c:strRef><c:strCache>", "<c:cat><c:strRef><c:strCache><c:formatCode>d/m/yyyy</c:formatCode>"
+        )
+        dates = dates.replace("<c:numCache>", "<c:numCache><c:formatCode>0%</c:formatCode>")
+        chart = etree.fromstring(CHART.format(dates).encode())
+        assert [block.text for block in chart_blocks(chart)][-1] == "Category: 2024-05-01; Apples: 50%"
+
+    def test_bubbles_have_their_sizes(self):
+        cache = "<c:numCache><c:pt idx='0'><c:v>9</c:v></c:pt></c:numCache>"
+        sizes = f"<c:bubbleSize><c:numRef>{cache}</c:numRef></c:bubbleSize>"
+        one = series("Apples", {"East": "5"}).replace("</c:ser>", f"{sizes}</c:ser>")
+        chart = etree.fromstring(CHART.format(one).encode())
+        assert [block.text for block in chart_blocks(chart)][-1] == "Category: East; Apples: 5; Apples (size): 9"
+
     def test_headers_of_printed_pages(self):
         def fill(sheet: Worksheet) -> None:
             sheet.append(["City"])
@@ -298,6 +319,11 @@ class TestValues:
             (0, '0;-0;"none"', "none"),
             (-3, "0", "-3"),
             (-0.001, "0.00", "0.00"),
+            ("x7", '"Nr. "@', "Nr. x7"),
+            ("x7", '0;-0;0;@" pcs"', "x7 pcs"),
+            ("x7", "0.00", "x7"),
+            ("x7", "@", "x7"),
+            ("x7", "@@", "x7"),
             (12, '"No. "0', "No. 12"),
             (33, 'General" pcs"', "33 pcs"),
             (42, "[Red]General", "42"),
@@ -326,7 +352,9 @@ class TestValues:
         styles = Element("styleSheet")
         SubElement(SubElement(styles, "numFmts"), "numFmt", numFmtId="200", formatCode=code)
         SubElement(SubElement(styles, "cellXfs"), "xf", numFmtId="200")
-        assert isinstance(CellFormats(styles, is_1904=False).shown(value, "0"), str)
+        formats = CellFormats(styles, is_1904=False)
+        assert isinstance(formats.shown(value, "0"), str)
+        assert value in formats.shown_text(value, "0")
 
     @pytest.mark.parametrize("suffix", [".xlsm", ".xltx", ".xltm"])
     def test_other_suffixes(self, suffix):
@@ -360,6 +388,7 @@ class TestDelimiters:
     def test_declared_in_the_first_line(self):
         assert lines("sep=;\nname;n\nAda;1\n", "a.csv") == ["name: Ada; n: 1"]
         assert lines("SEP=|\nname|n\nAda|1\n", "a.csv") == ["name: Ada; n: 1"]
+        assert lines('"sep=;"\nname;n\nAda;1\n', "a.csv") == ["name: Ada; n: 1"]
 
     def test_preamble_of_an_export(self):
         text = "Report: sales\nMade,2024-05-01\n\nRegion,Units,Price\nEast,5,2.5\nWest,6,3\n"
