@@ -274,8 +274,9 @@ class Settings(LogSettings, QdrantSettings, OidcSettings, AnswerSettings, Source
         description="Port at which `gircse worker` serves /metrics and /healthz, on loopback only.",
     )
     allowed_hosts: str = Field(
-        default="", description="Further host names of the server, separated by commas: a server without access control accepts "
-        "them, and feeds name them."
+        default="",
+        description="Further host names of the server, separated by commas: a server without access control accepts "
+        "them, and feeds name them.",
     )
     trusted_proxies: str = Field(
         default="127.0.0.1",

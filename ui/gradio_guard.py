@@ -1,5 +1,6 @@
-"""Restricts Gradio's routes to the pages, their files and their queue; all others answer 404. Removes its CORS headers
-and the headers by which a client would choose the addresses in a page, and delivers queue results only to the session that requested them."""
+"""Restricts Gradio's routes to the pages, their files and their queue; all others answer 404. Removes its CORS headers,
+and headers by which a client would choose the addresses in a page. Delivers queue results only to the session that
+requested them."""
 
 from __future__ import annotations
 

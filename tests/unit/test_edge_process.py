@@ -162,7 +162,7 @@ def test_one_of_another_process_that_hangs_holds_no_request(open_edge: Callable[
 
 def seconds_until_refused(call: Callable[[], object]) -> float:
     begun = time.monotonic()
-    with pytest.raises(VectorIndexUnavailableError, match="has not responded for 3.5 s"):
+    with pytest.raises(VectorIndexUnavailableError, match=r"has not responded for 3\.5 s"):
         call()
     return time.monotonic() - begun
 

@@ -38,7 +38,17 @@ def test_its_own_names_are_answered(client: TestClient, host: str) -> None:
 
 @pytest.mark.parametrize(
     "host",
-    ["attacker.invalid", "attacker.invalid:7860", "127.0.0.1.attacker.invalid", "10.0.0.1", "localhost.evil", "", "127.0.0.1:80@evil.invalid", "localhost/x", "[::1].evil.invalid"],
+    [
+        "attacker.invalid",
+        "attacker.invalid:7860",
+        "127.0.0.1.attacker.invalid",
+        "10.0.0.1",
+        "localhost.evil",
+        "",
+        "127.0.0.1:80@evil.invalid",
+        "localhost/x",
+        "[::1].evil.invalid",
+    ],
 )
 @pytest.mark.parametrize("path", ["/api/v1/collections", "/", "/healthz"])
 def test_other_names_are_refused(client: TestClient, host: str, path: str) -> None:

@@ -153,7 +153,10 @@ def test_a_request_that_proposes_another_protocol_keeps_its_body(
 ) -> None:
     head = b"POST /?a=b HTTP/1.1\r\nHost: a\r\n" + upgrade + framing + b"\r\n"
     last = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
-    for pieces in ([head + body + last], [ANSWERED, 0.1, head[:-3], 0.1, head[-3:], 0.1, body[:4], 0.1, body[4:], last]):
+    for pieces in (
+        [head + body + last],
+        [ANSWERED, 0.1, head[:-3], 0.1, head[-3:], 0.1, body[:4], 0.1, body[4:], last],
+    ):
         found = ask(*pieces)
         assert found.count(b"0000009") == 1
         assert found.endswith(b"0000000")
