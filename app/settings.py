@@ -274,7 +274,9 @@ class Settings(LogSettings, QdrantSettings, OidcSettings, AnswerSettings, Source
         description="Port at which `gircse worker` serves /metrics and /healthz, on loopback only.",
     )
     allowed_hosts: str = Field(
-        default="", description="Further host names of a server without access control, separated by commas."
+        default="",
+        description="Further host names of the server, separated by commas: a server without access control accepts "
+        "them, and feeds name them.",
     )
     trusted_proxies: str = Field(
         default="127.0.0.1",
@@ -373,6 +375,10 @@ class Settings(LogSettings, QdrantSettings, OidcSettings, AnswerSettings, Source
         password = quote(self.database_password.get_secret_value(), safe="")
         user, _, host = urlsplit(url).netloc.rpartition("@")
         return urlsplit(url)._replace(netloc=f"{user}:{password}@{host}").geturl()
+
+    @property
+    def allowed_host_names(self) -> list[str]:
+        return [name.strip() for name in self.allowed_hosts.split(",") if name.strip()]
 
     @property
     def is_open_to_network(self) -> bool:

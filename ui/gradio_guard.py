@@ -1,5 +1,6 @@
 """Restricts Gradio's routes to the pages, their files and their queue; all others answer 404. Removes its CORS headers,
-and delivers queue results only to the session that requested them."""
+and headers by which a client would choose the addresses in a page. Delivers queue results only to the session that
+requested them."""
 
 from __future__ import annotations
 
@@ -26,6 +27,8 @@ _QUEUE_ROUTES = frozenset(
 _MAX_BODY_BYTES = 64 * 1024
 _HEARTBEAT = "/gradio_api/heartbeat/"
 _CORS = "access-control-"
+# Gradio builds the addresses of a page from these, although the client chooses them: no proxy is named in them.
+_NAMED_SERVERS = frozenset({b"x-forwarded-host", b"x-gradio-server"})
 
 
 class QueueSessions:
@@ -57,7 +60,9 @@ class GradioGuard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
-        elif not self._is_served(scope["path"]) or not self._is_own_queue(scope):
+            return
+        scope = {**scope, "headers": [each for each in scope["headers"] if each[0] not in _NAMED_SERVERS]}
+        if not self._is_served(scope["path"]) or not self._is_own_queue(scope):
             await _REFUSAL(scope, receive, send)
         elif scope["path"] == _CANCEL:
             body = await _whole_body(receive)

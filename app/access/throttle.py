@@ -49,20 +49,24 @@ class Throttle:
         of_name = None if name is None else f"{self._kind}-name:{digest(name)}"
         counters = [of_address, *([of_name] if of_name else [])]
         with self._locks[hash(of_address) % _STRIPES]:
-            since = self._clock() - WINDOW
-            before = self._ledger.attempts(counters, since=since)  # a rejected attempt costs no write
+            now = self._clock()
+            since = now - WINDOW
+            before = self._ledger.attempts(
+                counters, since=since, until=now + WINDOW
+            )  # a rejected attempt costs no write
             limit = MAX_FAILURES_OF_ADDRESS
             if of_name and _failures(before, of_name) >= MAX_FAILURES_OF_NAME and not is_known():
                 limit = MAX_FAILURES_OF_UNKNOWN_ADDRESS
             self._require_room(before, of_address, limit - 1)
-            self._require_room(self._ledger.begin_attempt(counters, at=since + WINDOW, since=since), of_address, limit)
+            self._require_room(self._ledger.begin_attempt(counters, at=now, since=since), of_address, limit)
             yield
             self._ledger.forgive_attempt(counters)
 
     def require_room(self, address: str) -> None:
         """Counts nothing. Raises ThrottledError."""
         counter = f"{self._kind}:{_network_of(address)}"
-        counts = self._ledger.attempts([counter], since=self._clock() - WINDOW)
+        now = self._clock()
+        counts = self._ledger.attempts([counter], since=now - WINDOW, until=now + WINDOW)
         self._require_room(counts, counter, MAX_FAILURES_OF_ADDRESS - 1)
 
     def _require_room(self, counts: Mapping[str, AttemptCount], counter: str, most: int) -> None:

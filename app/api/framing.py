@@ -1,17 +1,19 @@
-"""Rejects requests whose end a proxy and this server could locate differently (request smuggling)."""
+"""Rejects requests whose end, or whose host, a proxy and this server could read differently (request smuggling)."""
 
 from __future__ import annotations
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from app.api.hosts import is_host
 from app.api.problems import answer_error
 
 
 class FramingGuard:
     """Middleware that rejects Content-Length together with Transfer-Encoding, and encodings other than `chunked`.
 
-    RFC 9112, 6.1 names the combination as an attempt at request smuggling.
+    RFC 9112, 6.1 names the combination as an attempt at request smuggling. Also rejects a Host that is no host and port
+    (3.2), such as `localhost:80@attacker.example`.
 
     Mount it outside every middleware that can send a response. It closes the connection, since what follows such a
     request may belong to another client.
@@ -24,10 +26,13 @@ class FramingGuard:
         if scope["type"] == "http":
             headers = Headers(scope=scope)
             lengths, encodings = headers.getlist("content-length"), headers.getlist("transfer-encoding")
+            reason = None
             if encodings and (lengths or [encoding.strip().lower() for encoding in encodings] != ["chunked"]):
-                refusal = answer_error(
-                    scope["path"], 400, "Send a Content-Length or `Transfer-Encoding: chunked`, not both."
-                )
+                reason = "Send a Content-Length or `Transfer-Encoding: chunked`, not both."
+            elif (host := headers.get("host", "")) and not is_host(host):
+                reason = "The Host header must be a host name or address, with or without a port."
+            if reason is not None:
+                refusal = answer_error(scope["path"], 400, reason)
                 refusal.headers["Connection"] = "close"
                 await refusal(scope, receive, send)
                 return

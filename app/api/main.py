@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from importlib.metadata import version
 
 from fastapi import APIRouter, FastAPI
@@ -25,6 +26,7 @@ from app.api.evaluations import evaluation_routes, judged_query_routes
 from app.api.fetches import fetch_routes
 from app.api.framing import FramingGuard
 from app.api.health import health_routes
+from app.api.hosts import own_address
 from app.api.jobs import job_routes
 from app.api.judgements import judgement_routes, lens_routes
 from app.api.lens_indexes import lens_index_routes
@@ -133,9 +135,10 @@ def _add_search_and_documents(api: FastAPI, services: AuthorizedServices, read_u
     )
     api.include_router(answer_routes(services.answers))
     api.include_router(saved_search_routes(services.own_searches))
-    public_url = services.settings.public_url
-    api.include_router(standing_routes(services.standing, public_url=public_url))
-    api.include_router(feed_routes(services.standing, public_url=public_url))
+    settings = services.settings
+    address_of = partial(own_address, public_url=settings.public_url, allowed=settings.allowed_host_names)
+    api.include_router(standing_routes(services.standing, address_of=address_of))
+    api.include_router(feed_routes(services.standing, address_of=address_of))
     api.include_router(rerank_routes(services.search, services.token_counter, model=model.name))
     api.include_router(document_list_routes(services.catalog))
     api.include_router(document_batch_routes(services))

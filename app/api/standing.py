@@ -5,6 +5,7 @@ The address of a feed is secret and needs no login.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import Annotated
 
@@ -29,6 +30,8 @@ from app.types.standing import (
 FEEDS = "/feeds/"
 MAX_NEWS = 500
 
+AddressOf = Callable[[Request], str]  # the service's address without a final slash; "" if unknown
+
 
 class NewWatch(Posted):
     strength: Strength = Field(default=Strength.FAIR, description="Minimum `match` of reported passages.")
@@ -47,7 +50,10 @@ class StandingAnswer(Answer):
     strength: Strength
     since: datetime
     unseen: int = Field(description="Number of matches not yet marked as seen.")
-    feed: str = Field(description="Secret address of the Atom feed. Anyone who knows it can read the feed.")
+    feed: str = Field(
+        description="Secret address of the Atom feed. Anyone who knows it can read the feed. "
+        "Only its path if the server does not know its own address (GIRCSE_PUBLIC_URL).",
+    )
     webhook: str | None
     webhook_secret: str
     alert: str | None
@@ -78,12 +84,12 @@ class MarkedAnswer(BaseModel):
     marked: int
 
 
-def standing_routes(standing: StandingSearches, *, public_url: str | None) -> APIRouter:
+def standing_routes(standing: StandingSearches, *, address_of: AddressOf) -> APIRouter:
     routes = APIRouter(prefix="/api/v1", tags=["search"])
 
     def described(request: Request, *searches: StandingSearch) -> list[StandingAnswer]:
         failures = standing.failures(searches)
-        base = public_url or str(request.base_url).rstrip("/")
+        base = address_of(request)
         return [standing_answer(search, base, failures.get(search.id, {})) for search in searches]
 
     @routes.get("/standing-searches", response_model=list[StandingAnswer], responses=PAGE_HEADERS)
@@ -133,14 +139,14 @@ def standing_routes(standing: StandingSearches, *, public_url: str | None) -> AP
     return routes
 
 
-def feed_routes(standing: StandingSearches, *, public_url: str | None) -> APIRouter:
+def feed_routes(standing: StandingSearches, *, address_of: AddressOf) -> APIRouter:
     """The routes of Atom feeds, outside of /api because feed readers send no API key."""
     routes = APIRouter(include_in_schema=False)
 
     @routes.get(FEEDS + "{token}.atom")
     def read_feed(token: str, request: Request) -> Response:
         search, news = standing.feed(token)
-        base = public_url or str(request.base_url).rstrip("/")
+        base = address_of(request)
         content = atom_feed(search, news, address=_feed(search, base), page=f"{base}/saved")
         headers = {"cache-control": "private, max-age=60", "x-robots-tag": "noindex"}
         return Response(content, media_type="application/atom+xml", headers=headers)

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import case, delete, func, select, update
+from sqlalchemy import case, delete, func, or_, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
@@ -169,14 +169,19 @@ class SqlAccess(CatalogPart):
         with self._database.reading() as session:
             return quotas.stored_amount(session, user)
 
-    def attempts(self, counters: Sequence[str], *, since: datetime) -> dict[str, AttemptCount]:
-        """The counters whose window began after `since`."""
+    def attempts(
+        self, counters: Sequence[str], *, since: datetime, until: datetime | None = None
+    ) -> dict[str, AttemptCount]:
+        """The counters whose window began after `since`, and not after `until`."""
         statement = select(AttemptRow).where(AttemptRow.counter.in_(counters), AttemptRow.began_at > since)
+        if until is not None:
+            statement = statement.where(AttemptRow.began_at <= until)
         with self._database.reading() as session:
             return {row.counter: AttemptCount(row.began_at, row.failures) for row in session.scalars(statement)}
 
     def begin_attempt(self, counters: Sequence[str], *, at: datetime, since: datetime) -> dict[str, AttemptCount]:
-        """Add one to each counter, in one transaction. A counter whose window began before `since` restarts at 1.
+        """Add one to each counter, in one transaction. A counter whose window began before `since` restarts at 1,
+        as does one that began so long after `at`: the clock was ahead, and would lock out its owner until then.
         Also deletes other counters that are as old.
         """
         with self._database.writing() as session:
@@ -227,7 +232,7 @@ class SqlAccess(CatalogPart):
 def _count_one(session: Session, counter: str, *, at: datetime, since: datetime) -> AttemptCount:
     """Upsert locks the row, so concurrent transactions get different counts."""
     insert = insert_into(session, AttemptRow).values(counter=counter, began_at=at, failures=1)
-    is_over = AttemptRow.began_at <= since
+    is_over = or_(AttemptRow.began_at <= since, AttemptRow.began_at > at + (at - since))
     statement = insert.on_conflict_do_update(
         index_elements=["counter"],
         set_={

@@ -19,8 +19,9 @@ from app.types.documents import JobState
 
 Row = dict[str, object]
 
-# Not backed up: sessions, short-lived idempotency records, and the schema version, which the restore sets itself.
-_LEFT_OUT = frozenset({"alembic_version", "web_session", "kept_answer", "login_attempt"})
+# Not backed up: sessions, short-lived idempotency records, and the schema version and copies of rows, which the restore
+# sets itself.
+_LEFT_OUT = frozenset({"alembic_version", "web_session", "kept_answer", "login_attempt", "row_copy"})
 # Tables with user data: a catalog with no rows in any of them may be overwritten.
 _FILLED = ("collection", "lens", "user_account", "api_key")
 _PAGE = 2_000

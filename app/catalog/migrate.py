@@ -16,6 +16,7 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, inspect, text
 
+from app.catalog import row_copies
 from app.catalog.engine import damaged, errors_translated, writing
 from app.errors import CatalogTooNewError
 
@@ -60,7 +61,10 @@ def upgrade_within(connection: Connection, engine: Engine, revision: str) -> Non
         _require_known(engine, revision)
     config = _config()
     config.attributes["connection"] = connection
+    row_copies.drop(connection)
     command.upgrade(config, revision)
+    if revision == "head":
+        row_copies.install(connection)
 
 
 def _config() -> Config:

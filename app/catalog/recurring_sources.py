@@ -6,15 +6,18 @@ import json
 from datetime import datetime, timedelta
 from uuid import uuid4
 
-from sqlalchemy import ForeignKey, Index, Select, String, UniqueConstraint, delete, func, select
+from sqlalchemy import ForeignKey, Index, Select, String, UniqueConstraint, and_, delete, func, or_, select
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
+from app.catalog.clock_jumps import FARTHEST
 from app.catalog.sessions import CatalogPart, again_if_taken, collection_row
 from app.catalog.tables import Table, enum_column
 from app.errors import ConflictError, LeaseLostError, NotFoundError
 from app.types.sources import MAX_SOURCES, ItemMark, RecurringSource, Round, SourceKind, SourceOptions
 
 _AS_IT_IS = SourceOptions()
+
+_SKEW = timedelta(minutes=10)  # more than the clocks of two machines differ
 
 
 class RecurringSourceRow(Table):
@@ -198,7 +201,11 @@ def _due(now: datetime, most_of_owner: int | None) -> Select[RecurringSourceRow]
     goes_on = select(row.owner, func.count().label("rounds")).where(row.is_running, row.next_at > now)
     own = goes_on.group_by(row.owner).subquery()
     rounds = func.coalesce(own.c.rounds, 0)
-    due = select(row).outerjoin(own, own.c.owner == row.owner).where(row.next_at <= now)
+    # A clock that was ahead wrote these times; otherwise the source would wait until they come.
+    is_ahead = or_(
+        row.last_at > now + _SKEW, and_(row.last_at.is_(None) | row.is_running, row.next_at > now + FARTHEST)
+    )
+    due = select(row).outerjoin(own, own.c.owner == row.owner).where(or_(row.next_at <= now, is_ahead))
     if most_of_owner is not None:
         due = due.where(rounds < most_of_owner)
     return due.order_by(rounds, row.next_at, row.id).limit(1)

@@ -21,8 +21,10 @@ _MAX_STARTS = 3
 _POLL_INTERVAL_S = 0.05
 _BUSY_PAUSE_S = 0.2
 _STOP_TIMEOUT_S = 15
+_PATIENCE_S = 3.5  # for a request, so that the API can report a missing index within 5 s
+_PROBE_S = 1.5
 _HANG_S = 3.0  # a running server that has responded before and is silent this long is considered hung
-_AWAY_S = 2.0  # after a failed start, calls fail at once for this time
+_AWAY_S = 2.0  # after a failed start, or a wait in vain, calls fail at once for this time
 _MIN_FREE_BYTES = 64 * 1024  # the server needs some to write `edge.json`
 _MAX_LOG_BYTES = 1_000_000
 _LOG_TAIL_CHARS = 500
@@ -34,24 +36,30 @@ def edge_folder(home: Path) -> Path:
 
 
 class EdgeProcess:
-    """The Edge server of one data folder. Call `start` at any time: it costs one request if the server responds, and
-    restarts a dead server.
+    """The Edge server of one data folder. Call `start` or `reach` at any time: they cost one request if the server
+    responds, and restart a dead server.
 
     The server ends with the process that started it; other processes that used it start a new one at their next call.
     """
 
-    def __init__(self, data_dir: Path, *, start_timeout_s: float = 60) -> None:
+    def __init__(self, data_dir: Path, *, start_timeout_s: float = 60, patience_s: float = _PATIENCE_S) -> None:
         self._data_dir = data_dir
         self._log_file = data_dir / "edge.log"
         self._start_timeout_s = start_timeout_s
+        self._patience_s = patience_s
         self._child: subprocess.Popen[bytes] | None = None
         self._has_answered = False  # whether the present child has responded
         self._lock = threading.Lock()
         self._away_until = 0.0
+        self._reason = ""  # why calls fail until then
 
     def start(self) -> EdgeConnection:
-        with self._lock:
-            return self._find_or_start()
+        """Wait for the server as long as loading a large index may take."""
+        return self._find_within(self._start_timeout_s)
+
+    def reach(self) -> EdgeConnection:
+        """Like `start`, but wait only `patience_s`: a server that hangs while it starts must not hold a request."""
+        return self._find_within(self._patience_s)
 
     def begin(self) -> None:
         """Start the server if none responds, without waiting for it (`start` waits)."""
@@ -81,44 +89,66 @@ class EdgeProcess:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def _find_or_start(self) -> EdgeConnection:
+    def _find_within(self, seconds: float) -> EdgeConnection:
         begun = time.monotonic()
-        if begun < self._away_until:
-            raise self._does_not_start()
-        deadline = begun + self._start_timeout_s
+        self._refuse_if_away()
+        if not self._lock.acquire(timeout=seconds):
+            raise VectorIndexUnavailableError(self._silence(seconds))
+        try:
+            self._refuse_if_away()  # another caller may have waited in vain meanwhile
+            return self._find_or_start(begun, seconds)
+        finally:
+            self._lock.release()
+
+    def _refuse_if_away(self) -> None:
+        if time.monotonic() < self._away_until:
+            raise VectorIndexUnavailableError(self._reason)
+
+    def _find_or_start(self, begun: float, seconds: float) -> EdgeConnection:
+        """Call with the lock held. `begun`: time.monotonic() when the caller began to wait."""
         starts = 0
-        while time.monotonic() < deadline:
+        while (left_s := begun + seconds - time.monotonic()) > 0:
             connection = read_connection(self._data_dir)
-            if connection is not None and is_answering(connection):
+            if connection is not None and is_answering(connection, timeout_s=min(_PROBE_S, left_s)):
                 self._has_answered = True
                 return connection
             exit_code = None if self._child is None else self._child.poll()
-            if self._child is not None and exit_code is None and self._has_answered:
-                self._refuse_after(begun + _HANG_S, self._child.pid)
+            is_running = self._child is not None and exit_code is None
+            if is_running and self._has_answered and time.monotonic() > begun + _HANG_S:
+                raise VectorIndexUnavailableError(self._hang())
             if self._child is None or exit_code is not None:
                 if exit_code == BUSY_EXIT_CODE:
                     time.sleep(_BUSY_PAUSE_S)  # another server is starting or stopping
                 elif starts == _MAX_STARTS:
-                    break
+                    raise self._give_up(self._failed_start())
                 else:
                     starts += 1
                 self._spawn()
             time.sleep(_POLL_INTERVAL_S)
-        self._away_until = time.monotonic() + _AWAY_S
-        raise self._does_not_start()
+        raise self._give_up(self._silence(seconds))
 
-    def _does_not_start(self) -> VectorIndexUnavailableError:
-        return VectorIndexUnavailableError(
+    def _give_up(self, reason: str) -> VectorIndexUnavailableError:
+        self._away_until, self._reason = time.monotonic() + _AWAY_S, reason
+        return VectorIndexUnavailableError(reason)
+
+    def _failed_start(self) -> str:
+        return (
             f"The embedded vector engine of {self._data_dir} does not start. {self._log_tail()} "
             f"See {self._log_file}, or set GIRCSE_QDRANT_URL to use a Qdrant server instead."
         )
 
-    def _refuse_after(self, moment: float, pid: int) -> None:
-        if time.monotonic() > moment:
-            raise VectorIndexUnavailableError(
-                f"The embedded vector engine (process {pid}) does not respond. If it is suspended, resume it. "
-                "Otherwise kill it: a new one starts at once."
-            )
+    def _silence(self, seconds: float) -> str:
+        return (
+            f"The embedded vector engine of {self._data_dir} has not responded for {seconds:g} s. Try again soon if it "
+            f"is starting; if its process is suspended, resume it. {self._log_tail()} See {self._log_file}."
+        )
+
+    def _hang(self) -> str:
+        pid = None if self._child is None else self._child.pid
+        return (
+            f"The embedded vector engine (process {pid}) does not respond. If it is suspended, resume it. "
+            "Otherwise kill it: a new one starts at once."
+        )
 
     def _spawn(self) -> None:
         self._data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -147,7 +177,7 @@ class EdgeProcess:
         with self._lock:
             if self._child is child and self._has_answered:
                 with suppress(VectorIndexUnavailableError):
-                    self._find_or_start()
+                    self._find_or_start(time.monotonic(), self._start_timeout_s)
 
     def _log_tail(self) -> str:
         text = self._log_file.read_text("utf-8", "replace") if self._log_file.exists() else ""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -20,9 +21,23 @@ def serving_metrics(port: int, metrics: ProcessMetrics, *, is_well: Callable[[],
     `is_well` returns False."""
 
     class Handler(BaseHTTPRequestHandler):
-        timeout = _TIMEOUT_S
+        timeout = _TIMEOUT_S  # for each read
         server_version = "gircse"
         sys_version = ""
+
+        def setup(self) -> None:
+            """Also limits the request as a whole: a byte every now and then would keep its thread for ever."""
+            super().setup()
+            self._deadline = threading.Timer(_TIMEOUT_S, self._cut)
+            self._deadline.start()
+
+        def finish(self) -> None:
+            self._deadline.cancel()
+            super().finish()
+
+        def _cut(self) -> None:
+            with suppress(OSError):  # it has just ended
+                self.connection.shutdown(socket.SHUT_RDWR)
 
         def do_GET(self) -> None:
             if self.path == "/metrics":

@@ -15,7 +15,7 @@ import httpx
 from qdrant_client import QdrantClient, models
 from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
-from app.edge import EdgeProcess
+from app.edge import EdgeConnection, EdgeProcess
 from app.edge.transport import EdgeTransport
 from app.errors import ConflictError, NotFoundError, VectorIndexUnavailableError
 from app.types.documents import IndexStatus, Point, ScoredPoint
@@ -77,13 +77,17 @@ class QdrantVectorIndex(InspectedPoints):
 
     @classmethod
     def over_edge(cls, edge: EdgeProcess, *, quantization: tuning.Quantization = "none") -> Self:
-        def connect() -> QdrantClient:
-            connection = edge.start()
+        def client_of(connection: EdgeConnection) -> QdrantClient:
             # As a header: given as `api_key`, the client warns of plain HTTP, which here never leaves the machine.
             headers = {"api-key": connection.token}
             return _client(connection.url, headers=headers, transport=EdgeTransport(connection))
 
-        return cls(connect(), quantization=quantization, reconnect=connect, is_embedded=True)
+        return cls(
+            client_of(edge.start()),
+            quantization=quantization,
+            reconnect=lambda: client_of(edge.reach()),
+            is_embedded=True,
+        )
 
     @classmethod
     def at(
@@ -381,10 +385,14 @@ class QdrantVectorIndex(InspectedPoints):
         raise AssertionError("unreachable: the last attempt returns or raises")
 
     def _renew(self, failed: QdrantClient) -> None:
+        """Not under the lock while it connects: behind an engine that hangs, requests would wait one after another."""
+        if self._client is not failed or self._reconnect is None:
+            return
+        spare = self._reconnect()
         with self._lock:
-            if self._client is failed and self._reconnect is not None:  # else another thread was faster
-                self._client = self._reconnect()
-                failed.close()
+            if self._client is failed:
+                self._client, spare = spare, failed
+        spare.close()  # the failed client, or the new one if another thread was faster
 
 
 def _client(url: str, **options: object) -> QdrantClient:

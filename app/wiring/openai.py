@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import httpx
 from fastapi import APIRouter
@@ -16,7 +17,7 @@ from app.services import Services
 from app.settings import Settings
 from app.wiring.bounded_http import BoundedAsyncClient
 from app.wiring.embedding import LocalEmbedder
-from app.wiring.remote import RemoteEmbedder, client_options, said_by, vectors_of
+from app.wiring.remote import QUIET_S, RemoteEmbedder, client_options, said_by, vectors_of
 from embedder.engine.errors import NotServingError, RefusedError
 from embedder.model_info import ModelInfo
 from embedder.server.errors import refusal_of_status
@@ -66,7 +67,7 @@ class ForwardingSource:
             "truncate": task.may_cut,
         }
         try:
-            answer = await self._client().post("/api/v1/embed", json=body)
+            answer = await self._watched(self._client().post("/api/v1/embed", json=body))
         except httpx.TransportError as error:
             raise NotServingError(
                 f"The embedding server does not respond ({type(error).__name__}). Try again later.", retry_after_s=5
@@ -83,6 +84,17 @@ class ForwardingSource:
             truncated=int(answer.headers.get(CUT_HEADER, 0)),
             fingerprint=answer.headers.get(FINGERPRINT_HEADER, ""),
         )
+
+    async def _watched(self, request: Coroutine[Any, Any, httpx.Response]) -> httpx.Response:
+        """The response, however late. Raises httpx.ReadTimeout early if the server hangs."""
+        sent = asyncio.ensure_future(request)
+        try:
+            while not (await asyncio.wait([sent], timeout=QUIET_S))[0]:
+                if not await run_in_threadpool(self._embedder.is_alive):
+                    raise httpx.ReadTimeout("it no longer responds")
+            return sent.result()
+        finally:
+            sent.cancel()
 
     def _client(self) -> BoundedAsyncClient:
         """The client of the running event loop: connections belong to the loop that opened them and end with it."""

@@ -39,7 +39,7 @@ _QUERY_PATIENCE_S = 1.5  # how long to retry an overloaded server
 _DOCUMENT_PATIENCE_S = 20.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 2.0
 _READY_S = 1.9
-_QUIET_S = 2.0  # ping the server if a query takes longer; usually it takes milliseconds to seconds
+QUIET_S = 2.0  # ping the server if a request takes longer; a query usually takes milliseconds to seconds
 _PING_S = 1.5
 _AWAY_S = 1.0  # after a failed ping, queries fail at once for this time
 _LEAVING_POLL_S = 0.2
@@ -95,7 +95,8 @@ class RemoteEmbedder:
     def info(self) -> ModelInfo:
         with self._lock:
             if self._info is None:
-                found = self._ask(lambda: self._client.get("/api/v1/model"), patience_s=_QUERY_PATIENCE_S)
+                get = partial(self._client.get, "/api/v1/model")
+                found = self._ask(partial(self._watched, get), patience_s=_QUERY_PATIENCE_S)
                 self._info = facts_of(found)
             return self._info
 
@@ -181,14 +182,18 @@ class RemoteEmbedder:
         fingerprint = self.info.fingerprint
         with self._lock:
             if self._tokenizer is None or self._tokenizer[0] != fingerprint:
-                found = self._ask(lambda: self._client.get("/api/v1/tokenizer"), patience_s=_DOCUMENT_PATIENCE_S).text
+                get = partial(self._client.get, "/api/v1/tokenizer")
+                found = self._ask(partial(self._watched, get), patience_s=_DOCUMENT_PATIENCE_S).text
                 self._tokenizer = fingerprint, found, Tokenizer.from_str(found)
             return self._tokenizer
 
     def _embed_part(self, texts: Sequence[str], options: Mapping[str, object], *, is_bulk: bool) -> list[Any]:
         body = {"texts": texts, "input_type": InputType.DOCUMENT, "is_bulk": is_bulk, **options}
         patience_s = _DOCUMENT_PATIENCE_S if is_bulk else _QUERY_PATIENCE_S
-        answer = self._post("/api/v1/embed", body, patience_s=patience_s, timeout_s=self._timeout_s * 10)
+        is_request = self._is_leaving is None  # a job may wait for a server that is too busy to answer pings
+        answer = self._post(
+            "/api/v1/embed", body, patience_s=patience_s, timeout_s=self._timeout_s * 10, is_watched=is_request
+        )
         return vectors_of(answer, count=len(texts)).tolist()
 
     def _post(
@@ -222,13 +227,18 @@ class RemoteEmbedder:
         if time.monotonic() < self._away_until:
             raise httpx.ReadTimeout("it did not respond a moment ago")
         sent = self._queries.submit(contextvars.copy_context().run, send)
-        while not wait([sent], timeout=_QUIET_S).done:
-            if not self._is_alive():
+        while not wait([sent], timeout=QUIET_S).done:
+            if not self.is_alive():
                 self._away_until = time.monotonic() + _AWAY_S
                 raise httpx.ReadTimeout("it no longer responds")
         return sent.result()
 
-    def _is_alive(self) -> bool:
+    def is_alive(self) -> bool:
+        """Whether the server answers a ping in time. Not in this thread, since resolving its name may also hang."""
+        ping = self._queries.submit(self._is_pinged)
+        return bool(wait([ping], timeout=_PING_S).done) and ping.result()
+
+    def _is_pinged(self) -> bool:
         try:
             return self._client.get("/healthz", timeout=_PING_S).status_code == httpx.codes.OK
         except httpx.HTTPError:

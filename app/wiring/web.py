@@ -81,8 +81,7 @@ def open_web(services: Services) -> Iterator[FastAPI]:
             draw_account=account_drawer() if logins is not None else None,
         )
         if logins is None:
-            named = services.settings.allowed_hosts.split(",")
-            api.add_middleware(HostGuard, allowed=[name.strip() for name in named if name.strip()])
+            api.add_middleware(HostGuard, allowed=services.settings.allowed_host_names)
         if services.settings.mcp:
             _let_agents_in(api, authorized)
         with acting_as(OPERATOR):  # the initial contents of the pages

@@ -2,12 +2,14 @@
 connections per address.
 
 httptools buffers a head, or the trailer fields behind a body, without limit, and waits for it without limit; h11 limits
-only the size.
+only the size. httptools also drops the body of a request with `Upgrade`, which Java's client sends by default.
 """
 
 from __future__ import annotations
 
 import asyncio
+import sys
+from collections.abc import Callable
 from typing import Any
 
 import h11
@@ -17,6 +19,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from embedder.server.lingering import LingeringTransport
 
 try:
+    import httptools
     from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 except ImportError:  # not installed: uvicorn can use h11 instead
     HttpToolsProtocol = None  # type: ignore[assignment, misc]
@@ -40,6 +43,9 @@ class _Bounded:
     client: tuple[str, int] | None
     connections: set[Any]
     cycle: Any
+    timeout_keep_alive: int
+    timeout_keep_alive_handler: Callable[[], None]
+    timeout_keep_alive_task: asyncio.TimerHandle | None
     transport: asyncio.Transport
     _lingering: LingeringTransport
     _deadline: asyncio.TimerHandle | None = None
@@ -76,10 +82,21 @@ class _Bounded:
             return
         self._is_amid_request = True
         super().data_received(data)  # type: ignore[misc]
-        if self._is_answering() or self.transport.get_protocol() is not self:  # a web socket has taken over
+        if self.transport.get_protocol() is not self:  # another protocol has taken over
             self._wait_no_more()
-        else:
+            return
+        self._is_amid_request = self._awaits_more()
+        if self._is_answering():
+            self._wait_no_more()
+        elif self._is_amid_request:
             self._wait()
+        else:  # the late end of a request that was answered before
+            self._wait_no_more()
+            self._close_when_idle()
+
+    def _awaits_more(self) -> bool:
+        """Whether the client has sent a part of a request whose rest is missing."""
+        return self._is_amid_request
 
     def refuse(self, status: bytes) -> None:
         """Sends `status` and closes. Only closes if another response is due: the client would mistake the bytes for
@@ -100,6 +117,13 @@ class _Bounded:
         if self._deadline is None:
             self._deadline = asyncio.get_running_loop().call_later(HEAD_DEADLINE_S, self.refuse, _TOO_LATE)
 
+    def _close_when_idle(self) -> None:
+        """uvicorn arms this timer after a response only, and every byte disarms it."""
+        if self.timeout_keep_alive_task is None:
+            self.timeout_keep_alive_task = asyncio.get_running_loop().call_later(
+                self.timeout_keep_alive, self.timeout_keep_alive_handler
+            )
+
     def _wait_no_more(self) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
@@ -111,10 +135,12 @@ class BoundedH11Protocol(_Bounded, H11Protocol):
         super().__init__(*arguments, **options)
         self.conn._max_incomplete_event_size = MAX_HEAD_BYTES
 
-    def data_received(self, data: bytes) -> None:
-        super().data_received(data)
+    def _awaits_more(self) -> bool:
         sent, _ = self.conn.trailing_data
-        self._is_amid_request = self.conn.their_state in (h11.SEND_BODY, h11.ERROR) or bool(sent)
+        return self.conn.their_state in (h11.SEND_BODY, h11.ERROR) or bool(sent)
+
+    def _may_refuse(self) -> bool:
+        return super()._may_refuse() and self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE)
 
 
 if HttpToolsProtocol is None:
@@ -126,9 +152,12 @@ else:
         _named = 0  # bytes of fields in one head
         _hosts = 0  # in one head; h11 itself rejects a second one
         _has_told = False
+        _is_in_body = False
+        _data = b""
 
         def data_received(self, data: bytes) -> None:
             self._has_told = False
+            self._data = data
             super().data_received(data)
             self._silent = 0 if self._has_told else self._silent + len(data)
             if self._silent > MAX_HEAD_BYTES:
@@ -137,6 +166,7 @@ else:
         def on_message_begin(self) -> None:
             self._named = self._hosts = 0
             self._is_amid_request = True
+            self._is_in_body = False
             super().on_message_begin()
 
         def on_url(self, url: bytes) -> None:
@@ -151,7 +181,7 @@ else:
             super().on_header(name, value)
 
         def on_headers_complete(self) -> None:
-            self._has_told = True
+            self._has_told = self._is_in_body = True
             super().on_headers_complete()
 
         def on_body(self, body: bytes) -> None:
@@ -160,8 +190,38 @@ else:
 
         def on_message_complete(self) -> None:
             self._has_told = True
-            self._is_amid_request = False
+            self._is_amid_request = self._is_in_body = False
             super().on_message_complete()
+
+        def _should_upgrade(self) -> bool:
+            """Asked only about requests that httptools considers an upgrade. It would drop their bodies."""
+            return bool(self.scope["method"] != "CONNECT")
+
+        def handle_websocket_upgrade(self) -> None:
+            """Hands the connection to h11, which reads a body in spite of `Upgrade`, unless web sockets are served.
+
+            A server may ignore `Upgrade`, and then answers the request itself (RFC 9110, section 7.8).
+            """
+            if self._get_upgrade() == b"websocket" and self.ws_protocol_class is not None:
+                super().handle_websocket_upgrade()
+            elif self._is_answering():  # two protocols cannot answer on one connection
+                self.transport.close()
+            else:
+                self._hand_over(self._data[_end_of_head() :])
+
+        def _hand_over(self, rest: bytes) -> None:
+            self._wait_no_more()
+            self.connections.discard(self)
+            other = BoundedH11Protocol(
+                config=self.config, server_state=self.server_state, app_state=self.app_state, _loop=self.loop
+            )
+            version = self.scope["http_version"].encode("ascii")
+            head = [self.scope["method"].encode("ascii") + b" " + self.url + b" HTTP/" + version]
+            head += [name + b": " + value for name, value in self.headers]
+            transport = self._lingering.inner
+            transport.set_protocol(other)
+            other.connection_made(transport)
+            other.data_received(b"\r\n".join([*head, b"", b""]) + rest)
 
         def send_400_response(self, msg: str) -> None:
             if self._named > MAX_HEAD_BYTES:
@@ -173,11 +233,17 @@ else:
 
         def _may_refuse(self) -> bool:
             is_unanswered = not self.pipeline and self._is_answering() and not self.cycle.response_started
-            return super()._may_refuse() or (is_unanswered and self.cycle.more_body)
+            is_due = super()._may_refuse() and not self._is_in_body  # else the request has its response already
+            return is_due or (is_unanswered and self.cycle.more_body)
 
         def _count(self, size: int) -> None:
             self._named += size
             if self._named > MAX_HEAD_BYTES:
                 raise ValueError("The head of the request is too large.")  # stops the parser; see send_400_response
+
+    def _end_of_head() -> int:
+        """Where httptools stopped, which it tells only in the exception that is being handled."""
+        stop = sys.exc_info()[1]
+        return int(stop.args[0]) if isinstance(stop, httptools.HttpParserUpgrade) else 0
 
     BoundedProtocol = BoundedHttpToolsProtocol

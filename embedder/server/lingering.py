@@ -22,7 +22,7 @@ class LingeringTransport(asyncio.Transport):
 
     def __init__(self, transport: asyncio.Transport, is_amid_request: Callable[[], bool]) -> None:
         super().__init__()
-        self._transport = transport
+        self.inner = self._transport = transport
         self._is_amid_request = is_amid_request
         self._timer: asyncio.TimerHandle | None = None
 

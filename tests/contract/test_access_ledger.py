@@ -12,8 +12,9 @@ import pytest
 from catalog_samples import LIBRARY, Clock, new_document
 from patience import PATIENCE_S
 
+from app.access.throttle import MAX_FAILURES_OF_ADDRESS, Throttle
 from app.catalog import SqlCatalog
-from app.errors import ConflictError, NotFoundError, QuotaExceededError, UnknownUserError
+from app.errors import ConflictError, NotFoundError, QuotaExceededError, ThrottledError, UnknownUserError
 from app.types.access import AccountChange, ApiKey, AttemptCount, AuditEntry, Identity, Role, Scope, User, WebSession
 from app.types.quotas import Allowance, Quotas, StoredAmount
 
@@ -265,3 +266,17 @@ def test_identities_are_one_users_and_go_with_them(catalog: SqlCatalog, anna: Us
     assert [each.user for each in catalog.access.web_sessions()] == ["bert"]
     catalog.access.delete_user("bert")
     assert catalog.access.identities() == []
+
+
+def test_a_clock_that_was_ahead_locks_nobody_out(catalog: SqlCatalog, clock: Clock) -> None:
+    throttle = Throttle("login", catalog.access, clock=clock)
+    clock.advance(timedelta(days=365))
+    for _ in range(MAX_FAILURES_OF_ADDRESS):
+        with pytest.raises(ValueError), throttle.attempt("192.0.2.1", name="anna"):  # noqa: PT011 - of this test
+            raise ValueError
+    with pytest.raises(ThrottledError), throttle.attempt("192.0.2.1", name="anna"):
+        pass
+    clock.advance(-timedelta(days=365))
+    throttle.require_room("192.0.2.1")
+    with throttle.attempt("192.0.2.1", name="anna"):
+        pass

@@ -135,3 +135,23 @@ def test_no_owner_has_all_rounds(catalog: SqlCatalog, clock: Clock, added: Calla
     assert claimed() is None  # anna has two
     clock.advance(LEASE)  # workers that were killed count no more
     assert claimed() is not None
+
+
+@pytest.mark.parametrize("stage", ["added", "synced", "syncing"])
+def test_a_source_does_not_wait_for_a_clock_that_was_ahead(
+    catalog: SqlCatalog, clock: Clock, added: Callable[..., RecurringSource], stage: str
+) -> None:
+    clock.advance(timedelta(days=365))
+    added()
+    if stage != "added":
+        claimed = catalog.sources.claim(lease=LEASE)
+        assert claimed is not None
+        if stage == "synced":
+            catalog.sources.end_round(claimed, Round())
+    clock.advance(-timedelta(days=365))
+    again = catalog.sources.claim(lease=LEASE)
+    assert again is not None
+    catalog.sources.end_round(again, Round())
+    assert catalog.sources.claim(lease=LEASE) is None
+    clock.advance(HOUR)
+    assert catalog.sources.claim(lease=LEASE) is not None

@@ -437,7 +437,7 @@ def test_a_count_that_was_read_before_others_began_passes_no_limit(
     logins: Logins, toy_services: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As by several servers that look at the same moment: what counts is what the attempt itself has counted."""
-    monkeypatch.setattr(toy_services.services.catalog.access, "attempts", lambda counters, *, since: {})
+    monkeypatch.setattr(toy_services.services.catalog.access, "attempts", lambda counters, *, since, until: {})
     said = [guess(logins, "anna", "10.0.0.1") for _ in range(MAX_FAILURES_OF_ADDRESS + 2)]
     assert said == [LoginRequiredError] * MAX_FAILURES_OF_ADDRESS + [ThrottledError] * 2
 

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import textwrap
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -32,8 +33,9 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX sig
 def open_edge(tmp_path: Path) -> Iterator[Callable[..., EdgeProcess]]:
     opened: list[EdgeProcess] = []
 
-    def open_(data_dir: Path = tmp_path / "edge", *, start_timeout_s: float = 60) -> EdgeProcess:
-        opened.append(EdgeProcess(data_dir, start_timeout_s=start_timeout_s))
+    def open_(data_dir: Path = tmp_path / "edge", *, patience_s: float = 60) -> EdgeProcess:
+        """With patience as for a start, so that a slow machine restarts the engine within it."""
+        opened.append(EdgeProcess(data_dir, patience_s=patience_s))
         return opened[-1]
 
     yield open_
@@ -122,6 +124,47 @@ def test_one_that_hangs_is_told_and_answers_when_it_goes_on(open_edge: Callable[
     wait_until(lambda: is_counted(index))
     assert edge.start().pid == pid
     index.close()
+
+
+@pytest.mark.timeout(50)  # a start may take a minute
+def test_one_that_hangs_before_its_first_answer_holds_no_request(
+    open_edge: Callable[..., EdgeProcess], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed, and stopped as soon as it is started again: requests that come meanwhile, and the ones after them."""
+    edge = open_edge(patience_s=3.5)
+    index = filled_index(edge, points=5)
+    spawn, hanging = EdgeProcess._spawn, []
+
+    def spawn_stopped(this: EdgeProcess) -> None:
+        spawn(this)
+        assert this._child is not None
+        hanging.append(this._child.pid)
+        os.kill(this._child.pid, signal.SIGSTOP)
+
+    monkeypatch.setattr(EdgeProcess, "_spawn", spawn_stopped)
+    os.kill(edge.start().pid, signal.SIGKILL)
+    wait_until(lambda: len(hanging) == 1)
+    monkeypatch.setattr(EdgeProcess, "_spawn", spawn)
+    with ThreadPoolExecutor(6) as threads:
+        waits = list(threads.map(lambda _: seconds_until_refused(lambda: index.count("docs")), range(6)))
+    os.kill(hanging[0], signal.SIGCONT)
+    assert max(waits) < 5
+    wait_until(lambda: is_counted(index))
+    index.close()
+
+
+def test_one_of_another_process_that_hangs_holds_no_request(open_edge: Callable[..., EdgeProcess]) -> None:
+    owner, guest = open_edge(), open_edge(patience_s=3.5)
+    with stopped(owner.start().pid):
+        assert seconds_until_refused(guest.reach) < 5
+    wait_until(lambda: is_answering(owner.start()))
+
+
+def seconds_until_refused(call: Callable[[], object]) -> float:
+    begun = time.monotonic()
+    with pytest.raises(VectorIndexUnavailableError, match=r"has not responded for 3\.5 s"):
+        call()
+    return time.monotonic() - begun
 
 
 def is_counted(index: QdrantVectorIndex) -> bool:

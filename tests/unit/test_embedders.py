@@ -7,7 +7,9 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -40,15 +42,18 @@ from app.search.fingerprints import require_same_model
 from app.settings import Settings
 from app.testing import ToyEmbedder
 from app.types.documents import Collection
+from app.wiring import openai as openai_wiring
 from app.wiring import remote as remote_wiring
 from app.wiring.embedders import embedder_for, tokenizer_for
 from app.wiring.embedding import LocalEmbedder, tokenizer_json
 from app.wiring.engine import listening_socket, port_of
-from app.wiring.openai import open_openai_routes
+from app.wiring.openai import ForwardingSource, open_openai_routes
 from app.wiring.remote import RemoteEmbedder, plan_parts
 from embedder import GircseEmbeddings, load_encoder
 from embedder.engine.engine import Engine
+from embedder.engine.errors import NotServingError
 from embedder.server.application import create_application
+from embedder.server.protocol import EmbedTask, InputType
 
 KEY = "a-secret"
 TEXTS = ["a river runs to the sea", "two\nlines", "  leading blanks", "naïve façade 河", "word " * 1000, "a"]
@@ -429,7 +434,7 @@ def test_both_tell_what_of_a_query_was_read() -> None:
 @pytest.fixture
 def odd(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[RemoteEmbedder, OddServer]]:
     """A server of which the model is known."""
-    for name in ("_QUIET_S", "_PING_S"):
+    for name in ("QUIET_S", "_PING_S"):
         monkeypatch.setattr(remote_wiring, name, 0.3)
     with OddServer() as server, closing(RemoteEmbedder(server.url, timeout_s=3_600)) as remote:
         remote._info = ToyEmbedder().info
@@ -447,6 +452,39 @@ def test_nobody_waits_for_an_embedding_server_that_hangs(odd: tuple[RemoteEmbedd
     with pytest.raises(EmbedderUnavailableError, match="a moment ago"):
         remote.embed_query("a river")
     assert len(server.paths) == asked
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("asked", ["model", "tokenizer", "documents"])
+def test_nobody_waits_for_the_first_answer_of_an_embedding_server(
+    odd: tuple[RemoteEmbedder, OddServer], asked: str
+) -> None:
+    remote, server = odd
+    server.turn(Mode.HANGING)
+    if asked == "model":
+        remote._info = None
+    calls: dict[str, Callable[[], object]] = {
+        "model": lambda: remote.embed_query("a river"),
+        "tokenizer": lambda: remote.token_offsets("a river"),
+        "documents": lambda: remote.embed_documents(["a river"], instruction="", steps=1),
+    }
+    with ThreadPoolExecutor(4) as threads:
+        begun = time.monotonic()
+        refusals = [each.exception() for each in [threads.submit(calls[asked]) for _ in range(4)]]
+        assert time.monotonic() - begun < 5
+    assert [type(each) for each in refusals] == [EmbedderUnavailableError] * 4
+
+
+@pytest.mark.timeout(120)
+async def test_a_forwarded_request_does_not_wait_for_a_server_that_hangs(
+    odd: tuple[RemoteEmbedder, OddServer], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    remote, server = odd
+    monkeypatch.setattr(openai_wiring, "QUIET_S", 0.3)
+    server.turn(Mode.HANGING)
+    source = ForwardingSource(remote, Settings(home=tmp_path, embedder_url=server.url))
+    with pytest.raises(NotServingError, match="does not respond"):
+        await source.embed(EmbedTask(texts=("a river",), input_type=InputType.DOCUMENT))
 
 
 @pytest.mark.timeout(120)

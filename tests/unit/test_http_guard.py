@@ -26,6 +26,10 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
         await send({"type": "http.response.start", "status": 413, "headers": [(b"connection", b"close")]})
         await send({"type": "http.response.body", "body": b"too large"})
         return
+    if scope["path"] == "/early":
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0")]})
+        await send({"type": "http.response.body", "body": b""})
+        return
     body = b""
     while (message := await receive())["type"] == "http.request":
         body += message["body"]
@@ -129,6 +133,46 @@ def test_a_body_may_take_longer(ask: Callable[..., bytes], monkeypatch: pytest.M
     monkeypatch.setattr(http_guard, "HEAD_DEADLINE_S", 0.2)
     head = b"POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 2\r\n\r\n"
     assert ask(head, 0.6, b"ab").endswith(b"0000002")
+
+
+@pytest.mark.parametrize(
+    "upgrade",
+    [
+        b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAAAAIAAAABAAMAAABk\r\n",
+        b"Upgrade: websocket\r\nConnection: upgrade\r\nConnection: x\r\n",
+    ],
+    ids=["h2c", "websocket"],
+)
+@pytest.mark.parametrize(
+    ("framing", "body"),
+    [(b"Content-Length: 9\r\n", b"the\0 body"), (b"Transfer-Encoding: chunked\r\n", b"9\r\nthe\0 body\r\n0\r\n\r\n")],
+    ids=["length", "chunked"],
+)
+def test_a_request_that_proposes_another_protocol_keeps_its_body(
+    ask: Callable[..., bytes], upgrade: bytes, framing: bytes, body: bytes
+) -> None:
+    head = b"POST /?a=b HTTP/1.1\r\nHost: a\r\n" + upgrade + framing + b"\r\n"
+    last = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+    for pieces in (
+        [head + body + last],
+        [ANSWERED, 0.1, head[:-3], 0.1, head[-3:], 0.1, body[:4], 0.1, body[4:], last],
+    ):
+        found = ask(*pieces)
+        assert found.count(b"0000009") == 1
+        assert found.endswith(b"0000000")
+        assert found.count(b"HTTP/1.1 200") == pieces.count(ANSWERED) + 2
+
+
+@pytest.mark.parametrize("rest", [b"xxxx", b"x", b"xxxx" + ANSWERED], ids=["late", "never", "late, and another"])
+def test_a_request_that_has_its_answer_gets_no_second_one(
+    ask: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch, rest: bytes
+) -> None:
+    """Its body arrives, or does not arrive, after the answer."""
+    monkeypatch.setattr(http_guard, "HEAD_DEADLINE_S", 0.5)
+    head = b"POST /early HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n"
+    found = ask(head, 0.2, b"x", 0.2, rest)
+    assert b"HTTP/1.1 408" not in found
+    assert found.count(b"HTTP/1.1 ") == 1 + rest.count(ANSWERED)
 
 
 REFUSED = b"POST /refuse HTTP/1.1\r\nHost: a\r\n"

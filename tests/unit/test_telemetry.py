@@ -6,7 +6,10 @@ import io
 import json
 import logging
 import re
+import socket
+import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -17,9 +20,11 @@ import pytest
 from api_application import api_of
 from fastapi import HTTPException
 from fastapi.testclient import TestClient
+from patience import PATIENCE_S
 from prometheus_client.parser import text_string_to_metric_families
 
 from app.errors import CatalogUnavailableError
+from app.runtime import metrics_server
 from app.runtime.logs import JsonFormatter, LineFormatter, begin_request, fields, set_up_logging
 from app.runtime.metrics import ProcessMetrics
 from app.runtime.metrics_server import serving_metrics
@@ -269,3 +274,17 @@ def test_worker_shows_metrics_and_whether_it_works() -> None:
         assert client.get("/other").status_code == 404
         well[0] = False
         assert client.get("/healthz").status_code == 503
+
+
+def test_the_metrics_of_a_worker_are_not_held_by_a_client_that_dawdles(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics_server, "_TIMEOUT_S", 0.5)
+    with (
+        metrics_server.serving_metrics(0, ProcessMetrics(), is_well=lambda: True) as port,
+        socket.create_connection(("127.0.0.1", port), PATIENCE_S) as connection,
+    ):
+        begun = time.monotonic()
+        with suppress(ConnectionError):
+            for byte in b"GET /healthz HTTP/1.1\r\nX: " + b"x" * 200:
+                connection.sendall(bytes([byte]))
+                time.sleep(0.1)
+        assert time.monotonic() - begun < 10
