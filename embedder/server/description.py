@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from fastapi import FastAPI
+from fastapi.routing import APIRoute
 from pydantic import BaseModel
 
 from embedder.server.client_errors import TeiError, error_model, is_client_path
@@ -27,6 +28,11 @@ _ERRORS = {
     500: "The computation failed.",
     503: "The model does not respond. Retry after the seconds in `Retry-After`.",
 }
+
+
+def operation_id(route: APIRoute) -> str:
+    """The name of the route's function, such as `add_document`. Generated clients name their functions after it."""
+    return route.name
 
 
 def complete_description(application: FastAPI, complete: Callable[[dict[str, Any]], None]) -> None:
