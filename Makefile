@@ -81,7 +81,7 @@ fuzz: $(VENV)/dev.stamp ## parse 2,000 damaged files of every format: make fuzz 
 	$(TEST_ENV) $(BIN)/python tests/unit/reader_fuzz.py $(ARGS)
 
 api-fuzz: $(VENV)/dev.stamp ## send the API 5,000 unusual requests: make api-fuzz ARGS="--cases 20000 --seed 2"
-	$(TEST_ENV) $(BIN)/python tests/e2e/api_fuzz.py $(ARGS)
+	$(TEST_ENV) PYTHONPATH=tests $(BIN)/python tests/e2e/api_fuzz.py $(ARGS)
 
 bench: $(VENV)/dev.stamp ## run all benchmarks, which takes hours; quick ones: make bench ARGS="--quick"
 	$(BIN)/python -m research.benchmarks $(ARGS)

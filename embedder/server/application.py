@@ -121,7 +121,7 @@ def _add_health_routes(application: FastAPI, engine: Engine, source: EngineSourc
 def _describe(application: FastAPI, *, requires_key: bool) -> None:
     def complete(schema: dict[str, Any]) -> None:
         describe_errors(schema)
-        describe_problems(schema, folder=OWN_PREFIX)
+        describe_problems(schema, folder=OWN_PREFIX, is_open=OPEN_PATHS.__contains__)
         describe_keys(schema, {"bearer": BEARER}, is_open=OPEN_PATHS.__contains__, required=requires_key)
 
     complete_description(application, complete)

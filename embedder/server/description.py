@@ -79,8 +79,11 @@ class ProblemShape(BaseModel):
     code: str | None
 
 
-def describe_problems(schema: dict[str, Any], *, folder: str) -> None:
-    """Replaces FastAPI's own validation errors below `folder` by the problem details that the routes answer with."""
+def describe_problems(schema: dict[str, Any], *, folder: str, is_open: Callable[[str], bool]) -> None:
+    """Replaces FastAPI's own validation errors below `folder` by the problem details that the routes answer with.
+
+    is_open: whether a path accepts requests without a key.
+    """
     shapes = schema["components"]["schemas"]
     for unused in ("HTTPValidationError", "ValidationError"):
         shapes.pop(unused, None)
@@ -95,6 +98,8 @@ def describe_problems(schema: dict[str, Any], *, folder: str) -> None:
         for operation in operations.values():
             if path.startswith(folder):
                 operation["responses"] = operation["responses"] | errors
+            elif not is_client_path(path) and not is_open(path):
+                operation["responses"]["401"] = errors["401"]
 
 
 def describe_keys(

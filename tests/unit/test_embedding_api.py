@@ -395,6 +395,12 @@ class TestTextEmbeddingsInference:
         assert said in answer.json()["error"]
 
 
+def test_paths_behind_the_key_describe_its_refusal(client: TestClient) -> None:
+    paths = client.get("/openapi.json").json()["paths"]
+    without = {path for path, methods in paths.items() for each in methods.values() if "401" not in each["responses"]}
+    assert without == {"/healthz", "/readyz"}
+
+
 def test_generated_clients_get_a_short_name_for_each_route(client: TestClient) -> None:
     paths = client.get("/openapi.json").json()["paths"]
     names = [operation["operationId"] for methods in paths.values() for operation in methods.values()]
