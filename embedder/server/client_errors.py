@@ -77,8 +77,8 @@ def client_error(
         shape = _tei
     elif path.startswith("/v2"):
         shape = _cohere
-    if path not in _TEI_PATHS and status == HTTPStatus.UNPROCESSABLE_ENTITY:
-        status = int(HTTPStatus.BAD_REQUEST)  # what OpenAI and Cohere answer to invalid input
+    if status in (HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY):  # each API has one status for invalid input
+        status = int(HTTPStatus.UNPROCESSABLE_ENTITY if path in _TEI_PATHS else HTTPStatus.BAD_REQUEST)
     body = shape(status, message, code or _CODES.get(status), param)
     # ASCII escapes: a message may quote a lone surrogate, which UTF-8 cannot encode.
     return Response(json.dumps(body), status, media_type="application/json")
