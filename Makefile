@@ -44,7 +44,7 @@ TWINE := twine>=6.2,<7
 MKDOCS := mkdocs-material>=9.6,<10
 
 .DEFAULT_GOAL := help
-.PHONY: help run test research-test long check server-test chaos fuzz api-fuzz bench docs train evaluation tour screenshots secrets stack stack-test base image lock site dist digests sbom audit clean
+.PHONY: help run test research-test long check server-test chaos fuzz api-fuzz bench docs train evaluation tour screenshots secrets stack stack-test base image lock site dist digests sbom audit client-matrix clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -81,7 +81,7 @@ fuzz: $(VENV)/dev.stamp ## parse 2,000 damaged files of every format: make fuzz 
 	$(TEST_ENV) $(BIN)/python tests/unit/reader_fuzz.py $(ARGS)
 
 api-fuzz: $(VENV)/dev.stamp ## send the API 5,000 unusual requests: make api-fuzz ARGS="--cases 20000 --seed 2"
-	$(TEST_ENV) $(BIN)/python tests/e2e/api_fuzz.py $(ARGS)
+	$(TEST_ENV) PYTHONPATH=tests $(BIN)/python tests/e2e/api_fuzz.py $(ARGS)
 
 bench: $(VENV)/dev.stamp ## run all benchmarks, which takes hours; quick ones: make bench ARGS="--quick"
 	$(BIN)/python -m research.benchmarks $(ARGS)
@@ -174,6 +174,9 @@ sbom: $(VENV)/dev.stamp ## write build/sbom.cdx.json (CycloneDX) for the locked 
 
 audit: $(VENV)/dev.stamp ## list known vulnerabilities of the locked packages, and packages without an advisory source
 	@$(BIN)/python scripts/audit.py $(ARGS)
+
+client-matrix: $(VENV)/dev.stamp ## test clients of others against the real servers, and write docs/clients.md (needs PyPI and npm's registry)
+	$(BIN)/python scripts/client_matrix.py $(ARGS)
 
 clean: ## remove the environment and caches; keeps GIRCSE_HOME
 	rm -rf $(VENV) build dist ./*.egg-info research/*.egg-info embedder/build embedder/dist embedder/*.egg-info \

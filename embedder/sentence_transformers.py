@@ -14,17 +14,20 @@ from pathlib import Path
 from typing import Any, Self
 
 import torch
+from tokenizers import Tokenizer
 
-from embedder.checkpoint import DEFAULT_MODEL, load_encoder, model_folder
+from embedder.checkpoint import DEFAULT_MODEL, load_encoder, load_model_tokenizer, model_folder
 from embedder.command import needs_extra
 from embedder.encoder import Encoder
 from embedder.errors import EmbedderError, TextError
+from embedder.model.pretrained import PreTrainedTokenizerFast
 
 with needs_extra("sentence-transformers", __name__):
-    from sentence_transformers import SentenceTransformer
+    from sentence_transformers import SentenceTransformer, SentenceTransformerModelCardData
     from sentence_transformers.base.modules import InputModule
 
 _PACKAGING = shutil.ignore_patterns("pyproject.toml", "*.egg-info", "build")  # of models that are distributions
+_ORGANIZATION = "gircse-search"
 _QUERY, _DOCUMENT = "query", "document"
 _CONFIG = {"model_type": "SentenceTransformer", "similarity_fn_name": "cosine", "prompts": {_QUERY: "", _DOCUMENT: ""}}
 
@@ -35,9 +38,13 @@ class GircseModule(InputModule):
 
     save_in_root = True
 
-    def __init__(self, encoder: Encoder) -> None:
+    def __init__(self, encoder: Encoder, tokenizer: Tokenizer) -> None:
         super().__init__()
         self._encoder = encoder
+        self.tokenizer = PreTrainedTokenizerFast(
+            tokenizer_object=tokenizer, model_max_length=encoder.contract.max_length
+        )
+        """For programs that count tokens. It adds no instruction."""
 
     def preprocess(
         self, inputs: Sequence[Any], prompt: str | None = None, task: str | None = None, **_: Any
@@ -68,15 +75,30 @@ class GircseModule(InputModule):
 
     @classmethod
     def load(cls, model_name_or_path: str, *_: Any, **__: Any) -> Self:
-        return cls(load_encoder(model_name_or_path, dtype="auto"))
+        return cls(load_encoder(model_name_or_path, dtype="auto"), load_model_tokenizer(model_name_or_path))
 
 
 def open_sentence_transformer(
     model: str = DEFAULT_MODEL, *, device: str | None = None, dtype: str | None = "auto"
 ) -> SentenceTransformer:
-    """Opens the model without an exported folder and without `trust_remote_code`."""
-    module = GircseModule(load_encoder(model, device=device, dtype=dtype))
-    return SentenceTransformer(modules=[module], device="cpu")  # only texts and vectors pass between modules
+    """Opens the model without an exported folder and without `trust_remote_code`.
+
+    Its card has the name and, as revision, the fingerprint, by which mteb stores results.
+    """
+    encoder = load_encoder(model, device=device, dtype=dtype)
+    module = GircseModule(encoder, load_model_tokenizer(model))
+    # On the CPU, since only texts and vectors pass between modules.
+    return SentenceTransformer(modules=[module], device="cpu", model_card_data=_card(encoder))
+
+
+def _card(encoder: Encoder) -> SentenceTransformerModelCardData:
+    """mteb takes only names of the form `organization/model`; a folder has another."""
+    name = encoder.name
+    if name.count("/") != 1:
+        name = f"{_ORGANIZATION}/{Path(name).name}"
+    card = SentenceTransformerModelCardData(model_name=name)
+    card.base_model_revision = encoder.fingerprint
+    return card
 
 
 def export_model(folder: Path, model: str = DEFAULT_MODEL) -> None:

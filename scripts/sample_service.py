@@ -1,4 +1,4 @@
-"""Runs `gircse up --sample` in an empty home on a free port, for scripts that query the real service."""
+"""Runs `gircse` in an empty home on a free port, for scripts that query the real service."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
@@ -36,20 +37,42 @@ def sample_url(description: str | None) -> Iterator[str]:
 @contextmanager
 def running_sample() -> Iterator[str]:
     """Starts a service and yields its address once the sample library is searchable; deletes everything afterwards."""
-    with tempfile.TemporaryDirectory(prefix="gircse-sample-") as home:
+    with running_program("up", "--sample") as program:
+        program.wait_until_idle()
+        yield program.url
+
+
+@dataclass(frozen=True, slots=True)
+class RunningProgram:
+    url: str
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    def wait_until_idle(self) -> None:
+        """Waits until the service is ready and no job is queued, running or failed; exits after START_TIMEOUT_S."""
+        with httpx.Client(base_url=self.url, timeout=60, trust_env=False) as client:
+            for _ in _polls(self.process, self.log):
+                is_ready = client.get("/readyz").status_code == 200
+                if is_ready and not any(_jobs(client, state) for state in ("queued", "running", "failed")):
+                    break
+
+
+@contextmanager
+def running_program(*command: str, **settings: str) -> Iterator[RunningProgram]:
+    """Starts `gircse` with this command in an empty home on a free port; deletes everything afterwards. settings:
+    further environment variables."""
+    with tempfile.TemporaryDirectory(prefix="gircse-service-") as home:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("GIRCSE_")}
-        log = Path(home) / "up.log"
+        log = Path(home) / "log"
         with log.open("w") as output:
             process = subprocess.Popen(
-                [sys.executable, "-c", "from app.cli import main; main()", "up", "--sample", "--port", "0"],
-                env={**environment, "GIRCSE_HOME": home, "PYTHONUNBUFFERED": "1"},
+                [sys.executable, "-c", "from app.cli import main; main()", *command, "--port", "0"],
+                env={**environment, "GIRCSE_HOME": home, "PYTHONUNBUFFERED": "1", **settings},
                 stdout=output,
                 stderr=subprocess.STDOUT,
             )
             try:
-                url = _wait_for_address(process, log)
-                _wait_for_sample(process, log, url)
-                yield url
+                yield RunningProgram(_wait_for_address(process, log), process, log)
             finally:
                 process.terminate()
                 process.wait(timeout=60)
@@ -62,14 +85,6 @@ def _wait_for_address(process: subprocess.Popen[bytes], log: Path) -> str:
         if "\n" in rest:
             break
     return rest.split()[0]
-
-
-def _wait_for_sample(process: subprocess.Popen[bytes], log: Path, url: str) -> None:
-    with httpx.Client(base_url=url, timeout=60, trust_env=False) as client:
-        for _ in _polls(process, log):
-            is_ready = client.get("/readyz").status_code == 200
-            if is_ready and not any(_jobs(client, state) for state in ("queued", "running", "failed")):
-                break
 
 
 def _jobs(client: httpx.Client, state: str) -> list[object]:

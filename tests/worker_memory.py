@@ -171,7 +171,9 @@ class RunMemory:
             most_mb = self._most_mb or WANTED_MB
             is_over = peak.mb > most_mb
             over = f"; more than the {most_mb} MB that one may take" if is_over else ""
-            terminalreporter.write_line(f"Memory of {name}: {peak.mb} MB at most, in {peak.test[:200]}{over}", red=is_over)
+            terminalreporter.write_line(
+                f"Memory of {name}: {peak.mb} MB at most, in {peak.test[:200]}{over}", red=is_over
+            )
         terminalreporter.write_line(
             f"All processes together: {self._together_mb} MB at most; folders of tests: {self._folders_mb} MB at most"
         )

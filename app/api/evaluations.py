@@ -28,7 +28,9 @@ from app.types.search import DEFAULT_MODE, SearchMode
 from embedder.refinement_steps import QUERY_STEPS
 
 MAX_FILES = 10
-CSV: dict[int | str, dict[str, Any]] = {200: {"content": {"text/csv": {}}, "description": "A table."}}
+CSV: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"text/csv": {"schema": {"type": "string"}}}, "description": "A table."}
+}
 
 
 class NewEvaluation(Posted):

@@ -13,7 +13,9 @@ from app.search.judgements import MAX_NAME_CHARACTERS
 from app.search.value_syntax import MAX_PHRASE_CHARACTERS
 from app.types.lens_indexes import LensIndexStatus
 
-TABLE: dict[int | str, dict[str, Any]] = {200: {"content": {"text/csv": {}}, "description": "A row per chunk."}}
+TABLE: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"text/csv": {"schema": {"type": "string"}}}, "description": "A row per chunk."}
+}
 
 LensName = Annotated[str, Query(max_length=MAX_NAME_CHARACTERS)]
 

@@ -33,7 +33,7 @@ from app.api.lens_indexes import lens_index_routes
 from app.api.login import DrawLogin, login_routes
 from app.api.metrics import metrics_routes
 from app.api.models import model_routes
-from app.api.openapi import PROBLEMS, TAGS, describe, operation_id
+from app.api.openapi import PROBLEMS, TAGS, describe
 from app.api.pages import page_routes
 from app.api.problems import add_problem_handlers
 from app.api.proposals import proposal_routes
@@ -51,7 +51,7 @@ from app.api.telemetry import RequestTelemetry
 from app.api.unrouted import Unrouted
 from app.api.weights import weight_routes
 from app.collections.fetching import ReadUrl
-from embedder.server.description import LICENSE, SERVERS
+from embedder.server.description import LICENSE, SERVERS, operation_id
 
 MAX_BODY_BYTES = 64 * 1024 * 1024
 

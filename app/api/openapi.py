@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from fastapi import FastAPI
-from fastapi.routing import APIRoute
 
 from app.api.access import COOKIE, is_public
 from app.api.problems import MEDIA_TYPE
@@ -212,11 +211,6 @@ _VALUES: Mapping[str, Any] = {
     "dimension": 384,
 }
 _BY_TYPE: Mapping[str, Any] = {"string": "", "integer": 1, "number": 0.5, "boolean": False, "null": None}
-
-
-def operation_id(route: APIRoute) -> str:
-    """The name of the route's function, such as `add_document`."""
-    return route.name
 
 
 def describe(api: FastAPI, *, has_logins: bool) -> None:

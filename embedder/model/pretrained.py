@@ -11,6 +11,7 @@ from transformers import (
     DynamicCache,
     GenerationConfig,
     PreTrainedModel,
+    PreTrainedTokenizerFast,
     StoppingCriteria,
     StoppingCriteriaList,
 )
@@ -27,6 +28,7 @@ __all__ = [
     "DynamicCache",
     "GenerationConfig",
     "PreTrainedModel",
+    "PreTrainedTokenizerFast",
     "StoppingCriteria",
     "StoppingCriteriaList",
     "transformers_logging",

@@ -21,6 +21,7 @@ from embedder.server.description import (
     describe_errors,
     describe_keys,
     describe_problems,
+    operation_id,
 )
 from embedder.server.docs_page import add_docs
 from embedder.server.errors import UnknownPathError, WrongMethodError
@@ -32,11 +33,13 @@ from embedder.server.protocol import InputType
 from embedder.server.rerank_routes import ranker
 from embedder.server.rerank_shapes import rerank_routes
 from embedder.server.service import EngineSource
+from embedder.server.tei_routes import tei_routes
 from embedder.server.unknown_paths import methods_at, unknown_path, wrong_method
 
 _TAGS = {
     "OpenAI": "Embeddings in the format of OpenAI's API.",
     "rerank": "Rank texts, in the formats of Cohere, Jina, Voyage, vLLM and text-embeddings-inference.",
+    "text-embeddings-inference": "Embeddings in the format of text-embeddings-inference.",
     "embedding server": "Vectors in binary, the words of every refinement step, facts about the model.",
     "health": "For monitoring.",
 }
@@ -66,6 +69,7 @@ def create_application(
         openapi_tags=[{"name": name, "description": text} for name, text in _TAGS.items()],
         license_info=LICENSE,
         servers=SERVERS,
+        generate_unique_id_function=operation_id,
         lifespan=lifespan,
         docs_url=None,  # FastAPI's own pages load scripts from other sites
         redoc_url=None,
@@ -79,6 +83,7 @@ def create_application(
     )
     application.include_router(openai_routes(source, input_type=input_type))
     application.include_router(rerank_routes(ranker(source), route_class=FailingRoute))
+    application.include_router(tei_routes(source, input_type=input_type))
     application.include_router(own_routes(source, tokenizer=tokenizer, card=card))
 
     _add_health_routes(application, engine, source)
@@ -116,7 +121,7 @@ def _add_health_routes(application: FastAPI, engine: Engine, source: EngineSourc
 def _describe(application: FastAPI, *, requires_key: bool) -> None:
     def complete(schema: dict[str, Any]) -> None:
         describe_errors(schema)
-        describe_problems(schema, folder=OWN_PREFIX)
+        describe_problems(schema, folder=OWN_PREFIX, is_open=OPEN_PATHS.__contains__)
         describe_keys(schema, {"bearer": BEARER}, is_open=OPEN_PATHS.__contains__, required=requires_key)
 
     complete_description(application, complete)

@@ -12,9 +12,10 @@ from http import HTTPStatus
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
-TEI_PATH = "/rerank"
+TEI_RERANK_PATH, TEI_EMBED_PATH = "/rerank", "/embed"
+_TEI_PATHS = (TEI_RERANK_PATH, TEI_EMBED_PATH)
 CLIENT_FOLDERS = ("/v1", "/v2")
-COHERE, TEI = "Cohere", "TEI"  # the formats that `TEI_PATH` takes
+COHERE, TEI = "Cohere", "TEI"  # the formats that `TEI_RERANK_PATH` takes
 _CODES: Mapping[int, str] = {
     HTTPStatus.UNAUTHORIZED: "invalid_api_key",
     HTTPStatus.METHOD_NOT_ALLOWED: "method_not_supported",
@@ -54,15 +55,15 @@ class TeiError(BaseModel):
 
 def is_client_path(path: str) -> bool:
     """Whether clients of OpenAI, Cohere or TEI call this path, and expect their error format."""
-    return path == TEI_PATH or any(path == folder or path.startswith(f"{folder}/") for folder in CLIENT_FOLDERS)
+    return path in _TEI_PATHS or any(path == folder or path.startswith(f"{folder}/") for folder in CLIENT_FOLDERS)
 
 
 def place_in_body(loc: Sequence[int | str], path: str) -> str:
     """The place of a validation error, such as `documents.0`; `body` if it is the whole body.
 
-    loc: pydantic's, which at `TEI_PATH` also names the format.
+    loc: pydantic's, which at `TEI_RERANK_PATH` also names the format.
     """
-    names = loc[2:] if path == TEI_PATH and loc[1:2] and loc[1] in (COHERE, TEI) else loc[1:]
+    names = loc[2:] if path == TEI_RERANK_PATH and loc[1:2] and loc[1] in (COHERE, TEI) else loc[1:]
     return ".".join(map(str, names or loc[:1]))
 
 
@@ -72,12 +73,12 @@ def client_error(
     """The error response for a path of `is_client_path`. `code` and `param` are OpenAI's; by default the status decides
     the code."""
     shape: Callable[[int, str, str | None, str | None], Mapping[str, object]] = _openai
-    if path == TEI_PATH:
+    if path in _TEI_PATHS:
         shape = _tei
     elif path.startswith("/v2"):
         shape = _cohere
-    if path != TEI_PATH and status == HTTPStatus.UNPROCESSABLE_ENTITY:
-        status = int(HTTPStatus.BAD_REQUEST)  # what OpenAI and Cohere answer to invalid input
+    if status in (HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY):  # each API has one status for invalid input
+        status = int(HTTPStatus.UNPROCESSABLE_ENTITY if path in _TEI_PATHS else HTTPStatus.BAD_REQUEST)
     body = shape(status, message, code or _CODES.get(status), param)
     # ASCII escapes: a message may quote a lone surrogate, which UTF-8 cannot encode.
     return Response(json.dumps(body), status, media_type="application/json")
@@ -85,7 +86,7 @@ def client_error(
 
 def error_model(path: str) -> type[BaseModel]:
     """The shape of `client_error` for this path."""
-    if path == TEI_PATH:
+    if path in _TEI_PATHS:
         return TeiError
     return CohereError if path.startswith("/v2") else OpenAIError
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from fastapi import FastAPI
+from fastapi.routing import APIRoute
 from pydantic import BaseModel
 
 from embedder.server.client_errors import TeiError, error_model, is_client_path
@@ -27,6 +28,11 @@ _ERRORS = {
     500: "The computation failed.",
     503: "The model does not respond. Retry after the seconds in `Retry-After`.",
 }
+
+
+def operation_id(route: APIRoute) -> str:
+    """The name of the route's function, such as `add_document`. Generated clients name their functions after it."""
+    return route.name
 
 
 def complete_description(application: FastAPI, complete: Callable[[dict[str, Any]], None]) -> None:
@@ -73,8 +79,11 @@ class ProblemShape(BaseModel):
     code: str | None
 
 
-def describe_problems(schema: dict[str, Any], *, folder: str) -> None:
-    """Replaces FastAPI's own validation errors below `folder` by the problem details that the routes answer with."""
+def describe_problems(schema: dict[str, Any], *, folder: str, is_open: Callable[[str], bool]) -> None:
+    """Replaces FastAPI's own validation errors below `folder` by the problem details that the routes answer with.
+
+    is_open: whether a path accepts requests without a key.
+    """
     shapes = schema["components"]["schemas"]
     for unused in ("HTTPValidationError", "ValidationError"):
         shapes.pop(unused, None)
@@ -89,6 +98,8 @@ def describe_problems(schema: dict[str, Any], *, folder: str) -> None:
         for operation in operations.values():
             if path.startswith(folder):
                 operation["responses"] = operation["responses"] | errors
+            elif not is_client_path(path) and not is_open(path):
+                operation["responses"]["401"] = errors["401"]
 
 
 def describe_keys(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -35,22 +36,16 @@ def openai_routes(source: EmbeddingSource, *, input_type: InputType = InputType.
         `steps`."""
         info = await source.info()
         _check_model(question.model, info)
-        if question.dimensions is not None and question.dimensions > info.dimension:
-            raise InvalidRequestError(
-                f"dimensions is {question.dimensions}, but the model gives {info.dimension}.", param="dimensions"
-            )
+        check_dimensions(question.dimensions, info)
         task = EmbedTask(
-            _texts_of(question.input),
+            texts_of(question.input, "input"),
             question.input_type or input_type,
             instruction=question.instruction,
             steps=question.steps,
             may_cut=question.truncate,
         )
         found = await unless_gone(request, source.embed(task))
-        if len(task.texts) > _LARGE_ANSWER:
-            body = await run_in_threadpool(_write_answer, question, info.name, found)
-        else:
-            body = _write_answer(question, info.name, found)
+        body = await body_of(len(task.texts), lambda: _answer(question, info.name, found))
         headers = {FINGERPRINT_HEADER: found.fingerprint, CUT_HEADER: str(found.truncated)}
         headers |= ignored_header(question.ignored())
         return Response(body, media_type="application/json", headers=headers)
@@ -79,26 +74,43 @@ def _check_model(name: str, info: ModelInfo) -> None:
         raise UnknownModelError(f"The model {name[:200]!r} is not served here; {info.name!r} is.", param="model")
 
 
-def _texts_of(given: str | list[str] | list[int] | list[list[int]]) -> tuple[str, ...]:
+def check_dimensions(dimensions: int | None, info: ModelInfo) -> None:
+    if dimensions is not None and dimensions > info.dimension:
+        raise InvalidRequestError(
+            f"dimensions is {dimensions}, but the model gives {info.dimension}.", param="dimensions"
+        )
+
+
+def texts_of(given: str | list[str] | list[int] | list[list[int]], param: str) -> tuple[str, ...]:
+    """The texts of the field `param`. Raises InvalidRequestError for token ids, an empty text, and no text."""
     texts = [given] if isinstance(given, str) else given
     if not texts:
-        raise InvalidRequestError("input holds 0 texts; give at least one.", param="input")
+        raise InvalidRequestError(f"{param} holds 0 texts; give at least one.", param=param)
     for index, text in enumerate(texts):
         if not isinstance(text, str):
             raise InvalidRequestError(
-                f"input holds token ids ({len(texts)} entries), which belong to another model's tokenizer. "
+                f"{param} holds token ids ({len(texts)} entries), which belong to another model's tokenizer. "
                 "Send texts; in LangChain: OpenAIEmbeddings(check_embedding_ctx_length=False).",
-                param="input",
+                param=param,
             )
         if not text.strip():
             raise InvalidRequestError(
                 f"Text {index} of {len(texts)} is empty. Leave it out.",
-                param="input",
+                param=param,
             )
     return tuple(str(text) for text in texts)
 
 
-def _write_answer(question: EmbeddingQuestion, model: str, found: Embedded) -> bytes:
+async def body_of(texts: int, answer: Callable[[], Any]) -> bytes:
+    """The answer as JSON; that of many texts is written in a thread."""
+    return await run_in_threadpool(_write, answer) if texts > _LARGE_ANSWER else _write(answer)
+
+
+def _write(answer: Callable[[], Any]) -> bytes:
+    return json.dumps(answer(), allow_nan=False, separators=(",", ":")).encode()
+
+
+def _answer(question: EmbeddingQuestion, model: str, found: Embedded) -> dict[str, Any]:
     vectors = found.vectors
     if question.dimensions is not None and question.dimensions < vectors.shape[1]:
         vectors = shortened(vectors, question.dimensions)
@@ -106,17 +118,16 @@ def _write_answer(question: EmbeddingQuestion, model: str, found: Embedded) -> b
         rows: list[Any] = [base64.b64encode(row.astype("<f4").tobytes()).decode("ascii") for row in vectors]
     else:
         rows = vectors.tolist()
-    answer = {
+    return {
         "object": "list",
         "data": [{"object": "embedding", "index": index, "embedding": row} for index, row in enumerate(rows)],
         "model": model,
         "usage": {"prompt_tokens": found.tokens, "total_tokens": found.tokens},
     }
-    return json.dumps(answer, allow_nan=False, separators=(",", ":")).encode()
 
 
 def shortened(vectors: np.ndarray, dimensions: int) -> np.ndarray:
-    """The first `dimensions` numbers, normalised again."""
+    """The first `dimensions` numbers of each vector, normalised again. Raises InvalidRequestError if all are zero."""
     first = vectors[:, :dimensions].astype(np.float64)
     lengths = np.linalg.norm(first, axis=1, keepdims=True)
     if (lengths == 0).any():

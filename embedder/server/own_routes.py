@@ -83,7 +83,7 @@ def own_routes(source: RefiningSource, *, tokenizer: Callable[[], str], card: st
         return Response(_json_of(found), media_type="application/json", headers=headers)
 
     @routes.get("/model")
-    async def model(response: Response) -> FactsAnswer:
+    async def model_info(response: Response) -> FactsAnswer:
         """Facts about the model, so that a client can use it like a local one."""
         info = await source.info()
         response.headers[FINGERPRINT_HEADER] = info.fingerprint

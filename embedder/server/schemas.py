@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, Field, StrictInt, StrictStr
@@ -83,6 +83,44 @@ class EmbeddingQuestion(Lenient):
     truncate: bool = Field(
         default=True, description="Not OpenAI's: truncate texts that exceed the model's limit; false: refuse them."
     )
+
+
+class TeiEmbeddingQuestion(Lenient):
+    """The request of text-embeddings-inference, with instruction and steps."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"inputs": ["The card has not arrived."], "prompt_name": "query"}]},
+    )
+
+    WITHOUT_EFFECT: ClassVar[frozenset[str]] = frozenset({"truncation_direction"})
+
+    inputs: Annotated[str | list[str] | list[int] | list[list[int]], BeforeValidator(_check_input)] = Field(
+        description="A text, or several. Token ids are refused: they belong to another model's tokenizer."
+    )
+    prompt_name: InputType | None = Field(
+        default=None, description="query or document. Default: set by the operator, else document."
+    )
+    truncate: bool | None = Field(
+        default=None, description="false: refuse texts over the model's limit. Default: truncate them."
+    )
+    truncation_direction: str | None = Field(
+        default=None, max_length=100, description="No effect; texts are truncated at their end."
+    )
+    normalize: bool | None = Field(default=None, description="false has no effect: vectors always have length 1.")
+    dimensions: StrictInt | None = Field(
+        default=None, ge=1, description="Keep this many leading numbers and normalise again."
+    )
+    instruction: Instruction = Field(
+        default=None, description="Extension of TEI's API: the instruction. Default: the model's. Empty: none."
+    )
+    steps: StrictInt | None = Field(
+        default=None,
+        ge=0,
+        description="Extension of TEI's API: refinement steps. Default: the model's. 0: the base model's own vector.",
+    )
+
+    def ignored(self) -> set[str]:
+        return super().ignored() | ({"normalize"} if self.normalize is False else set())
 
 
 class EmbeddingRow(BaseModel):

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -81,31 +81,47 @@ def fill(services: Services) -> dict[str, str]:
 
 
 def fuzz(services: Services, *, cases: int, first_seed: int) -> Report:
-    """At least so many cases, spread evenly over all operations."""
-    report, started = Report(), time.monotonic()
     with open_api(services) as api:
-        schema = schemathesis.openapi.from_asgi("/openapi.json", api)
-        operations = [result.ok() for result in schema.get_all_operations()]
-        round_seed = first_seed
-        while report.cases < cases:  # an operation with nothing to vary ends a round early
-            each = -(-(cases - report.cases) // len(operations))
-            for operation in operations:
-                ask_operation(operation, services, report, each, round_seed)
-            round_seed += 1
+        return fuzz_api(api, lambda: fill(services), cases=cases, first_seed=first_seed)
+
+
+def fuzz_api(
+    api: FastAPI, know: Callable[[], dict[str, str]], *, cases: int, first_seed: int, key: str | None = None
+) -> Report:
+    """At least so many cases, spread evenly over all operations.
+
+    know: values of fields that the server accepts. key: is sent as a bearer.
+    """
+    report, started = Report(), time.monotonic()
+    headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+    schema = schemathesis.openapi.from_asgi("/openapi.json", api, headers=headers)
+    operations = [result.ok() for result in schema.get_all_operations()]
+    round_seed = first_seed
+    while report.cases < cases:  # an operation with nothing to vary ends a round early
+        each = -(-(cases - report.cases) // len(operations))
+        for operation in operations:
+            ask_operation(operation, know(), report, each, round_seed, headers)
+        round_seed += 1
     report.seconds = time.monotonic() - started
     return report
 
 
-def ask_operation(operation: Any, services: Services, report: Report, cases: int, first_seed: int) -> None:
+def ask_operation(
+    operation: Any,
+    known: Mapping[str, str],
+    report: Report,
+    cases: int,
+    first_seed: int,
+    headers: Mapping[str, str],
+) -> None:
     """One case is well formed and names what is there; the others are of all kinds."""
-    known = fill(services)
-    checks = _checks()
+    checks = _checks(operation)
     modes = [operation.as_strategy(generation_mode=mode) for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)]
 
     def ask(case: Any, is_known: bool) -> None:
         if is_known:
             name_what_is_there(case, known)
-        answer = case.call()
+        answer = case.call(headers=headers)
         report.cases += 1
         report.statuses[answer.status_code] += 1
         if answer.status_code < 300:
@@ -130,7 +146,7 @@ def ask_operation(operation: Any, services: Services, report: Report, cases: int
         run(cases - 1, st.one_of(modes), st.booleans())
 
 
-def name_what_is_there(case: Any, known: dict[str, str]) -> None:
+def name_what_is_there(case: Any, known: Mapping[str, str]) -> None:
     """A random id is not found, and of many options one is refused: half of the cases name what is there, and ask for a
     search without options."""
     if case.operation.label == "POST /api/v1/search" and isinstance(case.body, dict) and "query" in case.body:
@@ -140,9 +156,11 @@ def name_what_is_there(case: Any, known: dict[str, str]) -> None:
             place |= {key: known[key] for key in place.keys() & known.keys()}
 
 
-def _checks() -> list[CheckFunction]:
+def _checks(operation: Any) -> list[CheckFunction]:
+    """A service that is not ready says so with a documented 503."""
     load_all_checks()
-    return [schemathesis.checks.CHECKS.get_one(name) for name in CHECKS]
+    names = CHECKS[1:] if operation.path == "/readyz" else CHECKS
+    return [schemathesis.checks.CHECKS.get_one(name) for name in names]
 
 
 def wait_until_read(services: Services) -> None:

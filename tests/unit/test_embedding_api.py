@@ -351,3 +351,59 @@ async def test_errors_of_many_requests_are_their_own(encoder: Encoder, model: st
         answers = await asyncio.gather(*asked)
     for at, answer in enumerate(answers):
         assert answer.status_code == (400 if at % 2 else 200)
+
+
+class TestTextEmbeddingsInference:
+    def test_vectors_come_as_a_list(self, client: TestClient, encoder: Encoder) -> None:
+        texts = ["a river runs", "the sea"]
+        answer = client.post("/embed", json={"inputs": texts, "normalize": True, "truncate": True})
+        assert answer.status_code == 200, answer.text
+        np.testing.assert_allclose(answer.json(), encoder.encode_documents(texts), atol=1e-6)
+        assert answer.headers["x-gircse-fingerprint"] == encoder.fingerprint
+        assert "x-gircse-ignored-fields" not in answer.headers
+        one = client.post("/embed", json={"inputs": texts[0]})
+        np.testing.assert_allclose(one.json(), answer.json()[:1], atol=1e-6)
+
+    def test_role_instruction_steps_and_dimensions_can_be_given(self, client: TestClient, encoder: Encoder) -> None:
+        question = {"inputs": "a river", "prompt_name": "query", "instruction": "Look at it", "steps": 2}
+        expected = encoder.encode_queries(["a river"], instruction="Look at it", steps=2)
+        np.testing.assert_allclose(client.post("/embed", json=question).json(), expected, atol=1e-6)
+        short = expected[:, :8] / np.linalg.norm(expected[:, :8])
+        answer = client.post("/embed", json=question | {"dimensions": 8})
+        np.testing.assert_allclose(answer.json(), short, atol=1e-6)
+
+    def test_fields_without_effect_are_named(self, client: TestClient) -> None:
+        body = {"inputs": "a river", "normalize": False, "truncation_direction": "Right", "nothing": 1}
+        answer = client.post("/embed", json=body)
+        assert answer.headers["x-gircse-ignored-fields"] == "normalize, nothing, truncation_direction"
+
+    @pytest.mark.parametrize(
+        ("body", "said"),
+        [
+            ({"inputs": []}, "inputs holds 0 texts"),
+            ({"inputs": ["a", " "]}, "Text 1 of 2 is empty"),
+            ({"inputs": [1, 2]}, "inputs holds token ids"),
+            ({"inputs": "a", "dimensions": 100_000}, "dimensions is 100000"),
+            ({"inputs": "a", "prompt_name": "passage"}, "prompt_name"),
+            ({"inputs": "word " * 3_000, "truncate": False}, "tokens"),
+            ({}, "inputs"),
+        ],
+    )
+    def test_errors_are_as_tei_s(self, client: TestClient, body: dict[str, Any], said: str) -> None:
+        answer = client.post("/embed", json=body)
+        assert (answer.status_code, answer.json()["error_type"]) == (422, "validation")
+        assert said in answer.json()["error"]
+
+
+def test_paths_behind_the_key_describe_its_refusal(client: TestClient) -> None:
+    paths = client.get("/openapi.json").json()["paths"]
+    without = {path for path, methods in paths.items() for each in methods.values() if "401" not in each["responses"]}
+    assert without == {"/healthz", "/readyz"}
+
+
+def test_generated_clients_get_a_short_name_for_each_route(client: TestClient) -> None:
+    paths = client.get("/openapi.json").json()["paths"]
+    names = [operation["operationId"] for methods in paths.values() for operation in methods.values()]
+    assert len(set(names)) == len(names), names
+    assert {"embeddings", "embed_as_tei", "rerank", "refine"} <= set(names)
+    assert all(re.fullmatch(r"[a-z]+(_[a-z]+)*", name) for name in names)

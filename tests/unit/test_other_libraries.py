@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from tiny_models import save_tiny_model
 
-from embedder import GircseEmbeddings
+from embedder import GircseEmbeddings, load_model_tokenizer
 from embedder.errors import EmbedderError
 
 if TYPE_CHECKING:
@@ -103,6 +103,16 @@ class TestSentenceTransformers:
         vectors = model.encode_document(TEXTS)
         assert model.get_embedding_dimension() == vectors.shape[1] == 32
         np.testing.assert_allclose(np.diag(model.similarity(vectors, vectors)), np.ones(len(TEXTS)), atol=1e-5)
+
+    def test_programs_find_name_revision_and_tokenizer(self, model: SentenceTransformer, folder: Path) -> None:
+        """mteb reads them; by name and revision it stores results."""
+        embeddings = GircseEmbeddings(model=str(folder))
+        assert model.model_card_data.model_name == f"gircse-search/{folder.name}"
+        assert model.model_card_data.base_model_revision == embeddings.fingerprint
+        tokenizer = load_model_tokenizer(str(folder))
+        assert len(model.tokenizer.vocab) == tokenizer.get_vocab_size()
+        assert model.tokenizer(TEXTS[0])["input_ids"] == tokenizer.encode(TEXTS[0]).ids
+        assert model.max_seq_length == model.tokenizer.model_max_length
 
     def test_exported_model_names_a_class_of_ours_and_holds_no_code(self, exported: Path) -> None:
         from embedder.sentence_transformers import GircseModule

@@ -197,3 +197,11 @@ def test_the_names_of_ignored_fields_stay_a_short_header(client: TestClient) -> 
     assert answer.status_code == 200
     assert answer.headers[IGNORED].startswith("00%E7%95%8C")
     assert 1_000 < len(answer.headers[IGNORED]) < 1_400
+
+
+@pytest.mark.parametrize(("path", "status"), [("/v1/rerank", 400), ("/v2/rerank", 400), ("/rerank", 422)])
+def test_a_body_that_is_not_unicode_gets_the_documented_status(client: TestClient, path: str, status: int) -> None:
+    answer = client.post(path, content=b"\xffE", headers={"content-type": "application/json"})
+    assert answer.status_code == status
+    assert str(status) in client.get("/openapi.json").json()["paths"][path]["post"]["responses"]
+    assert "error" in answer.json()

