@@ -8,7 +8,8 @@ from typing import NamedTuple, Protocol
 
 from app.types.texts import Mark
 
-_MARKUP_HEADING = re.compile(r"[ ]{0,3}<h(?P<level>[1-6])\b[^>]*>.*\w.*</h(?P=level)>[ \t]*", re.IGNORECASE)
+_MARKUP_HEADING = re.compile(r"[ ]{0,3}<h(?P<level>[1-6])\b[^>]*>(?P<text>.*)</h(?P=level)>[ \t]*", re.IGNORECASE)
+_WORD = re.compile(r"\w")
 _ATX = re.compile(r"[ ]{0,3}(?P<level>#{1,6})[ \t]+.*[^\s#][ \t#]*")
 _FENCE = re.compile(r"[ ]{0,3}(?P<sign>`{3,}|~{3,})")
 _SETEXT = re.compile(r"[ ]{0,3}(?P<sign>=|-)(?P=sign){2,}[ \t]*")
@@ -61,7 +62,7 @@ class MarkdownHeadings:
                 if atx := _ATX.fullmatch(line.text):
                     yield Mark(line.start, line.end, len(atx["level"]))
                     line = _NO_LINE
-                elif element := _MARKUP_HEADING.fullmatch(line.text):
+                elif (element := _MARKUP_HEADING.fullmatch(line.text)) and _WORD.search(element["text"]):
                     yield Mark(line.start, line.end, int(element["level"]))
                     line = _NO_LINE
                 elif (under := _SETEXT.fullmatch(line.text)) and _is_paragraph(before, last):

@@ -59,6 +59,7 @@ _COPIED = (
 def install(connection: Connection) -> None:
     """Create the triggers and copy all present rows. The schema must be current."""
     drop(connection)
+    _write_times_in_utc(connection)
     connection.execute(text("DELETE FROM row_copy"))
     for copied in _COPIED:
         _Sql(connection, copied).install()
@@ -72,10 +73,15 @@ def drop(connection: Connection) -> None:
 
 def altered_rows(connection: Connection) -> Iterator[str]:
     """Describes each row that differs from its copy, or lacks it. Reads the tables in one pass."""
-    if connection.dialect.name == "postgresql":
-        connection.execute(text("SET LOCAL timezone = 'UTC'"))  # in which the triggers write times
+    _write_times_in_utc(connection)
     for copied in _COPIED:
         yield from _Sql(connection, copied).altered()
+
+
+def _write_times_in_utc(connection: Connection) -> None:
+    """PostgreSQL writes times in the zone of the session. The triggers write them in UTC."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SET LOCAL timezone = 'UTC'"))
 
 
 class _Sql:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable, Iterator
-from functools import partial
 from itertools import chain
 
 from app.types.texts import ExtractedText
 from ingest.readers.errors import parser_errors
-from ingest.readers.limits import ReadLimits
+from ingest.readers.limits import ReadLimits, check_length
 from ingest.readers.media_types import DOCX
 from ingest.readers.members import ReadMember
 from ingest.readers.numbering import Numbers, Styles
@@ -32,7 +31,7 @@ def read_docx(data: bytes, limits: ReadLimits, read_member: ReadMember) -> Extra
     check_package(data, limits, kind="Word document", folder="word/")
     package = Package(data)
     title, metadata = package.properties()
-    blocks = list(_Document(package, partial(_inserted, package, limits, read_member)).blocks())
+    blocks = list(_Document(package, _InsertedFiles(package, limits, read_member).text).blocks())
     text, marks, cells = join_blocks(blocks, limits)
     pages = _page_count(package)
     return ExtractedText(
@@ -45,15 +44,34 @@ def read_docx(data: bytes, limits: ReadLimits, read_member: ReadMember) -> Extra
     )
 
 
-def _inserted(package: Package, limits: ReadLimits, read_member: ReadMember, part: str) -> str | None:
-    """The text of a file of another format within the document; None if it cannot be parsed."""
-    media_type = _INSERTED.get(posixpath.splitext(part)[1].lower())
-    if media_type is None:
-        return None
-    try:
-        return read_member(package.read(part), uri=part, media_type=media_type, limits=limits).text
-    except parser_errors():  # includes refusals
-        return None
+class _InsertedFiles:
+    """Files of other formats within a document. A file is parsed once, however often the document shows it."""
+
+    def __init__(self, package: Package, limits: ReadLimits, read_member: ReadMember) -> None:
+        self._package = package
+        self._limits = limits
+        self._read_member = read_member
+        self._texts: dict[str, str | None] = {}
+        self._characters = 0  # of all texts that were returned
+
+    def text(self, part: str) -> str | None:
+        """The text of a file; None if it cannot be parsed. Raises DocumentError if all together are too long."""
+        if part not in self._texts:
+            self._texts[part] = self._read(part)
+        text = self._texts[part]
+        self._characters += len(text or "")
+        check_length(self._characters, self._limits)
+        return text
+
+    def _read(self, part: str) -> str | None:
+        media_type = _INSERTED.get(posixpath.splitext(part)[1].lower())
+        if media_type is None:
+            return None
+        try:
+            data = self._package.read(part)
+            return self._read_member(data, uri=part, media_type=media_type, limits=self._limits).text
+        except parser_errors():  # includes refusals
+            return None
 
 
 class _Document:

@@ -94,6 +94,15 @@ def test_rows_of_before_are_copied_once(filled: SqlCatalog, engine: Engine) -> N
     check_rows(engine)
 
 
+def test_rows_of_before_are_copied_alike_in_any_time_zone(filled: SqlCatalog, engine: Engine) -> None:
+    if engine.dialect.name != "postgresql":
+        pytest.skip("SQLite has no time zones.")
+    with engine.begin() as connection:
+        connection.execute(text("SET LOCAL timezone = 'America/New_York'"))  # as the server's or the role's default
+        install(connection)
+    check_rows(engine)
+
+
 def below_the_triggers(engine: Engine, statement: str) -> None:
     with engine.begin() as connection:
         drop(connection)

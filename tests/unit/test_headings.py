@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+import time
 
 import pytest
 from hypothesis import given
@@ -56,6 +57,17 @@ def test_headings_hold_in_the_parts_that_follow() -> None:
 )
 def test_what_only_looks_like_a_heading_is_none(text: str) -> None:
     assert placed(text)[-1] == ("One.", ())
+
+
+def test_a_heading_in_html_needs_a_word() -> None:
+    assert MarkdownHeadings().marks("<h2>Climate</h2>\n\n<h2> - </h2>\n", 0) == (Mark(0, 16, 2),)
+
+
+@pytest.mark.parametrize("line", ["<h1>" + "</h1>" * 20_000 + "x", "<h1>" + "a" * 100_000 + "</h1>" * 20_000])
+def test_a_long_line_of_markup_is_read_in_little_time(line: str) -> None:
+    begun = time.process_time()
+    MarkdownHeadings().marks(line, 0)
+    assert time.process_time() - begun < 2
 
 
 def test_a_fence_that_begins_in_one_part_ends_in_the_next() -> None:

@@ -25,8 +25,11 @@ from office_files import (
 from sample_files import unzipped, with_part, word_file, zip_of
 from scan_samples import picture_samples
 
+from app.errors import DocumentError
 from app.types.texts import ExtractedText
 from ingest.readers.document import read_document
+from ingest.readers.limits import ReadLimits
+from ingest.readers.office import read_docx
 
 BOLD_HEADER = '<w:headerReference w:type="{}" r:id="{}"/>'
 
@@ -459,6 +462,24 @@ def test_inserted_files_are_read_at_their_place(name, data):
     found = read(zip_of(files | {f"word/{name}": b"", rels: files[rels]}))
     assert found.text.split("\n\n") == ["Before", "After"]
     assert found.metadata["skipped_parts"] == 1
+
+
+def test_repeated_inserted_files_do_not_fill_the_memory():
+    """A small document can show a file very often. Reading stops at the limit, and parses no file twice."""
+    files = unzipped(word('<w:altChunk r:id="a"/>' * 100 + '<w:altChunk r:id="b"/>'))
+    links = "".join(f'<Relationship Id="{name}" Type="{OFFICE}/aFChunk" Target="{name}.txt"/>' for name in "ab")
+    rels = "word/_rels/document.xml.rels"
+    files |= {rels: files[rels].replace(b"</Relationships>", f"{links}</Relationships>".encode())}
+    files |= {f"word/{name}.txt": b"" for name in "ab"}
+    parsed = []
+
+    def read_member(data, *, uri, **options):
+        parsed.append(uri)
+        return ExtractedText("cat " * 25, "", "text/plain")
+
+    with pytest.raises(DocumentError, match="longer than 5,000 characters"):
+        read_docx(zip_of(files), ReadLimits(max_characters=5_000), read_member)
+    assert parsed == ["word/a.txt"]
 
 
 def test_part_of_another_encoding():
