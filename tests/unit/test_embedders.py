@@ -471,7 +471,7 @@ def test_nobody_waits_for_the_first_answer_of_an_embedding_server(
     with ThreadPoolExecutor(4) as threads:
         begun = time.monotonic()
         refusals = [each.exception() for each in [threads.submit(calls[asked]) for _ in range(4)]]
-        assert time.monotonic() - begun < 5
+        assert time.monotonic() - begun < 20  # of the 30 and more that a whole answer may take
     assert [type(each) for each in refusals] == [EmbedderUnavailableError] * 4
 
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import re
-import time
 
 import pytest
 from hypothesis import given
@@ -63,11 +62,10 @@ def test_a_heading_in_html_needs_a_word() -> None:
     assert MarkdownHeadings().marks("<h2>Climate</h2>\n\n<h2> - </h2>\n", 0) == (Mark(0, 16, 2),)
 
 
-@pytest.mark.parametrize("line", ["<h1>" + "</h1>" * 20_000 + "x", "<h1>" + "a" * 100_000 + "</h1>" * 20_000])
-def test_a_long_line_of_markup_is_read_in_little_time(line: str) -> None:
-    begun = time.process_time()
-    MarkdownHeadings().marks(line, 0)
-    assert time.process_time() - begun < 2
+@pytest.mark.timeout(60)  # quadratic matching takes minutes
+@pytest.mark.parametrize("line", ["<h1>" + "</h1>" * 60_000 + "x", "<h1>" + "a" * 100_000 + "</h1>" * 60_000])
+def test_a_long_line_of_markup_takes_linear_time(line: str) -> None:
+    assert all(mark.end <= len(line) for mark in MarkdownHeadings().marks(line, 0))
 
 
 def test_a_fence_that_begins_in_one_part_ends_in_the_next() -> None:

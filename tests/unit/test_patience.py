@@ -31,6 +31,8 @@ MEASURING: Mapping[str, str] = {
     "stack/stack_steps.py": "reports how long each step took",
     "unit/reader_fuzz.py": "reports how long it took",
     "unit/test_pdf_text.py": "compares the processor time of a page with that of one ten times as long",
+    "unit/test_edge_process.py": "its subject is the deadline of a request",
+    "unit/test_embedders.py": "its subject is the deadline of a request",
     "unit/test_watchdog.py": "its subject is a deadline",
     "unit/test_batch_duration.py": "puts a clock of its own in place",
 }

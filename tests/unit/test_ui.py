@@ -492,7 +492,7 @@ def test_a_language_that_the_model_does_not_read_is_told_in_that_of_the_page() -
     result = SearchResult("Warum?", "", 1, "library", (), (), {}, unread=UnreadLanguage("German", "English"))
     shown = render_results(result, Choices())
     assert "<summary>This model supports English, not German.</summary>" in shown  # in one line; the advice unfolds
-    assert "looks like German. Ask in English" in shown
+    assert "looks like German. A search by meaning and words relies on the words. Ask in English" in shown
     assert "looks like" not in render_results(replace(result, unread=None), Choices())
     with speaking("de"):
         assert "versteht Englisch, nicht Deutsch." in render_results(result, Choices())
