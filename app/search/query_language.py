@@ -44,9 +44,9 @@ _WORDS = {
 _FUNCTION_WORDS = {name: frozenset(words.split()) - STOP_WORDS for name, words in _WORDS.items()}
 # A question that begins with one of them needs no second word.
 _ASKING_WORDS = (
-    "wer wem wen wessen wie wann warum welche welcher welchem welchen welches wohin woher wovon wodurch womit wozu "
-    "wofür worin wieso weshalb qué quién quiénes cuál cuándo cuánto cuántos dónde cómo perché quale quelle quels "
-    "quelles hoe waarom wanneer"
+    "wer wem wessen wie wann warum welche welcher welchem welchen welches wohin woher wovon wodurch womit wozu "
+    "wofür worin wieso weshalb qué quién quiénes cuál cuándo cuánto cuántos dónde cómo perché quelle quels "
+    "quelles waarom wanneer"
 )
 _ASKING = frozenset(_ASKING_WORDS.split())
 LANGUAGES = (*(name for name, _ in _SCRIPTS), *_WORDS)
@@ -67,12 +67,13 @@ def other_language(text: str) -> str | None:
     for name, script in _SCRIPTS:
         if 2 * len(script.findall(text)) > letters:
             return name
-    words = [word.lower() for word in _LETTERS.findall(text)]
-    if not words:
+    written = _LETTERS.findall(text)
+    if not written:
         return None
+    words = [word.lower() for word in written]
     english = sum(word in STOP_WORDS for word in words)
     accented = any(not word.isascii() for word in words)
     count, name = max((sum(word in own for word in words), name) for name, own in _FUNCTION_WORDS.items())
-    is_sure = accented or words[0] in _ASKING
+    is_sure = accented or (words[0] in _ASKING and not written[0].isupper())  # WER is a rate of errors
     least = _LEAST_WORDS - 1 if is_sure and not english else _LEAST_WORDS
     return name if count >= least and count > english and count >= _LEAST_SHARE * len(words) else None

@@ -116,6 +116,9 @@ def test_english_is_left_alone() -> None:
         "la carte menu",
         "naïve résumé",
         "Müller v Meier",
+        "hoe blade sharpening",
+        "wen surgery",
+        "WER benchmark",
     ],
 )
 def test_short_and_mixed_queries_count_as_english(text: str) -> None:
