@@ -25,7 +25,7 @@ import time
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from email.parser import BytesParser
 from itertools import pairwise
 from pathlib import Path
@@ -44,6 +44,7 @@ _WORD = re.compile(r"[\u2e80-\u9fff\uf900-\ufaff]|[^\W\d_\u2e80-\u9fff\uf900-\uf
 _JOINED = re.compile(r"(?<=\w)[-\u2010\u00ad][ \t]*\n\s*(?=\w)")
 _WITHIN = re.compile(r"(?<=\w)[-\u2010\u2011\u00ad'’](?=\w)")
 _TIMEOUT_S = 120
+_BATCH = 25  # Office files
 # innerText has what only browsers without scripts show, all choices of a list, and no values of fields.
 _SEEN = """() => {
     document.querySelectorAll("noscript, option:not(:checked)").forEach(each => each.remove());
@@ -159,14 +160,38 @@ class Shown:
             return without_margins("\f".join(shown.split("\f")[:_MOST_PAGES]), _ANYWHERE)
         return without_margins(shown) if format in _OFFICE else shown
 
+    def prepare(self, paths: Iterable[Path]) -> None:
+        """Shows the Office files among `paths`, many with one start of LibreOffice, which takes longer than most files.
+        Needs a folder for what is kept. `text` shows again alone what is missing because the program ended early."""
+        formats = {path: path.suffix[1:].lower() for path in paths}
+        kept = {path: self._kept_file(path, format) for path, format in formats.items() if format in _OFFICE}
+        waiting = [path for path, file in kept.items() if file is not None and not file.is_file()]
+        for start in range(0, len(waiting), _BATCH):
+            batch = waiting[start : start + _BATCH]
+            with tempfile.TemporaryDirectory() as folder:
+                copies = {path: Path(folder, f"{number}{path.suffix}") for number, path in enumerate(batch)}
+                for path, copy in copies.items():
+                    shutil.copyfile(path, copy)
+                with suppress(subprocess.TimeoutExpired):
+                    self._print(folder, *copies.values())
+                for path, copy in copies.items():
+                    printed, file = copy.with_suffix(".pdf"), kept[path]
+                    if printed.is_file() and file is not None:
+                        file.write_text(_words_of_pdf(printed), "utf-8")
+
     def _shown_or_kept(self, path: Path, format: str) -> str:
-        if self._kept is None:
+        kept = self._kept_file(path, format)
+        if kept is None:
             return self._shown(path, format)
-        kept = self._kept / f"{hashlib.sha256(path.read_bytes()).hexdigest()}.{format}.txt"
         if not kept.is_file():
-            self._kept.mkdir(parents=True, exist_ok=True)
             kept.write_text(self._shown(path, format), "utf-8")
         return kept.read_text("utf-8")
+
+    def _kept_file(self, path: Path, format: str) -> Path | None:
+        if self._kept is None:
+            return None
+        self._kept.mkdir(parents=True, exist_ok=True)
+        return self._kept / f"{hashlib.sha256(path.read_bytes()).hexdigest()}.{format}.txt"
 
     def _shown(self, path: Path, format: str) -> str:
         if format == "pdf":
@@ -183,12 +208,16 @@ class Shown:
         return shown + _OTHER + _run("mutool", "draw", "-q", "-F", "txt", str(path), f"1-{_MOST_PAGES}")
 
     def _office(self, path: Path) -> str:
+        with tempfile.TemporaryDirectory() as folder:
+            self._print(folder, path)
+            return "".join(map(_words_of_pdf, Path(folder).glob("*.pdf")))
+
+    def _print(self, folder: str, *paths: Path) -> None:
+        """Writes a PDF of each file into `folder`. Raises TimeoutExpired."""
         if self._profile is None:
             self._profile = Path(self._files.enter_context(tempfile.TemporaryDirectory()))
-        with tempfile.TemporaryDirectory() as folder:
-            profile = f"-env:UserInstallation={self._profile.as_uri()}"
-            _run("soffice", profile, "--headless", "--convert-to", "pdf", "--outdir", folder, str(path))
-            return "".join(_run("pdftotext", "-enc", "UTF-8", str(each), "-") for each in Path(folder).glob("*.pdf"))
+        profile = f"-env:UserInstallation={self._profile.as_uri()}"
+        _run("soffice", profile, "--headless", "--convert-to", "pdf", "--outdir", folder, *map(str, paths))
 
     def _html(self, address: str) -> str:
         if self._page is None:
@@ -216,6 +245,10 @@ class Shown:
         return "\n".join(texts)
 
 
+def _words_of_pdf(path: Path) -> str:
+    return _run("pdftotext", "-enc", "UTF-8", str(path), "-")
+
+
 def _run(*command: str) -> str:
     done = subprocess.run(command, capture_output=True, timeout=_TIMEOUT_S, check=False)
     return done.stdout.decode("utf-8", "replace")
@@ -239,10 +272,9 @@ def read(path: Path) -> tuple[str, str]:
 def measure(listed: Iterable[Listed], folder: Path, kept: Path | None = None) -> Iterator[Score]:
     with ExitStack() as files:
         shown = Shown(files, kept)
-        for each in listed:
-            path = each.below(folder)
-            if not path.is_file():
-                continue
+        found = [(each, each.below(folder)) for each in listed if each.below(folder).is_file()]
+        shown.prepare(path for _, path in found)
+        for each, path in found:
             try:
                 words, doubtful = agreed_words(shown.text(path, each.format))
             except (subprocess.TimeoutExpired, OSError, LookupError, ValueError, AttributeError) as error:
