@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import posixpath
 import re
 from collections.abc import Callable, Iterator
 from itertools import chain
 
 from app.types.texts import ExtractedText
-from ingest.readers.errors import parser_errors
-from ingest.readers.limits import ReadLimits, check_length
+from ingest.readers.limits import ReadLimits
 from ingest.readers.media_types import DOCX
 from ingest.readers.members import ReadMember
 from ingest.readers.numbering import Numbers, Styles
@@ -17,21 +15,19 @@ from ingest.readers.ooxml import Walk
 from ingest.readers.opc import Element, Package, attribute, children, first, is_on, local
 from ingest.readers.package import check_package
 from ingest.readers.parts import Block
+from ingest.readers.shown_files import ShownFiles
 from ingest.readers.tables import join_blocks
 
 _PAGES = re.compile(rb"<Pages>(\d{1,6})</Pages>")
-# Suffix → media type of files that a document may show as a part of its text.
-_INSERTED = dict.fromkeys((".htm", ".html", ".xhtml"), "text/html") | {".txt": "text/plain", ".rtf": "application/rtf"}
-_INSERTED |= dict.fromkeys((".mht", ".mhtml"), "message/rfc822")
 _LABELS = {"footnote": "Footnote", "endnote": "Endnote"}
 
 
 def read_docx(data: bytes, limits: ReadLimits, read_member: ReadMember) -> ExtractedText:
-    """A Word document. `read_member` parses files of other formats that it shows as a part of its text."""
+    """A Word document. `read_member` parses files of other formats that it shows."""
     check_package(data, limits, kind="Word document", folder="word/")
     package = Package(data)
     title, metadata = package.properties()
-    blocks = list(_Document(package, _InsertedFiles(package, limits, read_member).text).blocks())
+    blocks = list(_Document(package, ShownFiles(package, limits, read_member).text).blocks())
     text, marks, cells = join_blocks(blocks, limits)
     pages = _page_count(package)
     return ExtractedText(
@@ -42,36 +38,6 @@ def read_docx(data: bytes, limits: ReadLimits, read_member: ReadMember) -> Extra
         marks=marks,
         cells=cells,
     )
-
-
-class _InsertedFiles:
-    """Files of other formats within a document. A file is parsed once, however often the document shows it."""
-
-    def __init__(self, package: Package, limits: ReadLimits, read_member: ReadMember) -> None:
-        self._package = package
-        self._limits = limits
-        self._read_member = read_member
-        self._texts: dict[str, str | None] = {}
-        self._characters = 0  # of all texts that were returned
-
-    def text(self, part: str) -> str | None:
-        """The text of a file; None if it cannot be parsed. Raises DocumentError if all together are too long."""
-        if part not in self._texts:
-            self._texts[part] = self._read(part)
-        text = self._texts[part]
-        self._characters += len(text or "")
-        check_length(self._characters, self._limits)
-        return text
-
-    def _read(self, part: str) -> str | None:
-        media_type = _INSERTED.get(posixpath.splitext(part)[1].lower())
-        if media_type is None:
-            return None
-        try:
-            data = self._package.read(part)
-            return self._read_member(data, uri=part, media_type=media_type, limits=self._limits).text
-        except parser_errors():  # includes refusals
-            return None
 
 
 class _Document:
@@ -127,7 +93,8 @@ class _Document:
         part, note = self._notes.pop((kind, identity), ("", None))
         if note is None:
             return
-        text = "\n".join(block.text for block in Walk(self._package, part, number=self._numbers.before).blocks(note))
+        walk = Walk(self._package, part, number=self._numbers.before, inserted=self._inserted)
+        text = "\n".join(block.text for block in walk.blocks(note))
         author = " ".join(attribute(note, "author").split())
         label = _LABELS.get(kind) or (f"Comment by {author}" if author else "Comment")
         if text.strip():
@@ -145,7 +112,8 @@ class _Document:
             root = self._package.optional(relation.target) if relation else None
             if relation is None or root is None:
                 continue
-            text = "\n".join(block.text for block in Walk(self._package, relation.target).blocks(root))
+            walk = Walk(self._package, relation.target, inserted=self._inserted)
+            text = "\n".join(block.text for block in walk.blocks(root))
             if text.strip() and text not in self._shown:
                 self._shown.add(text)
                 yield Block(text)

@@ -13,7 +13,7 @@ from ingest.readers.charts import chart_blocks, diagram_blocks
 from ingest.readers.formulas import linear_formula
 from ingest.readers.grids import SPANNED, render_rows
 from ingest.readers.opc import Element, Package, attribute, children, first, is_on, local
-from ingest.readers.parts import Block
+from ingest.readers.parts import Block, blocks_of
 
 # Deleted and moved text, properties, and instructions of fields.
 _SILENT = {
@@ -23,6 +23,7 @@ _SILENT = {
 _SIGNS = {"tab": "\t", "ptab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}
 _NOTES = {"footnoteReference": "footnote", "endnoteReference": "endnote", "commentReference": "comment"}
 _DRAWINGS = {"drawing", "pict", "object"}
+_FILES = ("OLEObject", "oleObj", "altChunk")
 _FILE_NAME = re.compile(r"\S+\.(?:png|jpe?g|gif|bmp|tiff?|emf|wmf|svg)", re.I)
 _BLANK_LINES = re.compile(r"\n\s*\n")  # would end a block
 _MAX_SPAN = 1_000
@@ -96,9 +97,9 @@ class Walk:
             root = self._package.optional(relation.target if relation else f"{self._part}#{identity}")
             if root is not None:
                 yield from (chart_blocks if tag == "chart" else diagram_blocks)(root)
-        elif tag == "altChunk" and (text := self._inserted_text(element)) is not None:
-            yield from map(Block, filter(None, map(str.strip, _BLANK_LINES.split(text))))
-        elif tag in ("OLEObject", "oleObj", "altChunk", "control"):
+        elif tag in _FILES and (text := self._inserted_text(element)) is not None:
+            yield from blocks_of(text)
+        elif tag in (*_FILES, "control"):
             kind = attribute(element, "ProgID") or attribute(element, "progId") or attribute(element, "name")
             self._package.left_out.append(f"{self._part}: An embedded file is not read{f' ({kind})' if kind else ''}.")
             yield from self.blocks(element)

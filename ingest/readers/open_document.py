@@ -11,12 +11,14 @@ from app.types.texts import ExtractedText
 from ingest.readers.grids import SPANNED, render_rows
 from ingest.readers.limits import ReadLimits
 from ingest.readers.media_types import ODP, ODS, ODT
+from ingest.readers.members import ReadMember
 from ingest.readers.opc import Element, Package, attribute, children, first, local, parse_part
 from ingest.readers.open_document_forms import FormControls
 from ingest.readers.open_document_lists import ListNumbers
 from ingest.readers.package import check_package, iso_date
-from ingest.readers.parts import Block
+from ingest.readers.parts import Block, blocks_of
 from ingest.readers.sheets import under_heading
+from ingest.readers.shown_files import ShownFiles
 from ingest.readers.slides import join_pages
 from ingest.readers.tables import join_blocks
 
@@ -33,7 +35,8 @@ _LOWEST_LEVEL = 6
 _SPACES = re.compile(r"[ \t\r\n]+")
 
 
-def read_open_document(data: bytes, limits: ReadLimits) -> ExtractedText:
+def read_open_document(data: bytes, limits: ReadLimits, read_member: ReadMember) -> ExtractedText:
+    """A text, spreadsheet or presentation. `read_member` parses embedded files of Office that it shows."""
     if data.lstrip()[:5] == b"<?xml":
         package, content = None, parse_part(data)
         styles = meta = content
@@ -53,7 +56,9 @@ def read_open_document(data: bytes, limits: ReadLimits) -> ExtractedText:
         raise DocumentError("This is not an OpenDocument text, spreadsheet or presentation. Save it as one of these.")
     kind = local(root)
     title, metadata = _properties(meta)
-    walk = _Walk(package, ListNumbers(styles, content if content is not styles else None), FormControls(content))
+    shown_files = ShownFiles(package, limits, read_member) if package else None
+    numbers = ListNumbers(styles, content if content is not styles else None)
+    walk = _Walk(package, shown_files, numbers, FormControls(content))
     if kind == "presentation":
         pages = list(walk.slides(root, styles))
         if len(pages) > limits.max_pages:
@@ -92,8 +97,11 @@ def _properties(root: Element | None) -> tuple[str, dict[str, MetadataValue]]:
 
 
 class _Walk:
-    def __init__(self, package: Package | None, numbers: ListNumbers, controls: FormControls) -> None:
+    def __init__(
+        self, package: Package | None, shown_files: ShownFiles | None, numbers: ListNumbers, controls: FormControls
+    ) -> None:
         self._package = package
+        self._shown_files = shown_files
         self._numbers = numbers
         self._controls = controls
 
@@ -170,9 +178,12 @@ class _Walk:
         elif tag == "control":
             if text := self._controls.shown(attribute(element, "control")):
                 yield Block(text)
-        elif tag in ("object-ole", "plugin", "applet") and self._package:
+        elif tag in ("object-ole", "plugin", "applet") and self._package and self._shown_files:
             place = attribute(element, "href").removeprefix("./")
-            self._package.left_out.append(f"{place}: An embedded file is not read.")
+            if tag == "object-ole" and (text := self._shown_files.text(place)) is not None:
+                yield from blocks_of(text)
+            else:
+                self._package.left_out.append(f"{place}: An embedded file is not read.")
         elif tag == "object" and self._package:
             yield from self._object(self._package, attribute(element, "href"))
         else:

@@ -19,6 +19,7 @@ from ingest.splitter import CONTEXT, most_distinct
 PART_CHARACTERS = 1_000_000
 LONGEST_PART = PART_CHARACTERS + CONTEXT
 # Breaks in order of preference: after a blank line, a line, a sentence, a word.
+_BLANK_LINES = re.compile(r"\n\s*\n")
 _BREAKS = tuple(map(re.compile, (r"\n\s*\n\s*", r"\n", r"(?<=[.!?…])\s+|[。！？｡]+\s*", r"\s+")))
 
 
@@ -29,6 +30,11 @@ class Block(NamedTuple):
     text: str
     level: int | None = None
     cells: tuple[Cell, ...] = ()  # offsets from the start of the block
+
+
+def blocks_of(text: str) -> Iterator[Block]:
+    """The paragraphs of another file's text, without marks."""
+    return map(Block, filter(None, map(str.strip, _BLANK_LINES.split(text))))
 
 
 @dataclass(frozen=True, slots=True)

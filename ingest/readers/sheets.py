@@ -15,10 +15,12 @@ from ingest.readers.cell_values import CellFormats
 from ingest.readers.grids import SPANNED, render_rows
 from ingest.readers.limits import ReadLimits
 from ingest.readers.media_types import XLSX
+from ingest.readers.members import ReadMember
 from ingest.readers.ooxml import Walk
 from ingest.readers.opc import Element, Package, attribute, first, local, refuse_entities
 from ingest.readers.package import check_package
-from ingest.readers.parts import Block
+from ingest.readers.parts import Block, blocks_of
+from ingest.readers.shown_files import ShownFiles
 from ingest.readers.tables import join_blocks
 
 _CELL = re.compile(r"([A-Z]{1,3})(\d{1,7})")
@@ -30,11 +32,12 @@ _THREADED = "[Threaded comment]"
 _MAX_COLUMN = 16_384
 
 
-def read_xlsx(data: bytes, limits: ReadLimits) -> ExtractedText:
+def read_xlsx(data: bytes, limits: ReadLimits, read_member: ReadMember) -> ExtractedText:
+    """A workbook. `read_member` parses embedded files of Office that a sheet shows."""
     check_package(data, limits, kind="Excel workbook", folder="xl/")
     package = Package(data)
     title, metadata = package.properties()
-    text, marks, cells = join_blocks(_Workbook(package).blocks(), limits)
+    text, marks, cells = join_blocks(_Workbook(package, ShownFiles(package, limits, read_member)).blocks(), limits)
     return ExtractedText(
         text, title=title, media_type=XLSX, metadata=metadata | package.notes(), marks=marks, cells=cells
     )
@@ -50,8 +53,9 @@ def under_heading(sheet: str, blocks: Iterator[Block]) -> Iterator[Block]:
 
 
 class _Workbook:
-    def __init__(self, package: Package) -> None:
+    def __init__(self, package: Package, shown_files: ShownFiles) -> None:
         self._package = package
+        self._shown_files = shown_files
         self._part = package.main_part("xl/workbook.xml")
         self._root = package.root(self._part)
         strings = self._first("sharedStrings")
@@ -88,6 +92,7 @@ class _Workbook:
                     yield block
         for drawing in self._package.related(part, "vmlDrawing"):  # newer programs store form labels twice
             yield from (block for block in self._labels(drawing) if block.text not in drawn)
+        yield from self._embedded(part)
         yield from self._comments(part)
         yield from (Block(text) for text in dict.fromkeys(margins))
 
@@ -104,6 +109,14 @@ class _Workbook:
             text = "" if box is None or kind == "Note" else " ".join("".join(box.itertext()).split())
             if text:
                 yield Block(text)
+
+    def _embedded(self, part: str) -> Iterator[Block]:
+        for name in chain(self._package.related(part, "package"), self._package.related(part, "oleObject")):
+            text = self._shown_files.text(name)
+            if text is None:
+                self._package.left_out.append(f"{part}: An embedded file is not read ({name}).")
+            else:
+                yield from blocks_of(text)
 
     def _comments(self, part: str) -> Iterator[Block]:
         for name in chain(self._package.related(part, "comments"), self._package.related(part, "threadedComment")):

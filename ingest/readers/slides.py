@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from app.errors import DocumentError
 from app.types.texts import Cell, ExtractedText, Mark
 from ingest.readers.limits import ReadLimits, check_length
 from ingest.readers.media_types import PPTX
+from ingest.readers.members import ReadMember
 from ingest.readers.numbering import list_number
 from ingest.readers.ooxml import Walk
 from ingest.readers.opc import Element, Package, attribute, first
 from ingest.readers.package import check_package
 from ingest.readers.parts import Block, moved
 from ingest.readers.recognized_pages import ranges
+from ingest.readers.shown_files import ShownFiles
 from ingest.readers.tables import join_blocks
 
 _SLIDE_BREAK = "\n\n"
 _TITLES = {"title", "ctrTitle"}
 
 
-def read_pptx(data: bytes, limits: ReadLimits) -> ExtractedText:
+def read_pptx(data: bytes, limits: ReadLimits, read_member: ReadMember) -> ExtractedText:
+    """A presentation. `read_member` parses embedded files of Office that a slide shows."""
     check_package(data, limits, kind="PowerPoint presentation", folder="ppt/")
     package = Package(data)
     presentation = package.main_part("ppt/presentation.xml")
@@ -34,7 +37,8 @@ def read_pptx(data: bytes, limits: ReadLimits) -> ExtractedText:
             "GIRCSE_MAX_DOCUMENT_PAGES."
         )
     title, metadata = package.properties()
-    pages = [list(_slide_blocks(package, slide)) for slide in slides]
+    inserted = ShownFiles(package, limits, read_member).text
+    pages = [list(_slide_blocks(package, slide, inserted)) for slide in slides]
     _add_fixed_texts(package, slides, pages)
     joined = join_pages(pages, limits)
     if not any(block.text for blocks in pages for block in blocks):
@@ -80,12 +84,12 @@ def join_pages(pages: list[list[Block]], limits: ReadLimits) -> ExtractedText:
     return ExtractedText(_SLIDE_BREAK.join(texts), "", "", {}, tuple(starts), tuple(marks), tuple(cells))
 
 
-def _slide_blocks(package: Package, part: str) -> Iterator[Block]:
+def _slide_blocks(package: Package, part: str, inserted: Callable[[str], str | None]) -> Iterator[Block]:
     root = package.optional(part)
     tree = first(root, "cSld", "spTree")
     if tree is None:
         return
-    walk = Walk(package, part, number=_Lists().before)
+    walk = Walk(package, part, number=_Lists().before, inserted=inserted)
     shapes = list(tree.iter("{*}sp"))
     title = next((shape for shape in shapes if _placeholder(shape) in _TITLES), None)
     if title is not None:

@@ -1,0 +1,81 @@
+"""Office files within Office files: a page shows a picture of them, so their text is read."""
+
+from __future__ import annotations
+
+import pytest
+from office_files import OFFICE, paragraph, show, word
+from other_office_samples import excel_97, old_word, open_document, p
+from outlook_files import compound_file
+from sample_files import unzipped, with_part, workbook, zip_of
+
+from app.types.texts import ExtractedText
+from ingest.readers.document import read_document
+from ingest.readers.limits import ReadLimits
+
+TABLE = workbook({"S": [["City", "Land"], ["Rome", "Italy"]]})
+OLD_TABLE = excel_97([["City", "Land"], ["Rome", "Italy"]], ["General"])
+TEXT = with_part(
+    word(paragraph("Rome is old.")),
+    "[Content_Types].xml",
+    lambda xml: xml.replace(b"/>", b"><wordprocessingml/></Types>"),
+)
+OBJECT = '<w:p><w:r><w:object><o:OLEObject xmlns:o="o" ProgID="Excel.Sheet.12" r:id="e"/></w:object></w:r></w:p>'
+FRAME = '<p:graphicFrame><a:graphic><a:graphicData><p:oleObj r:id="e"/></a:graphicData></a:graphic></p:graphicFrame>'
+
+
+def with_file(host: bytes, part: str, name: str, data: bytes) -> bytes:
+    """`host` with `data` as the file `name`, to which `part` links."""
+    files = unzipped(host)
+    folder, _, last = part.rpartition("/")
+    rels = f"{folder}/_rels/{last}.rels"
+    empty = b'<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships"></Relationships>'
+    link = f'<Relationship Id="e" Type="{OFFICE}/package" Target="/embeddings/{name}"/></Relationships>'
+    files[rels] = files.get(rels, empty).replace(b"</Relationships>", link.encode())
+    return zip_of(files | {f"embeddings/{name}": data})
+
+
+def hosts(name: str, data: bytes) -> dict[str, bytes]:
+    frame = f'<draw:frame><draw:object-ole xlink:href="./{name}"/></draw:frame>'
+    return {
+        "a.odt": zip_of(unzipped(open_document("text", p("Before") + p(frame))) | {name: data}),
+        "a.docx": with_file(word(paragraph("Before") + OBJECT), "word/document.xml", name, data),
+        "a.pptx": with_file(show(FRAME), "ppt/slides/slide1.xml", name, data),
+        "a.xlsx": with_file(workbook({"S": [["Before"]]}), "xl/worksheets/sheet1.xml", name, data),
+    }
+
+
+def read(data: bytes, uri: str, limits: ReadLimits | None = None) -> ExtractedText:
+    return read_document(data, uri=uri, limits=limits or ReadLimits())
+
+
+@pytest.mark.parametrize("host", ["a.docx", "a.pptx", "a.xlsx", "a.odt"])
+@pytest.mark.parametrize(
+    ("name", "data", "last"),
+    [
+        pytest.param("a.xlsx", TABLE, "City: Rome; Land: Italy", id="workbook"),
+        pytest.param("a.bin", OLD_TABLE, "City: Rome; Land: Italy", id="old workbook"),
+        pytest.param("a.docx", TEXT, "Rome is old.", id="document"),
+        pytest.param("a.bin", compound_file({"Package": TEXT}), "Rome is old.", id="document in a compound file"),
+        pytest.param("a.bin", old_word("Rome is old.\r"), "Rome is old.", id="old document"),
+    ],
+)
+def test_embedded_office_files_are_read(host: str, name: str, data: bytes, last: str) -> None:
+    found = read(hosts(name, data)[host], host)
+    assert found.text.split("\n\n")[-1] == last
+    assert "skipped" not in found.metadata
+
+
+@pytest.mark.parametrize("host", ["a.docx", "a.xlsx", "a.odt"])
+@pytest.mark.parametrize("data", [b"", b"no file", compound_file({"Equation Native": b"x"}), b"<p>a page</p>"])
+def test_other_embedded_files_are_counted(host: str, data: bytes) -> None:
+    found = read(hosts("a.bin", data)[host], host)
+    assert found.text.split("\n\n")[-1] == "Before"
+    assert found.metadata["skipped_parts"] == 1
+
+
+def test_files_in_files_end_at_the_limits() -> None:
+    inner = TEXT
+    for _ in range(5):
+        inner = hosts("a.docx", inner)["a.docx"]
+    assert "Rome" not in read(inner, "a.docx").text
+    assert "Rome" in read(inner, "a.docx", ReadLimits(max_nesting=5)).text
