@@ -1,24 +1,27 @@
 """Numbers of a spreadsheet as their formats show them (ECMA-376 part 1, 18.8.30 and 18.8.31), with units and
 currencies.
 
-Dates and times become ISO 8601, because their display depends on the language of the program. Numbers formatted as
-fractions, powers of ten or thousands are shown in full."""
+Powers of ten are followed by the whole number: `1.98E+08 (198356388)`. Numbers formatted as fractions or thousands are
+shown in full. Dates and times: see cell_dates.py."""
 
 from __future__ import annotations
 
 import re
-from datetime import datetime, timedelta
+from datetime import datetime
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 from functools import lru_cache
 
+from ingest.readers.cell_dates import EPOCH, shown_moment, shows_moment
 from ingest.readers.opc import Element, attribute, first
 
-_DATES = dict.fromkeys((14, 15, 16, 17, 22, *range(27, 37), *range(50, 59)), "yyyy-mm-dd")
-_TIMES = dict.fromkeys((18, 19, 20, 21, 45, 47), "h:mm")
+_DATES = {14: "yyyy-mm-dd", 15: "d-mmm-yy", 16: "d-mmm", 17: "mmm-yy", 22: "yyyy-mm-dd h:mm"}
+_DATES |= dict.fromkeys((*range(27, 37), *range(50, 59)), "yyyy-mm-dd hh:mm:ss")  # by language: dates or times
+_TIMES = {18: "h:mm AM/PM", 19: "h:mm:ss AM/PM", 20: "h:mm", 21: "h:mm:ss", 45: "mm:ss", 47: "mm:ss.0"}
 _NUMBERS = {1: "0", 2: "0.00", 3: "#,##0", 4: "#,##0.00", 9: "0%", 10: "0.00%", 37: "#,##0", 38: "#,##0"}
-_NUMBERS |= {39: "#,##0.00", 40: "#,##0.00", 46: "[h]:mm:ss"}
+_NUMBERS |= {11: "0.00E+00", 39: "#,##0.00", 40: "#,##0.00", 46: "[h]:mm:ss"}
 _BUILT_IN = {**_NUMBERS, **_DATES, **_TIMES}
-_LITERAL = re.compile(r'"[^"]*"|\\.|_.|\*.|\[(?!(?:h+|m+|s+)\])[^\]]*\]', re.I)
+_LITERAL = re.compile(r'"[^"]*"|\\.|_.|\*.|\[[^\]]*\]')
+_POWER = re.compile(r"[0#?](?:\.(?P<places>[0#?]+))?E[+-](?P<exponent>0+)", re.I)
 # The tokens of a number format: text, escaped character, currency, padding, digit placeholders, any other character.
 _FORM = re.compile(
     r'"(?P<text>[^"]*)"|\\(?P<sign>.)|\[\$(?P<currency>[^\]-]*)[^\]]*\]|(?P<nothing>_.|\*.|\[[^\]]*\])'
@@ -31,8 +34,6 @@ _OTHERWISE_SHOWN = set("eE/@,")  # signs of powers of ten, fractions, text, thou
 _GENERAL = "0.###############"
 _MAX_DIGITS = 30
 _LONGEST = 255  # characters of a format, the limit of Excel
-_EPOCH = datetime(1899, 12, 30)
-_DAY = timedelta(days=1)
 _DAYS = range(-693_593, 2_958_466)  # serial days of the years 1 to 9999
 _DIGITS = 15  # significant digits that a spreadsheet stores
 
@@ -49,7 +50,7 @@ class CellFormats:
         formats = first(styles, "cellXfs")
         numbers = [] if formats is None else [attribute(xf, "numFmtId") for xf in formats.iterchildren("{*}xf")]
         self._codes = [codes.get(int(number), "") if number.isdecimal() else "" for number in numbers]
-        self._epoch = datetime(1904, 1, 1) if is_1904 else _EPOCH
+        self._epoch = datetime(1904, 1, 1) if is_1904 else EPOCH
 
     def shown(self, text: str, style: str) -> str:
         """The number `text` in the format with index `style`; unformatted without a known format."""
@@ -62,7 +63,7 @@ class CellFormats:
         return _around_text(code).replace("@", text) if "@" in code and text else text
 
 
-def formatted_value(text: str, code: str, epoch: datetime = _EPOCH) -> str:
+def formatted_value(text: str, code: str, epoch: datetime = EPOCH) -> str:
     """The number `text` in the format `code`. `epoch` is the day before the first."""
     if not text or not code:
         return shown_number(text)
@@ -71,24 +72,21 @@ def formatted_value(text: str, code: str, epoch: datetime = _EPOCH) -> str:
         int(value)  # raises for infinity and NaN
     except (ValueError, OverflowError):
         return text
-    if int(value) in _DAYS and set(_plain(code)) & set("ymdhs"):
-        return _moment(value, _plain(code), epoch)
-    return _number(text, code)
+    section = _first_section(code)
+    if int(value) in _DAYS and shows_moment(section):
+        return shown_moment(value, section, epoch) or shown_number(text)
+    return _power(value, section) or _number(text, code)
 
 
-def _moment(value: float, code: str, epoch: datetime) -> str:
-    if "[" in code:
-        seconds = round(value * _DAY.total_seconds())
-        return f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}"
-    if 0 < value < 60 and epoch == _EPOCH:
-        value += 1  # Excel counts a 29 February 1900, which did not exist
-    try:
-        moment = epoch + timedelta(seconds=round(value * _DAY.total_seconds()))
-    except OverflowError:  # after the year 9999
-        return shown_number(repr(value))
-    if not set(code) & set("yd"):
-        return moment.time().isoformat()
-    return moment.date().isoformat() if moment.time() == datetime.min.time() else moment.isoformat()
+def _power(value: float, section: str) -> str:
+    """A power of ten with the whole number behind it; empty if the format shows none."""
+    match = _POWER.fullmatch(_LITERAL.sub("", section))
+    if match is None:
+        return ""
+    mantissa, _, exponent = f"{value:.{min(len(match['places'] or ''), _MAX_DIGITS)}E}".partition("E")
+    shown = f"{mantissa}E{exponent[0]}{exponent[1:].lstrip('0').rjust(len(match['exponent']), '0')}"
+    whole = f"{value:.{_DIGITS}g}"
+    return shown if whole == shown else f"{shown} ({whole})"
 
 
 def shown_number(text: str) -> str:
@@ -99,10 +97,11 @@ def shown_number(text: str) -> str:
 
 
 @lru_cache(1024)
-def _plain(code: str) -> str:
-    """The format for positive numbers in lower case, without literals, colours and conditions."""
-    code = _LITERAL.sub("", code.split(";")[0]).lower()
-    return "" if code == "general" else code
+def _first_section(code: str) -> str:
+    """The format for positive numbers; empty for the general one."""
+    match = _SECTION_END.match(code)
+    section = match[1] if match else ""
+    return "" if "general" in section.lower() else section
 
 
 @lru_cache(1024)

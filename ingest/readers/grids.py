@@ -22,8 +22,11 @@ _FULL = 0.8  # least share of filled cells in a row of column names
 _MAX_NAME = 80
 _MAX_GROUP = 60  # characters of a name over several columns; a longer one is the title of the table
 _FEWEST_LETTERS = 3
-_NUMBER = re.compile(r"[^\w\s]{0,3}\s?\d[\d.,'\s\u00a0\u202f]*(?:e[+-]?\d+)?\s?(?:[^\w\s]{1,2}|[A-Z]{3})?", re.I)
-_DATE = re.compile(r"\d{1,4}[-./]\d{1,2}[-./]\d{1,4}(?:[ T]\d\d:\d\d.*)?|\d{1,2}:\d\d(?::\d\d)?(?:\.\d+)?")
+_NUMBER = re.compile(
+    r"[^\w\s]{0,3}\s?\d[\d.,'\s\u00a0\u202f]*(?:e[+-]?\d+)?\s?(?:[^\w\s]{1,2}|[A-Z]{3}|\([-\d.]+\))?", re.I
+)
+_DATE = re.compile(r"\d{1,4}[-./]\d{1,2}[-./]\d{1,4}(?:[ T]\d\d:\d\d.*)?|\d{1,2}:\d\d(?::\d\d)?(?:\.\d+)?(?: ?[AP]M)?")
+_NAMED_DATE = re.compile(r" \(\d{4}-\d\d-\d\d\)\Z")  # behind names of months or days
 _YEAR = re.compile(r"(?:1[89]|20|21)\d\d")
 _NO_VALUE = {"none", "null", "nan", "unknown", "missing", "not available", "tbd"}
 
@@ -289,6 +292,8 @@ def _kinds(row: Row) -> list[str]:
 def _kind(cell: str) -> str:
     if not cell or cell == SPANNED:
         return " "
+    if _NAMED_DATE.search(cell):
+        return "d"
     if not any(map(str.isdigit, cell[:20])) or len(cell) > 40:
         return "t"
     return "d" if _DATE.fullmatch(cell) else "n" if _NUMBER.fullmatch(cell) else "t"

@@ -256,7 +256,9 @@ def _shown(value: object) -> str:
     if isinstance(value, datetime):
         value = (value + timedelta(microseconds=500_000)).replace(microsecond=0)
         value = value.date() if value.time() == time() else value
-    return value.isoformat() if isinstance(value, datetime | date | time) else str(value)
+    if isinstance(value, datetime):
+        return value.isoformat(" ")
+    return value.isoformat() if isinstance(value, date | time) else str(value)
 
 
 def _require() -> None:

@@ -180,8 +180,8 @@ class _Walk:
                 yield Block(text)
         elif tag in ("object-ole", "plugin", "applet") and self._package and self._shown_files:
             place = attribute(element, "href").removeprefix("./")
-            if tag == "object-ole" and (text := self._shown_files.text(place)) is not None:
-                yield from blocks_of(text)
+            if tag == "object-ole" and (embedded := self._shown_files.text(place)) is not None:
+                yield from blocks_of(embedded)
             else:
                 self._package.left_out.append(f"{place}: An embedded file is not read.")
         elif tag == "object" and self._package:

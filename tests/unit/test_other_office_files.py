@@ -252,7 +252,7 @@ def test_workbook_of_1997_shows_numbers_as_their_formats_do():
     data = excel_97(rows, ["General", '"$"#,##0.00', "0.0%", "d/m/yyyy"])
     assert lines(data, "a.xls") == [
         "Sheet S",
-        "Item: Tea; Price: $1,599.90; Share: 2.5%; Day: 2024-05-01T12:00:00",
+        "Item: Tea; Price: $1,599.90; Share: 2.5%; Day: 2024-05-01 12:00:00",
         "Item: two lines; Price: 2; Share: 0.5; Day: 2024-05-02",  # not below a cell of several lines
     ]
 
