@@ -13,7 +13,7 @@ import pypdfium2 as pdfium
 import pypdfium2.raw as raw
 
 from ingest.readers.pdf_pages import page_of
-from ingest.readers.pdf_words import PageWord, rectangle_of, words_of
+from ingest.readers.pdf_words import PageWord, are_garbled, rectangle_of, words_of
 
 _SHOWN = (raw.FPDF_ANNOT_WIDGET, raw.FPDF_ANNOT_FREETEXT, raw.FPDF_ANNOT_STAMP)
 _VALUED = (raw.FPDF_FORMFIELD_TEXTFIELD, raw.FPDF_FORMFIELD_COMBOBOX, raw.FPDF_FORMFIELD_LISTBOX)
@@ -50,7 +50,7 @@ def loaded(document: pdfium.PdfDocument, number: int) -> Iterator[LoadedPage]:
         values = list(_values(page, document.formenv))
         raw.FPDFPage_Flatten(page, raw.FLAT_NORMALDISPLAY)
     with page_of(document, number) as page:
-        yield LoadedPage(page, _with_values(own, words_of(page), values), comments)
+        yield LoadedPage(page, with_values(own, words_of(page), values), comments)
 
 
 class _Value(NamedTuple):
@@ -67,9 +67,13 @@ class _Value(NamedTuple):
         return self.left - 1 <= across <= self.right + 1 and self.top - 1 <= down <= self.bottom + 1
 
 
-def _with_values(own: list[PageWord], drawn: list[PageWord], values: list[_Value]) -> list[PageWord]:
-    """The drawn words, with values that are not drawn. Also replaces drawn values with separated letters, as in one
-    box per letter, and cut values, as in a small field, by their words."""
+def with_values(own: list[PageWord], drawn: list[PageWord], values: list[_Value]) -> list[PageWord]:
+    """The words of a page `drawn` with its annotations, with values that are not drawn. `own`: without annotations.
+
+    Also replaces drawn values with separated letters, as in one box per letter, and cut values, as in a small field, by
+    their words."""
+    if are_garbled(drawn) and not are_garbled(own):
+        drawn = own  # PDFium can lose the letters of fonts while it draws annotations into a page
     before = Counter(map(_key, own))
     added = [word for word in drawn if not _taken(before, word)]
     words = list(drawn)

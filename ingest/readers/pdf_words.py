@@ -6,7 +6,7 @@ import ctypes
 import math
 import statistics
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from itertools import pairwise
 from typing import NamedTuple
@@ -78,14 +78,15 @@ def words_of(page: pdfium.PdfPage) -> list[PageWord]:
 
     with closing(page.get_textpage()) as text:
         words = shown(None)
-        if _is_garbled(words):
+        if are_garbled(words):
             named = shown(GlyphNames(text))
-            if not _is_garbled(named):
+            if not are_garbled(named):
                 return named
         return words
 
 
-def _is_garbled(words: list[PageWord]) -> bool:
+def are_garbled(words: Sequence[PageWord]) -> bool:
+    """Whether the letters without a Unicode mapping are no written text."""
     unsure = [word.text for word in words if word.unsure]
     return bool(unsure) and is_garbled(unsure)
 

@@ -16,15 +16,17 @@ import csv
 import email.policy
 import hashlib
 import json
+import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from email.parser import BytesParser
 from itertools import pairwise
@@ -41,6 +43,7 @@ _OFFICE = frozenset(("doc", "docx", "docm", "odt", "rtf", "ppt", "pptx", "odp", 
 _SLIDES = frozenset(("ppt", "pptx", "odp"))
 _HTML = frozenset(("html", "htm", "xhtml"))
 _WORD = re.compile(r"[\u2e80-\u9fff\uf900-\ufaff]|[^\W\d_\u2e80-\u9fff\uf900-\ufaff]+|\d+")
+_LAST_WORD, _FIRST_WORD = re.compile(r"[^\W\d_]+\Z"), re.compile(r"[^\W\d_]+")
 _JOINED = re.compile(r"(?<=\w)[-\u2010\u00ad][ \t]*\n\s*(?=\w)")
 _WITHIN = re.compile(r"(?<=\w)[-\u2010\u2011\u00ad'’](?=\w)")
 _TIMEOUT_S = 120
@@ -128,20 +131,35 @@ def score(shown: Sequence[str], own: Sequence[str], doubtful: Sequence[str] = ()
     )
 
 
-def without_margins(text: str, margin_lines: int = _MARGIN_LINES) -> str:
-    """Pages, of which what stands at the top or the bottom of several is there once: so it is in an Office file."""
+def without_margins(text: str, margin_lines: int = _MARGIN_LINES) -> tuple[str, str]:
+    """Pages, where a line at the top or the bottom of several stands once, as in an Office file; and the lines left
+    out, which may be others that differ in numbers alone."""
     seen: set[str] = set()
-    kept: list[str] = []
+    kept, repeated = list[str](), list[str]()
     for page in text.split("\f"):
         lines = [line for line in page.split("\n") if line.strip()]
         for number, line in enumerate(lines):
             is_margin = min(number, len(lines) - 1 - number) < margin_lines
             plain = re.sub(r"\d+", "#", " ".join(line.split()))
-            if not is_margin or plain not in seen:
-                kept.append(line)
+            (repeated if is_margin and plain in seen else kept).append(line)
             if is_margin:
                 seen.add(plain)
-    return "\n".join(kept)
+        kept.append("")
+    return "\n".join(kept), "\n".join(repeated)
+
+
+def unbroken(text: str, own: Collection[str]) -> str:
+    """`text` with words whole that a narrow box or column breaks over two lines. `own` has the word, and lacks one of
+    its pieces."""
+    lines: list[str] = []
+    for line in unicodedata.normalize("NFKC", text).casefold().split("\n"):
+        end = _LAST_WORD.search(lines[-1]) if lines else None
+        begin = _FIRST_WORD.match(line)
+        if end and begin and end[0] + begin[0] in own and not (end[0] in own and begin[0] in own):
+            lines[-1] += line
+        else:
+            lines.append(line)
+    return "\n".join(lines)
 
 
 class Shown:
@@ -154,11 +172,12 @@ class Shown:
         self._page: Any = None
         self._profile: Path | None = None
 
-    def text(self, path: Path, format: str) -> str:
+    def text(self, path: Path, format: str) -> tuple[str, str]:
+        """The text, and lines of it that are left out because they repeat others."""
         shown = self._shown_or_kept(path, format)
         if format in _SLIDES:
             return without_margins("\f".join(shown.split("\f")[:_MOST_PAGES]), _ANYWHERE)
-        return without_margins(shown) if format in _OFFICE else shown
+        return without_margins(shown) if format in _OFFICE else (shown, "")
 
     def prepare(self, paths: Iterable[Path]) -> None:
         """Shows the Office files among `paths`, many with one start of LibreOffice, which takes longer than most files.
@@ -250,8 +269,17 @@ def _words_of_pdf(path: Path) -> str:
 
 
 def _run(*command: str) -> str:
-    done = subprocess.run(command, capture_output=True, timeout=_TIMEOUT_S, check=False)
-    return done.stdout.decode("utf-8", "replace")
+    """What the program writes. Raises TimeoutExpired after its whole process group has ended: a script starts
+    LibreOffice, and one that hangs would take all later files."""
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
+    ) as process:
+        try:
+            written, _ = process.communicate(timeout=_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+    return written.decode("utf-8", "replace")
 
 
 def read(path: Path) -> tuple[str, str]:
@@ -276,20 +304,24 @@ def measure(listed: Iterable[Listed], folder: Path, kept: Path | None = None) ->
         shown.prepare(path for _, path in found)
         for each, path in found:
             try:
-                words, doubtful = agreed_words(shown.text(path, each.format))
+                shown_text, repeated = shown.text(path, each.format)
             except (subprocess.TimeoutExpired, OSError, LookupError, ValueError, AttributeError) as error:
                 print(f"{each.path}: not shown ({type(error).__name__})", file=sys.stderr)
                 continue
-            if len(words) < _FEWEST_WORDS:
+            if len(agreed_words(shown_text)[0]) < _FEWEST_WORDS:
                 continue
             started = time.perf_counter()
             text, note = read(path)
             spent = time.perf_counter() - started
+            own = words_of(text)
+            if each.format in _OFFICE:
+                shown_text = unbroken(shown_text, set(own))
+            words, doubtful = agreed_words(shown_text)
             yield Score(
                 f"{each.repository}/{each.path}",
                 each.format,
                 len(words),
-                *score(words, words_of(text), doubtful),
+                *score(words, own, [*doubtful, *words_of(repeated)]),
                 spent,
                 note,
             )

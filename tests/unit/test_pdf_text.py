@@ -21,6 +21,8 @@ from ingest.readers import recognized_lines
 from ingest.readers.document import page_of, read_document
 from ingest.readers.hyphens import Hyphens
 from ingest.readers.limits import DEFAULT_LIMITS
+from ingest.readers.pdf_fields import with_values
+from ingest.readers.pdf_words import PageWord
 
 PROSE = (
     "The harbour office keeps a record of every vessel that",
@@ -452,3 +454,15 @@ def test_pages_far_from_the_corner_of_the_sheet() -> None:
         b"/MediaBox [ 0 0 595.2756 841.8898 ]", b"/MediaBox [ 60 700 595.27 841.8 ]"
     )
     assert text_of(data) == "The tide comes in."
+
+
+def test_letters_that_pdfium_loses_while_it_draws_annotations_are_kept():
+    """It did so with the fonts of forms by Scribus: the page without annotations still has its letters."""
+
+    def word(text: str, left: float, unsure: int = 0) -> PageWord:
+        return PageWord(text, left, 10, left + 50, 22, 12, 0, unsure, True)
+
+    own = [word("Membership", 10), word("number", 70)]
+    lost = [word("\ufffd" * len(old.text), old.left, len(old.text)) for old in own]
+    assert [shown.text for shown in with_values(own, [*lost, word("42", 200)], [])] == ["Membership", "number"]
+    assert [shown.text for shown in with_values(own, [*own, word("42", 200)], [])][-1] == "42"
