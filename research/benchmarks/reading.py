@@ -45,7 +45,7 @@ _HTML = frozenset(("html", "htm", "xhtml"))
 _WORD = re.compile(r"[\u2e80-\u9fff\uf900-\ufaff]|[^\W\d_\u2e80-\u9fff\uf900-\ufaff]+|\d+")
 _LAST_WORD, _FIRST_WORD = re.compile(r"[^\W\d_]+\Z"), re.compile(r"[^\W\d_]+")
 _JOINED = re.compile(r"(?<=\w)[-\u2010\u00ad][ \t]*\n\s*(?=\w)")
-_WITHIN = re.compile(r"(?<=\w)[-\u2010\u2011\u00ad'’](?=\w)")
+_WITHIN = re.compile(r"(?<=\w)[-\u2010\u2011\u00ad'’](?=\w)(?<!\d.(?=\d))")  # not within dates
 _TIMEOUT_S = 120
 _BATCH = 25  # Office files
 # innerText has what only browsers without scripts show, all choices of a list, and no values of fields.

@@ -29,6 +29,7 @@ from research.benchmarks.reading import (
     [
         ("A well-\nknown fact, isn’t it", ["a", "wellknown", "fact", "isnt", "it"]),
         ("ﬁrst of 12a", ["first", "of", "12", "a"]),
+        ("17-05-2007, 2-for-1, B-52", ["17", "05", "2007", "2", "for", "1", "b", "52"]),
         ("天気 is_fine", ["天", "気", "is", "fine"]),
     ],
 )
