@@ -21,7 +21,10 @@ Element: TypeAlias = etree._Element
 
 _MOST_NOTES = 5  # notes about parts that were left out
 _LIBRARIES = {"python-docx", "python-pptx", "openpyxl"}  # default authors that libraries write
-_PARSER = etree.XMLParser(resolve_entities=False, no_network=True, remove_comments=True, remove_pis=True)
+# Ids are not collected: a document in which one stands twice would be refused, and Office programs open it.
+_PARSER = etree.XMLParser(
+    resolve_entities=False, no_network=True, remove_comments=True, remove_pis=True, collect_ids=False
+)
 
 
 class Relation(NamedTuple):

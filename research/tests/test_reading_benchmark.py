@@ -94,10 +94,13 @@ def test_headers_and_footers_of_pages_count_once() -> None:
 
 def test_words_that_a_narrow_box_breaks_are_whole() -> None:
     shown = "Docume\nnt tok\nens\nin a\nbox"
-    assert (
-        words_of(unbroken(shown, {"document", "tokens", "in", "a", "box", "abox"}))
-        == ["document", "tokens", "in", "a", "box"]
-    )
+    assert words_of(unbroken(shown, {"document", "tokens", "in", "a", "box", "abox"})) == [
+        "document",
+        "tokens",
+        "in",
+        "a",
+        "box",
+    ]
     assert words_of(unbroken("docume\n\nnt", {"document"})) == ["docume", "nt"]  # of two boxes
     assert words_of(unbroken("docume\nnt", {"docume", "nt"})) == ["docume", "nt"]
 

@@ -327,3 +327,10 @@ class TestOldWord:
         monkeypatch.setattr("ingest.readers.legacy_office.Document", None)
         with pytest.raises(DocumentError, match=r"pip install 'gircse-search\[office\]'"):
             read(old_word("x"), "a.doc")
+
+
+def test_ids_that_stand_twice_are_no_damage():
+    assert lines(open_document("text", '<text:p xml:id="a">One</text:p><text:p xml:id="a">Two</text:p>')) == [
+        "One",
+        "Two",
+    ]
