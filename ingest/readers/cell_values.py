@@ -19,7 +19,7 @@ _DATES |= dict.fromkeys((*range(27, 37), *range(50, 59)), "yyyy-mm-dd hh:mm:ss")
 _TIMES = {18: "h:mm AM/PM", 19: "h:mm:ss AM/PM", 20: "h:mm", 21: "h:mm:ss", 45: "mm:ss", 47: "mm:ss.0"}
 _NUMBERS = {1: "0", 2: "0.00", 3: "#,##0", 4: "#,##0.00", 9: "0%", 10: "0.00%", 37: "#,##0", 38: "#,##0"}
 _NUMBERS |= {11: "0.00E+00", 39: "#,##0.00", 40: "#,##0.00", 46: "[h]:mm:ss"}
-_BUILT_IN = {**_NUMBERS, **_DATES, **_TIMES}
+BUILT_IN = {**_NUMBERS, **_DATES, **_TIMES}
 _LITERAL = re.compile(r'"[^"]*"|\\.|_.|\*.|\[[^\]]*\]')
 _POWER = re.compile(r"[0#?](?:\.(?P<places>[0#?]+))?E[+-](?P<exponent>0+)", re.I)
 # The tokens of a number format: text, escaped character, currency, padding, digit placeholders, any other character.
@@ -42,7 +42,7 @@ class CellFormats:
     """The number formats of a workbook, by style index. `is_1904`: days are counted from 1904, not from 1900."""
 
     def __init__(self, styles: Element | None, *, is_1904: bool) -> None:
-        codes = dict(_BUILT_IN)
+        codes = dict(BUILT_IN)
         for number_format in () if styles is None else styles.iter("{*}numFmt"):
             if attribute(number_format, "numFmtId").isdecimal():
                 code = attribute(number_format, "formatCode")[:_LONGEST]

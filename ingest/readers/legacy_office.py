@@ -6,7 +6,6 @@ import io
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
-from itertools import zip_longest
 from typing import Any, Literal
 
 from app.errors import DocumentError
@@ -22,6 +21,7 @@ from ingest.readers.parts import Block
 from ingest.readers.sheets import under_heading
 from ingest.readers.slides import join_pages
 from ingest.readers.tables import join_blocks
+from ingest.readers.xls_formats import XlsFormats
 
 try:
     from office_oxide import Document, OfficeOxideError
@@ -31,7 +31,7 @@ except ImportError:
 
 _ZIP = b"PK\x03\x04"
 _WORD = re.compile(r"[^\W\d_]{2}")
-_POWER = re.compile(r"\dE[+-]\d", re.IGNORECASE)  # scientific notation loses digits
+_NUMBERS = (int, float, date, time, timedelta)
 _MOST_SOUGHT = 10**9  # characters scanned for missing parts, in total
 _BETWEEN = re.compile(r"\n|[;:.!?]")
 _SIGN = re.compile(r"\w")
@@ -80,7 +80,7 @@ def read_xls(data: bytes, limits: ReadLimits) -> ExtractedText:
     try:
         with _Panics("Excel workbook"), CalamineWorkbook.from_filelike(io.BytesIO(data)) as workbook:
             shown = "" if data.startswith(_ZIP) else _plain_text(data)
-            blocks = list(_sheets(workbook, shown.split("\n")))
+            blocks = list(_sheets(workbook, XlsFormats(data)))
         if data.startswith(_ZIP):
             package = Package(data)
             blocks += _drawings(package)
@@ -211,28 +211,22 @@ def _row(row: Mapping[str, Any]) -> list[str]:
     return cells
 
 
-def _sheets(workbook: CalamineWorkbook, shown: list[str]) -> Iterator[Block]:
-    """Yields the blocks of all sheets. `shown`: formatted rows of the workbook, each sheet's below a line with its
-    name."""
-    at = 0
+def _sheets(workbook: CalamineWorkbook, formats: XlsFormats) -> Iterator[Block]:
     for name in workbook.sheet_names:
-        at = shown.index(name, at) + 1 if name in shown[at:] else at
-        rows = _rows(workbook.get_sheet_by_name(name), shown[at:])
+        rows = _rows(workbook.get_sheet_by_name(name), formats, formats.sheet(name))
         yield from under_heading(name, render_rows(rows, has_gaps=True))
 
 
-def _rows(sheet: CalamineSheet, shown: list[str]) -> Iterator[list[str]]:
+def _rows(sheet: CalamineSheet, formats: XlsFormats, codes: Mapping[tuple[int, int], str]) -> Iterator[list[str]]:
     top, left = sheet.start or (0, 0)
     regions = [(r1 - top, c1 - left, r2 - top, c2 - left) for (r1, c1), (r2, c2) in sheet.merged_cell_ranges or ()]
     texts: dict[tuple[int, int], str] = {}
     for number, row in enumerate(sheet.to_python()):
-        formatted = shown[number + top].split("\t")[left:] if number + top < len(shown) else []
-        if _is_other_row(row, formatted):
-            shown = []  # a cell with line breaks has shifted the formatted rows
-            formatted = []
         cells = [
-            text if text and isinstance(value, float) and not _POWER.search(text) else _shown(value)
-            for value, text in zip_longest(row, formatted[: len(row)], fillvalue="")
+            formats.shown(value, code)
+            if isinstance(value, _NUMBERS) and (code := codes.get((number + top, column + left)))
+            else _shown(value)
+            for column, value in enumerate(row)
         ]
         for r1, c1, r2, c2 in regions:
             if r1 <= number <= r2 and 0 <= c1 < len(cells):
@@ -241,11 +235,6 @@ def _rows(sheet: CalamineSheet, shown: list[str]) -> Iterator[list[str]]:
                     end = min(c2 + 1, len(cells))
                     cells[c1:end] = [text, *[SPANNED] * (end - c1 - 1)]
         yield cells
-
-
-def _is_other_row(row: Sequence[object], formatted: Sequence[str]) -> bool:
-    texts = [(column, value) for column, value in enumerate(row) if isinstance(value, str) and value.strip()]
-    return any(column >= len(formatted) or formatted[column].strip() != value.strip() for column, value in texts)
 
 
 def _shown(value: object) -> str:
