@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from itertools import chain, groupby, islice
 from typing import NamedTuple
 
@@ -101,6 +101,7 @@ def _records(rows: Iterable[Row], named: _Names, *, header: Sequence[Row] = ()) 
     seen = 0
     while held:
         if seen > 1 and _begins_table(list(held), named.kinds, names):
+            yield from _without_values(names, unused)
             head = [*held, *islice(source, _HEAD)]
             last_names = yield from _tables(head, source)
             return last_names
@@ -112,9 +113,14 @@ def _records(rows: Iterable[Row], named: _Names, *, header: Sequence[Row] = ()) 
         unused.difference_update(_columns(row))
         if block := _record(row, names):
             yield block
-    if unused and (empty := [names[column] for column in sorted(unused)]):
-        yield Block(f"No values: {'; '.join(empty)}")
+    yield from _without_values(names, unused)
     return named
+
+
+def _without_values(names: Sequence[str], unused: Collection[int]) -> Iterator[Block]:
+    """The names of columns that are empty, as in a form that nobody filled in."""
+    if unused:
+        yield Block(f"No values: {'; '.join(names[column] for column in sorted(unused))}")
 
 
 def _record(row: Row, names: list[str]) -> Block | None:

@@ -71,6 +71,7 @@ class Walk:
         self._inserted = inserted
         self._fields: list[bool] = []  # per open field: True while its instruction, not its text, is being parsed
         self._alt_text = ""
+        self._is_in_cell = False
         self.notes: list[tuple[str, str]] = []  # referenced footnotes, endnotes and comments: kind and id
 
     def blocks(self, parent: Element) -> Iterator[Block]:
@@ -132,6 +133,8 @@ class Walk:
         number = self._number(paragraph)  # call it for empty paragraphs, too: they are counted
         if text:
             yield Block(number + text, self._level(paragraph))
+        elif number and self._is_in_cell:  # a column of row numbers
+            yield Block(number.strip())
         yield from (block for block in beside if block.text.strip())
 
     def _inline(self, parent: Element, texts: list[str], beside: list[Block]) -> None:
@@ -181,7 +184,9 @@ class Walk:
                 for cell in cells:
                     yield from self.blocks(cell)
             return
+        was_in_cell, self._is_in_cell = self._is_in_cell, True
         grid = [[list(self.blocks(cell)) for cell in cells] for _, cells in rows]
+        self._is_in_cell = was_in_cell
         flat = [cell for row in grid for cell in row]
         is_layout = any(block.level for cell in flat for block in cell) or any(
             sum(len(block.text) for block in cell) > _LONG_CELL for cell in grid[0]

@@ -293,6 +293,14 @@ class TestNumbers:
             *("Article 7. j", "Article 8. k"),
         ]
 
+    def test_in_cells_without_more_text(self):
+        empty = f"<w:tc><w:tcPr/>{self.item('', 0, 1)}</w:tc>"
+        body = table(cell("Row") + cell("Item"), empty + cell("Pump"), empty + cell("Valve")) + self.item("", 0, 1)
+        assert lines(word(body, {"n": self.numbering()})) == [
+            "Row: Article 1.; Item: Pump",
+            "Row: Article 2.; Item: Valve",
+        ]
+
     def test_starts_restarts_and_ordinals(self):
         def level(depth: int, form: str, text: str, more: str = "") -> str:
             shown = f'<w:numFmt w:val="{form}"/>{more}<w:lvlText w:val="{text}"/>'

@@ -269,6 +269,11 @@ class TestBesideTheCells:
         assert lines(book(fill)) == ["City: Rome", "Internal"]
 
 
+def test_columns_without_values_are_named_where_another_table_follows():
+    rows = [["City", "Land", "Mayor"], ["Rome", "5", ""], ["Oslo", "6", ""], ["Mine", "Year", ""], ["East", "1901", ""]]
+    assert "No values: Mayor" in rendered(rows)
+
+
 class TestValues:
     def test_formulas_without_a_value_are_shown_as_formulas(self):
         data = workbook({"S": [["Item", "Sum"], ["all", "=SUM(A1:A9)"], ["none", '=IF(A1,"x","y")']]})
