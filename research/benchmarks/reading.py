@@ -181,20 +181,18 @@ class Shown:
 
     def prepare(self, paths: Iterable[Path]) -> None:
         """Shows the Office files among `paths`, many with one start of LibreOffice, which takes longer than most files.
-        Needs a folder for what is kept. `text` shows again alone what is missing because the program ended early."""
+        Needs a folder for what is kept. `text` shows the others alone: those with the same name as another, and those
+        after one at which the program ended."""
         formats = {path: path.suffix[1:].lower() for path in paths}
         kept = {path: self._kept_file(path, format) for path, format in formats.items() if format in _OFFICE}
         waiting = [path for path, file in kept.items() if file is not None and not file.is_file()]
         for start in range(0, len(waiting), _BATCH):
-            batch = waiting[start : start + _BATCH]
+            by_name = {path.stem: path for path in waiting[start : start + _BATCH]}
             with tempfile.TemporaryDirectory() as folder:
-                copies = {path: Path(folder, f"{number}{path.suffix}") for number, path in enumerate(batch)}
-                for path, copy in copies.items():
-                    shutil.copyfile(path, copy)
                 with suppress(subprocess.TimeoutExpired):
-                    self._print(folder, *copies.values())
-                for path, copy in copies.items():
-                    printed, file = copy.with_suffix(".pdf"), kept[path]
+                    self._print(folder, *by_name.values())
+                for name, path in by_name.items():
+                    printed, file = Path(folder, f"{name}.pdf"), kept[path]
                     if printed.is_file() and file is not None:
                         file.write_text(_words_of_pdf(printed), "utf-8")
 
