@@ -217,14 +217,15 @@ def _sheets(workbook: CalamineWorkbook, formats: XlsFormats) -> Iterator[Block]:
         yield from under_heading(name, render_rows(rows, has_gaps=True))
 
 
-def _rows(sheet: CalamineSheet, formats: XlsFormats, codes: Mapping[tuple[int, int], str]) -> Iterator[list[str]]:
+def _rows(sheet: CalamineSheet, formats: XlsFormats, codes: Mapping[int, Mapping[int, str]]) -> Iterator[list[str]]:
     top, left = sheet.start or (0, 0)
     regions = [(r1 - top, c1 - left, r2 - top, c2 - left) for (r1, c1), (r2, c2) in sheet.merged_cell_ranges or ()]
     texts: dict[tuple[int, int], str] = {}
     for number, row in enumerate(sheet.to_python()):
+        own = codes.get(number + top, {})
         cells = [
             formats.shown(value, code)
-            if isinstance(value, _NUMBERS) and (code := codes.get((number + top, column + left)))
+            if isinstance(value, _NUMBERS) and (code := own.get(column + left))
             else _shown(value)
             for column, value in enumerate(row)
         ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import io
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import date, datetime, time, timedelta
 
 import olefile
@@ -42,9 +42,9 @@ class XlsFormats:
             elif kind == _BOUND_SHEET and len(body) > 7 and body[5] == _WORKSHEET:
                 self._starts[_text(body[6:], is_biff_8)] = int.from_bytes(body[:4], "little")
 
-    def sheet(self, name: str) -> dict[tuple[int, int], str]:
-        """Row and column, from 0 → the format of the number there; cells of the general format are left out."""
-        codes: dict[tuple[int, int], str] = {}
+    def sheet(self, name: str) -> Mapping[int, Mapping[int, str]]:
+        """Row → column → the format of the number there, counted from 0. Cells of the general format are left out."""
+        codes: dict[int, dict[int, str]] = {}
         if name not in self._starts:
             return codes
         for kind, body in _records(self._stream, self._starts[name]):
@@ -67,10 +67,10 @@ class XlsFormats:
         number = value / timedelta(days=1) if isinstance(value, timedelta) else value
         return formatted_value(f"{number:.15g}", code, self._epoch)
 
-    def _add(self, codes: dict[tuple[int, int], str], row: int, column: int, style: int) -> None:
+    def _add(self, codes: dict[int, dict[int, str]], row: int, column: int, style: int) -> None:
         code = self._codes.get(self._styles[style], "") if style < len(self._styles) else ""
         if code:
-            codes[row, column] = code
+            codes.setdefault(row, {})[column] = code
 
 
 def _workbook(data: bytes) -> bytes:
@@ -83,12 +83,13 @@ def _workbook(data: bytes) -> bytes:
 
 
 def _records(stream: bytes, at: int) -> Iterator[tuple[int, bytes]]:
-    """The records of one part of the stream: its kind and its bytes."""
+    """The records of one part of the stream, without those of charts within it: kind and bytes."""
     depth = 0
     while at + 4 <= len(stream):
         kind, size = struct.unpack_from("<HH", stream, at)
-        yield kind, stream[at + 4 : at + 4 + size]
-        depth += (kind == _BEGIN) - (kind == _END)  # charts within a sheet have their own begin and end
+        depth += (kind == _BEGIN) - (kind == _END)
+        if depth == 1:
+            yield kind, stream[at + 4 : at + 4 + size]
         if depth <= 0:
             return
         at += 4 + size
