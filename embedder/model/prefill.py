@@ -12,7 +12,7 @@ from torch import Tensor
 
 from embedder.model.backbone import Backbone
 from embedder.model.decoder import Decoder
-from embedder.model.refine import Reader, softmax_over_vocabulary
+from embedder.model.refine import Prefill, softmax_over_vocabulary
 from embedder.text.prompts import CONTEXT_SLOT, Frame
 
 # For a shorter common prefix, copying keys costs as much as recomputing them.
@@ -217,7 +217,7 @@ def start_prefill(
     frame: Frame,
     padding_side: str = "right",
     between_parts: Callable[[], None] | None = None,
-) -> Reader:
+) -> Prefill:
     """Packed if our decoder supports the model, else padded. Only the packed form on a CPU calls `between_parts`."""
     if backbone.decoder is not None:
         if backbone.embedding.weight.device.type != "cpu":

@@ -17,7 +17,7 @@ from embedder.errors import TextError
 StepObserver = Callable[[int, Tensor], None]
 
 
-class Reader(Protocol):
+class Prefill(Protocol):
     """A model that encodes a batch of prompts once and then advances position by position."""
 
     def read(self) -> tuple[Tensor, Tensor]:
@@ -44,7 +44,7 @@ class RefinedStates:
 
 
 def refine_states(
-    reader: Reader,
+    prefill: Prefill,
     *,
     steps: int,
     temperature: float = 1.0,
@@ -59,7 +59,7 @@ def refine_states(
     position, and g_k is the final-layer state there (Eq 3-4). The (K+1)-th soft token is never computed. Gradients flow
     through everything if enabled.
     """
-    prompt_last, prompt_mean = reader.read()
+    prompt_last, prompt_mean = prefill.read()
     state = prompt_last
     generated: list[Tensor] = []
 
@@ -69,12 +69,12 @@ def refine_states(
 
     for step in range(1, steps + 1):
         if on_step is None:
-            inputs = reader.next_inputs(state, temperature=temperature, logit_bias=logit_bias)
+            inputs = prefill.next_inputs(state, temperature=temperature, logit_bias=logit_bias)
         else:
-            soft_token = softmax_over_vocabulary(reader.logits(state), temperature=temperature, logit_bias=logit_bias)
+            soft_token = softmax_over_vocabulary(prefill.logits(state), temperature=temperature, logit_bias=logit_bias)
             on_step(step, soft_token)
-            inputs = reader.embed_soft(soft_token)
-        state = reader.advance(inputs)
+            inputs = prefill.embed_soft(soft_token)
+        state = prefill.advance(inputs)
         generated.append(state.float())
         if stop is not None and stop(states()):
             break

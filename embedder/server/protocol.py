@@ -43,7 +43,7 @@ class EmbedTask:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Embedded:
+class EmbeddedTexts:
     """vectors: (n, dimension) float32, L2-normalised, in the order of the texts; with every step (n, K, dimension)."""
 
     vectors: np.ndarray
@@ -69,7 +69,7 @@ class EmbeddingSource(Protocol):
 
     async def info(self) -> ModelInfo: ...
 
-    async def embed(self, task: EmbedTask) -> Embedded: ...
+    async def embed(self, task: EmbedTask) -> EmbeddedTexts: ...
 
 
 class RefiningSource(EmbeddingSource, Protocol):

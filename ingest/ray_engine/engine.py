@@ -27,7 +27,7 @@ from app.ports.parts import BlobStore, VectorIndex
 from app.types.documents import Collection, Document, Job, JobKind
 from ingest.leases import LeaseKeeper, StopRequestedError
 from ingest.ray_engine.gathering import GatheredDocument
-from ingest.ray_engine.parts import BrokenRunError, Cluster, Run
+from ingest.ray_engine.parts import BrokenRunError, Cluster, ClusterRun
 from ingest.ray_engine.results import FailedDocument, Result, Work
 from ingest.worker import DEFAULT_LEASE, retry_in
 
@@ -245,7 +245,7 @@ class _Shard:
             gathered.close()
 
 
-def _renew(run: Run, shard: _Shard, leases: LeaseKeeper, lost: Container[str], seconds: float) -> None:
+def _renew(run: ClusterRun, shard: _Shard, leases: LeaseKeeper, lost: Container[str], seconds: float) -> None:
     for job_id, progress in run.renew(lost, seconds=seconds).items():
         if job := shard.open.get(job_id):
             leases.advance(job, progress)
