@@ -76,7 +76,7 @@ class IngestPipeline(DocumentIndexer):
 
     def _delete(self, job: Job, heartbeat: Heartbeat) -> IngestReport:
         count = 0
-        for name in self.catalog.index_names(job.collection):
+        for name in self.catalog.indexes.names(job.collection):
             heartbeat(READ_PROGRESS)
             count += delete_points_of(self.index, name, job.document_id)
         self.catalog.complete_delete(job)

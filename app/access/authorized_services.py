@@ -19,7 +19,7 @@ from app.collections.own_standing import OwnStanding
 from app.evaluation.judged import Judged
 from app.evaluation.weight_tuning import WeightTuner
 from app.ports.answers import Answers
-from app.ports.catalog import Catalog
+from app.ports.catalog import Catalog, IdempotencyRecords
 from app.ports.evaluation import Evaluations, JudgedQueries, Tuning
 from app.ports.pages import Pages
 from app.ports.parts import Embedder
@@ -63,6 +63,7 @@ class AuthorizedServices:
     checks: Mapping[str, Callable[[], bool]]
     metrics: ProcessMetrics
     catalog: Catalog
+    idempotency: IdempotencyRecords
     search: Search
     answers: Answers
     proposals: Proposals
@@ -117,6 +118,7 @@ def authorize(services: Services, *, fetching: Fetching, reindexing: Reindexing,
         checks=services.checks,
         metrics=services.metrics,
         catalog=catalog,
+        idempotency=behind_guard(services.catalog.idempotency, POLICY["idempotency"], access),
         search=behind_guard(services.search, POLICY["search"], access),
         answers=behind_guard(services.answers, POLICY["answers"], access),
         proposals=behind_guard(services.proposals, POLICY["proposals"], access),

@@ -257,7 +257,6 @@ CATALOG: Rules = {
     "collection": Rule(READER, IN_NAME),
     "counted_collection": Rule(READER, IN_NAME),
     "collections": Rule(READER, instead=visible_collections),
-    "standby": READS_ONE,
     "pause": Rule(EDITOR, IN_ONE_OR_VISIBLE, instead=pause_visible),
     "resume": Rule(EDITOR, IN_ONE_OR_VISIBLE, instead=resume_visible),
     # Documents
@@ -289,12 +288,10 @@ CATALOG: Rules = {
     "delete_judgement": Rule(EDITOR, BY_JUDGEMENT, give={"judgement": in_own_name}),
     "judgement_pages": READS_ONE,
     "judgement_sources": READS_ONE,
-    "leg_weights": READS_ONE,
-    # Idempotency records: `begin_answer` comes first; the middleware names the caller
-    "begin_answer": Rule(EDITOR),
-    "keep_answer": OPEN,
-    "forget_answer": OPEN,
 }
+
+# `begin` comes first; the routes name the caller.
+IDEMPOTENCY: Rules = {"begin": Rule(EDITOR), "keep": OPEN, "forget": OPEN}
 
 SEARCH: Rules = {
     "search": SEARCHES,
@@ -435,6 +432,7 @@ SOURCES: Rules = {
 
 POLICY: Mapping[str, Rules] = {
     "catalog": CATALOG,
+    "idempotency": IDEMPOTENCY,
     "search": SEARCH,
     "answers": ANSWERS,
     "proposals": PROPOSALS,

@@ -89,7 +89,7 @@ def document_routes(services: AuthorizedServices, *, read_url: ReadUrl | None) -
     ) -> object:
         """Adds a file, a text or the page at a `url` and queues its ingestion. Follow the progress with the job."""
         return answer_once(
-            catalog,
+            services.idempotency,
             key,
             request_text=lambda: f"add_document {_identity_of(posted)}",
             do=lambda: _add(services, posted, read_url),

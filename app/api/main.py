@@ -96,7 +96,7 @@ def create_app(
     api.include_router(judged_query_routes(services.judged))
     api.include_router(judgement_routes(services.catalog))
     api.include_router(weight_routes(services.tuning))
-    api.include_router(evaluation_routes(services.evaluations, services.catalog))
+    api.include_router(evaluation_routes(services.evaluations, services.idempotency))
     api.include_router(model_routes(services))
     if embeddings is not None:
         api.include_router(embeddings)

@@ -117,7 +117,7 @@ class Library:
             active_index="",
         )
         check_contract(collection, self._embedder)
-        collection = replace(collection, active_index=self._catalog.reserve_index(name, lease=CREATION_LEASE))
+        collection = replace(collection, active_index=self._catalog.indexes.reserve(name, lease=CREATION_LEASE))
         # Create the index first. After a crash its reservation expires and it is removed; a row without an index would
         # stay.
         create_index(self._index, collection)

@@ -30,7 +30,7 @@ class CsvValueTables:
         InputError for an unknown value; all of them at the call, before the first page is read.
         """
         contract = self._catalog.collection(collection)
-        found = next((each for each in self._catalog.lens_indexes(collection) if each.lens == lens), None)
+        found = next((each for each in self._catalog.lens_indexes.of_collection(collection) if each.lens == lens), None)
         if found is None:
             raise NotFoundError(
                 f"The collection {collection!r} has no index of the lens {lens!r}: `gircse lenses index build` "

@@ -41,7 +41,7 @@ def compare_vectors(
 ) -> ComparedVectors:
     """Compare the vectors of `sample` chunks of the active index (None: all). `embedder` must be the same model."""
     compared, wrong = 0, []
-    count = catalog.chunk_count(collection.active_index) if sample is None else sample
+    count = catalog.indexes.chunk_count(collection.active_index) if sample is None else sample
     for ids in sample_of(catalog, collection, count):
         points = [each for each in _points(index, collection.active_index, ids) if has_its_hash(each.payload)]
         compared += len(points)

@@ -91,7 +91,7 @@ def restore(
         if archive.put_points(services.index):
             for collection in services.catalog.collections():
                 services.index.point_to(collection.name, collection.active_index)
-                services.catalog.queue_lens_indexes(collection.name, is_lost=True)
+                services.catalog.lens_indexes.queue_all(collection.name, is_lost=True)
         if rebuild:
             rebuild_damaged(services, mends_all=True)
         else:

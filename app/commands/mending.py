@@ -108,7 +108,7 @@ def _is_mended_in_place(services: Services, collection: Collection, damage: Inde
     """
     if damage.lacking is None:
         return False
-    is_small = damage.lacking <= MOST_IN_PLACE * services.catalog.chunk_count(collection.active_index)
+    is_small = damage.lacking <= MOST_IN_PLACE * services.catalog.indexes.chunk_count(collection.active_index)
     return is_small or any(True for _ in _without_original(services, collection))
 
 
@@ -136,12 +136,12 @@ def _rebuild(reindexer: Reindexer, collection: Collection) -> None:
 def _drop_damaged_standby(services: Services, name: str) -> None:
     """Drop the index kept for a roll-back and an unfinished index, if they are damaged."""
     for role in (IndexRole.PREVIOUS, IndexRole.BUILDING):
-        standby = services.catalog.standby(name, role)
+        standby = services.catalog.indexes.standby(name, role)
         if standby is None or not services.index.exists(standby.active_index):
             continue
         damage = probe_index(services.catalog, services.index, standby)
         if damage is not None and damage.lacking is None:
-            services.catalog.discard_index(name, role)
+            services.catalog.indexes.discard(name, role)
             typer.echo(f"Dropped {standby.active_index}, which was damaged, too.")
     services.library.remove_unneeded()
 

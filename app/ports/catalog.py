@@ -13,7 +13,6 @@ from app.types.documents import (
     Document,
     DocumentState,
     FacetValue,
-    IndexRole,
     Job,
     JobState,
     Judgement,
@@ -104,38 +103,42 @@ class LensesAndJudgements(Protocol):
 
 
 class TunedWeights(Protocol):
-    """Tuned leg weights per collection. A part of `Catalog`."""
+    """Tuned leg weights per collection."""
 
-    def leg_weights(self, collection: str) -> Mapping[Leg, float] | None:
+    def applied(self, collection: str) -> Mapping[Leg, float] | None:
         """The applied weights; None means the defaults, also for an unknown collection."""
         ...
 
 
 class IdempotencyRecords(Protocol):
-    """Stored answers by the callers' idempotency keys, so that a repeated request runs once. A part of `Catalog`."""
+    """Stored answers by the callers' idempotency keys, so that a repeated request runs once."""
 
-    def begin_answer(self, caller: str, key: str, *, digest: str, lease: timedelta) -> IdempotencyRecord | None:
+    def begin(self, caller: str, key: str, *, digest: str, lease: timedelta) -> IdempotencyRecord | None:
         """None: run the request now, within the lease; the key is new, or its process died.
 
         Otherwise the record of the key: an answer, or, without a status, a request in progress.
         """
         ...
 
-    def keep_answer(self, caller: str, key: str, *, status: int, body: str, keep: timedelta) -> None: ...
-    def forget_answer(self, caller: str, key: str) -> None:
+    def keep(self, caller: str, key: str, *, status: int, body: str, keep: timedelta) -> None: ...
+    def forget(self, caller: str, key: str) -> None:
         """After a failed request: the next one with this key runs again."""
         ...
 
 
 class LensIndexRecords(Protocol):
-    def lens_indexes(self, collection: str, *, with_jobs: bool = True) -> list[LensIndex]:
+    def of_collection(self, collection: str, *, with_jobs: bool = True) -> list[LensIndex]:
         """Sorted by lens; empty for an unknown collection. Leaving out jobs halves the work."""
         ...
 
 
-class SearchedCatalog(LensIndexRecords, TunedWeights, Protocol):
+class SearchedCatalog(Protocol):
     """The catalog as searches use it."""
 
+    @property
+    def lens_indexes(self) -> LensIndexRecords: ...
+    @property
+    def weights(self) -> TunedWeights: ...
     def uncounted_collections(self) -> list[Collection]:
         """Sorted by name."""
         ...
@@ -149,7 +152,7 @@ class SearchedCatalog(LensIndexRecords, TunedWeights, Protocol):
         ...
 
 
-class Catalog(DocumentLists, LensesAndJudgements, TunedWeights, IdempotencyRecords, Protocol):
+class Catalog(DocumentLists, LensesAndJudgements, Protocol):
     """Collections, documents and jobs, as interfaces see and change them."""
 
     def collection(self, name: str) -> Collection:
@@ -212,10 +215,6 @@ class Catalog(DocumentLists, LensesAndJudgements, TunedWeights, IdempotencyRecor
 
     def resume(self, collection: str | None = None) -> list[str]:
         """Undoes `pause`."""
-        ...
-
-    def standby(self, collection: str, role: IndexRole) -> Collection | None:
-        """The collection as if its index of this role were the active one: name and contract."""
         ...
 
     def is_alive(self) -> bool: ...

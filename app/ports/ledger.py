@@ -151,6 +151,18 @@ class IdleDocuments(Protocol):
         ...
 
 
+class IndexNames(Protocol):
+    def names(self, collection: str) -> list[str]:
+        """The active index first, then the standby indexes."""
+        ...
+
+
+class LensIndexQueue(Protocol):
+    def queue_all(self, collection: str) -> None:
+        """Queue a job for each lens index of the collection, to add missing labels."""
+        ...
+
+
 class Completion(Protocol):
     """The end of the ingestion of documents."""
 
@@ -168,10 +180,7 @@ class Ledger(Catalog, JobLedger, Protocol):
     def garbage(self) -> GarbageLedger: ...
     @property
     def consistency(self) -> IdleDocuments: ...
-    def index_names(self, collection: str) -> list[str]:
-        """The active index first, then the standby indexes."""
-        ...
-
-    def queue_lens_indexes(self, collection: str) -> None:
-        """Queue a job for each lens index of the collection, to add missing labels."""
-        ...
+    @property
+    def indexes(self) -> IndexNames: ...
+    @property
+    def lens_indexes(self) -> LensIndexQueue: ...

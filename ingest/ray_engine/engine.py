@@ -104,7 +104,7 @@ class ShardEngine:
             self._give_back(shard)  # jobs that were cancelled, paused or taken over
         finally:
             shard.close()
-        self._catalog.queue_lens_indexes(collection)  # nodes do not build lens indexes
+        self._catalog.lens_indexes.queue_all(collection)  # nodes do not build lens indexes
         if shard.has_replaced:  # files of earlier versions
             remove_unneeded(garbage=self._catalog.garbage, index=self._index, blobs=self._blobs)
         return True

@@ -499,7 +499,7 @@ def test_what_could_not_be_made_again_is_left_and_told(installation: Installatio
     assert "whose original file is lost" in installation.call("doctor", "--rebuild").output
     with open_services(installation.load_settings()) as services:
         assert services.catalog.document(document.id).state is document.state
-        assert services.catalog.chunk_count(name) == len(points)
+        assert services.catalog.indexes.chunk_count(name) == len(points)
 
 
 def test_a_text_without_a_digest_stays_where_its_original_is_lost(installation: Installation, whole: Whole) -> None:

@@ -146,15 +146,15 @@ def test_a_document_is_deleted_from_every_index_of_its_collection(toy_services: 
     toy_services.services.library.delete_document(document.id)
     toy_services.work_off()
     assert (index.count("library--1"), index.count(building)) == (0, 0)
-    assert catalog.count_unindexed("library", building) == 0
+    assert catalog.indexes.count_unindexed("library", building) == 0
 
 
 def add_building_index(application: Any, collection: str = "library") -> str:
     catalog = application.services.catalog
-    name = catalog.reserve_index(collection, lease=LEASE)
+    name = catalog.indexes.reserve(collection, lease=LEASE)
     present = catalog.collection(collection)
     application.index.create(name, dimension=present.dimension)
-    catalog.add_building_index(Collection(**{**fields_of(present), "active_index": name}))
+    catalog.indexes.add_building(Collection(**{**fields_of(present), "active_index": name}))
     return str(name)
 
 
@@ -210,8 +210,8 @@ def test_a_collection_deleted_under_a_running_job_leaves_nothing(toy_services: A
 
 def test_an_index_that_was_reserved_and_never_used_is_removed_when_its_lease_ends(toy_services: Any) -> None:
     catalog = toy_services.services.catalog
-    name = catalog.reserve_index("letters", lease=timedelta(0))
-    used = catalog.reserve_index("letters", lease=LEASE)
+    name = catalog.indexes.reserve("letters", lease=timedelta(0))
+    used = catalog.indexes.reserve("letters", lease=LEASE)
     for each in (name, used):
         toy_services.index.create(each, dimension=2)
     toy_services.services.library.remove_unneeded()

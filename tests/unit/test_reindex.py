@@ -399,7 +399,7 @@ def test_a_half_built_index_is_not_mixed_with_another_contract(application: Any)
         reindexer.begin("library", ContractChange(chunk_tokens=64))
     assert reindexer.begin("library", ContractChange(chunk_tokens=64), restart=True).active_index == "library--3"
     assert application.index.indexes() == ["library--1", "library--3"]
-    assert application.services.catalog.standby("library", IndexRole.BUILDING).chunk_tokens == 64
+    assert application.services.catalog.indexes.standby("library", IndexRole.BUILDING).chunk_tokens == 64
 
 
 @pytest.mark.parametrize(
