@@ -250,7 +250,6 @@ READS, READS_ONE, READS_DOCUMENT = Rule(READER), Rule(READER, IN_COLLECTION), Ru
 SEARCHES = Rule(READER, BY_REQUEST, give={"request": among_visible})
 FETCHES = Rule(EDITOR, IN_COLLECTION, give={"allowance": own_allowance})
 DELETES = Rule(EDITOR, BY_DOCUMENT_ID, audit=Audit("document.deleted", "document_id", ("collection",)))
-RESTORES = Rule(EDITOR, BY_DOCUMENT_ID, audit=Audit("document.restored", "document_id", ("collection",)))
 
 CATALOG: Rules = {
     # Collections
@@ -265,7 +264,7 @@ CATALOG: Rules = {
     "find_documents": READS_ONE,
     "count_documents": READS_ONE,
     "submit_delete": DELETES,
-    "restore_document": RESTORES,
+    "restore_document": Rule(EDITOR, BY_DOCUMENT_ID, audit=Audit("document.restored", "document_id", ("collection",))),
     "chunks": Rule(READER, BY_DOCUMENT_ID),
     "find_chunk": Rule(READER, BY_DOCUMENT_ID),
     "page_starts": Rule(READER, BY_DOCUMENT_ID),
@@ -310,7 +309,6 @@ LIBRARY: Rules = {
     "delete_collection": Rule(EDITOR, IN_NAME, audit=Audit("collection.deleted", "name")),
     "add_document": Rule(EDITOR, IN_COLLECTION, give={"source": on_own_account}),
     "delete_document": DELETES,
-    "restore_document": RESTORES,
     "move_documents": Rule(
         EDITOR,
         (*IN_COLLECTION, Subject("document_ids", of_document_ids)),

@@ -205,9 +205,6 @@ class Library:
     def delete_document(self, document_id: str, *, delay: timedelta = timedelta()) -> Job:
         return self._catalog.submit_delete(document_id, delay=delay)
 
-    def restore_document(self, document_id: str) -> Job:
-        return self._catalog.restore_document(document_id)
-
     def move_documents(self, document_ids: Sequence[str], collection: str) -> list[Added]:
         require_same_model(self._catalog.collection(collection), self._embedder)
         return self._catalog.move_documents(document_ids, collection)

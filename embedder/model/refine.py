@@ -17,14 +17,8 @@ from embedder.errors import TextError
 StepObserver = Callable[[int, Tensor], None]
 
 
-class Prefill(Protocol):
-    """A model that encodes a batch of prompts once and then advances position by position."""
-
-    def read(self) -> tuple[Tensor, Tensor]:
-        """The prefill: h'_0, the state at each row's last token (B, D), and the mean of its states, fp32 (B, D)."""
-
-    def advance(self, inputs: Tensor) -> Tensor:
-        """Advances by one position: inputs (B, D) to final states (B, D)."""
+class SoftVocabulary(Protocol):
+    """The entries of soft tokens: the projection to their logits, and their embeddings."""
 
     def logits(self, state: Tensor) -> Tensor:
         """(B, D) -> (B, n), over the entries of a soft token."""
@@ -34,6 +28,19 @@ class Prefill(Protocol):
 
     def next_inputs(self, state: Tensor, *, temperature: float, logit_bias: Tensor | None) -> Tensor:
         """d of a state, (B, D) -> (B, D). Does not return the soft token, so it need not be materialised."""
+
+
+class Prefill(Protocol):
+    """A model that encodes a batch of prompts once and then advances position by position."""
+
+    def read(self) -> tuple[Tensor, Tensor]:
+        """The prefill: h'_0, the state at each row's last token (B, D), and the mean of its states, fp32 (B, D)."""
+
+    def advance(self, inputs: Tensor) -> Tensor:
+        """Advances by one position: inputs (B, D) to final states (B, D)."""
+
+    @property
+    def vocabulary(self) -> SoftVocabulary: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +76,12 @@ def refine_states(
 
     for step in range(1, steps + 1):
         if on_step is None:
-            inputs = prefill.next_inputs(state, temperature=temperature, logit_bias=logit_bias)
+            inputs = prefill.vocabulary.next_inputs(state, temperature=temperature, logit_bias=logit_bias)
         else:
-            soft_token = softmax_over_vocabulary(prefill.logits(state), temperature=temperature, logit_bias=logit_bias)
+            logits = prefill.vocabulary.logits(state)
+            soft_token = softmax_over_vocabulary(logits, temperature=temperature, logit_bias=logit_bias)
             on_step(step, soft_token)
-            inputs = prefill.embed_soft(soft_token)
+            inputs = prefill.vocabulary.embed_soft(soft_token)
         state = prefill.advance(inputs)
         generated.append(state.float())
         if stop is not None and stop(states()):

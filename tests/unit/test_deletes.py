@@ -244,7 +244,7 @@ def test_what_waits_to_be_deleted_is_found_no_more_and_restored_without_embeddin
     request = SearchRequest(query="cat", collection="library")
     assert services.search.search(request).hits == ()
     assert services.index.count(services.catalog.collection("library").active_index) == 1
-    services.library.restore_document(document.id)
+    services.catalog.restore_document(document.id)
     assert [hit.document.id for hit in services.search.search(request, highlight=False).hits] == [document.id]
     toy_services.work_off()
     assert services.catalog.document(document.id).state is DocumentState.READY
