@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from app.collections.garbage import delete_points_of, discard_file, remove_unneeded
+from app.documents.garbage import delete_points_of, discard_file, remove_unneeded
 from app.errors import GircseError, LeaseLostError
 from app.ports.ledger import Completion, IngestedDocument, Ledger
 from app.types.documents import READ_PROGRESS, Collection, Document, Job, JobKind

@@ -22,7 +22,7 @@ from app.access.authorized_services import AuthorizedServices
 from app.api.idempotency import IdempotencyKey, answer_once
 from app.api.openapi import PROBLEMS
 from app.api.schemas import DocumentAnswer, JobAnswer, NewText, NewUrl, SubmissionAnswer
-from app.collections.fetching import ReadUrl
+from app.documents.fetching import ReadUrl
 from app.errors import InputError
 from app.types.defaults import DEFAULT_COLLECTION
 from app.types.documents import Document, Job, Metadata, MetadataValue, Source

@@ -50,7 +50,7 @@ from app.api.standing import feed_routes, standing_routes
 from app.api.telemetry import RequestTelemetry
 from app.api.unrouted import Unrouted
 from app.api.weights import weight_routes
-from app.collections.fetching import ReadUrl
+from app.documents.fetching import ReadUrl
 from embedder.server.description import LICENSE, SERVERS, operation_id
 
 MAX_BODY_BYTES = 64 * 1024 * 1024

@@ -9,16 +9,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from app.collections.backup_schedule import last_backup
-from app.collections.consistency import OF_DAMAGED_ROWS, UNMANAGED, ConsistencyCheck, Discrepancy, Inconsistency
-from app.collections.index_probe import MOST_IN_PLACE, IndexDamage, probe_index
-from app.collections.reindex import Reindexer
-from app.collections.vector_check import compare_vectors
 from app.commands import console
 from app.commands.composition import wiring
 from app.commands.working import own_worker
 from app.edge import PUT_ASIDE, edge_folder
 from app.errors import FingerprintMismatchError
+from app.maintenance.backup_schedule import last_backup
+from app.maintenance.consistency import OF_DAMAGED_ROWS, UNMANAGED, ConsistencyCheck, Discrepancy, Inconsistency
+from app.maintenance.index_probe import MOST_IN_PLACE, IndexDamage, probe_index
+from app.maintenance.reindex import Reindexer
+from app.maintenance.vector_check import compare_vectors
 from app.services import Services
 from app.types.documents import Collection, IndexRole, JobState, StoredFile
 

@@ -82,7 +82,7 @@ class Collections(Protocol):
 
 
 class Documents(Texts, Collections, Protocol):
-    """The interface of `app.collections.library.Library`."""
+    """The interface of `app.documents.library.Library`."""
 
     def add_document(self, collection: str, source: Source) -> tuple[Document, Job | None]: ...
     def delete_document(self, document_id: str, *, delay: timedelta = ...) -> Job:

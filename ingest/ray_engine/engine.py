@@ -13,7 +13,7 @@ from collections.abc import Collection as Container
 from datetime import timedelta
 from functools import partial
 
-from app.collections.garbage import remove_unneeded
+from app.documents.garbage import remove_unneeded
 from app.errors import (
     CollectionPausedError,
     ConflictError,

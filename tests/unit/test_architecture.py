@@ -38,11 +38,15 @@ FLOORS: tuple[dict[str, str], ...] = (
     {
         "app.answers": "answers with citations: sentences of documents, or checked ones of a language model",
         "app.catalog": "SQL: the catalog behind its ports",
-        "app.collections": "collections and documents: in, out, moved, indexed anew, checked",
+        "app.documents": "documents: in, stored, shown, moved, out",
         "app.evaluation": "how good answers are: judged queries, measures, comparisons",
         "app.testing": "doubles of ports, for tests",
         "app.openid": "OpenID providers behind their port",
         "app.vectors": "vector indexes behind their port",
+    },
+    {
+        "app.collections": "lens indexes, saved and monitored searches, synced sources",
+        "app.maintenance": "backup, transfer, re-index, checks",
     },
     {"app.migrations": "steps of the catalog's schema", "app.services": "the parts of a running application"},
     {"app.access": "users, keys, and the authorizer before every service"},
@@ -84,7 +88,7 @@ MAX_ROOT_FILES = 12
 # Modules of app/ that ingest/ and ui/ may import: values, protocols, errors, and functions of nothing but these.
 CORE = {"app.types", "app.ports", "app.errors"}
 FUNCTIONS = {
-    "ingest": {"app.collections.garbage", "app.search.fingerprints"},
+    "ingest": {"app.documents.garbage", "app.search.fingerprints"},
     "ui": {
         "app.search.export",
         "app.search.judgements",

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from patience import PATIENCE_S, wait_until
 
-from app.collections.background_reindex import BackgroundReindexing
-from app.collections.reindex import Reindexer
 from app.errors import ConflictError, InputError, UnavailableError, UnknownCollectionError
+from app.maintenance.background_reindex import BackgroundReindexing
+from app.maintenance.reindex import Reindexer
 from app.testing import ToyEmbedder
 from app.types.documents import Collection, Document
 from app.types.upkeep import ContractChange, ReindexState

@@ -15,8 +15,8 @@ import pytest
 from qdrant_servers import SERVER, QdrantServer, open_index
 
 from app.catalog import file_of
-from app.collections.consistency import ConsistencyCheck, Discrepancy, Inconsistency
 from app.edge import EdgeProcess
+from app.maintenance.consistency import ConsistencyCheck, Discrepancy, Inconsistency
 from app.testing import text_source
 from app.types.documents import DocumentState, IndexRole, Point
 from app.vectors import QdrantVectorIndex

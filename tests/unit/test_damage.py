@@ -34,8 +34,8 @@ from postgres_server import create_database, postgres_server
 
 import app.wiring.embedders
 import app.wiring.services
-from app.collections.backup_schedule import backup_name
 from app.commands.composition import open_catalog, open_services
+from app.maintenance.backup_schedule import backup_name
 from app.services import Services
 from app.testing import ToyEmbedder
 from app.types.documents import utc_now

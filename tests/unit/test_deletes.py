@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from qdrant_servers import new_index
 
-from app.collections.blobs import FolderBlobStore
-from app.collections.garbage import remove_unneeded
+from app.documents.blobs import FolderBlobStore
+from app.documents.garbage import remove_unneeded
 from app.errors import (
     ConflictError,
     IncompleteDeletionError,

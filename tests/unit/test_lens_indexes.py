@@ -22,11 +22,11 @@ from fastapi.testclient import TestClient
 from patience import PATIENCE_S, wait_until
 from qdrant_servers import new_index
 
-from app.collections.archive_records import ChunkLine
 from app.collections.lens_indexes import MOST_OF_COLLECTION
 from app.collections.lens_indexing import LensIndexer, queue_outdated, read_ahead
-from app.collections.reindex import Reindexer
 from app.errors import ConflictError, InputError, LeaseLostError, NotFoundError, UnknownCollectionError
+from app.maintenance.archive_records import ChunkLine
+from app.maintenance.reindex import Reindexer
 from app.search.judgements import new_lens
 from app.search.label_tables import RENEW_AFTER, LabelTables
 from app.search.value_labels import ValueLabels

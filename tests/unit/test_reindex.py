@@ -16,9 +16,9 @@ import pytest
 from qdrant_client import models
 from qdrant_servers import Address, engine_address, new_index
 
-from app.collections.consistency import ConsistencyCheck
-from app.collections.reindex import Reindexer
 from app.errors import ConflictError, DamagedIndexError, FingerprintMismatchError, InputError, UnknownCollectionError
+from app.maintenance.consistency import ConsistencyCheck
+from app.maintenance.reindex import Reindexer
 from app.search.service import SearchService
 from app.testing import InMemoryVectorIndex, ToyEmbedder, text_source
 from app.types.documents import Collection, Document, IndexRole, JobState

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from app.collections.index_probe import sample_of
 from app.errors import EngineFaultError
+from app.maintenance.index_probe import sample_of
 from app.ports.parts import Embedder, VectorIndex
 from app.types.chunk_text import embedded_text_of, has_its_hash
 from app.types.documents import Collection, Point

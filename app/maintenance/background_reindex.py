@@ -10,8 +10,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from app.collections.reindex import Reindexer, ReindexReport
 from app.errors import ConflictError, GircseError
+from app.maintenance.reindex import Reindexer, ReindexReport
 from app.types.documents import CONTRACT, Collection, IndexRole
 from app.types.upkeep import ContractChange, ReindexState, ReindexStatus
 

@@ -17,20 +17,8 @@ from uuid import UUID, uuid5
 
 import numpy as np
 
-from app.collections.archive import CONTRACT_MEMBER, LENSES_MEMBER, ArchiveWriter, Member, read_members, verify
-from app.collections.archive_records import (
-    ChunkLine,
-    ContractRecord,
-    DocumentLine,
-    JudgementLine,
-    LensLine,
-    read_contract,
-    read_lines,
-    write_lines,
-)
-from app.collections.archived_vectors import steps_of, stored_array, stored_shape
-from app.collections.garbage import remove_unneeded
-from app.collections.library import check_collection_name, create_index
+from app.documents.garbage import remove_unneeded
+from app.documents.library import check_collection_name, create_index
 from app.errors import (
     ArchiveError,
     ConflictError,
@@ -40,6 +28,18 @@ from app.errors import (
     UnavailableError,
     full_disk_translated,
 )
+from app.maintenance.archive import CONTRACT_MEMBER, LENSES_MEMBER, ArchiveWriter, Member, read_members, verify
+from app.maintenance.archive_records import (
+    ChunkLine,
+    ContractRecord,
+    DocumentLine,
+    JudgementLine,
+    LensLine,
+    read_contract,
+    read_lines,
+    write_lines,
+)
+from app.maintenance.archived_vectors import steps_of, stored_array, stored_shape
 from app.ports.parts import BlobStore, Embedder, VectorIndex
 from app.types.documents import Chunk, Collection, DocumentRecord, DocumentState, GarbageKind, Judgement, Lens, Point
 from app.types.point_ids import PointIds

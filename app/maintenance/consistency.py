@@ -13,11 +13,11 @@ from enum import StrEnum
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from app.collections.garbage import delete_points_of, discard_file, drop_index, remove_unneeded
-from app.collections.library import create_index
-from app.collections.proofs import Proofs
-from app.collections.row_comparison import contradicts_chunk, contradicts_document
+from app.documents.garbage import delete_points_of, discard_file, drop_index, remove_unneeded
+from app.documents.library import create_index
 from app.errors import EngineFaultError
+from app.maintenance.proofs import Proofs
+from app.maintenance.row_comparison import contradicts_chunk, contradicts_document
 from app.ports.parts import BlobStore, VectorIndex
 from app.search.retrieval import KEYS_OF_EVERY_CHUNK
 from app.types.documents import Chunk, Collection, Document, GarbageKind, IndexRole, Point

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.collections.passage_words import words_of_passage
+from app.documents.passage_words import words_of_passage
 from app.errors import DamagedFileError, DocumentError, InputError, NotFoundError
 from app.ports.pages import PageRenderer
 from app.ports.parts import BlobStore

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
 
-from app.collections.consistency import ConsistencyCheck
-from app.collections.garbage import delete_points_of, remove_unneeded
-from app.collections.library import check_contract, create_index
+from app.documents.garbage import delete_points_of, remove_unneeded
+from app.documents.library import check_contract, create_index
 from app.errors import ConflictError, DocumentError, NotFoundError, UnknownDocumentError
+from app.maintenance.consistency import ConsistencyCheck
 from app.ports.ledger import IngestedDocument
 from app.ports.parts import BlobStore, Embedder, VectorIndex
 from app.search.fingerprints import require_same_model

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from unicodedata import normalize
 
-from app.collections.garbage import discard_file, remove_unneeded
+from app.documents.garbage import discard_file, remove_unneeded
 from app.errors import ConflictError, GircseError, InputError, NotFoundError, UnavailableError, UnknownCollectionError
 from app.ports.parts import BlobBatch, BlobStore, Embedder, VectorIndex
 from app.ports.texts import FormatDetector
