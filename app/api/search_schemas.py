@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
@@ -29,13 +29,13 @@ from app.types.searches import MAX_SEARCH_NAME_CHARACTERS
 from app.types.values import ValueCount, ValueReading, ValueSummary
 from embedder.refinement_steps import MAX_BIASED_WORDS, RefinementStep
 
+if TYPE_CHECKING:  # commands that need no vectors start without numpy
+    import numpy as np
 
-class _Array(Protocol):
-    def tolist(self) -> list[float]: ...
 
-
-def _numbers_of(vector: _Array) -> list[float]:
-    return vector.tolist()
+def _numbers_of(vector: np.ndarray) -> list[float]:
+    numbers: list[float] = vector.tolist()
+    return numbers
 
 
 class RefineQuestion(RequestBody):

@@ -25,43 +25,6 @@ from app.types.lens_indexes import LensIndex
 from app.types.search import Leg
 
 
-class DocumentLists(Protocol):
-    """Lists of documents, their counts, and their metadata values. A part of `Catalog`."""
-
-    def find_documents(
-        self, collection: str, *, text: str = "", state: DocumentState | None = None, limit: int = 100, offset: int = 0
-    ) -> list[Document]:
-        """Newest first. `text`: case-insensitive substring of the title or URI."""
-        ...
-
-    def count_documents(self, collection: str, *, text: str = "") -> dict[DocumentState, int]:
-        """Number of documents that `find_documents` finds, for every state."""
-        ...
-
-    def latest_jobs(self, document_ids: Sequence[str]) -> dict[str, Job]:
-        """Keyed by document id."""
-        ...
-
-    def find_chunk(self, document_id: str, chunk_id: str) -> Chunk | None:
-        """A chunk of the active index; None if the document does not have it (any more)."""
-        ...
-
-    def page_starts(self, document_id: str, *, start: int, end: int) -> list[PageStart]:
-        """Start of each page whose first chunk begins at characters [start, end); empty for documents without pages."""
-        ...
-
-    def facets(
-        self, collection: str, filters: Mapping[str, str] | None = None, *, without: Iterable[str] = ()
-    ) -> dict[str, list[FacetValue]]:
-        """Metadata keys and values of searchable documents with document counts, most frequent first.
-
-        At most 12 keys with 20 values each; keys of `without` only if `filters` has them. `filters` work as in a
-        search, but the counts of a key ignore its own filter, to show what another value would give. Raises
-        UnknownCollectionError and FilterError.
-        """
-        ...
-
-
 class LensesAndJudgements(Protocol):
     """Lenses, and judgements of documents. A part of `Catalog`."""
 
@@ -131,6 +94,10 @@ class LensIndexRecords(Protocol):
         """Sorted by lens; empty for an unknown collection. Leaving out jobs halves the work."""
         ...
 
+    def queue_all(self, collection: str) -> None:
+        """Queue a job for each lens index of the collection, to add missing labels."""
+        ...
+
 
 class SearchedCatalog(Protocol):
     """The catalog as searches use it."""
@@ -152,7 +119,7 @@ class SearchedCatalog(Protocol):
         ...
 
 
-class Catalog(DocumentLists, LensesAndJudgements, Protocol):
+class Catalog(LensesAndJudgements, Protocol):
     """Collections, documents and jobs, as interfaces see and change them."""
 
     def collection(self, name: str) -> Collection:
@@ -187,6 +154,39 @@ class Catalog(DocumentLists, LensesAndJudgements, Protocol):
 
     def chunks(self, document_id: str) -> list[Chunk]:
         """Stored chunks in order, with empty `text`: texts are in the blob store and the index."""
+        ...
+
+    def find_documents(
+        self, collection: str, *, text: str = "", state: DocumentState | None = None, limit: int = 100, offset: int = 0
+    ) -> list[Document]:
+        """Newest first. `text`: case-insensitive substring of the title or URI."""
+        ...
+
+    def count_documents(self, collection: str, *, text: str = "") -> dict[DocumentState, int]:
+        """Number of documents that `find_documents` finds, for every state."""
+        ...
+
+    def latest_jobs(self, document_ids: Sequence[str]) -> dict[str, Job]:
+        """Keyed by document id."""
+        ...
+
+    def find_chunk(self, document_id: str, chunk_id: str) -> Chunk | None:
+        """A chunk of the active index; None if the document does not have it (any more)."""
+        ...
+
+    def page_starts(self, document_id: str, *, start: int, end: int) -> list[PageStart]:
+        """Start of each page whose first chunk begins at characters [start, end); empty for documents without pages."""
+        ...
+
+    def facets(
+        self, collection: str, filters: Mapping[str, str] | None = None, *, without: Iterable[str] = ()
+    ) -> dict[str, list[FacetValue]]:
+        """Metadata keys and values of searchable documents with document counts, most frequent first.
+
+        At most 12 keys with 20 values each; keys of `without` only if `filters` has them. `filters` work as in a
+        search, but the counts of a key ignore its own filter, to show what another value would give. Raises
+        UnknownCollectionError and FilterError.
+        """
         ...
 
     def job(self, job_id: str) -> Job:

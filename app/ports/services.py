@@ -5,7 +5,7 @@ Every method raises GircseError with the reason if it fails.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Protocol
@@ -127,12 +127,6 @@ class LensIndexes(Protocol):
 
     def status(self, collection: str) -> list[LensIndexStatus]: ...
     def delete(self, collection: str, lens: str) -> None: ...
-
-
-class ValueTables(Protocol):
-    """Every chunk of a collection with its value under the lens of an index."""
-
-    def csv(self, collection: str, lens: str, *, value: str | None = None) -> Iterator[str]: ...
 
 
 class ReadingServices(Protocol):

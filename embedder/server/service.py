@@ -29,7 +29,7 @@ Result = TypeVar("Result")
 
 
 class EngineSource:
-    """Implements `RefiningSource`."""
+    """Embeddings and refinements of the engine, for the routes."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -46,6 +46,7 @@ class EngineSource:
         return await self._counting(self._embed(task))
 
     async def refine(self, task: RefineTask, *, on_step: OnStep | None = None) -> Refinement:
+        """Calls `on_step` in the event loop after each step."""
         return await self._counting(self._refine(task, on_step))
 
     async def is_ready(self) -> bool:
