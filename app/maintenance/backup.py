@@ -42,7 +42,6 @@ BACKUP = ArchiveFormat(
     ),
     "gircse backup",
 )
-_POINTS_AT_ONCE = 1_000
 
 
 @dataclass(frozen=True, slots=True)
