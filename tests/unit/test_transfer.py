@@ -347,20 +347,23 @@ import os, sys
 from pathlib import Path
 from app.documents.blobs import FolderBlobStore
 from app.catalog import SqlCatalog, connect, upgrade
+from app.catalog.transfer import SqlTransfer
 from app.testing import ToyEmbedder
 from app.maintenance.transfer import Transfer
 from app.vectors import QdrantVectorIndex
 
-class KillingCatalog(SqlCatalog):
+class KillingTransfer(SqlTransfer):
     def restore_collection(self, *arguments):
         os.kill(os.getpid(), 9)  # all points are written, and no row
 
 home, url, token, archive = sys.argv[1:]
 engine = connect(f"sqlite:///{home}/catalog_test.db")
 upgrade(engine)
+catalog = SqlCatalog(engine)
+catalog.transfer = KillingTransfer(catalog.database)
 index = QdrantVectorIndex.at(url, api_key=token or None)
 Transfer(
-    catalog=KillingCatalog(engine), index=index, blobs=FolderBlobStore(Path(home) / "files"), embedder=ToyEmbedder()
+    catalog=catalog, index=index, blobs=FolderBlobStore(Path(home) / "files"), embedder=ToyEmbedder()
 ).import_collection(Path(archive))
 """
 
