@@ -16,14 +16,14 @@ from qdrant_servers import new_double, qdrant_server, told
 
 from app.answers.service import AnswerService
 from app.catalog import SqlCatalog
-from app.collections.blobs import FolderBlobStore
-from app.collections.integrity import Integrity
 from app.collections.lens_indexes import QueuedLensIndexes
 from app.collections.lens_indexing import LensIndexer
-from app.collections.library import Library
 from app.collections.standing import StandingCompletion
 from app.collections.value_tables import CsvValueTables
+from app.documents.blobs import FolderBlobStore
+from app.documents.library import Library
 from app.evaluation.background import evaluations_over
+from app.maintenance.integrity import Integrity
 from app.ports.parts import VectorIndex
 from app.runtime.memory import limit_memory
 from app.runtime.metrics import ProcessMetrics

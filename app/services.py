@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from app.answers.service import AnswerService
 from app.collections.credentials_folder import CredentialsFolder
-from app.collections.integrity import Integrity
 from app.collections.lens_indexes import QueuedLensIndexes
-from app.collections.library import Library
 from app.collections.value_tables import CsvValueTables
+from app.documents.library import Library
+from app.maintenance.integrity import Integrity
 from app.ports.evaluation import Evaluations
 from app.ports.parts import BlobStore, SharedEmbedder, VectorIndex
 from app.ports.sources import SourceCredentials

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from app.collections.garbage import delete_points_of, discard_file, remove_unneeded
+from app.documents.garbage import delete_points_of, discard_file, remove_unneeded
 from app.errors import GircseError, LeaseLostError
 from app.ports.ledger import Completion, IngestedDocument, Ledger
 from app.types.documents import READ_PROGRESS, Collection, Document, Job, JobKind
@@ -76,7 +76,7 @@ class IngestPipeline(DocumentIndexer):
 
     def _delete(self, job: Job, heartbeat: Heartbeat) -> IngestReport:
         count = 0
-        for name in self.catalog.index_names(job.collection):
+        for name in self.catalog.indexes.names(job.collection):
             heartbeat(READ_PROGRESS)
             count += delete_points_of(self.index, name, job.document_id)
         self.catalog.complete_delete(job)

@@ -6,7 +6,6 @@ Runs in a thread of a serving process or as a process of its own; any number of 
 from __future__ import annotations
 
 import logging
-import signal
 import threading
 import time
 from collections.abc import Callable
@@ -251,11 +250,3 @@ class _InFlight:
 def retry_in(attempts: int) -> timedelta:
     """The pause after the n-th failed attempt: 10 s, 20 s, 40 s, …, at most 10 minutes."""
     return min(_LONGEST_RETRY_IN, _FIRST_RETRY_IN * 2 ** min(attempts - 1, 16))
-
-
-def stop_on_signals() -> threading.Event:
-    """Returns an event that SIGTERM and SIGINT set. Call it in the main thread of a worker process."""
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
-    return stop

@@ -23,15 +23,15 @@ from app.answers.service import AnswerService
 from app.api.main import create_app
 from app.catalog import SqlCatalog, connect
 from app.cli import app as command_line
-from app.collections.background_reindex import BackgroundReindexing
-from app.collections.blobs import FolderBlobStore
-from app.collections.fetching import BackgroundFetching
-from app.collections.integrity import Integrity
 from app.collections.lens_indexes import QueuedLensIndexes
-from app.collections.library import Library
-from app.collections.pages import DocumentPages
 from app.collections.value_tables import CsvValueTables
+from app.documents.blobs import FolderBlobStore
+from app.documents.fetching import BackgroundFetching
+from app.documents.library import Library
+from app.documents.pages import DocumentPages
 from app.evaluation.background import evaluations_over
+from app.maintenance.background_reindex import BackgroundReindexing
+from app.maintenance.integrity import Integrity
 from app.search.service import SearchService
 from app.search.value_proposals import ValueProposer
 from app.services import Services

@@ -9,9 +9,9 @@ from fastapi import FastAPI
 
 from app.access.authorized_services import AuthorizedServices, authorize
 from app.api.main import create_app
-from app.collections.background_reindex import BackgroundReindexing
-from app.collections.fetching import BackgroundFetching
-from app.collections.pages import DocumentPages
+from app.documents.fetching import BackgroundFetching
+from app.documents.pages import DocumentPages
+from app.maintenance.background_reindex import BackgroundReindexing
 from app.services import Services
 from app.types.documents import Source
 from app.types.pages import PageWords

@@ -148,7 +148,7 @@ class DocumentHandlers:
         """Runs an action that can be undone: a deletion within UNDO_S, a move by moving back."""
         name, ids = self._collection(collection).name, read_ids(data.get("documents"))
         if action == "restore":
-            restored = [self.documents.restore_document(self._deleted(name, each).id) for each in ids]
+            restored = [self.catalog.restore_document(self._deleted(name, each).id) for each in ids]
             return render_note(
                 ngettext(
                     "{count} document was restored. If needed, it is indexed again.",

@@ -49,7 +49,7 @@ class AccountService:
     def users(self) -> list[User]:
         """Users with no more rights than the caller."""
         admin = self.me()
-        return [user for user in self._accounts.users() if is_user_within(admin, user)]
+        return [user for user in self._ledger.users() if is_user_within(admin, user)]
 
     def user(self, name: str) -> User:
         return self._within(self.me(), name)
@@ -127,7 +127,7 @@ class AccountService:
 
     def _within(self, admin: Principal, name: str) -> User:
         """A user with more rights than the admin is reported as unknown."""
-        user = self._accounts.user(name)
+        user = self._ledger.user(name)
         if not is_user_within(admin, user):
             raise UnknownUserError.of(name)
         return user
@@ -152,7 +152,7 @@ class AccountService:
         if not principal.has_scope(Scope.ACCESS):
             return []
         is_admin = principal.role is Role.ADMIN
-        visible = {other.name for other in self._accounts.users() if is_admin and is_user_within(principal, other)}
+        visible = {other.name for other in self._ledger.users() if is_admin and is_user_within(principal, other)}
         visible.add(principal.name)
         sessions = self._ledger.web_sessions(user if is_admin else principal.name)
         shown = [session for session in sessions if session.user in visible and user in (None, session.user)]
@@ -190,10 +190,10 @@ class AccountService:
         """
         principal = self.me()
         if not principal.has_scope(Scope.ACCESS):
-            own = self._accounts.key(principal.key_id or "")
+            own = self._ledger.key(principal.key_id or "")
             return [] if own is None else [own]
         is_admin = principal.role is Role.ADMIN
-        owners = {user.name: user for user in self._accounts.users()}
+        owners = {user.name: user for user in self._ledger.users()}
         keys = self._accounts.api_keys(None if is_admin else principal.name)
         return [key for key in keys if key.user in owners and is_key_within(principal, key, owners[key.user])]
 
@@ -213,7 +213,7 @@ class AccountService:
         principal = self.me()
         if principal.role is not Role.ADMIN and user not in (None, principal.name):
             raise ForbiddenError("Only admins may create keys for other users.")
-        owner = self._accounts.user(principal.name) if user is None else self._within_or_own(principal, user)
+        owner = self._ledger.user(principal.name) if user is None else self._within_or_own(principal, user)
         wanted = min(owner.role, principal.role) if role is None else role
         granted = own_collections(principal) if collections is None else tuple(collections)
         require_grant(principal, wanted, granted)
@@ -233,17 +233,17 @@ class AccountService:
         key = next((own for own in self.api_keys() if own.id == key_id), None)
         if key is None:
             raise NotFoundError(f"No key with the id {key_id!r}. `gircse keys list` shows all keys.")
-        self._accounts.revoke_key(key_id)
+        self._ledger.revoke_key(key_id)
         self._authorizer.note("key.revoked", key_id, {"user": key.user})
 
     def _within_or_own(self, principal: Principal, name: str) -> User:
         """A key may have fewer rights than its owner, but may create keys for the owner: they get no more rights
         than it has.
         """
-        return self._accounts.user(name) if name == principal.name else self._within(principal, name)
+        return self._ledger.user(name) if name == principal.name else self._within(principal, name)
 
     def _latest_end(self, principal: Principal, wanted: datetime | None) -> datetime | None:
-        creator = None if principal.key_id is None else self._accounts.key(principal.key_id)
+        creator = None if principal.key_id is None else self._ledger.key(principal.key_id)
         if creator is None or creator.expires_at is None:
             return wanted
         if wanted is not None and wanted > creator.expires_at:

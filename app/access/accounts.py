@@ -43,7 +43,7 @@ class Accounts:
         admin_secret: str | None = None,
         clock: Callable[[], datetime] = utc_now,
     ) -> None:
-        self._ledger = ledger
+        self.ledger = ledger
         self._admin_secret = admin_secret
         self._clock = clock
         # Argon2 takes milliseconds, so cache successful hash checks; whether the key is still valid is checked every
@@ -53,12 +53,6 @@ class Accounts:
         self._lock = threading.Lock()
 
     # Users
-
-    def users(self) -> list[User]:
-        return self._ledger.users()
-
-    def user(self, name: str) -> User:
-        return self._ledger.user(name)
 
     def add_user(
         self,
@@ -77,7 +71,7 @@ class Accounts:
         if is_of_operator(name):
             raise InputError(f"{name!r} is reserved for the server; choose another name.")
         user = User(name, role, self._clock(), check_collections(collections), _hashed(password))
-        self._ledger.add_user(user, identity=identity)
+        self.ledger.add_user(user, identity=identity)
         return user
 
     def connect_user(self, name: str, identity: Identity) -> None:
@@ -86,11 +80,11 @@ class Accounts:
         """
         if not identity.subject or not (identity.issuer + identity.subject).isprintable():
             raise InputError("The subject is the provider's id of the person (`sub`), as shown on the sign-in page.")
-        self._ledger.connect_user(self._changeable(name).name, identity)
+        self.ledger.connect_user(self._changeable(name).name, identity)
 
     def disconnect_user(self, name: str) -> int:
         """Unlink all identities and end all sessions. Returns the number of unlinked identities."""
-        return self._ledger.disconnect_user(self._changeable(name).name)
+        return self.ledger.disconnect_user(self._changeable(name).name)
 
     def change_user(
         self,
@@ -111,7 +105,7 @@ class Accounts:
             is_disabled,
             quotas,
         )
-        return self._ledger.change_user(name, change)
+        return self.ledger.change_user(name, change)
 
     def change_own_password(self, name: str, current: str, new: str) -> bool:
         """False if the current password is wrong. Raises InputError, and UnknownUserError if the user was disabled
@@ -120,31 +114,31 @@ class Accounts:
         user = self._changeable(name)
         if user.password_hash is None or not PASSWORDS.matches(current, user.password_hash) or user.disabled_at:
             return False
-        self._ledger.change_user(name, AccountChange(password_hash=_hashed(new)), only_password=user.password_hash)
+        self.ledger.change_user(name, AccountChange(password_hash=_hashed(new)), only_password=user.password_hash)
         return True
 
     def remove_user(self, name: str) -> None:
         """Also deletes all keys and sessions."""
-        self._ledger.delete_user(self._changeable(name).name)
+        self.ledger.delete_user(self._changeable(name).name)
 
     def ensure_admin(self) -> None:
         """Create the user admin in the catalog, so that it can own keys."""
         try:
-            self._ledger.user(ADMIN)
+            self.ledger.user(ADMIN)
         except UnknownUserError:
-            self._ledger.add_user(User(ADMIN, Role.ADMIN, self._clock()))
+            self.ledger.add_user(User(ADMIN, Role.ADMIN, self._clock()))
 
     def _changeable(self, name: str) -> User:
         if name == ADMIN:
             raise ConflictError(
                 "The user admin cannot be changed. To change its secret, set GIRCSE_ADMIN_SECRET or edit its file."
             )
-        return self._ledger.user(name)
+        return self.ledger.user(name)
 
     # Keys
 
     def api_keys(self, user: str | None = None) -> list[ApiKey]:
-        return self._ledger.keys(user)
+        return self.ledger.keys(user)
 
     def add_key(
         self,
@@ -159,7 +153,7 @@ class Accounts:
         """Returns the key and its text, which cannot be shown again. Raises ForbiddenError for more rights than its
         user has.
         """
-        owner = self._ledger.user(user)
+        owner = self.ledger.user(user)
         wanted = owner.role if role is None else role
         if wanted > owner.role:
             raise ForbiddenError(f"{user} is {owner.role.label}: a key of this user cannot be {wanted.label}.")
@@ -179,14 +173,8 @@ class Accounts:
             expires_at,
             scopes=tuple(dict.fromkeys(scopes)),
         )
-        self._ledger.add_key(key)
+        self.ledger.add_key(key)
         return key, f"{KEY_PREFIX}{key_id}_{secret}"
-
-    def revoke_key(self, key_id: str) -> None:
-        self._ledger.revoke_key(key_id)
-
-    def key(self, key_id: str) -> ApiKey | None:
-        return self._ledger.key(key_id)
 
     # Authentication
 
@@ -209,7 +197,7 @@ class Accounts:
         parts = _KEY.fullmatch(shown)
         if parts is None:
             raise LoginRequiredError(_NO_SUCH_KEY)
-        key = self._ledger.key(parts[1])
+        key = self.ledger.key(parts[1])
         if not self._is_secret_of(key, parts[2]) or key is None or not key.is_valid(self._clock()):
             raise LoginRequiredError(_NO_SUCH_KEY)
         owner = self.principal_of_user(key.user)
@@ -224,7 +212,7 @@ class Accounts:
     def principal_of_user(self, name: str) -> Principal:
         """Raises LoginRequiredError if the user is missing or disabled."""
         try:
-            user = self._ledger.user(name)
+            user = self.ledger.user(name)
         except UnknownUserError:
             raise LoginRequiredError(_NO_SUCH_KEY) from None
         if user.disabled_at is not None or is_of_operator(name):  # earlier versions allowed the operator's name
@@ -237,7 +225,7 @@ class Accounts:
             PASSWORDS.matches(password, None)
             return self._admin_secret is not None and is_same(password, self._admin_secret)
         try:
-            user = self._ledger.user(name)
+            user = self.ledger.user(name)
         except UnknownUserError:
             return PASSWORDS.matches(password, None)
         return PASSWORDS.matches(password, user.password_hash) and user.disabled_at is None
@@ -246,7 +234,7 @@ class Accounts:
         """A digest of the user's credential. A session is valid only while it stays the same."""
         if name == ADMIN:
             return digest(f"{ADMIN} {self._admin_secret}")
-        return digest(f"{name} {self._ledger.user(name).password_hash}")
+        return digest(f"{name} {self.ledger.user(name).password_hash}")
 
     def _is_secret_of(self, key: ApiKey | None, secret: str) -> bool:
         if key is None:

@@ -16,14 +16,15 @@ from app.access.quotas import UserQuotas
 from app.access.source_service import SourceService
 from app.collections.own_searches import RecordedSearches
 from app.collections.own_standing import OwnStanding
+from app.collections.value_tables import CsvValueTables
+from app.documents.pages import DocumentPages
 from app.evaluation.judged import Judged
 from app.evaluation.weight_tuning import WeightTuner
 from app.ports.answers import Answers
-from app.ports.catalog import Catalog
+from app.ports.catalog import Catalog, IdempotencyRecords
 from app.ports.evaluation import Evaluations, JudgedQueries, Tuning
-from app.ports.pages import Pages
 from app.ports.parts import Embedder
-from app.ports.services import Documents, Fetching, LensIndexes, Proposals, Reindexing, Search, ValueTables
+from app.ports.services import Documents, Fetching, LensIndexes, Proposals, Reindexing, Search
 from app.ports.sources import RecurringSources
 from app.ports.standing import StandingSearches
 from app.ports.texts import TokenCounter
@@ -63,11 +64,12 @@ class AuthorizedServices:
     checks: Mapping[str, Callable[[], bool]]
     metrics: ProcessMetrics
     catalog: Catalog
+    idempotency: IdempotencyRecords
     search: Search
     answers: Answers
     proposals: Proposals
     library: Documents
-    pages: Pages
+    pages: DocumentPages
     judged: JudgedQueries
     evaluations: Evaluations
     tuning: Tuning
@@ -78,13 +80,15 @@ class AuthorizedServices:
     fetching: Fetching
     reindexing: Reindexing
     lens_indexes: LensIndexes
-    value_tables: ValueTables
+    value_tables: CsvValueTables
     own_searches: RecordedSearches
     standing: StandingSearches
     sources: RecurringSources
 
 
-def authorize(services: Services, *, fetching: Fetching, reindexing: Reindexing, pages: Pages) -> AuthorizedServices:
+def authorize(
+    services: Services, *, fetching: Fetching, reindexing: Reindexing, pages: DocumentPages
+) -> AuthorizedServices:
     """The one place that puts services behind the guard. Vectors and files are accessible only through other
     services.
     """
@@ -117,6 +121,7 @@ def authorize(services: Services, *, fetching: Fetching, reindexing: Reindexing,
         checks=services.checks,
         metrics=services.metrics,
         catalog=catalog,
+        idempotency=behind_guard(services.catalog.idempotency, POLICY["idempotency"], access),
         search=behind_guard(services.search, POLICY["search"], access),
         answers=behind_guard(services.answers, POLICY["answers"], access),
         proposals=behind_guard(services.proposals, POLICY["proposals"], access),

@@ -250,14 +250,12 @@ READS, READS_ONE, READS_DOCUMENT = Rule(READER), Rule(READER, IN_COLLECTION), Ru
 SEARCHES = Rule(READER, BY_REQUEST, give={"request": among_visible})
 FETCHES = Rule(EDITOR, IN_COLLECTION, give={"allowance": own_allowance})
 DELETES = Rule(EDITOR, BY_DOCUMENT_ID, audit=Audit("document.deleted", "document_id", ("collection",)))
-RESTORES = Rule(EDITOR, BY_DOCUMENT_ID, audit=Audit("document.restored", "document_id", ("collection",)))
 
 CATALOG: Rules = {
     # Collections
     "collection": Rule(READER, IN_NAME),
     "counted_collection": Rule(READER, IN_NAME),
     "collections": Rule(READER, instead=visible_collections),
-    "standby": READS_ONE,
     "pause": Rule(EDITOR, IN_ONE_OR_VISIBLE, instead=pause_visible),
     "resume": Rule(EDITOR, IN_ONE_OR_VISIBLE, instead=resume_visible),
     # Documents
@@ -266,7 +264,7 @@ CATALOG: Rules = {
     "find_documents": READS_ONE,
     "count_documents": READS_ONE,
     "submit_delete": DELETES,
-    "restore_document": RESTORES,
+    "restore_document": Rule(EDITOR, BY_DOCUMENT_ID, audit=Audit("document.restored", "document_id", ("collection",))),
     "chunks": Rule(READER, BY_DOCUMENT_ID),
     "find_chunk": Rule(READER, BY_DOCUMENT_ID),
     "page_starts": Rule(READER, BY_DOCUMENT_ID),
@@ -289,12 +287,10 @@ CATALOG: Rules = {
     "delete_judgement": Rule(EDITOR, BY_JUDGEMENT, give={"judgement": in_own_name}),
     "judgement_pages": READS_ONE,
     "judgement_sources": READS_ONE,
-    "leg_weights": READS_ONE,
-    # Idempotency records: `begin_answer` comes first; the middleware names the caller
-    "begin_answer": Rule(EDITOR),
-    "keep_answer": OPEN,
-    "forget_answer": OPEN,
 }
+
+# `begin` comes first; the routes name the caller.
+IDEMPOTENCY: Rules = {"begin": Rule(EDITOR), "keep": OPEN, "forget": OPEN}
 
 SEARCH: Rules = {
     "search": SEARCHES,
@@ -313,7 +309,6 @@ LIBRARY: Rules = {
     "delete_collection": Rule(EDITOR, IN_NAME, audit=Audit("collection.deleted", "name")),
     "add_document": Rule(EDITOR, IN_COLLECTION, give={"source": on_own_account}),
     "delete_document": DELETES,
-    "restore_document": RESTORES,
     "move_documents": Rule(
         EDITOR,
         (*IN_COLLECTION, Subject("document_ids", of_document_ids)),
@@ -435,6 +430,7 @@ SOURCES: Rules = {
 
 POLICY: Mapping[str, Rules] = {
     "catalog": CATALOG,
+    "idempotency": IDEMPOTENCY,
     "search": SEARCH,
     "answers": ANSWERS,
     "proposals": PROPOSALS,

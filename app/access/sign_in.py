@@ -24,13 +24,13 @@ from app.errors import (
     ProviderUnavailableError,
     UntrustedSignInError,
 )
-from app.ports.access import IdentityProvider
 from app.types.access import EVERYTHING, AuditEntry, Identity, Role
 from app.types.claims import EMAIL, EMAIL_VERIFIED, ClaimRule, Claims, is_any_true
 from app.types.documents import utc_now
 
-if TYPE_CHECKING:  # avoids importing SQL
+if TYPE_CHECKING:  # avoids importing SQL and joserfc
     from app.catalog import SqlAccess
+    from app.openid.provider import OpenIdProvider
 
 BY = "openid"
 AT_ONCE = 12  # concurrent requests to the provider; each holds a thread, so more would block other logins
@@ -61,7 +61,7 @@ class SignIn:
 
     def __init__(
         self,
-        provider: IdentityProvider,
+        provider: OpenIdProvider,
         rules: SignInRules,
         *,
         logins: Logins,

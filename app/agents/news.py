@@ -32,7 +32,7 @@ class FoundPassage(BaseModel):
     is_seen: bool
 
 
-class NewsAnswer(BaseModel):
+class NewsToolResult(BaseModel):
     searches: list[StandingSummary] = Field(description="Monitored searches.")
     search: str | None = Field(description="Name of the search that these matches belong to.")
     news: list[FoundPassage]
@@ -46,8 +46,10 @@ class NewsAnswer(BaseModel):
         return "\n\n".join([head, *fenced([_passage(passage) for passage in self.news], fence)])
 
 
-def news_answer(searches: Sequence[StandingSearch], named: StandingSearch | None, news: Sequence[News]) -> NewsAnswer:
-    return NewsAnswer(
+def news_answer(
+    searches: Sequence[StandingSearch], named: StandingSearch | None, news: Sequence[News]
+) -> NewsToolResult:
+    return NewsToolResult(
         searches=[
             StandingSummary(id=search.id, name=search.name, collection=search.collection, unseen=search.unseen)
             for search in searches

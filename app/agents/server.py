@@ -25,9 +25,9 @@ from app.agents.answers import (
     CitedAnswer,
     CollectionsAnswer,
     LensesAnswer,
-    ReadingAnswer,
-    SearchAnswer,
-    TextAnswer,
+    ReadingToolResult,
+    SearchToolResult,
+    TextToolResult,
     cited_answer,
     collections_answer,
     lenses_answer,
@@ -35,7 +35,7 @@ from app.agents.answers import (
     search_answer,
     text_answer,
 )
-from app.agents.news import NewsAnswer, news_answer
+from app.agents.news import NewsToolResult, news_answer
 from app.errors import GircseError, NotFoundError, UnknownCollectionError, UnknownDocumentError
 from app.ports.services import ReadingServices
 from app.ports.standing import StandingSearches
@@ -164,7 +164,7 @@ _SEARCH_PARAMETERS = tuple(_search_parameters())
 def _add_search(server: MCPServer, acting: Acting) -> None:
     @server.tool(annotations=_READS_ONLY)
     @taking(_SEARCH_PARAMETERS)
-    def search(context: Context, **options: Any) -> Annotated[CallToolResult, SearchAnswer]:
+    def search(context: Context, **options: Any) -> Annotated[CallToolResult, SearchToolResult]:
         """Finds the passages of a collection that are most similar to a query, under an instruction."""
         with acting(context) as agent:
             request = request_of(options, agent.services.catalog)
@@ -221,7 +221,7 @@ def _add_refine(server: MCPServer, acting: Acting) -> None:
         text: Annotated[str, Field(description="The text to refine.")],
         instruction: Annotated[str | None, Field(description="Instruction; by default the model's own.")] = None,
         steps: Annotated[int | None, Field(description="Refinement steps; by default the model's own number.")] = None,
-    ) -> Annotated[CallToolResult, ReadingAnswer]:
+    ) -> Annotated[CallToolResult, ReadingToolResult]:
         """Shows the words that the model generates for a query under an instruction."""
         with acting(context) as agent:
             return _result(reading_answer(agent.services.search.refine(text, instruction=instruction, steps=steps)))
@@ -236,7 +236,7 @@ def _add_fetch(server: MCPServer, acting: Acting) -> None:
         length: Annotated[
             int, Field(ge=1, le=MAX_WINDOW, description="Maximum number of characters.")
         ] = DEFAULT_WINDOW,
-    ) -> Annotated[CallToolResult, TextAnswer]:
+    ) -> Annotated[CallToolResult, TextToolResult]:
         """Reads a document from a character offset; `next_start` is the offset of the next part."""
         with acting(context) as agent:
             document = agent.document(document_id)
@@ -254,7 +254,7 @@ def _add_news(server: MCPServer, acting: Acting, standing: StandingSearches) -> 
         unseen_only: Annotated[bool, Field(description="Leave out matches that the owner has marked as seen.")] = True,
         limit: Annotated[int, Field(ge=1, le=MAX_HITS)] = DEFAULT_HITS,
         offset: Annotated[int, Field(ge=0, lt=2**31, description="Number of newest matches to skip.")] = 0,
-    ) -> Annotated[CallToolResult, NewsAnswer]:
+    ) -> Annotated[CallToolResult, NewsToolResult]:
         """Lists new matches of monitored searches in their collections, newest first.
 
         Does not mark matches as seen.

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AwareDatetime, BaseModel, Field
 
 from app.access.accounts import MAX_PASSWORD_CHARACTERS, MAX_PATTERNS, MIN_PASSWORD_CHARACTERS
-from app.api.base_schemas import Posted
+from app.api.base_schemas import RequestBody
 from app.types.access import ApiKey, RoleName, Scope, User, WebSession
 from app.types.quotas import UNLIMITED, QuotaName, Quotas
 
@@ -28,7 +28,7 @@ Password = Annotated[
 Patterns = Annotated[list[str], Field(json_schema_extra={"maxItems": MAX_PATTERNS})]
 
 
-class NewUser(Posted):
+class NewUser(RequestBody):
     name: str = Field(examples=["anna"])
     role: RoleName = RoleName.READER
     collections: Patterns | None = Field(default=None, description=f"{COLLECTIONS} {AS_YOURS}")
@@ -38,7 +38,7 @@ class NewUser(Posted):
 Limit = Annotated[int, Field(ge=0, le=2**53)] | Literal["unlimited", "default"]
 
 
-class QuotaChange(Posted):
+class QuotaChange(RequestBody):
     """New limits. An omitted field keeps its value; `default` is the value from the settings."""
 
     bytes: Limit | None = None
@@ -64,7 +64,7 @@ class QuotaAnswer(BaseModel):
         return cls(**{name: words.get(limit, limit) for name, limit in asdict(quotas).items()})
 
 
-class UserIdentity(Posted):
+class UserIdentity(RequestBody):
     issuer: str = Field(examples=["https://login.example.org/realms/staff"], max_length=1_000)
     subject: str = Field(
         examples=["248289761001"], max_length=255, description="The provider's id of the person: the claim `sub`."
@@ -77,7 +77,7 @@ class QuotaUseAnswer(BaseModel):
     limit: int | None = Field(description="null: no limit.")
 
 
-class UserChange(Posted):
+class UserChange(RequestBody):
     quotas: QuotaChange | None = None
     role: RoleName | None = None
     collections: Patterns | None = Field(default=None, description=COLLECTIONS)
@@ -85,12 +85,12 @@ class UserChange(Posted):
     password: Password | None = None
 
 
-class NewPassword(Posted):
+class NewPassword(RequestBody):
     current: str
     new: Password
 
 
-class NewKey(Posted):
+class NewKey(RequestBody):
     user: str | None = Field(default=None, description="Owner of the key, for admins. Default: you.")
     label: str = Field(default="", max_length=80, examples=["nightly export"])
     role: RoleName | None = Field(default=None, description="At most the role of its user. Default: that role.")

@@ -8,7 +8,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from pydantic import Field
 
-from app.api.base_schemas import Answer, Posted
+from app.api.base_schemas import RequestBody, ResponseBody
 from app.api.events import MEDIA_TYPE, described_events, event, event_response, wants
 from app.api.search_schemas import HitChunkAnswer, HitDocumentAnswer
 from app.ports.answers import Answers
@@ -29,12 +29,12 @@ from app.types.defaults import DEFAULT_COLLECTION
 from app.types.search import Match
 
 
-class TurnQuestion(Posted):
+class TurnQuestion(RequestBody):
     question: str = Field(max_length=MAX_TURN_CHARACTERS, examples=["Who leads the bank?"])
     answer: str = Field(max_length=MAX_TURN_CHARACTERS, examples=["Anna Berg has led it since 2019."])
 
 
-class AnswerQuestion(Posted):
+class AnswerQuestion(RequestBody):
     question: str = Field(max_length=MAX_QUESTION_CHARACTERS, examples=["How long does a new card take?"])
     collection: str = Field(
         default=DEFAULT_COLLECTION,
@@ -70,14 +70,14 @@ class AnswerQuestion(Posted):
         )
 
 
-class PassageAnswer(Answer):
+class PassageAnswer(ResponseBody):
     number: int = Field(description="The number in `citations` of sentences.", examples=[1])
     document: HitDocumentAnswer
     chunk: HitChunkAnswer
     match: Match | None = Field(description="How well the passage answers, as in a search hit.")
 
 
-class SentenceAnswer(Answer):
+class SentenceAnswer(ResponseBody):
     text: str = Field(examples=["A new card takes five days."])
     citations: list[int] = Field(description="Numbers of the cited passages.", examples=[[1]])
     is_supported: bool = Field(description="Whether a cited passage supports the sentence, as far as can be checked.")
@@ -88,16 +88,16 @@ class SentenceAnswer(Answer):
     end: int | None
 
 
-class TextPieceAnswer(Answer):
+class TextPieceAnswer(ResponseBody):
     text: str
 
 
-class MessageAnswer(Answer):
+class MessageAnswer(ResponseBody):
     role: str
     content: str
 
 
-class WholeAnswer(Answer):
+class WholeAnswer(ResponseBody):
     question: str
     searched: str = Field(description="The query of the search. For a follow-up it includes the previous question.")
     collection: str

@@ -13,11 +13,11 @@ from app.types.options import Option, json_type
 Model = TypeVar("Model", bound=BaseModel)
 
 
-class Posted(BaseModel):
+class RequestBody(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class Answer(BaseModel):
+class ResponseBody(BaseModel):
     model_config = ConfigDict(from_attributes=True)
 
 

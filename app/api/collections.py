@@ -24,7 +24,7 @@ def collection_routes(services: AuthorizedServices) -> APIRouter:
     def create_collection(new: NewCollection, key: IdempotencyKey = None) -> object:
         """Creates an empty collection. Its settings determine how documents are split and embedded."""
         return answer_once(
-            catalog,
+            services.idempotency,
             key,
             request_text=lambda: f"create_collection {new.model_dump_json()}",
             do=lambda: _create(services, new),

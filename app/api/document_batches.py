@@ -39,7 +39,7 @@ def document_batch_routes(services: AuthorizedServices) -> APIRouter:
         Chunks that are still stored are not embedded again.
         """
         found = [catalog.document(each).id for each in asked.document_ids]
-        return [library.restore_document(each) for each in found]
+        return [catalog.restore_document(each) for each in found]
 
     @routes.post("/move", status_code=202, response_model=list[SubmissionAnswer])
     def move_documents(move: DocumentMove) -> list[Moved]:

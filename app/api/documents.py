@@ -22,7 +22,7 @@ from app.access.authorized_services import AuthorizedServices
 from app.api.idempotency import IdempotencyKey, answer_once
 from app.api.openapi import PROBLEMS
 from app.api.schemas import DocumentAnswer, JobAnswer, NewText, NewUrl, SubmissionAnswer
-from app.collections.fetching import ReadUrl
+from app.documents.fetching import ReadUrl
 from app.errors import InputError
 from app.types.defaults import DEFAULT_COLLECTION
 from app.types.documents import Document, Job, Metadata, MetadataValue, Source
@@ -89,7 +89,7 @@ def document_routes(services: AuthorizedServices, *, read_url: ReadUrl | None) -
     ) -> object:
         """Adds a file, a text or the page at a `url` and queues its ingestion. Follow the progress with the job."""
         return answer_once(
-            catalog,
+            services.idempotency,
             key,
             request_text=lambda: f"add_document {_identity_of(posted)}",
             do=lambda: _add(services, posted, read_url),

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, File, Form, Query, Response, UploadFile
 from pydantic import Field
 
-from app.api.base_schemas import Posted
+from app.api.base_schemas import RequestBody
 from app.api.idempotency import IdempotencyKey, answer_once
 from app.errors import ConflictError
 from app.evaluation.tables import queries_csv, scores_csv
@@ -33,7 +33,7 @@ CSV: dict[int | str, dict[str, Any]] = {
 }
 
 
-class NewEvaluation(Posted):
+class NewEvaluation(RequestBody):
     collection: str = Field(default=DEFAULT_COLLECTION, description="Run the judged queries of this collection.")
     compared_with: list[str] = Field(
         default_factory=list,

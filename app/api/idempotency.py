@@ -50,7 +50,7 @@ def answer_once(
     principal = current_principal() or OPERATOR
     caller = f"{principal.name}/{principal.key_id or ''}"  # another key of the same user may do less
     digest = hashlib.sha256(request_text().encode("utf-8", "surrogatepass")).hexdigest()
-    record = answers.begin_answer(caller, key, digest=digest, lease=LEASE)
+    record = answers.begin(caller, key, digest=digest, lease=LEASE)
     if record is not None:
         if record.digest != digest:
             raise InputError("This Idempotency-Key belongs to another request. Use a new key for a new request.")
@@ -59,9 +59,9 @@ def answer_once(
         return _answer(record.body, record.status, is_repeated=True)
     try:
         body = TypeAdapter(shape).dump_json(TypeAdapter(shape).validate_python(do(), from_attributes=True)).decode()
-        answers.keep_answer(caller, key, status=status, body=body, keep=KEPT)
+        answers.keep(caller, key, status=status, body=body, keep=KEPT)
     except BaseException:
-        answers.forget_answer(caller, key)
+        answers.forget(caller, key)
         raise
     return _answer(body, status)
 

@@ -8,7 +8,8 @@ from fastapi import APIRouter, Query
 from fastapi.responses import StreamingResponse
 
 from app.api.search_schemas import LensIndexAnswer, NewLensIndex
-from app.ports.services import LensIndexes, ValueTables
+from app.collections.value_tables import CsvValueTables
+from app.ports.services import LensIndexes
 from app.search.judgements import MAX_NAME_CHARACTERS
 from app.search.value_syntax import MAX_PHRASE_CHARACTERS
 from app.types.lens_indexes import LensIndexStatus
@@ -20,7 +21,7 @@ TABLE: dict[int | str, dict[str, Any]] = {
 LensName = Annotated[str, Query(max_length=MAX_NAME_CHARACTERS)]
 
 
-def lens_index_routes(lens_indexes: LensIndexes, value_tables: ValueTables) -> APIRouter:
+def lens_index_routes(lens_indexes: LensIndexes, value_tables: CsvValueTables) -> APIRouter:
     routes = APIRouter(prefix="/api/v1/collections/{name}/lens-indexes", tags=["lenses"])
 
     @routes.get("", response_model=list[LensIndexAnswer])

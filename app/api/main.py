@@ -50,7 +50,7 @@ from app.api.standing import feed_routes, standing_routes
 from app.api.telemetry import RequestTelemetry
 from app.api.unrouted import Unrouted
 from app.api.weights import weight_routes
-from app.collections.fetching import ReadUrl
+from app.documents.fetching import ReadUrl
 from embedder.server.description import LICENSE, SERVERS, operation_id
 
 MAX_BODY_BYTES = 64 * 1024 * 1024
@@ -96,7 +96,7 @@ def create_app(
     api.include_router(judged_query_routes(services.judged))
     api.include_router(judgement_routes(services.catalog))
     api.include_router(weight_routes(services.tuning))
-    api.include_router(evaluation_routes(services.evaluations, services.catalog))
+    api.include_router(evaluation_routes(services.evaluations, services.idempotency))
     api.include_router(model_routes(services))
     if embeddings is not None:
         api.include_router(embeddings)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Query, Request, Response
 
 from app.access.authorized_services import AuthorizedServices
-from app.api.base_schemas import Answer
+from app.api.base_schemas import ResponseBody
 from app.types.pages import IMAGE_WIDTHS, PageView
 
 JPEG = "image/jpeg"
@@ -19,7 +19,7 @@ PageNumber = Annotated[int, Path(ge=1, lt=2**31, description="Counts from 1.")]
 Character = Annotated[int, Query(ge=0, lt=2**31)]
 
 
-class WordAnswer(Answer):
+class WordAnswer(ResponseBody):
     """A word. Coordinates are fractions (0 to 1) of the page's width and height, from the upper left corner."""
 
     text: str
@@ -30,7 +30,7 @@ class WordAnswer(Answer):
     is_marked: bool
 
 
-class PageAnswer(Answer):
+class PageAnswer(ResponseBody):
     page: int
     pages: int
     width: float

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from app.api.base_schemas import Answer, Posted
+from app.api.base_schemas import RequestBody, ResponseBody
 from app.search.judgements import BEST_GRADE, MAX_NAME_CHARACTERS, MAX_NOTE_CHARACTERS
 from app.search.value_syntax import MAX_VALUES
 from app.types.defaults import (
@@ -24,7 +24,7 @@ from embedder.refinement_steps import MAX_BIAS
 Bias = Annotated[float, Field(ge=-MAX_BIAS, le=MAX_BIAS, allow_inf_nan=False)]
 
 
-class NewText(Posted):
+class NewText(RequestBody):
     collection: str = Field(default=DEFAULT_COLLECTION)
     text: str = Field(examples=["My card has not arrived yet."])
     title: str = Field(default="", max_length=1000, examples=["A message"])
@@ -34,7 +34,7 @@ class NewText(Posted):
     metadata: dict[str, MetadataValue] = Field(default_factory=dict, examples=[{"language": "en"}])
 
 
-class NewUrl(Posted):
+class NewUrl(RequestBody):
     collection: str = Field(default=DEFAULT_COLLECTION)
     url: str = Field(
         max_length=2000, examples=["https://example.org/page"], description="Also the document's identity."
@@ -43,7 +43,7 @@ class NewUrl(Posted):
     metadata: dict[str, MetadataValue] = Field(default_factory=dict)
 
 
-class DocumentAnswer(Answer):
+class DocumentAnswer(ResponseBody):
     id: str
     collection: str
     uri: str
@@ -62,7 +62,7 @@ class DocumentAnswer(Answer):
     revision: int = Field(description="1, plus 1 for each replacement of the document.")
 
 
-class DocumentIds(Posted):
+class DocumentIds(RequestBody):
     document_ids: list[Annotated[str, Field(max_length=200)]] = Field(min_length=1, max_length=MAX_DOCUMENTS_AT_ONCE)
 
 
@@ -79,12 +79,12 @@ class DocumentMove(DocumentIds):
     collection: str = Field(description="Target collection.")
 
 
-class PageStartAnswer(Answer):
+class PageStartAnswer(ResponseBody):
     page: int
     start: int = Field(description="First character of the first passage that begins on this page.")
 
 
-class TextAnswer(Answer):
+class TextAnswer(ResponseBody):
     text: str
     start: int = Field(description="Position of `text` in the whole text, in characters.")
     end: int
@@ -92,7 +92,7 @@ class TextAnswer(Answer):
     page_starts: list[PageStartAnswer]
 
 
-class ChunkAnswer(Answer):
+class ChunkAnswer(ResponseBody):
     id: str = Field(description="Same as `chunk.id` of a hit.")
     ordinal: int
     start: int = Field(description="Position in the document's text, in characters.")
@@ -100,22 +100,22 @@ class ChunkAnswer(Answer):
     page: int | None
 
 
-class DocumentCountsAnswer(Answer):
+class DocumentCountsAnswer(ResponseBody):
     total: int
     states: dict[DocumentState, int]
 
 
-class FacetValueAnswer(Answer):
+class FacetValueAnswer(ResponseBody):
     value: str = Field(description="The value as a filter takes it.")
     documents: int
 
 
-class FacetsAnswer(Answer):
+class FacetsAnswer(ResponseBody):
     collection: str
     facets: dict[str, list[FacetValueAnswer]] = Field(description="Values by metadata key, most frequent first.")
 
 
-class JobAnswer(Answer):
+class JobAnswer(ResponseBody):
     id: str
     kind: JobKind
     collection: str
@@ -130,25 +130,25 @@ class JobAnswer(Answer):
     priority: JobPriority
 
 
-class JobCountsAnswer(Answer):
+class JobCountsAnswer(ResponseBody):
     total: int
     states: dict[JobState, int]
 
 
-class RetriesAnswer(Answer):
+class RetriesAnswer(ResponseBody):
     retried: int = Field(description="Number of jobs queued again.")
 
 
-class PausesAnswer(Answer):
+class PausesAnswer(ResponseBody):
     collections: list[str] = Field(description="Collections that were paused or resumed.")
 
 
-class SubmissionAnswer(Answer):
+class SubmissionAnswer(ResponseBody):
     document: DocumentAnswer
     job: JobAnswer | None = Field(description="null if the identical document already exists.")
 
 
-class NewCollection(Posted):
+class NewCollection(RequestBody):
     name: str = Field(examples=["letters"])
     document_instruction: str | None = None
     document_steps: int | None = Field(default=None, ge=0)
@@ -160,7 +160,7 @@ class NewCollection(Posted):
     )
 
 
-class CollectionAnswer(Answer):
+class CollectionAnswer(ResponseBody):
     name: str
     fingerprint: str
     dimension: int
@@ -175,7 +175,7 @@ class CollectionAnswer(Answer):
     chunk_count: int
 
 
-class IndexStatusAnswer(Answer):
+class IndexStatusAnswer(ResponseBody):
     points: int
     indexed_vectors: int = Field(description="Dense vectors in the HNSW graph plus all sparse vectors.")
     segments: int
@@ -184,23 +184,23 @@ class IndexStatusAnswer(Answer):
     fault: str | None = Field(description="Error of the last optimization.")
 
 
-class NewFetches(Posted):
+class NewFetches(RequestBody):
     urls: list[Annotated[str, Field(max_length=2000)]] = Field(
         min_length=1, max_length=MAX_URLS, examples=[["https://example.org/page"]]
     )
 
 
-class FetchedUrl(Posted):
+class FetchedUrl(RequestBody):
     url: str = Field(max_length=2000, examples=["https://example.org/page"])
 
 
-class FetchAnswer(Answer):
+class FetchAnswer(ResponseBody):
     url: str
     state: FetchState
     error: str | None = Field(description="Reason of the failure.")
 
 
-class NewReindex(Posted):
+class NewReindex(RequestBody):
     document_instruction: str | None = Field(default=None, description="Default: unchanged. Empty: none.")
     document_steps: int | None = Field(default=None, ge=0)
     chunk_tokens: int | None = None
@@ -210,7 +210,7 @@ class NewReindex(Posted):
     restart: bool = Field(default=False, description="Discard an unfinished index and start over.")
 
 
-class ReindexAnswer(Answer):
+class ReindexAnswer(ResponseBody):
     collection: str
     state: ReindexState
     done: int = Field(description="Documents already in the new index.")
@@ -221,7 +221,7 @@ class ReindexAnswer(Answer):
     can_roll_back: bool
 
 
-class NewLens(Posted):
+class NewLens(RequestBody):
     name: str = Field(max_length=MAX_NAME_CHARACTERS, examples=["same feeling"])
     query_instruction: str = Field(examples=["Identify the feeling that the message expresses"])
     document_instruction: str | None = None
@@ -233,7 +233,7 @@ class NewLens(Posted):
     )
 
 
-class LensAnswer(Answer):
+class LensAnswer(ResponseBody):
     name: str
     query_instruction: str
     document_instruction: str | None
@@ -241,14 +241,14 @@ class LensAnswer(Answer):
     values: list[str]
 
 
-class NewJudgement(Posted):
+class NewJudgement(RequestBody):
     document_id: str
     query: str = Field(examples=["I still haven't received my new card"])
     instruction: str = Field(default="", description="Instruction of the search. Empty: none.")
     grade: int = Field(ge=0, le=BEST_GRADE, description="From 0 (irrelevant) to 3 (perfect match).")
 
 
-class JudgementAnswer(Answer):
+class JudgementAnswer(ResponseBody):
     document_id: str
     query: str
     instruction: str
@@ -257,7 +257,7 @@ class JudgementAnswer(Answer):
     judged_at: datetime
 
 
-class ModelAnswer(Answer):
+class ModelAnswer(ResponseBody):
     """The embedding model, its defaults and limits."""
 
     version: str = Field(description="Version of gircse-search.")
@@ -274,7 +274,7 @@ class ModelAnswer(Answer):
     max_steps: int
 
 
-class HealthAnswer(Answer):
+class HealthAnswer(ResponseBody):
     status: str
     checks: dict[str, bool] = Field(default_factory=dict)
     damaged: dict[str, str] = Field(
@@ -283,7 +283,7 @@ class HealthAnswer(Answer):
     )
 
 
-class ProblemAnswer(Answer):
+class ProblemAnswer(ResponseBody):
     """RFC 9457 problem details."""
 
     type: str

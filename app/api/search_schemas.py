@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
-from app.api.base_schemas import Answer, Posted, showing, with_options
+from app.api.base_schemas import RequestBody, ResponseBody, showing, with_options
 from app.search.judgements import MAX_NAME_CHARACTERS
 from app.types.defaults import DEFAULT_COLLECTION
 from app.types.lens_indexes import LensIndexState
@@ -29,16 +29,16 @@ from app.types.searches import MAX_SEARCH_NAME_CHARACTERS
 from app.types.values import ValueCount, ValueReading, ValueSummary
 from embedder.refinement_steps import MAX_BIASED_WORDS, RefinementStep
 
-
-class _Array(Protocol):
-    def tolist(self) -> list[float]: ...
-
-
-def _numbers_of(vector: _Array) -> list[float]:
-    return vector.tolist()
+if TYPE_CHECKING:  # commands that need no vectors start without numpy
+    import numpy as np
 
 
-class RefineQuestion(Posted):
+def _numbers_of(vector: np.ndarray) -> list[float]:
+    numbers: list[float] = vector.tolist()
+    return numbers
+
+
+class RefineQuestion(RequestBody):
     text: str = Field(
         examples=["I still haven't received my new card"],
         json_schema_extra={"minLength": 1, "maxLength": MAX_QUERY_CHARACTERS},
@@ -55,43 +55,43 @@ class RefineQuestion(Posted):
 
 
 @with_options(SEARCH_OPTIONS)
-class SearchQuestion(Posted):
+class SearchQuestion(RequestBody):
     """The options of a search, and one that only HTTP has."""
 
     explain: bool = Field(default=True, description="Find the best sentence of every hit. Takes time.")
 
 
-class NewSavedSearch(Posted):
+class NewSavedSearch(RequestBody):
     name: str = Field(max_length=MAX_SEARCH_NAME_CHARACTERS, examples=["Late cards"])
     request: SearchQuestion
 
 
-class SavedSearchAnswer(Answer):
+class SavedSearchAnswer(ResponseBody):
     id: str
     name: str
     request: dict[str, Any] = Field(description="A body of `POST /api/v1/search`.")
     created_at: datetime
 
 
-class PastSearchAnswer(Answer):
+class PastSearchAnswer(ResponseBody):
     id: str
     request: dict[str, Any] = Field(description="A body of `POST /api/v1/search`.")
     asked_at: datetime
 
 
-class TokenAnswer(Answer):
+class TokenAnswer(ResponseBody):
     token: str
     probability: float
 
 
 @showing(RefinementStep)
-class RefinementStepAnswer(Answer):
+class RefinementStepAnswer(ResponseBody):
     step: int
     tokens: list[TokenAnswer]
     remaining: float = Field(description="1 - cosine of the vector after this step and the final one.")
 
 
-class RefinementAnswer(Answer):
+class RefinementAnswer(ResponseBody):
     instruction: str
     steps: int = Field(validation_alias="step_count")
     refinement: list[RefinementStepAnswer] = Field(validation_alias="steps")
@@ -102,88 +102,88 @@ class RefinementAnswer(Answer):
 
 
 @showing(HitDocument)
-class HitDocumentAnswer(Answer):
+class HitDocumentAnswer(ResponseBody):
     pass
 
 
 @showing(HitChunk)
-class HitChunkAnswer(Answer):
+class HitChunkAnswer(ResponseBody):
     pass
 
 
 @showing(Highlight)
-class HighlightAnswer(Answer):
+class HighlightAnswer(ResponseBody):
     pass
 
 
 @showing(LegRank)
-class LegRankAnswer(Answer):
+class LegRankAnswer(ResponseBody):
     pass
 
 
 @showing(ValueReading)
-class ValueAnswer(Answer):
+class ValueAnswer(ResponseBody):
     pass
 
 
 @showing(ValueCount)
-class ValueCountAnswer(Answer):
+class ValueCountAnswer(ResponseBody):
     pass
 
 
 @showing(ValueSummary)
-class ValueSummaryAnswer(Answer):
+class ValueSummaryAnswer(ResponseBody):
     pass
 
 
 @showing(NearDuplicate)
-class NearDuplicateAnswer(Answer):
+class NearDuplicateAnswer(ResponseBody):
     pass
 
 
 @showing(Hit)
-class HitAnswer(Answer):
+class HitAnswer(ResponseBody):
     pass
 
 
 @showing(Exclusion)
-class ExclusionAnswer(Answer):
+class ExclusionAnswer(ResponseBody):
     pass
 
 
 @showing(SearchResult)
-class SearchAnswer(Answer):
+class SearchAnswer(ResponseBody):
     pass
 
 
-class GroupTokenAnswer(Answer):
+class GroupTokenAnswer(ResponseBody):
     token: str
     weight: float = Field(description="Its probability, summed over the steps of the group.")
     is_stop_word: bool
     is_new: bool = Field(description="No earlier group holds it.")
 
 
-class RefinementGroupAnswer(Answer):
+class RefinementGroupAnswer(ResponseBody):
     first_step: int
     last_step: int
     tokens: list[GroupTokenAnswer] = Field(description="The heaviest first.")
 
 
-class ReadingAnswer(Answer):
+class ReadingAnswer(ResponseBody):
     instruction: str
     steps: int
     settled_step: int | None
     groups: list[RefinementGroupAnswer]
 
 
-class ProposalQuestion(Posted):
+class ProposalQuestion(RequestBody):
     instruction: str = Field(
         min_length=1, max_length=MAX_INSTRUCTION_CHARACTERS, examples=["Which continent is it about?"]
     )
     collection: str = Field(default=DEFAULT_COLLECTION, examples=["sample"])
 
 
-class ProposalAnswer(Answer):
+class ProposalAnswer(ResponseBody):
     values: list[str] = Field(description="In the format of a search: `name` or `name = synonym, synonym`.")
     source: ProposalSource = Field(
         description="lens: saved ones and those of the product. bank: aspects that come with it. metadata: of the "
@@ -197,15 +197,15 @@ class ProposalAnswer(Answer):
     texts: int = Field(description="How many texts of the collection were looked at.")
 
 
-class ProposalsAnswer(Answer):
+class ProposalsAnswer(ResponseBody):
     proposals: list[ProposalAnswer] = Field(description="At most three, best first.")
 
 
-class NewLensIndex(Posted):
+class NewLensIndex(RequestBody):
     lens: str = Field(max_length=MAX_NAME_CHARACTERS, description="A lens with values.", examples=["Same place"])
 
 
-class LensIndexAnswer(Answer):
+class LensIndexAnswer(ResponseBody):
     collection: str
     lens: str
     values: list[str]

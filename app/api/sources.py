@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from fastapi import APIRouter
 from pydantic import Field
 
-from app.api.base_schemas import Answer, Posted
+from app.api.base_schemas import RequestBody, ResponseBody
 from app.api.paging import PAGE_HEADERS, Page
 from app.ports.sources import RecurringSources
 from app.types.sources import (
@@ -23,7 +23,7 @@ _NOT_ITS_OWN = ("every_minutes", "patterns", "branch", "credentials")
 _LEAST, _MOST = SHORTEST_INTERVAL.total_seconds() / 60, LONGEST_INTERVAL.total_seconds() / 60
 
 
-class NewRecurringSource(Posted):
+class NewRecurringSource(RequestBody):
     kind: SourceKind = Field(
         description="page: one page. feed: the pages that it links to. sitemap: its pages. git: files of a repository. "
         "imap: messages of a mailbox. s3: objects of an S3-compatible bucket."
@@ -46,7 +46,7 @@ class NewRecurringSource(Posted):
     )
 
 
-class RecurringSourceAnswer(Answer):
+class RecurringSourceAnswer(ResponseBody):
     id: str
     collection: str
     kind: SourceKind

@@ -14,7 +14,7 @@ from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
 from app.api.atom import atom_feed
-from app.api.base_schemas import Answer, Posted
+from app.api.base_schemas import RequestBody, ResponseBody
 from app.api.paging import PAGE_HEADERS, Page
 from app.ports.standing import StandingSearches
 from app.types.search import Match
@@ -33,7 +33,7 @@ MAX_NEWS = 500
 AddressOf = Callable[[Request], str]  # the service's address without a final slash; "" if unknown
 
 
-class NewWatch(Posted):
+class NewWatch(RequestBody):
     strength: Strength = Field(default=Strength.FAIR, description="Minimum `match` of reported passages.")
     webhook: str | None = Field(
         default=None,
@@ -43,7 +43,7 @@ class NewWatch(Posted):
     alert: str | None = Field(default=None, description="Name of a mail or chat target in GIRCSE_ALERTS_FILE.")
 
 
-class StandingAnswer(Answer):
+class StandingAnswer(ResponseBody):
     id: str = Field(description="Id of the saved search.")
     name: str
     collection: str
@@ -61,7 +61,7 @@ class StandingAnswer(Answer):
     failures: dict[Channel, str] = Field(description="By channel: why the latest delivery failed.")
 
 
-class NewsAnswer(Answer):
+class NewsAnswer(ResponseBody):
     chunk_id: str
     document_id: str
     title: str
@@ -76,7 +76,7 @@ class NewsAnswer(Answer):
     is_seen: bool
 
 
-class SeenNews(Posted):
+class SeenNews(RequestBody):
     chunk_ids: list[str] | None = Field(default=None, max_length=MAX_NEWS, description="Default: all.")
 
 

@@ -7,13 +7,13 @@ from datetime import datetime
 from fastapi import APIRouter
 from pydantic import Field
 
-from app.api.schemas import Answer
+from app.api.schemas import ResponseBody
 from app.ports.evaluation import Tuning
 from app.types.search import Leg
 from app.types.weights import CollectionWeights, WeightTuning
 
 
-class CrossValidationAnswer(Answer):
+class CrossValidationAnswer(ResponseBody):
     queries: int
     judgements: int
     folds: int
@@ -24,7 +24,7 @@ class CrossValidationAnswer(Answer):
     pays: bool = Field(description="Whether the gain is greater than twice its standard error.")
 
 
-class WeightTuningAnswer(Answer):
+class WeightTuningAnswer(ResponseBody):
     id: str
     collection: str
     weights: dict[Leg, float]
@@ -35,7 +35,7 @@ class WeightTuningAnswer(Answer):
     undone_at: datetime | None
 
 
-class CollectionWeightsAnswer(Answer):
+class CollectionWeightsAnswer(ResponseBody):
     collection: str
     weights: dict[Leg, float] = Field(description="Weights in use. A leg that is missing here is not used.")
     defaults: dict[Leg, float]

@@ -14,13 +14,12 @@ from app.catalog.consistency import SqlConsistency
 from app.catalog.facets import SqlFacets
 from app.catalog.garbage import SqlGarbage
 from app.catalog.idempotency import SqlIdempotency
-from app.catalog.indexes import IndexLedger, note_collection, write_indexed
+from app.catalog.indexes import SqlIndexes, note_collection, write_indexed
 from app.catalog.judgements import SqlLensesAndJudgements
 from app.catalog.ledger import SqlJobs
-from app.catalog.lens_indexes import LensIndexLedger
+from app.catalog.lens_indexes import SqlLensIndexes
 from app.catalog.lists import SqlDocumentLists
 from app.catalog.recurring_sources import SqlSources
-from app.catalog.restoring import Restoring
 from app.catalog.searches import SqlSearches
 from app.catalog.sessions import Database, add_unless_taken, collection_row, unknown_collection
 from app.catalog.shards import SqlShards
@@ -28,7 +27,8 @@ from app.catalog.standing import SqlStanding, tell
 from app.catalog.standing_deliveries import SqlDeliveries
 from app.catalog.submissions import Submissions
 from app.catalog.tables import ChunkRow, CollectionRow, DocumentRow
-from app.catalog.weights import WeightTunings
+from app.catalog.transfer import SqlTransfer
+from app.catalog.weights import SqlWeights
 from app.errors import CatalogUnavailableError, ConflictError, UnknownDocumentError
 from app.ports.ledger import IngestedDocument
 from app.types.documents import (
@@ -52,15 +52,10 @@ from app.types.standing import Told
 
 class SqlCatalog(
     SqlJobs,
-    IndexLedger,
-    Restoring,
     SqlDocumentLists,
     SqlFacets,
     SqlLensesAndJudgements,
     Submissions,
-    SqlIdempotency,
-    WeightTunings,
-    LensIndexLedger,
 ):
     def __init__(self, engine: Engine, *, clock: Callable[[], datetime] = utc_now) -> None:
         self.database = database = Database(engine, clock=clock)
@@ -69,10 +64,15 @@ class SqlCatalog(
         self.consistency = SqlConsistency(database)
         self.deliveries = SqlDeliveries(database)
         self.garbage = SqlGarbage(database)
+        self.idempotency = SqlIdempotency(database)
+        self.indexes = SqlIndexes(database)
+        self.lens_indexes = SqlLensIndexes(database)
         self.searches = SqlSearches(database)
         self.shards = SqlShards(database)
         self.sources = SqlSources(database)
         self.standing = SqlStanding(database)
+        self.transfer = SqlTransfer(database)
+        self.weights = SqlWeights(database)
 
     # Collections
 

@@ -12,7 +12,7 @@ from app.types.idempotency import IdempotencyRecord
 
 
 class SqlIdempotency(CatalogPart):
-    def begin_answer(self, caller: str, key: str, *, digest: str, lease: timedelta) -> IdempotencyRecord | None:
+    def begin(self, caller: str, key: str, *, digest: str, lease: timedelta) -> IdempotencyRecord | None:
         now = self._database.clock()
         with self._database.writing() as session:
             session.execute(delete(AnswerRow).where(AnswerRow.until <= now))
@@ -23,12 +23,12 @@ class SqlIdempotency(CatalogPart):
                 if row is not None:  # None: another process has just deleted it
                     return IdempotencyRecord(row.digest, row.status, row.body)
 
-    def keep_answer(self, caller: str, key: str, *, status: int, body: str, keep: timedelta) -> None:
+    def keep(self, caller: str, key: str, *, status: int, body: str, keep: timedelta) -> None:
         changed = {"status": status, "body": body, "until": self._database.clock() + keep}
         with self._database.writing() as session:
             session.execute(update(AnswerRow).where(*_open(caller, key)).values(changed))
 
-    def forget_answer(self, caller: str, key: str) -> None:
+    def forget(self, caller: str, key: str) -> None:
         with self._database.writing() as session:
             session.execute(delete(AnswerRow).where(*_open(caller, key)))
 

@@ -38,10 +38,10 @@ from app.types.documents import (
 _ROWS_PER_INSERT = 1_000
 
 
-class IndexLedger(CatalogPart):
+class SqlIndexes(CatalogPart):
     # Names
 
-    def reserve_index(self, collection: str, *, lease: timedelta) -> str:
+    def reserve(self, collection: str, *, lease: timedelta) -> str:
         now = self._database.clock()
         with self._database.writing() as session:
             taken = {row.name for row in session.scalars(_standby_rows(collection))}
@@ -59,7 +59,7 @@ class IndexLedger(CatalogPart):
             if not garbage.prolong(session, index, now, now + lease):
                 raise ConflictError(f"The reservation of the index {index!r} has expired: start again.")
 
-    def index_names(self, collection: str) -> list[str]:
+    def names(self, collection: str) -> list[str]:
         with self._database.reading() as session:
             row = session.get(CollectionRow, collection)
             active = [row.active_index] if row else []
@@ -72,7 +72,7 @@ class IndexLedger(CatalogPart):
 
     # What an index holds
 
-    def add_building_index(self, target: Collection) -> None:
+    def add_building(self, target: Collection) -> None:
         with self._database.writing() as session:
             collection_row(session, target.name)
             if _find_standby(session, target.name, IndexRole.BUILDING) is not None:
@@ -90,7 +90,7 @@ class IndexLedger(CatalogPart):
         with self._database.reading() as session:
             return session.scalar(select(func.count()).select_from(_unindexed(collection, index).subquery())) or 0
 
-    def record_indexed(self, index: str, document: Document, chunks: Iterable[Chunk]) -> bool:
+    def record(self, index: str, document: Document, chunks: Iterable[Chunk]) -> bool:
         with self._database.writing() as session:
             row = jobs.lock_document(session, document.id)
             spare = session.get(StandbyIndexRow, index)
@@ -107,7 +107,7 @@ class IndexLedger(CatalogPart):
 
     # Switching
 
-    def switch_index(self, collection: str, role: IndexRole) -> bool:
+    def switch(self, collection: str, role: IndexRole) -> bool:
         now = self._database.clock()
         with self._database.writing() as session:
             # Lock order: documents, then jobs, as everywhere, then lens indexes, and the collection last.
@@ -138,7 +138,7 @@ class IndexLedger(CatalogPart):
             lens_indexes.queue_again(session, LensIndexRow.collection == collection, now=now)
             return True
 
-    def discard_index(self, collection: str, role: IndexRole) -> str | None:
+    def discard(self, collection: str, role: IndexRole) -> str | None:
         with self._database.writing() as session:
             spare = _find_standby(session, collection, role)
             if spare is None:

@@ -19,22 +19,22 @@ from app.types.documents import GarbageKind, Job, JobKind, JobPriority
 from app.types.lens_indexes import LensIndex
 
 
-class LensIndexLedger(CatalogPart):
-    def lens_indexes(self, collection: str, *, with_jobs: bool = True) -> list[LensIndex]:
+class SqlLensIndexes(CatalogPart):
+    def of_collection(self, collection: str, *, with_jobs: bool = True) -> list[LensIndex]:
         statement = select(LensIndexRow).where(LensIndexRow.collection == collection).order_by(LensIndexRow.lens)
         with self._database.reading() as session:
             rows = list(session.scalars(statement))
             latest = _latest_jobs(session, [row.id for row in rows]) if rows and with_jobs else {}
             return [_lens_index(row, latest.get(row.id)) for row in rows]
 
-    def lens_index(self, index_id: str) -> LensIndex:
+    def get(self, index_id: str) -> LensIndex:
         with self._database.reading() as session:
             row = session.get(LensIndexRow, index_id)
             if row is None:
                 raise NotFoundError(f"No lens index with the id {index_id!r}; it may have been deleted.")
             return _lens_index(row, _latest_jobs(session, [row.id]).get(row.id))
 
-    def queue_lens_index(self, collection: str, lens: str, values: Sequence[str]) -> LensIndex:
+    def queue(self, collection: str, lens: str, values: Sequence[str]) -> LensIndex:
         now, written = self._database.clock(), _json(values)
         with self._database.writing() as session:
             collection_row(session, collection)
@@ -47,11 +47,11 @@ class LensIndexLedger(CatalogPart):
             _queue(session, row, now, priority=JobPriority.INTERACTIVE)
             return _lens_index(row, _latest_jobs(session, [row.id]).get(row.id))
 
-    def queue_lens_indexes(self, collection: str, *, is_lost: bool = False) -> None:
+    def queue_all(self, collection: str, *, is_lost: bool = False) -> None:
         with self._database.writing() as session:
             queue_again(session, LensIndexRow.collection == collection, now=self._database.clock(), is_lost=is_lost)
 
-    def begin_lens_index(self, job: Job, *, index: str, field: str) -> None:
+    def begin(self, job: Job, *, index: str, field: str) -> None:
         with self._database.writing() as session:
             row = session.get(LensIndexRow, job.document_id, with_for_update=True)
             jobs.hold_alone(session, job)
@@ -59,7 +59,7 @@ class LensIndexLedger(CatalogPart):
                 raise jobs.lease_lost(job)
             _note_place(row, f"{index}/{field}")
 
-    def complete_lens_index(self, job: Job, built: LensIndex) -> bool:
+    def complete(self, job: Job, built: LensIndex) -> bool:
         now = self._database.clock()
         with self._database.writing() as session:
             row = session.get(LensIndexRow, job.document_id, with_for_update=True)
@@ -79,7 +79,7 @@ class LensIndexLedger(CatalogPart):
             jobs.finish(held, now)
             return True
 
-    def delete_lens_index(self, collection: str, lens: str) -> bool:
+    def delete(self, collection: str, lens: str) -> bool:
         with self._database.writing() as session:
             collection_row(session, collection)
             of_lens = LensIndexRow.lens == lens

@@ -15,18 +15,18 @@ from app.types.search import Leg
 from app.types.weights import MAX_TUNINGS, WeightTuning
 
 
-class WeightTunings(CatalogPart):
-    def leg_weights(self, collection: str) -> Mapping[Leg, float] | None:
+class SqlWeights(CatalogPart):
+    def applied(self, collection: str) -> Mapping[Leg, float] | None:
         with self._database.reading() as session:
             row = _applied(session, collection)
             return None if row is None else row.as_weight_tuning().weights
 
-    def weight_tunings(self, collection: str) -> list[WeightTuning]:
+    def tunings(self, collection: str) -> list[WeightTuning]:
         with self._database.reading() as session:
             collection_row(session, collection)
             return [row.as_weight_tuning() for row in session.scalars(_newest_first(collection))]
 
-    def save_weight_tuning(self, tuning: WeightTuning) -> None:
+    def save(self, tuning: WeightTuning) -> None:
         facts = asdict(tuning)
         weights, validation = json.dumps(facts.pop("weights")), json.dumps(facts.pop("validation"))
         with self._database.writing() as session:
@@ -39,7 +39,7 @@ class WeightTunings(CatalogPart):
             old = [row.id for row in session.scalars(_newest_first(tuning.collection).offset(MAX_TUNINGS))]
             session.execute(delete(WeightTuningRow).where(WeightTuningRow.id.in_(old), ~WeightTuningRow.is_applied))
 
-    def undo_weight_tuning(self, collection: str) -> WeightTuning | None:
+    def undo(self, collection: str) -> WeightTuning | None:
         with self._database.writing() as session:
             collection_row(session, collection, is_locked=True)
             row = _applied(session, collection)

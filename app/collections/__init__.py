@@ -1,1 +1,1 @@
-"""Documents in and out of collections: upload, fetch, reindex, export, consistency. No SQL, no HTTP, no model."""
+"""What belongs to collections beside documents: lens indexes, saved and monitored searches, synced sources."""

@@ -31,18 +31,18 @@ class QueuedLensIndexes:
         """
         self._catalog.collection(collection)
         values = _values_of(self._catalog, lens)
-        present = self._catalog.lens_indexes(collection)
+        present = self._catalog.lens_indexes.of_collection(collection)
         if len(present) >= MOST_OF_COLLECTION and all(each.lens != lens for each in present):
             raise ConflictError(
                 f"The collection {collection!r} has {len(present)} lens indexes, the maximum. Delete one first."
             )
-        queued = self._catalog.queue_lens_index(collection, lens, values)
+        queued = self._catalog.lens_indexes.queue(collection, lens, values)
         return self._status(queued, self._catalog.counted_collection(collection))
 
     def status(self, collection: str) -> list[LensIndexStatus]:
         """The status of every index of the collection. Raises UnknownCollectionError."""
         self._catalog.collection(collection)
-        found = self._catalog.lens_indexes(collection)
+        found = self._catalog.lens_indexes.of_collection(collection)
         if not found:
             return []
         counted = self._catalog.counted_collection(collection)  # counting reads a row per document
@@ -50,7 +50,7 @@ class QueuedLensIndexes:
 
     def delete(self, collection: str, lens: str) -> None:
         """Delete an index; its labels are removed in the background. Raises UnknownCollectionError, NotFoundError."""
-        if not self._catalog.delete_lens_index(collection, lens):
+        if not self._catalog.lens_indexes.delete(collection, lens):
             raise NotFoundError(
                 f"The collection {collection!r} has no index of the lens {lens!r}. `gircse lenses index list -c "
                 f"{collection}` lists its indexes."

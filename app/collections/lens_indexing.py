@@ -41,14 +41,14 @@ class LensIndexer:
         self._reader = ValueReader(embedder)
 
     def upsert(self, collection: Collection, points: Sequence[Point]) -> None:
-        known = self._catalog.lens_indexes(collection.name)
+        known = self._catalog.lens_indexes.of_collection(collection.name)
         labels = self._labels(collection, known, points)
         self._index.upsert(
             collection.active_index,
             [replace(point, payload={**point.payload, **own}) for point, own in zip(points, labels, strict=True)],
         )
         # The build of an index that was queued in the meantime may have missed these points.
-        new = [each for each in self._catalog.lens_indexes(collection.name) if _is_new(each, known)]
+        new = [each for each in self._catalog.lens_indexes.of_collection(collection.name) if _is_new(each, known)]
         labels = self._labels(collection, new, points)
         for each in new:
             field = each.field_in(collection)
@@ -58,18 +58,18 @@ class LensIndexer:
     def build(self, job: Job, *, heartbeat: Heartbeat) -> int:
         started, labelled = time.monotonic(), 0
         while True:
-            wanted = self._catalog.lens_index(job.document_id)
+            wanted = self._catalog.lens_indexes.get(job.document_id)
             collection = self._catalog.collection(wanted.collection)
             require_same_model(collection, self._embedder)
             name, field = collection.active_index, wanted.field_in(collection)
-            self._catalog.begin_lens_index(job, index=name, field=field)
+            self._catalog.lens_indexes.begin(job, index=name, field=field)
             self._index.add_labels(name, field)
             labelled += self._label_missing(collection, wanted, heartbeat)
             chunks = sum(self._index.label_counts(name, field).values())
             # A repeated build of an existing index keeps the original build time.
             seconds = wanted.seconds if wanted.is_built_for(collection) else time.monotonic() - started
             built = replace(wanted, built_index=name, built_field=field, chunks=chunks, seconds=seconds)
-            if self._catalog.complete_lens_index(job, built):
+            if self._catalog.lens_indexes.complete(job, built):
                 return labelled
 
     def _label_missing(self, collection: Collection, wanted: LensIndex, heartbeat: Heartbeat) -> int:
@@ -129,10 +129,13 @@ def queue_outdated(catalog: SqlCatalog) -> int:
     outdated = [
         collection
         for collection in catalog.collections()
-        if any(each.built_field and not each.is_built_for(collection) for each in catalog.lens_indexes(collection.name))
+        if any(
+            each.built_field and not each.is_built_for(collection)
+            for each in catalog.lens_indexes.of_collection(collection.name)
+        )
     ]
     for collection in outdated:
-        catalog.queue_lens_indexes(collection.name)
+        catalog.lens_indexes.queue_all(collection.name)
     return len(outdated)
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from app.collections.library import Library
+from app.documents.library import Library
 from app.errors import GircseError, LeaseLostError, SyncEndedError, UnavailableError, VanishedError
 from app.ports.sources import OpenedSource, SourceReader
 from app.types.quotas import Allowance

@@ -23,14 +23,14 @@ class CsvValueTables:
         self._catalog = catalog
         self._index = index
 
-    def pages(self, collection: str, lens: str, *, value: str | None = None) -> Iterator[list[ValueRow]]:
+    def _pages(self, collection: str, lens: str, *, value: str | None = None) -> Iterator[list[ValueRow]]:
         """Pages of rows in no particular order; with `value` only rows with this value.
 
         Raises UnknownCollectionError, NotFoundError without an index of this lens, ConflictError while it is not built,
         InputError for an unknown value; all of them at the call, before the first page is read.
         """
         contract = self._catalog.collection(collection)
-        found = next((each for each in self._catalog.lens_indexes(collection) if each.lens == lens), None)
+        found = next((each for each in self._catalog.lens_indexes.of_collection(collection) if each.lens == lens), None)
         if found is None:
             raise NotFoundError(
                 f"The collection {collection!r} has no index of the lens {lens!r}: `gircse lenses index build` "
@@ -49,8 +49,8 @@ class CsvValueTables:
         return (_rows(page, found.built_field, names) for page in pages)
 
     def csv(self, collection: str, lens: str, *, value: str | None = None) -> Iterator[str]:
-        """The same rows as CSV with a header."""
-        pages = self.pages(collection, lens, value=value)
+        """Every chunk of the collection with its value, as CSV with a header. Raises the errors of `_pages`."""
+        pages = self._pages(collection, lens, value=value)
         return _csv(pages)
 
 

@@ -8,11 +8,11 @@ from typing import Annotated
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from app.collections.backup import BackupFacts, BackupReader
 from app.commands import console
 from app.commands.composition import open_services, wiring
 from app.commands.mending import rebuild_damaged
 from app.errors import ConflictError
+from app.maintenance.backup import BackupFacts, BackupReader
 from app.settings import Settings, load_settings
 
 _MAX_LISTED = 20
@@ -91,7 +91,7 @@ def restore(
         if archive.put_points(services.index):
             for collection in services.catalog.collections():
                 services.index.point_to(collection.name, collection.active_index)
-                services.catalog.queue_lens_indexes(collection.name, is_lost=True)
+                services.catalog.lens_indexes.queue_all(collection.name, is_lost=True)
         if rebuild:
             rebuild_damaged(services, mends_all=True)
         else:

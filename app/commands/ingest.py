@@ -16,12 +16,12 @@ from typing import Annotated
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from app.collections.intake import Intake, Taken, documents_below, is_gone, require_filled
 from app.commands import console
 from app.commands.bulk import IngestEngine, ray_engine, require_ray
 from app.commands.chosen_collection import TargetCollection, target_collection
 from app.commands.composition import open_services, wiring
 from app.commands.working import Complaints, JobFollower, own_worker, shown_uri
+from app.documents.intake import Intake, Taken, documents_below, is_gone, require_filled
 from app.errors import ConflictError, UnknownCollectionError
 from app.services import Services
 from app.types.documents import DocumentKey, JobPriority, Source, SourceFailure

@@ -8,13 +8,13 @@ from datetime import timedelta
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from app.collections.backup_schedule import last_backup, scheduled_backups
-from app.collections.blobs import FolderBlobStore
-from app.collections.consistency import ConsistencyCheck, Inconsistency
-from app.collections.index_probe import probe_index, sample_of
-from app.collections.vector_check import compare_vectors
 from app.commands.composition import embedder_of, open_catalog, wiring
 from app.commands.findings import Finding
+from app.documents.blobs import FolderBlobStore
+from app.maintenance.backup_schedule import last_backup, scheduled_backups
+from app.maintenance.consistency import ConsistencyCheck, Inconsistency
+from app.maintenance.index_probe import probe_index, sample_of
+from app.maintenance.vector_check import compare_vectors
 from app.settings import Settings
 from app.types.documents import StoredFile, utc_now
 

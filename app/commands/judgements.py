@@ -197,7 +197,7 @@ def tune_weights(collection: InCollection = None, as_json: AsJson = False) -> No
 def undo_tuning(collection: InCollection = None) -> None:
     """Restore the default weights. The history of tunings is kept."""
     with open_catalog() as catalog:
-        undone = catalog.undo_weight_tuning(chosen_collection(collection, catalog))
+        undone = catalog.weights.undo(chosen_collection(collection, catalog))
     typer.echo("The weights were the defaults already." if undone is None else "The default weights are restored.")
 
 

@@ -9,16 +9,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from app.collections.backup_schedule import last_backup
-from app.collections.consistency import OF_DAMAGED_ROWS, UNMANAGED, ConsistencyCheck, Discrepancy, Inconsistency
-from app.collections.index_probe import MOST_IN_PLACE, IndexDamage, probe_index
-from app.collections.reindex import Reindexer
-from app.collections.vector_check import compare_vectors
 from app.commands import console
 from app.commands.composition import wiring
 from app.commands.working import own_worker
 from app.edge import PUT_ASIDE, edge_folder
 from app.errors import FingerprintMismatchError
+from app.maintenance.backup_schedule import last_backup
+from app.maintenance.consistency import OF_DAMAGED_ROWS, UNMANAGED, ConsistencyCheck, Discrepancy, Inconsistency
+from app.maintenance.index_probe import MOST_IN_PLACE, IndexDamage, probe_index
+from app.maintenance.reindex import Reindexer
+from app.maintenance.vector_check import compare_vectors
 from app.services import Services
 from app.types.documents import Collection, IndexRole, JobState, StoredFile
 
@@ -108,7 +108,7 @@ def _is_mended_in_place(services: Services, collection: Collection, damage: Inde
     """
     if damage.lacking is None:
         return False
-    is_small = damage.lacking <= MOST_IN_PLACE * services.catalog.chunk_count(collection.active_index)
+    is_small = damage.lacking <= MOST_IN_PLACE * services.catalog.indexes.chunk_count(collection.active_index)
     return is_small or any(True for _ in _without_original(services, collection))
 
 
@@ -136,12 +136,12 @@ def _rebuild(reindexer: Reindexer, collection: Collection) -> None:
 def _drop_damaged_standby(services: Services, name: str) -> None:
     """Drop the index kept for a roll-back and an unfinished index, if they are damaged."""
     for role in (IndexRole.PREVIOUS, IndexRole.BUILDING):
-        standby = services.catalog.standby(name, role)
+        standby = services.catalog.indexes.standby(name, role)
         if standby is None or not services.index.exists(standby.active_index):
             continue
         damage = probe_index(services.catalog, services.index, standby)
         if damage is not None and damage.lacking is None:
-            services.catalog.discard_index(name, role)
+            services.catalog.indexes.discard(name, role)
             typer.echo(f"Dropped {standby.active_index}, which was damaged, too.")
     services.library.remove_unneeded()
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import typer
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from app.collections.optimize import OptimizeReport, optimize_index
 from app.commands import console
 from app.commands.chosen_collection import OnlyCollection, only_collection
 from app.commands.composition import open_catalog, wiring
+from app.maintenance.optimize import OptimizeReport, optimize_index
 from app.settings import load_settings
 from app.types.documents import IndexStatus
 

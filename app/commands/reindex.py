@@ -7,11 +7,11 @@ from typing import Annotated
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from app.collections.reindex import ReindexReport
 from app.commands import console
 from app.commands.chosen_collection import OnlyCollection, only_collection
 from app.commands.composition import open_services, wiring
 from app.errors import ConflictError
+from app.maintenance.reindex import ReindexReport
 from app.settings import load_settings
 from app.types.documents import Collection
 from app.types.upkeep import ContractChange

@@ -20,11 +20,11 @@ import typer
 import uvicorn
 
 from app.access.secret_file import load_admin_secret
-from app.collections.library import sample_rows
 from app.commands.announcing_server import AnnouncingServer
 from app.commands.checks import check_memory
 from app.commands.composition import open_services, wiring
 from app.commands.service import digests
+from app.documents.library import sample_rows
 from app.errors import ConflictError, DamagedCatalogError, InputError, UnavailableError
 from app.runtime.memory import limit_memory
 from app.runtime.metrics_server import serving_metrics

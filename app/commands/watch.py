@@ -9,12 +9,12 @@ from typing import Annotated
 
 import typer
 
-from app.collections.intake import FolderMirror, Followed
 from app.commands.chosen_collection import TargetCollection, target_collection
 from app.commands.composition import open_services, wiring
 from app.commands.ingest import Excludes, Globs
 from app.commands.serve import exit_on_sigterm
 from app.commands.working import Complaints, JobFollower, own_worker
+from app.documents.intake import FolderMirror, Followed
 from app.errors import InputError, UnavailableError
 from app.services import Services
 

@@ -101,7 +101,7 @@ class Judged:
     def _documents_named(self, collection: str, names: set[str]) -> dict[str, list[str]]:
         """Name → ids of the best matching documents: by uri, else by metadata, else by the end of the uri."""
         fits: dict[str, dict[int, list[str]]] = {name: defaultdict(list) for name in sorted(names)}
-        for page in self._catalog.document_records(collection):
+        for page in self._catalog.transfer.document_records(collection):
             for record in page:
                 seen: set[str] = set()
                 for closeness, name in enumerate(_names_of(record.document)):

@@ -36,7 +36,7 @@ class WeightTuner:
         self._judged = Judged(catalog)
 
     def weights(self, collection: str) -> CollectionWeights:
-        tunings = tuple(self._catalog.weight_tunings(collection))
+        tunings = tuple(self._catalog.weights.tunings(collection))
         applied = next((tuning.weights for tuning in tunings if tuning.is_applied), WEIGHTS)
         return CollectionWeights(collection, applied, WEIGHTS, tunings)
 
@@ -75,11 +75,11 @@ class WeightTuner:
             tuned_at=utc_now(),
             is_applied=validation.pays and best != 0,
         )
-        self._catalog.save_weight_tuning(tuning)
+        self._catalog.weights.save(tuning)
         return tuning
 
     def undo(self, collection: str) -> WeightTuning:
-        undone = self._catalog.undo_weight_tuning(collection)
+        undone = self._catalog.weights.undo(collection)
         if undone is None:
             raise NotFoundError(f"The collection {collection!r} has the default weights; there is nothing to undo.")
         return undone

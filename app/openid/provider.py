@@ -49,6 +49,7 @@ class OpenIdProvider:
         self._keys = SigningKeys(lambda: self._client.get(self._metadata.get()[0].jwks_uri))
 
     def authorization_url(self, *, state: str, nonce: str, verifier: str) -> str:
+        """The URL where the browser signs in. Raises ProviderUnavailableError."""
         endpoint = self._metadata.get()[0].authorization_endpoint
         parameters = {
             "response_type": "code",
@@ -63,6 +64,9 @@ class OpenIdProvider:
         return f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(parameters, quote_via=quote)}"
 
     def claims(self, code: str, *, issuer: str | None, nonce: str, verifier: str) -> Claims:
+        """The claims about the person whose browser returned with this code, and with `issuer` if the provider sent
+        one. Raises UntrustedSignInError and ProviderUnavailableError.
+        """
         metadata, _ = self._metadata.get()
         if issuer != self.issuer and (issuer is not None or metadata.names_itself):
             raise UntrustedSignInError(f"the response is from the issuer {issuer!r}, not {self.issuer!r}")

@@ -13,7 +13,6 @@ from app.types.documents import (
     Document,
     DocumentState,
     FacetValue,
-    IndexRole,
     Job,
     JobState,
     Judgement,
@@ -24,43 +23,6 @@ from app.types.evaluation import JudgementSource
 from app.types.idempotency import IdempotencyRecord
 from app.types.lens_indexes import LensIndex
 from app.types.search import Leg
-
-
-class DocumentLists(Protocol):
-    """Lists of documents, their counts, and their metadata values. A part of `Catalog`."""
-
-    def find_documents(
-        self, collection: str, *, text: str = "", state: DocumentState | None = None, limit: int = 100, offset: int = 0
-    ) -> list[Document]:
-        """Newest first. `text`: case-insensitive substring of the title or URI."""
-        ...
-
-    def count_documents(self, collection: str, *, text: str = "") -> dict[DocumentState, int]:
-        """Number of documents that `find_documents` finds, for every state."""
-        ...
-
-    def latest_jobs(self, document_ids: Sequence[str]) -> dict[str, Job]:
-        """Keyed by document id."""
-        ...
-
-    def find_chunk(self, document_id: str, chunk_id: str) -> Chunk | None:
-        """A chunk of the active index; None if the document does not have it (any more)."""
-        ...
-
-    def page_starts(self, document_id: str, *, start: int, end: int) -> list[PageStart]:
-        """Start of each page whose first chunk begins at characters [start, end); empty for documents without pages."""
-        ...
-
-    def facets(
-        self, collection: str, filters: Mapping[str, str] | None = None, *, without: Iterable[str] = ()
-    ) -> dict[str, list[FacetValue]]:
-        """Metadata keys and values of searchable documents with document counts, most frequent first.
-
-        At most 12 keys with 20 values each; keys of `without` only if `filters` has them. `filters` work as in a
-        search, but the counts of a key ignore its own filter, to show what another value would give. Raises
-        UnknownCollectionError and FilterError.
-        """
-        ...
 
 
 class LensesAndJudgements(Protocol):
@@ -104,38 +66,46 @@ class LensesAndJudgements(Protocol):
 
 
 class TunedWeights(Protocol):
-    """Tuned leg weights per collection. A part of `Catalog`."""
+    """Tuned leg weights per collection."""
 
-    def leg_weights(self, collection: str) -> Mapping[Leg, float] | None:
+    def applied(self, collection: str) -> Mapping[Leg, float] | None:
         """The applied weights; None means the defaults, also for an unknown collection."""
         ...
 
 
 class IdempotencyRecords(Protocol):
-    """Stored answers by the callers' idempotency keys, so that a repeated request runs once. A part of `Catalog`."""
+    """Stored answers by the callers' idempotency keys, so that a repeated request runs once."""
 
-    def begin_answer(self, caller: str, key: str, *, digest: str, lease: timedelta) -> IdempotencyRecord | None:
+    def begin(self, caller: str, key: str, *, digest: str, lease: timedelta) -> IdempotencyRecord | None:
         """None: run the request now, within the lease; the key is new, or its process died.
 
         Otherwise the record of the key: an answer, or, without a status, a request in progress.
         """
         ...
 
-    def keep_answer(self, caller: str, key: str, *, status: int, body: str, keep: timedelta) -> None: ...
-    def forget_answer(self, caller: str, key: str) -> None:
+    def keep(self, caller: str, key: str, *, status: int, body: str, keep: timedelta) -> None: ...
+    def forget(self, caller: str, key: str) -> None:
         """After a failed request: the next one with this key runs again."""
         ...
 
 
 class LensIndexRecords(Protocol):
-    def lens_indexes(self, collection: str, *, with_jobs: bool = True) -> list[LensIndex]:
+    def of_collection(self, collection: str, *, with_jobs: bool = True) -> list[LensIndex]:
         """Sorted by lens; empty for an unknown collection. Leaving out jobs halves the work."""
         ...
 
+    def queue_all(self, collection: str) -> None:
+        """Queue a job for each lens index of the collection, to add missing labels."""
+        ...
 
-class SearchedCatalog(LensIndexRecords, TunedWeights, Protocol):
+
+class SearchedCatalog(Protocol):
     """The catalog as searches use it."""
 
+    @property
+    def lens_indexes(self) -> LensIndexRecords: ...
+    @property
+    def weights(self) -> TunedWeights: ...
     def uncounted_collections(self) -> list[Collection]:
         """Sorted by name."""
         ...
@@ -149,7 +119,7 @@ class SearchedCatalog(LensIndexRecords, TunedWeights, Protocol):
         ...
 
 
-class Catalog(DocumentLists, LensesAndJudgements, TunedWeights, IdempotencyRecords, Protocol):
+class Catalog(LensesAndJudgements, Protocol):
     """Collections, documents and jobs, as interfaces see and change them."""
 
     def collection(self, name: str) -> Collection:
@@ -186,6 +156,39 @@ class Catalog(DocumentLists, LensesAndJudgements, TunedWeights, IdempotencyRecor
         """Stored chunks in order, with empty `text`: texts are in the blob store and the index."""
         ...
 
+    def find_documents(
+        self, collection: str, *, text: str = "", state: DocumentState | None = None, limit: int = 100, offset: int = 0
+    ) -> list[Document]:
+        """Newest first. `text`: case-insensitive substring of the title or URI."""
+        ...
+
+    def count_documents(self, collection: str, *, text: str = "") -> dict[DocumentState, int]:
+        """Number of documents that `find_documents` finds, for every state."""
+        ...
+
+    def latest_jobs(self, document_ids: Sequence[str]) -> dict[str, Job]:
+        """Keyed by document id."""
+        ...
+
+    def find_chunk(self, document_id: str, chunk_id: str) -> Chunk | None:
+        """A chunk of the active index; None if the document does not have it (any more)."""
+        ...
+
+    def page_starts(self, document_id: str, *, start: int, end: int) -> list[PageStart]:
+        """Start of each page whose first chunk begins at characters [start, end); empty for documents without pages."""
+        ...
+
+    def facets(
+        self, collection: str, filters: Mapping[str, str] | None = None, *, without: Iterable[str] = ()
+    ) -> dict[str, list[FacetValue]]:
+        """Metadata keys and values of searchable documents with document counts, most frequent first.
+
+        At most 12 keys with 20 values each; keys of `without` only if `filters` has them. `filters` work as in a
+        search, but the counts of a key ignore its own filter, to show what another value would give. Raises
+        UnknownCollectionError and FilterError.
+        """
+        ...
+
     def job(self, job_id: str) -> Job:
         """Raises UnknownJobError."""
         ...
@@ -212,10 +215,6 @@ class Catalog(DocumentLists, LensesAndJudgements, TunedWeights, IdempotencyRecor
 
     def resume(self, collection: str | None = None) -> list[str]:
         """Undoes `pause`."""
-        ...
-
-    def standby(self, collection: str, role: IndexRole) -> Collection | None:
-        """The collection as if its index of this role were the active one: name and contract."""
         ...
 
     def is_alive(self) -> bool: ...

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol
 
-from app.ports.catalog import Catalog
+from app.ports.catalog import Catalog, LensIndexRecords
 from app.types.documents import (
     Chunk,
     Collection,
@@ -36,8 +36,82 @@ class IngestedDocument:
     chunks: Iterable[Chunk]
 
 
-class JobLedger(Protocol):
-    """Claims of jobs, leases and results. A part of `Ledger`."""
+class ShardLedger(Protocol):
+    """Claims and leases of many jobs in one transaction."""
+
+    def claim(self, owner: str, *, collection: str, limit: int, lease: timedelta) -> list[Job]:
+        """Claim at most `limit` jobs of this collection, without taking turns.
+
+        A previously claimed job with progress 0 does not count as attempted: a killed owner may have held thousands.
+        """
+        ...
+
+    def claim_batch(
+        self, job: Job, owner: str, *, limit: int, max_bytes: int, max_attempts: int, lease: timedelta
+    ) -> list[Job]:
+        """Claim small documents to ingest together with that of `job`, which is already claimed.
+
+        At most `limit` due or abandoned jobs of its collection and priority with fewer than `max_attempts` attempts.
+        Empty if the job's own document exceeds `max_bytes` or its collection is paused.
+        """
+        ...
+
+    def documents_of(self, claimed: Iterable[Job]) -> dict[str, Document]:
+        """Keyed by document id, without deleted documents."""
+        ...
+
+    def heartbeat(self, progress: Mapping[Job, float], *, lease: timedelta) -> set[str]:
+        """Extend the leases. Returns the ids of jobs still held: not cancelled, taken over or paused."""
+        ...
+
+    def held(self, claimed: Iterable[Job]) -> set[str]:
+        """The result of `heartbeat`, without writing."""
+        ...
+
+
+class GarbageLedger(Protocol):
+    """Garbage noted by the catalog, for the garbage collector."""
+
+    def due(self) -> list[GarbageItem]: ...
+    def forget(self, garbage_item: GarbageItem) -> None: ...
+    def needs_file(self, content_hash: str) -> bool:
+        """True if any document uses this file."""
+        ...
+
+
+class IdleDocuments(Protocol):
+    def unqueued_documents(self, ids: Sequence[str]) -> dict[str, bool]:
+        """Maps each existing document to True if it has no open job."""
+        ...
+
+
+class IndexNames(Protocol):
+    def names(self, collection: str) -> list[str]:
+        """The active index first, then the standby indexes."""
+        ...
+
+
+class Completion(Protocol):
+    """The end of the ingestion of documents."""
+
+    def __call__(self, collection: Collection, done: Mapping[Job, IngestedDocument]) -> set[str]:
+        """`complete_many`, including the matches of the collection's standing searches."""
+        ...
+
+
+class Ledger(Catalog, Protocol):
+    """The catalog as workers and metrics use it."""
+
+    @property
+    def shards(self) -> ShardLedger: ...
+    @property
+    def garbage(self) -> GarbageLedger: ...
+    @property
+    def consistency(self) -> IdleDocuments: ...
+    @property
+    def indexes(self) -> IndexNames: ...
+    @property
+    def lens_indexes(self) -> LensIndexRecords: ...
 
     def claim(self, owner: str, *, lease: timedelta) -> Job | None:
         """Claim a job with an expired lease, else the next due job by priority, round-robin over collections.
@@ -99,79 +173,4 @@ class JobLedger(Protocol):
 
         Returns the ids of completed jobs; jobs that were cancelled or taken over stay unchanged.
         """
-        ...
-
-
-class ShardLedger(Protocol):
-    """Claims and leases of many jobs in one transaction."""
-
-    def claim(self, owner: str, *, collection: str, limit: int, lease: timedelta) -> list[Job]:
-        """Claim at most `limit` jobs of this collection, without taking turns.
-
-        A previously claimed job with progress 0 does not count as attempted: a killed owner may have held thousands.
-        """
-        ...
-
-    def claim_batch(
-        self, job: Job, owner: str, *, limit: int, max_bytes: int, max_attempts: int, lease: timedelta
-    ) -> list[Job]:
-        """Claim small documents to ingest together with that of `job`, which is already claimed.
-
-        At most `limit` due or abandoned jobs of its collection and priority with fewer than `max_attempts` attempts.
-        Empty if the job's own document exceeds `max_bytes` or its collection is paused.
-        """
-        ...
-
-    def documents_of(self, claimed: Iterable[Job]) -> dict[str, Document]:
-        """Keyed by document id, without deleted documents."""
-        ...
-
-    def heartbeat(self, progress: Mapping[Job, float], *, lease: timedelta) -> set[str]:
-        """Extend the leases. Returns the ids of jobs still held: not cancelled, taken over or paused."""
-        ...
-
-    def held(self, claimed: Iterable[Job]) -> set[str]:
-        """The result of `heartbeat`, without writing."""
-        ...
-
-
-class GarbageLedger(Protocol):
-    """Garbage noted by the catalog, for the garbage collector."""
-
-    def due(self) -> list[GarbageItem]: ...
-    def forget(self, garbage_item: GarbageItem) -> None: ...
-    def needs_file(self, content_hash: str) -> bool:
-        """True if any document uses this file."""
-        ...
-
-
-class IdleDocuments(Protocol):
-    def unqueued_documents(self, ids: Sequence[str]) -> dict[str, bool]:
-        """Maps each existing document to True if it has no open job."""
-        ...
-
-
-class Completion(Protocol):
-    """The end of the ingestion of documents."""
-
-    def __call__(self, collection: Collection, done: Mapping[Job, IngestedDocument]) -> set[str]:
-        """`complete_many`, including the matches of the collection's standing searches."""
-        ...
-
-
-class Ledger(Catalog, JobLedger, Protocol):
-    """The catalog as workers and metrics use it."""
-
-    @property
-    def shards(self) -> ShardLedger: ...
-    @property
-    def garbage(self) -> GarbageLedger: ...
-    @property
-    def consistency(self) -> IdleDocuments: ...
-    def index_names(self, collection: str) -> list[str]:
-        """The active index first, then the standby indexes."""
-        ...
-
-    def queue_lens_indexes(self, collection: str) -> None:
-        """Queue a job for each lens index of the collection, to add missing labels."""
         ...

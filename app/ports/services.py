@@ -5,7 +5,7 @@ Every method raises GircseError with the reason if it fails.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Protocol
@@ -82,14 +82,13 @@ class Collections(Protocol):
 
 
 class Documents(Texts, Collections, Protocol):
-    """The interface of `app.collections.library.Library`."""
+    """The interface of `app.documents.library.Library`."""
 
     def add_document(self, collection: str, source: Source) -> tuple[Document, Job | None]: ...
     def delete_document(self, document_id: str, *, delay: timedelta = ...) -> Job:
         """Searches hide it immediately; it can be restored until the delay has passed and a worker has deleted it."""
         ...
 
-    def restore_document(self, document_id: str) -> Job: ...
     def move_documents(self, document_ids: Sequence[str], collection: str) -> list[tuple[Document, Job | None]]:
         """Ingest them into another collection and delete the originals. Returns the new documents."""
         ...
@@ -128,12 +127,6 @@ class LensIndexes(Protocol):
 
     def status(self, collection: str) -> list[LensIndexStatus]: ...
     def delete(self, collection: str, lens: str) -> None: ...
-
-
-class ValueTables(Protocol):
-    """Every chunk of a collection with its value under the lens of an index."""
-
-    def csv(self, collection: str, lens: str, *, value: str | None = None) -> Iterator[str]: ...
 
 
 class ReadingServices(Protocol):

@@ -102,7 +102,9 @@ class SearchService:
         self._highlighter = Highlighter(embedder)
         self._values = ValueReader(embedder)
         self._exclusions = ExclusionRanker(self._index, self._values)
-        self._value_search = ValueSearch(catalog, self._index, self._values, deleted_among=self._deleted_among)
+        self._value_search = ValueSearch(
+            catalog.lens_indexes, self._index, self._values, deleted_among=self._deleted_among
+        )
         self._calibration = MatchCalibration(self._index, embedder)
         self._instructed = InstructedMatches(self._index, embedder, self._reranker)
         # Starts its threads on demand.
@@ -393,7 +395,7 @@ class SearchService:
     def _weights(self, query: str, collection: Collection) -> LegWeights:
         """Of a hybrid search: those tuned for the collection, else by whether the model reads the query's language."""
         is_unread = unread_language(query, self._embedder.info.language)
-        return self._catalog.leg_weights(collection.name) or (UNREAD_WEIGHTS if is_unread else WEIGHTS)
+        return self._catalog.weights.applied(collection.name) or (UNREAD_WEIGHTS if is_unread else WEIGHTS)
 
     def find_legs(self, request: SearchRequest) -> Mapping[Leg, Sequence[ScoredPoint]]:
         """The results of each leg of a hybrid search, before fusion."""

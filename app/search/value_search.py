@@ -71,14 +71,14 @@ class ValueSearch:
 
     def __init__(
         self,
-        catalog: LensIndexRecords,
+        lens_indexes: LensIndexRecords,
         index: SearchedIndex,
         reader: ValueReader,
         *,
         deleted_among: Callable[[Iterable[str]], set[str]] = lambda _: set(),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._catalog = catalog
+        self._lens_indexes = lens_indexes
         self._index = index
         self._reader = reader
         self._deleted_among = deleted_among
@@ -179,7 +179,7 @@ class ValueSearch:
 
     def _field(self, values: Sequence[LensValue], collection: Collection) -> str | None:
         """Payload field with the labels of a complete lens index for these values; None if there is none."""
-        for lens_index in self._catalog.lens_indexes(collection.name, with_jobs=False):
+        for lens_index in self._lens_indexes.of_collection(collection.name, with_jobs=False):
             if lens_index.is_built_for(collection) and parse_values(lens_index.values) == tuple(values):
                 return lens_index.built_field
         return None

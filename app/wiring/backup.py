@@ -15,10 +15,10 @@ from urllib.parse import urlsplit
 from pydantic import SecretStr
 
 from app.catalog import connect, file_of, is_filled, load, snapshot
-from app.collections.backup import BackupFacts, BackupReader, BackupWriter
-from app.collections.backup_schedule import BackupSchedule
-from app.collections.blobs import FolderBlobStore
+from app.documents.blobs import FolderBlobStore
 from app.errors import ArchiveError, ConflictError, DamagedCatalogError, GircseError
+from app.maintenance.backup import BackupFacts, BackupReader, BackupWriter
+from app.maintenance.backup_schedule import BackupSchedule
 from app.runtime.private_files import prepare_home, private_files
 from app.runtime.service_socket import connect as connect_to_service
 from app.runtime.service_socket import find_services

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from functools import partial
 
 from app.catalog import CatalogFacts, SqlCatalog, check_file, check_rows, connect, describe, file_of, upgrade
-from app.collections.backup_schedule import last_backup
-from app.collections.blobs import FolderBlobStore
+from app.documents.blobs import FolderBlobStore
 from app.errors import DamagedCatalogError
+from app.maintenance.backup_schedule import last_backup
 from app.runtime.private_files import prepare_home, private_files
 from app.settings import Settings
 

@@ -12,11 +12,11 @@ from datetime import timedelta
 from functools import partial
 from math import ceil
 
-from app.collections.background_reindex import StoppedError
 from app.collections.lens_indexing import LensIndexer, queue_outdated
-from app.collections.reindex import Reindexer
 from app.collections.standing import StandingCompletion
 from app.errors import GircseError, UnavailableError
+from app.maintenance.background_reindex import StoppedError
+from app.maintenance.reindex import Reindexer
 from app.ports.parts import Embedder
 from app.runtime.memory import release_memory
 from app.runtime.turns import set_switch_interval

@@ -11,7 +11,7 @@ from functools import cache
 
 from tokenizers import Tokenizer
 
-from app.collections.blobs import FolderBlobStore
+from app.documents.blobs import FolderBlobStore
 from app.ports.parts import SharedEmbedder, VectorIndex
 from app.runtime.turns import set_switch_interval
 from app.settings import Settings

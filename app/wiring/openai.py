@@ -22,7 +22,7 @@ from embedder.engine.errors import NotServingError, RefusedError
 from embedder.model_info import ModelInfo
 from embedder.server.errors import refusal_of_status
 from embedder.server.openai_routes import openai_routes
-from embedder.server.protocol import CUT_HEADER, FINGERPRINT_HEADER, TOKENS_HEADER, Embedded, EmbedTask, InputType
+from embedder.server.protocol import CUT_HEADER, FINGERPRINT_HEADER, TOKENS_HEADER, EmbeddedTexts, EmbedTask, InputType
 
 _DOCUMENT_TIMEOUTS = 10  # timeout for documents, as a multiple of the timeout for a query
 
@@ -57,7 +57,7 @@ class ForwardingSource:
         except UnavailableError as error:
             raise NotServingError(str(error), retry_after_s=5) from None
 
-    async def embed(self, task: EmbedTask) -> Embedded:
+    async def embed(self, task: EmbedTask) -> EmbeddedTexts:
         body = {
             "texts": task.texts,
             "input_type": task.input_type,
@@ -78,7 +78,7 @@ class ForwardingSource:
             vectors = vectors_of(answer, count=len(task.texts))
         except UnavailableError as error:
             raise NotServingError(str(error), retry_after_s=5) from None
-        return Embedded(
+        return EmbeddedTexts(
             vectors,
             tokens=int(answer.headers.get(TOKENS_HEADER, 0)),
             truncated=int(answer.headers.get(CUT_HEADER, 0)),

@@ -7,14 +7,14 @@ from contextlib import closing, contextmanager, nullcontext
 from functools import partial
 
 from app.answers.service import AnswerService
-from app.collections.blobs import FolderBlobStore
 from app.collections.credentials_folder import CredentialsFolder
-from app.collections.integrity import Integrity
 from app.collections.lens_indexes import QueuedLensIndexes
-from app.collections.library import Library
 from app.collections.value_tables import CsvValueTables
+from app.documents.blobs import FolderBlobStore
+from app.documents.library import Library
 from app.edge import EdgeProcess
 from app.evaluation.background import evaluations_over
+from app.maintenance.integrity import Integrity
 from app.runtime.metrics import ProcessMetrics
 from app.runtime.readiness import WhileBusy
 from app.search.service import SearchService

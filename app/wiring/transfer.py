@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.collections.transfer import Transfer
+from app.maintenance.transfer import Transfer
 from app.services import Services
 
 

@@ -12,10 +12,10 @@ from fastapi import FastAPI
 from app.access.authorized_services import AuthorizedServices, authorize
 from app.api.hosts import HostGuard
 from app.api.main import create_app
-from app.collections.background_reindex import BackgroundReindexing
-from app.collections.fetching import BackgroundFetching
-from app.collections.pages import DocumentPages
+from app.documents.fetching import BackgroundFetching
+from app.documents.pages import DocumentPages
 from app.errors import InputError
+from app.maintenance.background_reindex import BackgroundReindexing
 from app.search.lenses import STARTERS
 from app.services import Services
 from app.types.access import OPERATOR, acting_as

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from embedder.encoder import Encoder
 from embedder.engine.errors import ComputationError, InvalidRequestError, NotAVectorError
-from embedder.engine.work import Answer, Item, Priority
+from embedder.engine.work import EmbeddingResult, Item, Priority
 from embedder.errors import TextError
 from embedder.model.refine import steps_to_convergence
 from embedder.text.tokens import TopTokens
@@ -40,7 +40,7 @@ class BatchRunner:
         *,
         note_out_of_memory: Callable[[], None] = lambda: None,
         note_batch: Callable[[Sequence[Item]], None] = lambda _: None,
-        note_answer: Callable[[Item, Answer], None] = lambda _, __: None,
+        note_answer: Callable[[Item, EmbeddingResult], None] = lambda _, __: None,
         let_queries_in: Callable[[], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -75,15 +75,15 @@ class BatchRunner:
         """Computes the group. Returns an error instead of raising it: its traceback would keep the batch's tensors in
         memory."""
         started = self._clock()
-        variant = group[0].key.variant
+        options = group[0].key.options
         observed = self._encoder.token_recorder(TOP_TOKENS) if any(item.key.wants_words for item in group) else None
         try:
             prefixes = self._encoder.refine_prompts(
                 [item.key.ids for item in group],
                 steps=max(item.key.steps for item in group),
-                token_bias=dict(variant.bias),
+                token_bias=dict(options.bias),
                 on_step=None if observed is None else self._watch(group, observed),
-                tolerance=variant.tolerance,
+                tolerance=options.tolerance,
                 between_parts=self._let_queries_in if group[0].priority is Priority.DOCUMENT else None,
             )
             self._note_batch(group)
@@ -107,7 +107,7 @@ class BatchRunner:
     def _answer(self, item: Item, prefixes: np.ndarray, observed: TopTokens | None, row: int, seconds: float) -> None:
         # Others of the batch may take more steps. After k steps, z_k is the last row of the prefix.
         prefixes = prefixes[: max(item.key.steps, 1)]
-        tolerance = item.key.variant.tolerance
+        tolerance = item.key.options.tolerance
         if tolerance is not None:
             prefixes = prefixes[: int(steps_to_convergence(torch.from_numpy(prefixes[None]), tolerance)[0])]
         vector = prefixes[-1]
@@ -118,7 +118,7 @@ class BatchRunner:
         if item.key.wants_words and observed is not None:
             refinement = self._encoder.refinement_of(item.text, item.instruction, prefixes, observed, row=row)
         steps = prefixes.copy() if item.key.wants_steps else None
-        answer = Answer(vector.copy(), refinement, item.taken_at - item.asked_at, seconds, steps)
+        answer = EmbeddingResult(vector.copy(), refinement, item.taken_at - item.asked_at, seconds, steps)
         self._note_answer(item, answer)
         item.resolve(answer)
 

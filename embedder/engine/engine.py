@@ -19,7 +19,7 @@ from embedder.engine.limits import Limits
 from embedder.engine.metrics import Metrics
 from embedder.engine.scheduler import Scheduler
 from embedder.engine.streams import Streams, streams_for
-from embedder.engine.work import Answer, Item, Key, Priority, Variant, document_items, query_item
+from embedder.engine.work import BatchOptions, EmbeddingResult, Item, Key, Priority, document_items, query_item
 from embedder.model.contract import resolve_defaults
 from embedder.model.decoder import release_spare_memory
 from embedder.model.refine import check_tolerance
@@ -164,7 +164,7 @@ class Engine:
         with self._probe_lock:
             if self._probe is None or self._probe.answer.done():
                 (prompt,) = self.encoder.read_prompts([_PROBE_TEXT], "")
-                key = Key(prompt.ids, steps=1, variant=Variant(), wants_words=False)
+                key = Key(prompt.ids, steps=1, options=BatchOptions(), wants_words=False)
                 (self._probe,) = self.submit([Item(key, Priority.PROBE, text=_PROBE_TEXT)])
             return self._probe
 
@@ -193,7 +193,9 @@ class Engine:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _wait_for(self, items: Sequence[Item], *, is_leaving: Callable[[], bool] = lambda: False) -> list[Answer]:
+    def _wait_for(
+        self, items: Sequence[Item], *, is_leaving: Callable[[], bool] = lambda: False
+    ) -> list[EmbeddingResult]:
         if is_leaving():
             raise NotServingError(_LEFT)
         chosen = self.submit(items, may_refuse=False)
@@ -213,9 +215,9 @@ class Engine:
     def _answer_from_cache(self, item: Item) -> bool:
         if self._cache is None or not item.is_shared or item.key.wants_words or item.key.wants_steps:
             return False
-        vector = self._cache.get(item.key.ids, item.key.steps, variant=item.key.variant)
+        vector = self._cache.get(item.key.ids, item.key.steps, variant=item.key.options)
         if vector is not None:
-            item.resolve(Answer(vector, None, queued_s=0.0, computed_s=0.0))
+            item.resolve(EmbeddingResult(vector, None, queued_s=0.0, computed_s=0.0))
         return vector is not None
 
     def _start(self) -> None:
@@ -297,10 +299,10 @@ class Engine:
         self.scheduler.note_computed()
         self.metrics.note_batch(batch)
 
-    def _note_answer(self, item: Item, answer: Answer) -> None:
+    def _note_answer(self, item: Item, answer: EmbeddingResult) -> None:
         self.metrics.note_answer(item.priority, answer)
         if self._cache is not None and item.is_shared:
-            self._cache.keep(item.key.ids, item.key.steps, answer.vector, variant=item.key.variant)
+            self._cache.keep(item.key.ids, item.key.steps, answer.vector, variant=item.key.options)
 
     def _note_out_of_memory(self) -> None:
         self.metrics.note_out_of_memory()

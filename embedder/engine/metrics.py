@@ -11,7 +11,7 @@ with needs_extra("server", __name__):
     from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from embedder.engine.scheduler import Scheduler
-from embedder.engine.work import Answer, Item, Priority
+from embedder.engine.work import EmbeddingResult, Item, Priority
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 _SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
@@ -69,7 +69,7 @@ class Metrics:
     def note_tokenised(self, priority: Priority, seconds: float) -> None:
         self._stages.labels("tokenise", priority).observe(seconds)
 
-    def note_answer(self, priority: Priority, answer: Answer) -> None:
+    def note_answer(self, priority: Priority, answer: EmbeddingResult) -> None:
         self._stages.labels("queue", priority).observe(answer.queued_s)
         self._stages.labels("compute", priority).observe(answer.computed_s)
 

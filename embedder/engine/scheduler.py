@@ -337,7 +337,7 @@ class Scheduler:
 
 
 def _fits(key: Key, head: Key) -> bool:
-    return key.variant == head.variant and key.steps <= head.steps and bool(key.steps) == bool(head.steps)
+    return key.options == head.options and key.steps <= head.steps and bool(key.steps) == bool(head.steps)
 
 
 def _whole_seconds(seconds: float) -> float:

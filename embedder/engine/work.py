@@ -34,7 +34,7 @@ class Priority(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Variant:
+class BatchOptions:
     """Options that all texts of a batch must share."""
 
     bias: tuple[tuple[str, float], ...] = ()
@@ -48,13 +48,13 @@ class Key:
 
     ids: Ids
     steps: int
-    variant: Variant
+    options: BatchOptions
     wants_words: bool
     wants_steps: bool = False  # return the vectors of all steps
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Answer:
+class EmbeddingResult:
     vector: np.ndarray  # (dimension,) float32
     refinement: Refinement | None
     queued_s: float
@@ -70,7 +70,7 @@ class Item:
     text: str = ""
     instruction: str = ""
     on_step: Callable[[RefinementStep], None] | None = None
-    answer: Future[Answer] = field(default_factory=Future)
+    answer: Future[EmbeddingResult] = field(default_factory=Future)
     asked_at: float = field(default_factory=time.monotonic)
     taken_at: float = 0.0
     turn: float = 0.0  # documents start in this order
@@ -95,7 +95,7 @@ class Item:
         """Whether equal requests may share this item."""
         return self.on_step is None and self.priority is not Priority.PROBE
 
-    def resolve(self, answer: Answer) -> None:
+    def resolve(self, answer: EmbeddingResult) -> None:
         with suppress(InvalidStateError):  # its request may be cancelled at this very moment
             self.answer.set_result(answer)
 
@@ -120,7 +120,7 @@ def document_items(
     wants_steps: bool = False,
 ) -> list[Item]:
     """Items that return only vectors; with `wants_steps`, those after every step."""
-    keys = [Key(prompt.ids, steps, Variant(), wants_words=False, wants_steps=wants_steps) for prompt in prompts]
+    keys = [Key(prompt.ids, steps, BatchOptions(), wants_words=False, wants_steps=wants_steps) for prompt in prompts]
     return [Item(key, priority, deadline, text=text[:_TEXT_IN_ERRORS]) for key, text in zip(keys, texts, strict=True)]
 
 
@@ -138,6 +138,6 @@ def query_item(
     """An item that also returns the words of every step."""
     # A streamed step cannot be taken back if the text converges earlier than others of its batch.
     alone = next(_numbers) if on_step is not None and tolerance is not None else 0
-    variant = Variant(tuple(sorted(token_bias.items())), tolerance, alone)
-    key = Key(prompt.ids, steps, variant, wants_words=True)
+    options = BatchOptions(tuple(sorted(token_bias.items())), tolerance, alone)
+    key = Key(prompt.ids, steps, options, wants_words=True)
     return Item(key, Priority.QUERY, deadline, text=text, instruction=instruction, on_step=on_step)

@@ -15,7 +15,7 @@ _LEVEL = 95.0
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class BootstrapEstimate:
     """A score with its 95 % interval."""
 
     value: float
@@ -96,8 +96,8 @@ def harmonic_mean(parts: Sequence[np.ndarray]) -> np.ndarray:
     return np.where(usable, len(parts) / np.sum(1 / np.where(stacked > 0, stacked, 1), axis=0), 0.0)
 
 
-def estimate(replicates: np.ndarray) -> Estimate:
+def estimate(replicates: np.ndarray) -> BootstrapEstimate:
     tail = (100 - _LEVEL) / 2
     resampled = replicates[1:] if len(replicates) > 1 else replicates
     low, high = np.percentile(resampled, [tail, 100 - tail])
-    return Estimate(float(replicates[0]), float(low), float(high))
+    return BootstrapEstimate(float(replicates[0]), float(low), float(high))

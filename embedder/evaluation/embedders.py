@@ -14,7 +14,7 @@ from tqdm.auto import tqdm
 
 from embedder.encoder import Encoder
 from embedder.evaluation.outcomes import MINILM, Steps
-from embedder.extensions.hyper_projection import StoredVectors
+from embedder.evaluation.stored_vectors import StoredVectors
 from embedder.model.backbone import locate_model
 from embedder.text.prompts import TEMPLATES, Template
 

@@ -49,7 +49,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Measure:
+class TaskMeasure:
     """A score: per group, the harmonic mean over its strata; then the mean over `groups`, times 100."""
 
     name: str
@@ -62,7 +62,7 @@ class Measure:
 class TaskOutcomes:
     strata: dict[str, Stratum] = field(default_factory=dict)
     outcomes: list[Outcome] = field(default_factory=list)
-    measures: list[Measure] = field(default_factory=list)
+    measures: list[TaskMeasure] = field(default_factory=list)
 
     def add_stratum(self, name: str, items: Sequence[str], gold: np.ndarray | None = None) -> None:
         self.strata[name] = Stratum(name, digest(items), len(items), gold)
@@ -75,7 +75,7 @@ class TaskOutcomes:
     def add_mean(self, name: str, metric: str, statistic: str, names: Sequence[str]) -> None:
         """Adds a mean over single strata, if there are several."""
         if len(names) > 1:
-            self.measures.append(Measure(name, metric, statistic, tuple((each,) for each in names)))
+            self.measures.append(TaskMeasure(name, metric, statistic, tuple((each,) for each in names)))
 
 
 def digest(items: Sequence[str]) -> str:

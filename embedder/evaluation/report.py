@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from embedder.errors import DataError
-from embedder.evaluation.bootstrap import Estimate
+from embedder.evaluation.bootstrap import BootstrapEstimate
 from embedder.evaluation.outcomes import BM25, MINILM, NO_INSTRUCTION, ON_BOTH_SIDES, ON_QUERIES, Setting
 from embedder.evaluation.plots import plot_baselines, plot_steps
 from embedder.evaluation.results import difference_of, outcomes_from_json, read_results, score_of
-from embedder.evaluation.scoring import Difference, Score, compare
+from embedder.evaluation.scoring import PairedDifference, Score, compare
 
 CONDITIONS = {NO_INSTRUCTION: "none", ON_QUERIES: "queries", ON_BOTH_SIDES: "both sides"}
 _WHOLE_TASKS = ("sts", "retrieval", "knn")  # the summary shows all their measures
@@ -28,7 +28,7 @@ class Run:
     name: str
     raw: Mapping[str, Any]
     scores: tuple[Score, ...]
-    differences: tuple[Difference, ...]
+    differences: tuple[PairedDifference, ...]
 
     @property
     def model(self) -> str:
@@ -42,11 +42,11 @@ class Run:
         return frozenset(f"{task}.{rest}" for task, rest in measures if task not in summed or rest in _SUMMARIES)
 
     @cached_property
-    def _estimates(self) -> dict[tuple[str, str, Setting], Estimate]:
+    def _estimates(self) -> dict[tuple[str, str, Setting], BootstrapEstimate]:
         return {(each.measure, each.metric, each.setting): each.estimate for each in self.scores}
 
     @cached_property
-    def _over_baseline(self) -> dict[tuple[str, str, Setting], Difference]:
+    def _over_baseline(self) -> dict[tuple[str, str, Setting], PairedDifference]:
         return {(d.measure, d.metric, d.setting): d for d in self.differences if d.kind == "baseline"}
 
     @cached_property
@@ -56,10 +56,10 @@ class Run:
             grouped.setdefault((each.setting.system, each.measure, each.metric), []).append(each)
         return grouped
 
-    def find(self, measure: str, metric: str, setting: Setting) -> Estimate | None:
+    def find(self, measure: str, metric: str, setting: Setting) -> BootstrapEstimate | None:
         return self._estimates.get((measure, metric, setting))
 
-    def over_baseline(self, score: Score) -> Difference | None:
+    def over_baseline(self, score: Score) -> PairedDifference | None:
         return self._over_baseline.get((score.measure, score.metric, score.setting))
 
     def of_system(self, system: str, measure: str, metric: str) -> list[Score]:
@@ -221,11 +221,11 @@ def _step_table(run: Run, measures: Sequence[tuple[str, str]]) -> str:
     return table(columns, rows)
 
 
-def _step_pair(difference: Difference) -> tuple[int, int]:
+def _step_pair(difference: PairedDifference) -> tuple[int, int]:
     return difference.setting.query_steps or 0, difference.other.query_steps or 0
 
 
-def _is_alike(difference: Difference) -> bool:
+def _is_alike(difference: PairedDifference) -> bool:
     return difference.kind == "steps" and all(
         each.query_steps == each.document_steps for each in (difference.setting, difference.other)
     )
@@ -281,7 +281,7 @@ def _comparison(runs: Sequence[Run]) -> str:
     return f"## Compared\n\n{table(('measure', 'metric', 'instruction', first.name, *heads), rows)}"
 
 
-def _paired(first: Run, other: Run) -> dict[tuple[str, str, Setting], Difference]:
+def _paired(first: Run, other: Run) -> dict[tuple[str, str, Setting], PairedDifference]:
     settings = first.raw["settings"]
     found = {}
     for task in set(first.raw["tasks"]) & set(other.raw["tasks"]):
@@ -293,19 +293,19 @@ def _paired(first: Run, other: Run) -> dict[tuple[str, str, Setting], Difference
     return found
 
 
-def _show(estimate: Estimate | None) -> str:
+def _show(estimate: BootstrapEstimate | None) -> str:
     return "–" if estimate is None else f"{estimate.value:.2f} [{estimate.low:.2f}, {estimate.high:.2f}]"
 
 
-def _show_difference(difference: Difference | None) -> str:
+def _show_difference(difference: PairedDifference | None) -> str:
     return "–" if difference is None else show_change(difference.estimate)
 
 
-def show_estimate(estimate: Estimate) -> str:
+def show_estimate(estimate: BootstrapEstimate) -> str:
     return f"{estimate.value:.1f} [{estimate.low:.1f}, {estimate.high:.1f}]"
 
 
-def show_change(estimate: Estimate) -> str:
+def show_change(estimate: BootstrapEstimate) -> str:
     """A difference; bold if its interval excludes 0."""
     shown = f"{estimate.value:+.2f} [{estimate.low:+.2f}, {estimate.high:+.2f}]"
     return f"**{shown}**" if estimate.excludes_zero else shown

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from embedder.errors import DataError
-from embedder.evaluation.bootstrap import Estimate
-from embedder.evaluation.outcomes import Measure, Outcome, Setting, Stratum, TaskOutcomes, pack, unpack
-from embedder.evaluation.scoring import Difference, Score, Scores
+from embedder.evaluation.bootstrap import BootstrapEstimate
+from embedder.evaluation.outcomes import Outcome, Setting, Stratum, TaskMeasure, TaskOutcomes, pack, unpack
+from embedder.evaluation.scoring import PairedDifference, Score, Scores
 
 FORMAT = 1
 _DECIMALS = 3
@@ -91,7 +91,7 @@ def outcomes_from_json(task: Mapping[str, Any]) -> TaskOutcomes:
     for name, row in task["strata"].items():
         outcomes.strata[name] = Stratum(name, row["items"], row["size"], unpack(row["gold"]) if "gold" in row else None)
     outcomes.measures = [
-        Measure(row["name"], row["metric"], row["statistic"], tuple(tuple(group) for group in row["groups"]))
+        TaskMeasure(row["name"], row["metric"], row["statistic"], tuple(tuple(group) for group in row["groups"]))
         for row in task["measures"]
     ]
     outcomes.outcomes = [
@@ -104,18 +104,18 @@ def score_of(row: Mapping[str, Any]) -> Score:
     return Score(row["measure"], row["metric"], setting_of(row), _estimate(row))
 
 
-def difference_of(row: Mapping[str, Any]) -> Difference:
+def difference_of(row: Mapping[str, Any]) -> PairedDifference:
     setting, other = setting_of(row["setting"]), setting_of(row["minus"])
-    return Difference(row["measure"], row["metric"], row["kind"], setting, other, _estimate(row))
+    return PairedDifference(row["measure"], row["metric"], row["kind"], setting, other, _estimate(row))
 
 
 def setting_of(row: Mapping[str, Any]) -> Setting:
     return Setting(row["system"], row["condition"], row["query_steps"], row["document_steps"])
 
 
-def _estimate(row: Mapping[str, Any]) -> Estimate:
-    return Estimate(row["value"], row["low"], row["high"])
+def _estimate(row: Mapping[str, Any]) -> BootstrapEstimate:
+    return BootstrapEstimate(row["value"], row["low"], row["high"])
 
 
-def _rounded(estimate: Estimate) -> dict[str, float]:
+def _rounded(estimate: BootstrapEstimate) -> dict[str, float]:
     return {name: round(value, _DECIMALS) for name, value in asdict(estimate).items()}

@@ -7,8 +7,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from embedder.evaluation.bootstrap import Estimate, draw_weights, estimate, harmonic_mean, means, spearman, v_measures
-from embedder.evaluation.outcomes import Measure, Outcome, Setting, Stratum, TaskOutcomes
+from embedder.evaluation.bootstrap import (
+    BootstrapEstimate,
+    draw_weights,
+    estimate,
+    harmonic_mean,
+    means,
+    spearman,
+    v_measures,
+)
+from embedder.evaluation.outcomes import Outcome, Setting, Stratum, TaskMeasure, TaskOutcomes
 
 STEP_DIFFERENCES = ((5, 1), (20, 10), (20, 1))
 LESS_DOCUMENT_STEPS = (1, 5)
@@ -20,11 +28,11 @@ class Score:
     measure: str
     metric: str
     setting: Setting
-    estimate: Estimate
+    estimate: BootstrapEstimate
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class PairedDifference:
     """`setting` minus `other` on the same resamples. kind: steps, document_steps or baseline."""
 
     measure: str
@@ -32,20 +40,20 @@ class Difference:
     kind: str
     setting: Setting
     other: Setting
-    estimate: Estimate
+    estimate: BootstrapEstimate
 
 
 @dataclass(frozen=True, slots=True)
 class Scores:
     scores: tuple[Score, ...]
-    differences: tuple[Difference, ...]
+    differences: tuple[PairedDifference, ...]
 
 
 def score(outcomes: TaskOutcomes, *, model: str, baseline: str, resamples: int, seed: int) -> Scores:
     """Scores every measure in every setting that all its strata have; computes differences for the system `model`."""
     leaves = _replicate(outcomes, resamples=resamples, seed=seed)
     scores: list[Score] = []
-    differences: list[Difference] = []
+    differences: list[PairedDifference] = []
     for measure in outcomes.measures:
         replicates = _of_measure(measure, leaves)
         scores += [
@@ -57,7 +65,7 @@ def score(outcomes: TaskOutcomes, *, model: str, baseline: str, resamples: int, 
             ("baseline", _baseline_pairs(replicates, model, baseline)),
         ):
             differences += [
-                Difference(
+                PairedDifference(
                     measure.name,
                     measure.metric,
                     kind,
@@ -72,7 +80,7 @@ def score(outcomes: TaskOutcomes, *, model: str, baseline: str, resamples: int, 
 
 def compare(
     first: TaskOutcomes, other: TaskOutcomes, *, models: tuple[str, str], resamples: int, seed: int
-) -> list[Difference]:
+) -> list[PairedDifference]:
     """`other` minus `first` for every setting, for measures whose strata have the same items in both."""
     leaves = _replicate(first, resamples=resamples, seed=seed), _replicate(other, resamples=resamples, seed=seed)
     differences = []
@@ -85,7 +93,7 @@ def compare(
             same = Setting(models[1], setting.condition, setting.query_steps, setting.document_steps)
             if setting.system == models[0] and same in after:
                 change = estimate(after[same] - values)
-                differences.append(Difference(measure.name, measure.metric, "model", same, setting, change))
+                differences.append(PairedDifference(measure.name, measure.metric, "model", same, setting, change))
     return differences
 
 
@@ -117,7 +125,7 @@ def _replicate(outcomes: TaskOutcomes, *, resamples: int, seed: int) -> _Leaves:
     return leaves
 
 
-def _of_measure(measure: Measure, leaves: _Leaves) -> dict[Setting, np.ndarray]:
+def _of_measure(measure: TaskMeasure, leaves: _Leaves) -> dict[Setting, np.ndarray]:
     names = {name for group in measure.groups for name in group}
     settings = [s for (name, metric, s) in leaves if metric == measure.metric and name == measure.groups[0][0]]
     return {

@@ -5,13 +5,9 @@ So documents are embedded under a new instruction without running the model on t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
-import numpy as np
-import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 from torch import Tensor, nn
@@ -23,18 +19,6 @@ from embedder.model.module_files import save_module
 PROJECTION_FILE = "projection.safetensors"
 KINDS = ("low_rank", "film")
 _FORMAT = "1"
-
-
-class PlainEncoder(Protocol):
-    """The model whose vectors are projected; `Encoder` satisfies it."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def fingerprint(self) -> str: ...
-    @property
-    def dimension(self) -> int: ...
-    def encode_documents(self, texts: Sequence[str], *, instruction: str, steps: int | None) -> np.ndarray: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,20 +106,6 @@ def save_projection(projection: InstructionProjection, folder: Path, *, fingerpr
     return save_module(projection, folder / PROJECTION_FILE, metadata=metadata)
 
 
-def load_projection(folder: Path, encoder: PlainEncoder) -> InstructionProjection:
-    """Loads the projection in `folder`. Raises ContractError if there is none or it belongs to another model."""
-    projection, model = read_projection(folder)
-    path = folder / PROJECTION_FILE
-    if model != encoder.fingerprint:
-        raise ContractError(
-            f"{path} was trained for the model with fingerprint {model}, but {encoder.name} has "
-            f"{encoder.fingerprint}. Use the model that it was trained with."
-        )
-    if projection.dimension != encoder.dimension:
-        raise ContractError(f"{path} projects {projection.dimension} dimensions, but vectors have {encoder.dimension}.")
-    return projection
-
-
 def read_projection(folder: Path) -> tuple[InstructionProjection, str]:
     """The projection and the fingerprint of its model. Raises ContractError if the file is unreadable."""
     path = folder / PROJECTION_FILE
@@ -156,44 +126,3 @@ def read_projection(folder: Path) -> tuple[InstructionProjection, str]:
     except (KeyError, ValueError, RuntimeError) as error:
         raise ContractError(f"{path} is incomplete: {error}. Train it again.") from error
     return projection.eval().requires_grad_(False), metadata.get("model", "")
-
-
-class StoredVectors:
-    """Vectors of texts without an instruction, as in an index; the model encodes each text once.
-
-    steps: None means the model's default for documents.
-    """
-
-    def __init__(self, encoder: PlainEncoder, *, steps: int | None = None) -> None:
-        self._encoder, self._steps = encoder, steps
-        self._rows: dict[str, np.ndarray] = {}
-
-    def read(self, texts: Sequence[str]) -> int:
-        """Encodes the texts that are not stored yet. Returns their number."""
-        if missing := [text for text in dict.fromkeys(texts) if text not in self._rows]:
-            vectors = self._encoder.encode_documents(missing, instruction="", steps=self._steps)
-            self._rows |= zip(missing, vectors, strict=True)
-        return len(missing)
-
-    def of(self, texts: Sequence[str]) -> np.ndarray:
-        """The stored vectors of texts: (n, D), L2-normalised."""
-        self.read(texts)
-        return np.stack([self._rows[text] for text in texts])
-
-
-class ProjectedEncoder:
-    """Embeds texts under instructions by projecting stored vectors; the model encodes only each instruction, once."""
-
-    def __init__(self, stored: StoredVectors, projection: InstructionProjection) -> None:
-        self.stored = stored
-        self._projection = projection
-
-    @torch.inference_mode()
-    def encode(self, texts: Sequence[str], *, instruction: str) -> np.ndarray:
-        """Vectors (n, D) under the instruction, L2-normalised; without one, the stored vectors unchanged."""
-        plain = self.stored.of(texts)
-        if not instruction:
-            return plain
-        instruction_vector = self.stored.of([instruction])[0]
-        projected: np.ndarray = self._projection(torch.from_numpy(plain), torch.from_numpy(instruction_vector)).numpy()
-        return projected

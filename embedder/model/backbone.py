@@ -27,6 +27,7 @@ from embedder.model.gguf_source import find_parts
 from embedder.model.heads import SoftHead, attach_context_projection, attach_soft_head
 from embedder.model.layouts import UnknownLayoutError, read_layout, with_products
 from embedder.model.model_packages import joined_model
+from embedder.model.refine import softmax_over_vocabulary
 from embedder.model.vocabulary import build_vocabulary
 from embedder.model.weight_formats import Product, fastest_format, in_int8
 
@@ -113,6 +114,11 @@ class Backbone:
     def logits(self, state: Tensor) -> Tensor:
         """(B, D) -> (B, n)."""
         return self.head(state) if self.soft_head is None else self.soft_head(state, self.soft_weight)
+
+    def next_inputs(self, state: Tensor, *, temperature: float, logit_bias: Tensor | None) -> Tensor:
+        """embed_soft of the soft token of `state`: (B, D) -> (B, D)."""
+        logits = self.logits(state)
+        return self.embed_soft(softmax_over_vocabulary(logits, temperature=temperature, logit_bias=logit_bias))
 
     @property
     def soft_ids(self) -> Tensor | None:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from embedder.model.backbone import Backbone
 from embedder.model.decoder import Decoder
-from embedder.model.refine import Reader, softmax_over_vocabulary
+from embedder.model.refine import Prefill, SoftVocabulary
 from embedder.text.prompts import CONTEXT_SLOT, Frame
 
 # For a shorter common prefix, copying keys costs as much as recomputing them.
@@ -75,16 +75,9 @@ class PaddedPrefill:
         self._next = self._next + 1
         return states[:, -1]
 
-    def logits(self, state: Tensor) -> Tensor:
-        return self._backbone.logits(state)
-
-    def embed_soft(self, soft_token: Tensor) -> Tensor:
-        return self._backbone.embed_soft(soft_token)
-
-    def next_inputs(self, state: Tensor, *, temperature: float, logit_bias: Tensor | None) -> Tensor:
-        return self.embed_soft(
-            softmax_over_vocabulary(self.logits(state), temperature=temperature, logit_bias=logit_bias)
-        )
+    @property
+    def vocabulary(self) -> SoftVocabulary:
+        return self._backbone
 
 
 class PackedPrefill:
@@ -134,14 +127,9 @@ class PackedPrefill:
     def advance(self, inputs: Tensor) -> Tensor:
         return self._in_given_order(self._run.advance(inputs if self._order is None else inputs[self._order]))
 
-    def logits(self, state: Tensor) -> Tensor:
-        return self._decoder.vocabulary.logits(state)
-
-    def embed_soft(self, soft_token: Tensor) -> Tensor:
-        return self._decoder.vocabulary.embed_soft(soft_token)
-
-    def next_inputs(self, state: Tensor, *, temperature: float, logit_bias: Tensor | None) -> Tensor:
-        return self._decoder.vocabulary.next_inputs(state, temperature=temperature, logit_bias=logit_bias)
+    @property
+    def vocabulary(self) -> SoftVocabulary:
+        return self._decoder.vocabulary
 
     def _in_given_order(self, states: Tensor) -> Tensor:
         """Restores the caller's row order."""
@@ -217,7 +205,7 @@ def start_prefill(
     frame: Frame,
     padding_side: str = "right",
     between_parts: Callable[[], None] | None = None,
-) -> Reader:
+) -> Prefill:
     """Packed if our decoder supports the model, else padded. Only the packed form on a CPU calls `between_parts`."""
     if backbone.decoder is not None:
         if backbone.embedding.weight.device.type != "cpu":

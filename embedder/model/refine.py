@@ -17,14 +17,8 @@ from embedder.errors import TextError
 StepObserver = Callable[[int, Tensor], None]
 
 
-class Reader(Protocol):
-    """A model that encodes a batch of prompts once and then advances position by position."""
-
-    def read(self) -> tuple[Tensor, Tensor]:
-        """The prefill: h'_0, the state at each row's last token (B, D), and the mean of its states, fp32 (B, D)."""
-
-    def advance(self, inputs: Tensor) -> Tensor:
-        """Advances by one position: inputs (B, D) to final states (B, D)."""
+class SoftVocabulary(Protocol):
+    """The entries of soft tokens: the projection to their logits, and their embeddings."""
 
     def logits(self, state: Tensor) -> Tensor:
         """(B, D) -> (B, n), over the entries of a soft token."""
@@ -36,6 +30,19 @@ class Reader(Protocol):
         """d of a state, (B, D) -> (B, D). Does not return the soft token, so it need not be materialised."""
 
 
+class Prefill(Protocol):
+    """A model that encodes a batch of prompts once and then advances position by position."""
+
+    def read(self) -> tuple[Tensor, Tensor]:
+        """The prefill: h'_0, the state at each row's last token (B, D), and the mean of its states, fp32 (B, D)."""
+
+    def advance(self, inputs: Tensor) -> Tensor:
+        """Advances by one position: inputs (B, D) to final states (B, D)."""
+
+    @property
+    def vocabulary(self) -> SoftVocabulary: ...
+
+
 @dataclass(frozen=True, slots=True)
 class RefinedStates:
     generated: Tensor  # g_1..g_K, fp32 (B, K, D)
@@ -44,7 +51,7 @@ class RefinedStates:
 
 
 def refine_states(
-    reader: Reader,
+    prefill: Prefill,
     *,
     steps: int,
     temperature: float = 1.0,
@@ -59,7 +66,7 @@ def refine_states(
     position, and g_k is the final-layer state there (Eq 3-4). The (K+1)-th soft token is never computed. Gradients flow
     through everything if enabled.
     """
-    prompt_last, prompt_mean = reader.read()
+    prompt_last, prompt_mean = prefill.read()
     state = prompt_last
     generated: list[Tensor] = []
 
@@ -69,12 +76,13 @@ def refine_states(
 
     for step in range(1, steps + 1):
         if on_step is None:
-            inputs = reader.next_inputs(state, temperature=temperature, logit_bias=logit_bias)
+            inputs = prefill.vocabulary.next_inputs(state, temperature=temperature, logit_bias=logit_bias)
         else:
-            soft_token = softmax_over_vocabulary(reader.logits(state), temperature=temperature, logit_bias=logit_bias)
+            logits = prefill.vocabulary.logits(state)
+            soft_token = softmax_over_vocabulary(logits, temperature=temperature, logit_bias=logit_bias)
             on_step(step, soft_token)
-            inputs = reader.embed_soft(soft_token)
-        state = reader.advance(inputs)
+            inputs = prefill.vocabulary.embed_soft(soft_token)
+        state = prefill.advance(inputs)
         generated.append(state.float())
         if stop is not None and stop(states()):
             break

@@ -26,7 +26,7 @@ from embedder.server.description import (
 from embedder.server.docs_page import add_docs
 from embedder.server.errors import UnknownPathError, WrongMethodError
 from embedder.server.failures import FailingRoute, failure, refused_by
-from embedder.server.guard import OPEN_PATHS, Guard
+from embedder.server.guard import OPEN_PATHS, RequestGuard
 from embedder.server.openai_routes import openai_routes
 from embedder.server.own_routes import OWN_PREFIX, own_routes
 from embedder.server.protocol import InputType
@@ -76,7 +76,7 @@ def create_application(
     )
     application.state.engine = engine
     application.add_middleware(
-        Guard,
+        RequestGuard,
         key=api_key,
         max_body_bytes=engine.limits.max_body_bytes,
         slow_client_s=engine.limits.slow_client_s,

@@ -20,7 +20,7 @@ class SlowBodyError(RefusedError):
     code = "slow_body"
 
 
-class Guard:
+class RequestGuard:
     """Rejects requests without the key, with too large a body, or whose body arrives too slowly.
 
     key: required as `Authorization: Bearer <key>`; None: no key needed.

@@ -18,7 +18,14 @@ from embedder.server.errors import UnknownModelError
 from embedder.server.failures import FailingRoute
 from embedder.server.gone import unless_gone
 from embedder.server.lenient import ignored_header
-from embedder.server.protocol import CUT_HEADER, FINGERPRINT_HEADER, Embedded, EmbeddingSource, EmbedTask, InputType
+from embedder.server.protocol import (
+    CUT_HEADER,
+    FINGERPRINT_HEADER,
+    EmbeddedTexts,
+    EmbeddingSource,
+    EmbedTask,
+    InputType,
+)
 from embedder.server.schemas import EmbeddingAnswer, EmbeddingQuestion, ModelList, ModelRow
 
 OWNER = "gircse-search"
@@ -110,7 +117,7 @@ def _write(answer: Callable[[], Any]) -> bytes:
     return json.dumps(answer(), allow_nan=False, separators=(",", ":")).encode()
 
 
-def _answer(question: EmbeddingQuestion, model: str, found: Embedded) -> dict[str, Any]:
+def _answer(question: EmbeddingQuestion, model: str, found: EmbeddedTexts) -> dict[str, Any]:
     vectors = found.vectors
     if question.dimensions is not None and question.dimensions < vectors.shape[1]:
         vectors = shortened(vectors, question.dimensions)

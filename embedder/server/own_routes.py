@@ -24,9 +24,9 @@ from embedder.server.protocol import (
     TOKENS_HEADER,
     EmbedTask,
     RefineTask,
-    RefiningSource,
 )
 from embedder.server.schemas import EmbedQuestion, FactsAnswer, RefinedAnswer, RefineServerQuestion
+from embedder.server.service import EngineSource
 
 OWN_PREFIX = "/api/v1"
 VECTORS_MEDIA_TYPE = "application/octet-stream"
@@ -37,7 +37,7 @@ _VECTORS: dict[int | str, dict[str, Any]] = {
 _EVENTS: dict[int | str, dict[str, Any]] = {200: {"model": RefinedAnswer, "content": {EVENTS_MEDIA_TYPE: {}}}}
 
 
-def own_routes(source: RefiningSource, *, tokenizer: Callable[[], str], card: str | None = None) -> APIRouter:
+def own_routes(source: EngineSource, *, tokenizer: Callable[[], str], card: str | None = None) -> APIRouter:
     """Builds the routes. tokenizer: returns the model's tokenizer as JSON."""
     routes = APIRouter(prefix=OWN_PREFIX, tags=["embedding server"], route_class=FailingRoute)
 
@@ -99,7 +99,7 @@ def own_routes(source: RefiningSource, *, tokenizer: Callable[[], str], card: st
     return routes
 
 
-async def _stream(source: RefiningSource, task: RefineTask, request: Request) -> Response:
+async def _stream(source: EngineSource, task: RefineTask, request: Request) -> Response:
     """Streams the steps. An error before the first step sets the status; a later one becomes an event."""
     steps: asyncio.Queue[RefinementStep | None] = asyncio.Queue()
     work = asyncio.ensure_future(source.refine(task, on_step=steps.put_nowait))

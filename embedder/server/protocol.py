@@ -11,7 +11,6 @@ from typing import Protocol
 import numpy as np
 
 from embedder.model_info import ModelInfo
-from embedder.refinement import Refinement
 from embedder.refinement_steps import RefinementStep
 
 # Headers of every response with vectors: the model, the number and length of vectors, tokens and truncated texts.
@@ -43,7 +42,7 @@ class EmbedTask:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Embedded:
+class EmbeddedTexts:
     """vectors: (n, dimension) float32, L2-normalised, in the order of the texts; with every step (n, K, dimension)."""
 
     vectors: np.ndarray
@@ -69,10 +68,4 @@ class EmbeddingSource(Protocol):
 
     async def info(self) -> ModelInfo: ...
 
-    async def embed(self, task: EmbedTask) -> Embedded: ...
-
-
-class RefiningSource(EmbeddingSource, Protocol):
-    async def refine(self, task: RefineTask, *, on_step: OnStep | None = None) -> Refinement:
-        """Calls `on_step` in the event loop after each step."""
-        ...
+    async def embed(self, task: EmbedTask) -> EmbeddedTexts: ...

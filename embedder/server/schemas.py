@@ -45,10 +45,6 @@ def _is_ids(entry: object) -> bool:
 Texts = Annotated[list[StrictStr], FailFast()]
 
 
-class Posted(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
 class EmbeddingQuestion(Lenient):
     """OpenAI's request, with role, instruction and steps."""
 
@@ -153,7 +149,7 @@ class ModelList(BaseModel):
     data: list[ModelRow]
 
 
-class EmbedQuestion(Posted):
+class EmbedQuestion(BaseModel):
     """Used by the application's own client; the response is binary."""
 
     model_config = ConfigDict(
@@ -175,7 +171,7 @@ class EmbedQuestion(Posted):
     )
 
 
-class RefineServerQuestion(Posted):
+class RefineServerQuestion(BaseModel):
     model_config = ConfigDict(
         extra="forbid",
         json_schema_extra={
@@ -207,7 +203,7 @@ class RefineServerQuestion(Posted):
     stream: bool = Field(default=False, description="Stream each step as a server-sent event.")
 
 
-class WordAnswer(BaseModel):
+class SoftTokenAnswer(BaseModel):
     model_config = ConfigDict(from_attributes=True)
     token: str
     probability: float
@@ -216,7 +212,7 @@ class WordAnswer(BaseModel):
 class StepAnswer(BaseModel):
     model_config = ConfigDict(from_attributes=True)
     step: int
-    tokens: list[WordAnswer]
+    tokens: list[SoftTokenAnswer]
     remaining: float = Field(description="1 - cosine between the vector after this step and the final one.")
 
 

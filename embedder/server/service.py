@@ -15,13 +15,13 @@ import numpy as np
 
 from embedder.engine.engine import Engine, late_error
 from embedder.engine.errors import ComputationError, InvalidRequestError, NotServingError, RefusedError, TooLargeError
-from embedder.engine.work import Answer, Item, Priority, document_items, query_item
+from embedder.engine.work import EmbeddingResult, Item, Priority, document_items, query_item
 from embedder.errors import TextError
 from embedder.model.contract import resolve_defaults
 from embedder.model_info import ModelInfo
 from embedder.refinement import Refinement
 from embedder.refinement_steps import RefinementStep
-from embedder.server.protocol import Embedded, EmbedTask, InputType, OnStep, RefineTask
+from embedder.server.protocol import EmbeddedTexts, EmbedTask, InputType, OnStep, RefineTask
 from embedder.text.prompts import PromptIds
 
 _TOKENISERS = 2
@@ -29,7 +29,7 @@ Result = TypeVar("Result")
 
 
 class EngineSource:
-    """Implements `RefiningSource`."""
+    """Embeddings and refinements of the engine, for the routes."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -42,10 +42,11 @@ class EngineSource:
     async def info(self) -> ModelInfo:
         return self._info
 
-    async def embed(self, task: EmbedTask) -> Embedded:
+    async def embed(self, task: EmbedTask) -> EmbeddedTexts:
         return await self._counting(self._embed(task))
 
     async def refine(self, task: RefineTask, *, on_step: OnStep | None = None) -> Refinement:
+        """Calls `on_step` in the event loop after each step."""
         return await self._counting(self._refine(task, on_step))
 
     async def is_ready(self) -> bool:
@@ -70,7 +71,7 @@ class EngineSource:
             self._engine.metrics.note_refused("client_gone")
             raise
 
-    async def _embed(self, task: EmbedTask) -> Embedded:
+    async def _embed(self, task: EmbedTask) -> EmbeddedTexts:
         limits = self._engine.limits
         if len(task.texts) > limits.max_inputs:
             raise TooLargeError(
@@ -94,7 +95,7 @@ class EngineSource:
             )
         )
         vectors = np.stack([each.vector if each.steps is None else each.steps for each in answers])
-        return Embedded(vectors, tokens=tokens, truncated=cut, fingerprint=self._info.fingerprint)
+        return EmbeddedTexts(vectors, tokens=tokens, truncated=cut, fingerprint=self._info.fingerprint)
 
     def _check_tokens(self, task: EmbedTask, prompts: Sequence[PromptIds], tokens: int) -> None:
         most = self._engine.limits.max_request_tokens
@@ -158,7 +159,7 @@ class EngineSource:
             limits.query_deadline_s if priority is Priority.QUERY else limits.document_deadline_s
         )
 
-    async def _answers(self, items: Sequence[Item]) -> list[Answer]:
+    async def _answers(self, items: Sequence[Item]) -> list[EmbeddingResult]:
         """Collects the answers, in the order of `items`. Raises the first error, with the index of its text in the
         request."""
         chosen = self._engine.submit(items)
@@ -179,13 +180,13 @@ class EngineSource:
         return [item.answer.result() for item in chosen]
 
 
-async def _are_done(futures: Sequence[Future[Answer]], *, timeout_s: float) -> bool:
+async def _are_done(futures: Sequence[Future[EmbeddingResult]], *, timeout_s: float) -> bool:
     """Waits until all futures are done or one fails; False on timeout. Notifies the loop only once, to keep it
     responsive."""
     loop, event, lock = asyncio.get_running_loop(), asyncio.Event(), threading.Lock()
     left = len(futures)
 
-    def note(future: Future[Answer]) -> None:
+    def note(future: Future[EmbeddingResult]) -> None:
         nonlocal left
         with lock:
             left -= 1

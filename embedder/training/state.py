@@ -17,7 +17,7 @@ CHECKPOINT_FILE = "checkpoint.pt"
 
 
 @dataclass(frozen=True, slots=True)
-class Checkpoint:
+class TrainingState:
     """The state of a run. Batches are a pure function of (seed, step), so these two are the sampler's state."""
 
     step: int  # the next step
@@ -29,17 +29,17 @@ class Checkpoint:
     schedule: Mapping
 
 
-def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
+def save_checkpoint(folder: Path, checkpoint: TrainingState) -> None:
     """Writes atomically, so that a kill never leaves half a checkpoint; includes the random state."""
     numbers = RandomState()
-    state = {name: getattr(checkpoint, name) for name in Checkpoint.__slots__}
+    state = {name: getattr(checkpoint, name) for name in TrainingState.__slots__}
     state["random"] = {"torch": numbers.cpu, "cuda": list(numbers.cuda), "python": random.getstate()}
     temporary = folder / f"{CHECKPOINT_FILE}.tmp"
     torch.save(state, temporary)
     temporary.replace(folder / CHECKPOINT_FILE)
 
 
-def load_checkpoint(folder: Path, *, seed: int, data: str, processes: int) -> Checkpoint | None:
+def load_checkpoint(folder: Path, *, seed: int, data: str, processes: int) -> TrainingState | None:
     """The run's last checkpoint; restores the random state. None if there is none yet.
 
     Raises DataError for other training files, another seed or another number of processes: the run could not continue
@@ -49,10 +49,10 @@ def load_checkpoint(folder: Path, *, seed: int, data: str, processes: int) -> Ch
     if not path.is_file():
         return None
     state = torch.load(path, weights_only=True, map_location="cpu")
-    if missing := sorted({*Checkpoint.__slots__, "random"} - set(state)):
+    if missing := sorted({*TrainingState.__slots__, "random"} - set(state)):
         raise DataError(f"{path} lacks {missing}: another version wrote it. Give another --out.")
     numbers = state.pop("random")
-    checkpoint = Checkpoint(**state)
+    checkpoint = TrainingState(**state)
     for name, saved, found in (
         ("seed", checkpoint.seed, seed),
         ("training data", checkpoint.data, data),

@@ -44,7 +44,7 @@ from embedder.training.progress import RecentSteps, RunLog, summarise
 from embedder.training.publish import ADAPTER_FOLDER, publish, published_folder
 from embedder.training.reconstruction import Reconstruction
 from embedder.training.sampling import Batch, BatchSampler
-from embedder.training.state import Checkpoint, load_checkpoint, load_weights, save_checkpoint
+from embedder.training.state import TrainingState, load_checkpoint, load_weights, save_checkpoint
 from embedder.training.stopping import stop_requests
 from embedder.training.warmup import warm_up_head
 from embedder.training.words import WordIndex, empty_pieces
@@ -321,7 +321,7 @@ class Trainer:
         logger.info("Step %d: %s", step, scores)
 
     def _save(self, step: int) -> None:
-        checkpoint = Checkpoint(
+        checkpoint = TrainingState(
             step=step,
             seed=self._config.seed,
             data=self._fingerprint,

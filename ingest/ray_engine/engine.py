@@ -13,7 +13,7 @@ from collections.abc import Collection as Container
 from datetime import timedelta
 from functools import partial
 
-from app.collections.garbage import remove_unneeded
+from app.documents.garbage import remove_unneeded
 from app.errors import (
     CollectionPausedError,
     ConflictError,
@@ -27,7 +27,7 @@ from app.ports.parts import BlobStore, VectorIndex
 from app.types.documents import Collection, Document, Job, JobKind
 from ingest.leases import LeaseKeeper, StopRequestedError
 from ingest.ray_engine.gathering import GatheredDocument
-from ingest.ray_engine.parts import BrokenRunError, Cluster, Run
+from ingest.ray_engine.parts import BrokenRunError, Cluster, ClusterRun
 from ingest.ray_engine.results import FailedDocument, Result, Work
 from ingest.worker import DEFAULT_LEASE, retry_in
 
@@ -104,7 +104,7 @@ class ShardEngine:
             self._give_back(shard)  # jobs that were cancelled, paused or taken over
         finally:
             shard.close()
-        self._catalog.queue_lens_indexes(collection)  # nodes do not build lens indexes
+        self._catalog.lens_indexes.queue_all(collection)  # nodes do not build lens indexes
         if shard.has_replaced:  # files of earlier versions
             remove_unneeded(garbage=self._catalog.garbage, index=self._index, blobs=self._blobs)
         return True
@@ -245,7 +245,7 @@ class _Shard:
             gathered.close()
 
 
-def _renew(run: Run, shard: _Shard, leases: LeaseKeeper, lost: Container[str], seconds: float) -> None:
+def _renew(run: ClusterRun, shard: _Shard, leases: LeaseKeeper, lost: Container[str], seconds: float) -> None:
     for job_id, progress in run.renew(lost, seconds=seconds).items():
         if job := shard.open.get(job_id):
             leases.advance(job, progress)

@@ -31,7 +31,7 @@ class NodeParts(Protocol):
         ...
 
 
-class Run(Protocol):
+class ClusterRun(Protocol):
     """One pass over the documents of a shard."""
 
     def results(self) -> Iterator[Sequence[Result]]:
@@ -51,7 +51,7 @@ class Run(Protocol):
 
 
 class Cluster(Protocol):
-    def open_run(self, collection: Collection, works: Sequence[Work]) -> AbstractContextManager[Run]:
+    def open_run(self, collection: Collection, works: Sequence[Work]) -> AbstractContextManager[ClusterRun]:
         """Opens a run over these documents. After the block nothing more is written for them."""
         ...
 

@@ -25,7 +25,7 @@ import torch
 import transformers
 from tqdm import tqdm
 
-from app.collections.library import sample_rows
+from app.documents.library import sample_rows
 from embedder.checkpoint import DEFAULT_MODEL, chosen_dtype, find_checkpoint, load_parts
 from embedder.evaluation.machine import cpu_name
 from embedder.model.adapter import merge_adapter

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from app.collections.library import sample_rows
+from app.documents.library import sample_rows
 from app.wiring.embedding import load_engine
 from embedder.checkpoint import DEFAULT_MODEL
 from embedder.engine.engine import Engine

@@ -35,7 +35,7 @@ from app.types.documents import JobState, ScoredPoint, Source
 from app.types.search import Leg, SearchMode, SearchRequest
 from app.wiring.ingestion import run_worker
 from app.wiring.services import open_services
-from embedder.evaluation.bootstrap import Estimate, draw_weights, estimate, means
+from embedder.evaluation.bootstrap import BootstrapEstimate, draw_weights, estimate, means
 from embedder.evaluation.data import is_tuning, read_rows
 from embedder.evaluation.embedders import MiniLmEmbedder, bm25_scores
 from embedder.evaluation.machine import cpu_name
@@ -388,7 +388,7 @@ def render(judged: Sequence[Judged], scores: Mapping[str, Scores], facts: Mappin
     return "\n".join(lines)
 
 
-def _interval(found: Estimate, *, sign: str = "") -> str:
+def _interval(found: BootstrapEstimate, *, sign: str = "") -> str:
     return f"{found.value:{sign}.2f} [{found.low:{sign}.2f}, {found.high:{sign}.2f}]"
 
 

@@ -37,7 +37,7 @@ from langchain_text_splitters import RecursiveCharacterTextSplitter
 from qdrant_client import QdrantClient
 from qdrant_client.models import Distance, VectorParams
 
-from app.collections.intake import Intake
+from app.documents.intake import Intake
 from app.services import Services
 from app.settings import load_settings
 from app.types.defaults import CHUNK_OVERLAP, CHUNK_TOKENS

@@ -37,7 +37,7 @@ def fill(settings: Settings, documents: int) -> int:
         while sum(services.catalog.job_counts()[state] for state in (JobState.QUEUED, JobState.RUNNING)):
             ensure_working()
             time.sleep(0.5)
-        return services.catalog.chunk_count(services.catalog.collection(NAME).active_index)
+        return services.catalog.indexes.chunk_count(services.catalog.collection(NAME).active_index)
 
 
 def _text(number: int) -> str:

@@ -25,7 +25,7 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
-from app.collections.library import sample_rows
+from app.documents.library import sample_rows
 from app.search.lenses import find_lens
 from app.search.value_syntax import parse_values
 from app.services import Services

@@ -31,8 +31,8 @@ from torch import nn
 from torch.profiler import ProfilerActivity, profile
 from tqdm import tqdm
 
-from app.collections.library import sample_rows
-from app.collections.optimize import optimize_index
+from app.documents.library import sample_rows
+from app.maintenance.optimize import optimize_index
 from app.services import Services
 from app.settings import Settings
 from app.types.documents import Point

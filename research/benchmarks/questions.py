@@ -23,7 +23,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
-from app.collections.intake import Intake
+from app.documents.intake import Intake
 from app.ports.answers import Answers
 from app.services import Services
 from app.types.answers import Answer, AnswerRequest, AnswerSentence

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
-from app.collections.library import sample_rows
+from app.documents.library import sample_rows
 from embedder import GircseEmbeddings
 
 JUDGED = ("cranfield", "medline_med", "stackfaq")

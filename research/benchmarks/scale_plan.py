@@ -17,7 +17,7 @@ from math import ceil
 
 import torch
 
-from app.collections.library import sample_rows
+from app.documents.library import sample_rows
 from app.types.documents import Document, DocumentState
 from app.types.texts import ExtractedText
 from embedder import load_encoder

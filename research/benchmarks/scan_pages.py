@@ -18,7 +18,7 @@ from reportlab.lib.utils import ImageReader
 from reportlab.pdfbase.pdfmetrics import stringWidth
 from reportlab.pdfgen.canvas import Canvas
 
-from app.collections.library import SampleRow, sample_rows
+from app.documents.library import SampleRow, sample_rows
 
 FONTS = tuple(
     Path("/usr/share/fonts/truetype/dejavu") / f"DejaVu{name}.ttf"  # Debian's fonts-dejavu

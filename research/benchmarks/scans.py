@@ -22,8 +22,8 @@ from statistics import mean
 import numpy as np
 import psutil
 
-from app.collections.blobs import FolderBlobStore
-from app.collections.pages import DocumentPages
+from app.documents.blobs import FolderBlobStore
+from app.documents.pages import DocumentPages
 from app.services import Services
 from app.settings import Settings
 from app.types.documents import Document, Source

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from app.collections.library import SAMPLE_COLLECTION, sample_rows
+from app.documents.library import SAMPLE_COLLECTION, sample_rows
 from app.search.lenses import STARTERS
 from app.search.service import SearchService
 from app.search.value_syntax import parse_values

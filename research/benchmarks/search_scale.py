@@ -28,8 +28,8 @@ import numpy as np
 from qdrant_client import QdrantClient, models
 from tqdm import tqdm
 
-from app.collections.optimize import optimize_index
 from app.edge import EdgeProcess
+from app.maintenance.optimize import optimize_index
 from app.types.documents import Point, ScoredPoint
 from app.vectors import QdrantVectorIndex
 from app.vectors.filters import metadata_filter

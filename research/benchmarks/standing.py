@@ -19,7 +19,7 @@ from pathlib import Path
 
 import psutil
 
-from app.collections.library import sample_rows
+from app.documents.library import sample_rows
 from app.services import Services
 from app.settings import Settings
 from app.testing import text_source

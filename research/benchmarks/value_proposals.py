@@ -24,8 +24,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from app.collections.blobs import FolderBlobStore
-from app.collections.library import Library
+from app.documents.blobs import FolderBlobStore
+from app.documents.library import Library
 from app.ports.ledger import Ledger
 from app.ports.parts import Embedder
 from app.search.aspect_search import AspectSearch

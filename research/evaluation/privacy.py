@@ -16,7 +16,7 @@ from tokenizers import Tokenizer
 
 from embedder.encoder import Encoder
 from embedder.errors import DataError
-from embedder.evaluation.bootstrap import Estimate, draw_weights, estimate, means
+from embedder.evaluation.bootstrap import BootstrapEstimate, draw_weights, estimate, means
 from embedder.evaluation.data import files_of, is_tuning, read_rows, spread
 from embedder.evaluation.report import show_estimate, table
 from embedder.training.words import STOP_WORDS
@@ -38,11 +38,11 @@ class Leak:
     read: what was written for each text. What an attacker does not tell is None, or empty."""
 
     protection: str
-    all: Estimate
-    telling: Estimate
+    all: BootstrapEstimate
+    telling: BootstrapEstimate
     kept: float | None = None
     attacker: str = "linear"
-    exact: Estimate | None = None
+    exact: BootstrapEstimate | None = None
     read: tuple[str, ...] = ()
 
 
@@ -259,11 +259,11 @@ class _Scorer:
         figures = self._f1([words_of(text) for text in read])
         return Leak(protection, *figures, kept, attacker="generative", exact=exact, read=tuple(read))
 
-    def _f1(self, read: Sequence[frozenset[str]]) -> tuple[Estimate, Estimate]:
+    def _f1(self, read: Sequence[frozenset[str]]) -> tuple[BootstrapEstimate, BootstrapEstimate]:
         telling = f1_of([each - STOP_WORDS for each in read], [each - STOP_WORDS for each in self._words])
         return self._estimate(f1_of(read, self._words)), self._estimate(telling)
 
-    def _estimate(self, values: np.ndarray) -> Estimate:
+    def _estimate(self, values: np.ndarray) -> BootstrapEstimate:
         return estimate(100 * means(self._weights, values))
 
 

@@ -8,15 +8,49 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import torch
 
 from embedder.encoder import Encoder
 from embedder.errors import ContractError
 from embedder.evaluation.outcomes import Steps
-from embedder.extensions.hyper_projection import PROJECTION_FILE, ProjectedEncoder, StoredVectors, load_projection
+from embedder.evaluation.stored_vectors import StoredVectors
+from embedder.extensions.hyper_projection import PROJECTION_FILE, InstructionProjection, read_projection
 from embedder.model.contract import sha256_of
 from research.evaluation.systems import SystemEmbedder
 
 PLAIN, READING, HYPER_CL = "Stored vectors", "Reading", "Hyper-CL"
+
+
+def load_projection(folder: Path, encoder: Encoder) -> InstructionProjection:
+    """Loads the projection in `folder`. Raises ContractError if there is none or it belongs to another model."""
+    projection, model = read_projection(folder)
+    path = folder / PROJECTION_FILE
+    if model != encoder.fingerprint:
+        raise ContractError(
+            f"{path} was trained for the model with fingerprint {model}, but {encoder.name} has "
+            f"{encoder.fingerprint}. Use the model that it was trained with."
+        )
+    if projection.dimension != encoder.dimension:
+        raise ContractError(f"{path} projects {projection.dimension} dimensions, but vectors have {encoder.dimension}.")
+    return projection
+
+
+class ProjectedEncoder:
+    """Embeds texts under instructions by projecting stored vectors; the model encodes only each instruction, once."""
+
+    def __init__(self, stored: StoredVectors, projection: InstructionProjection) -> None:
+        self.stored = stored
+        self._projection = projection
+
+    @torch.inference_mode()
+    def encode(self, texts: Sequence[str], *, instruction: str) -> np.ndarray:
+        """Vectors (n, D) under the instruction, L2-normalised; without one, the stored vectors unchanged."""
+        plain = self.stored.of(texts)
+        if not instruction:
+            return plain
+        instruction_vector = self.stored.of([instruction])[0]
+        projected: np.ndarray = self._projection(torch.from_numpy(plain), torch.from_numpy(instruction_vector)).numpy()
+        return projected
 
 
 class StoredEmbedder(SystemEmbedder):

@@ -12,7 +12,7 @@ import numpy as np
 from scipy import stats
 
 from embedder.errors import DataError
-from embedder.evaluation.bootstrap import Estimate, estimate
+from embedder.evaluation.bootstrap import BootstrapEstimate, estimate
 from embedder.evaluation.outcomes import Setting
 from embedder.evaluation.report import CONDITIONS, show_change, show_estimate, table
 from embedder.evaluation.results import outcomes_from_json, read_results
@@ -102,10 +102,10 @@ def _table(runs: dict[str, VariantRuns], order: Sequence[str], key: _Key) -> str
     return table(columns, rows)
 
 
-def _over_seeds(values: np.ndarray) -> Estimate | None:
+def _over_seeds(values: np.ndarray) -> BootstrapEstimate | None:
     """Mean over seeds with its 95 % t-interval, which one seed does not have."""
     if len(values) < 2:
         return None
     mean = float(values.mean())
     half = float(stats.t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values)))
-    return Estimate(mean, mean - half, mean + half)
+    return BootstrapEstimate(mean, mean - half, mean + half)

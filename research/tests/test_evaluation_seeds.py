@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from embedder.evaluation.card import SCORES_BEGIN, SCORES_END
-from embedder.evaluation.outcomes import Measure, Setting, TaskOutcomes
+from embedder.evaluation.outcomes import Setting, TaskMeasure, TaskOutcomes
 from embedder.evaluation.results import FORMAT, task_to_json
 from embedder.evaluation.scoring import score
 from research.evaluation.__main__ import main
@@ -16,7 +16,7 @@ ITEMS = [f"item {n}" for n in range(40)]
 
 def write_run(folder, name, successes, *, settings=None):
     """A run that gets the first `successes` of 40 items right."""
-    found = TaskOutcomes(measures=[Measure("things.all", "success", "mean", (("things",),))])
+    found = TaskOutcomes(measures=[TaskMeasure("things.all", "success", "mean", (("things",),))])
     found.add_stratum("things", ITEMS)
     found.add("things", "success", Setting(name, "both", 5, 5), (np.arange(40) < successes).astype(float))
     scores = score(found, model=name, baseline="MiniLM", resamples=200, seed=0)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from embedder.errors import DataError
-from embedder.evaluation.outcomes import Measure, Setting, TaskOutcomes
+from embedder.evaluation.outcomes import Setting, TaskMeasure, TaskOutcomes
 from embedder.evaluation.results import task_to_json
 from embedder.evaluation.scoring import score
 from research.evaluation.comparison import write_comparison
@@ -29,7 +29,7 @@ RIGHT = {
 
 @pytest.fixture
 def results() -> dict[str, Any]:
-    found = TaskOutcomes(measures=[Measure("things.all", "success", "mean", (("things",),))])
+    found = TaskOutcomes(measures=[TaskMeasure("things.all", "success", "mean", (("things",),))])
     found.add_stratum("things", ITEMS)
     for name, right in RIGHT.items():
         found.add("things", "success", Setting(name, "both"), (np.arange(40) < right).astype(float))

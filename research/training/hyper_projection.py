@@ -25,7 +25,7 @@ from embedder.training.data import ASPECTS_FILE, TrainingData, fingerprint_of, r
 from embedder.training.losses import stepwise_info_nce
 from embedder.training.progress import RunLog
 from embedder.training.sampling import Batch, BatchSampler, Mixture
-from embedder.training.state import Checkpoint, load_checkpoint, save_checkpoint
+from embedder.training.state import TrainingState, load_checkpoint, save_checkpoint
 from research.training.plain_vectors import PlainVectors
 
 CONFIG_FILE = "projection.json"
@@ -141,7 +141,7 @@ class ProjectionTrainer:
         return value
 
     def _save(self, step: int) -> None:
-        checkpoint = Checkpoint(
+        checkpoint = TrainingState(
             step=step,
             seed=self._config.seed,
             data=self._data,

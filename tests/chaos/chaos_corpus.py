@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
-from app.collections.library import SampleRow, sample_rows
+from app.documents.library import SampleRow, sample_rows
 
 
 @dataclass(frozen=True, slots=True)

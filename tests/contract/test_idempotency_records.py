@@ -14,14 +14,14 @@ LEASE, DAY = timedelta(minutes=5), timedelta(days=1)
 
 
 def begin(catalog: SqlCatalog, key: str = "k", *, caller: str = "anna", digest: str = "d") -> IdempotencyRecord | None:
-    return catalog.begin_answer(caller, key, digest=digest, lease=LEASE)
+    return catalog.idempotency.begin(caller, key, digest=digest, lease=LEASE)
 
 
 class TestKeptAnswers:
     def test_second_request_is_told_that_the_first_is_under_way_and_then_its_answer(self, catalog: SqlCatalog) -> None:
         assert begin(catalog) is None
         assert begin(catalog, digest="other") == IdempotencyRecord("d", None, "")
-        catalog.keep_answer("anna", "k", status=202, body='{"a": "ä\U0001f642"}', keep=DAY)
+        catalog.idempotency.keep("anna", "k", status=202, body='{"a": "ä\U0001f642"}', keep=DAY)
         assert begin(catalog) == IdempotencyRecord("d", 202, '{"a": "ä\U0001f642"}')
 
     def test_callers_do_not_share_keys(self, catalog: SqlCatalog) -> None:
@@ -31,16 +31,16 @@ class TestKeptAnswers:
 
     def test_failed_request_leaves_its_key_free_and_an_answered_one_does_not(self, catalog: SqlCatalog) -> None:
         begin(catalog)
-        catalog.forget_answer("anna", "k")
+        catalog.idempotency.forget("anna", "k")
         assert begin(catalog, digest="other") is None
-        catalog.keep_answer("anna", "k", status=201, body="{}", keep=DAY)
-        catalog.forget_answer("anna", "k")
+        catalog.idempotency.keep("anna", "k", status=201, body="{}", keep=DAY)
+        catalog.idempotency.forget("anna", "k")
         assert begin(catalog) == IdempotencyRecord("other", 201, "{}")
 
     def test_answer_is_kept_for_a_day_and_a_lost_request_for_its_lease(self, catalog: SqlCatalog, clock: Clock) -> None:
         begin(catalog)
         begin(catalog, "lost")
-        catalog.keep_answer("anna", "k", status=201, body="{}", keep=DAY)
+        catalog.idempotency.keep("anna", "k", status=201, body="{}", keep=DAY)
         clock.now += LEASE
         assert begin(catalog, "lost") is None
         assert begin(catalog) is not None

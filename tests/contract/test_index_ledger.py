@@ -30,8 +30,8 @@ HOUR = timedelta(hours=1)
 @pytest.fixture
 def building(catalog: SqlCatalog) -> Collection:
     """A second index of the library, with longer chunks."""
-    target = replace(LIBRARY, chunk_tokens=300, active_index=catalog.reserve_index("library", lease=LEASE))
-    catalog.add_building_index(target)
+    target = replace(LIBRARY, chunk_tokens=300, active_index=catalog.indexes.reserve("library", lease=LEASE))
+    catalog.indexes.add_building(target)
     return target
 
 
@@ -40,21 +40,21 @@ def names(catalog: SqlCatalog, kind: GarbageKind) -> list[str]:
 
 
 def test_a_name_is_given_once_even_after_its_collection_is_gone(catalog: SqlCatalog) -> None:
-    assert catalog.reserve_index("library", lease=LEASE) == "library--2"
+    assert catalog.indexes.reserve("library", lease=LEASE) == "library--2"
     catalog.delete_collection("library")
-    assert catalog.reserve_index("library", lease=LEASE) == "library--3"
+    assert catalog.indexes.reserve("library", lease=LEASE) == "library--3"
 
 
 def test_a_reservation_that_ends_is_a_removal_unless_it_is_used_or_prolonged(catalog: SqlCatalog, clock: Clock) -> None:
-    unused, used, prolonged = (catalog.reserve_index(name, lease=LEASE) for name in ("a", "b", "c"))
+    unused, used, prolonged = (catalog.indexes.reserve(name, lease=LEASE) for name in ("a", "b", "c"))
     catalog.create_collection(replace(LIBRARY, name="b", active_index=used))
-    catalog.prolong_reservation(prolonged, lease=3 * LEASE)
+    catalog.indexes.prolong_reservation(prolonged, lease=3 * LEASE)
     clock.advance(2 * LEASE)
     assert names(catalog, GarbageKind.INDEX) == [unused]
     with pytest.raises(ConflictError, match="has expired"):
-        catalog.prolong_reservation(unused, lease=LEASE)
+        catalog.indexes.prolong_reservation(unused, lease=LEASE)
     with pytest.raises(ConflictError, match="has expired"):
-        catalog.add_building_index(replace(LIBRARY, active_index=unused))
+        catalog.indexes.add_building(replace(LIBRARY, active_index=unused))
 
 
 def test_a_removal_noted_again_while_it_is_done_is_not_forgotten(catalog: SqlCatalog, clock: Clock) -> None:
@@ -87,7 +87,7 @@ def test_a_deleted_collection_leaves_a_note_of_all_its_indexes_and_files(
     catalog.delete_collection("library")
     assert names(catalog, GarbageKind.INDEX) == ["library--1", building.active_index]
     assert names(catalog, GarbageKind.FILE) == ["a" * 64]
-    assert catalog.index_names("library") == []
+    assert catalog.indexes.names("library") == []
 
 
 def test_a_new_index_gets_what_it_lacks_and_takes_over_when_it_has_all(
@@ -95,19 +95,19 @@ def test_a_new_index_gets_what_it_lacks_and_takes_over_when_it_has_all(
 ) -> None:
     first, second = sorted([ingested("a.txt"), ingested("b.txt")])
     index = building.active_index
-    assert [each.id for each in catalog.unindexed_documents("library", index)] == [first, second]
-    assert [each.id for each in catalog.unindexed_documents("library", index, after=first)] == [second]
-    assert catalog.record_indexed(index, catalog.document(first), [new_chunk(first, 7)])
-    assert not catalog.switch_index("library", IndexRole.BUILDING)
-    assert catalog.record_indexed(index, catalog.document(second), [])
-    assert catalog.count_unindexed("library", index) == 0
+    assert [each.id for each in catalog.indexes.unindexed_documents("library", index)] == [first, second]
+    assert [each.id for each in catalog.indexes.unindexed_documents("library", index, after=first)] == [second]
+    assert catalog.indexes.record(index, catalog.document(first), [new_chunk(first, 7)])
+    assert not catalog.indexes.switch("library", IndexRole.BUILDING)
+    assert catalog.indexes.record(index, catalog.document(second), [])
+    assert catalog.indexes.count_unindexed("library", index) == 0
     assert [chunk.ordinal for chunk in catalog.chunks(first)] == [0, 1]
-    assert catalog.switch_index("library", IndexRole.BUILDING)
+    assert catalog.indexes.switch("library", IndexRole.BUILDING)
     assert catalog.collection("library") == building
     assert [chunk.ordinal for chunk in catalog.chunks(first)] == [7]
     assert (catalog.document(first).chunk_count, catalog.document(second).chunk_count) == (1, 0)
-    assert catalog.standby("library", IndexRole.PREVIOUS) == LIBRARY
-    assert catalog.index_names("library") == [index, "library--1"]
+    assert catalog.indexes.standby("library", IndexRole.PREVIOUS) == LIBRARY
+    assert catalog.indexes.names("library") == [index, "library--1"]
 
 
 def test_what_changed_while_it_was_indexed_is_not_recorded(
@@ -115,10 +115,10 @@ def test_what_changed_while_it_was_indexed_is_not_recorded(
 ) -> None:
     document = catalog.document(ingested("a.txt"))
     submitted("a.txt", content_hash="b" * 64)
-    assert not catalog.record_indexed(building.active_index, document, [])
+    assert not catalog.indexes.record(building.active_index, document, [])
     catalog.submit_delete(document.id)
-    assert not catalog.record_indexed(building.active_index, catalog.document(document.id), [])
-    assert catalog.count_unindexed("library", building.active_index) == 0  # what is going is not waited for
+    assert not catalog.indexes.record(building.active_index, catalog.document(document.id), [])
+    assert catalog.indexes.count_unindexed("library", building.active_index) == 0  # what is going is not waited for
 
 
 def test_the_switch_takes_running_jobs_back(
@@ -126,8 +126,8 @@ def test_the_switch_takes_running_jobs_back(
 ) -> None:
     submitted("a.txt")
     job = claimed(catalog)
-    assert catalog.record_indexed(building.active_index, catalog.document(job.document_id), [])
-    assert catalog.switch_index("library", IndexRole.BUILDING)
+    assert catalog.indexes.record(building.active_index, catalog.document(job.document_id), [])
+    assert catalog.indexes.switch("library", IndexRole.BUILDING)
     assert catalog.job(job.id).state is JobState.QUEUED
     with pytest.raises(LeaseLostError):
         catalog.complete_ingest(job, title="", metadata={}, chunks=[])
@@ -141,11 +141,11 @@ def test_a_roll_back_queues_what_changed_since(
 ) -> None:
     kept, changed = ingested("a.txt"), ingested("b.txt")
     for document_id in (kept, changed):
-        catalog.record_indexed(building.active_index, catalog.document(document_id), [])
-    catalog.switch_index("library", IndexRole.BUILDING)
+        catalog.indexes.record(building.active_index, catalog.document(document_id), [])
+    catalog.indexes.switch("library", IndexRole.BUILDING)
     catalog.submit("library", new_document("b.txt", content="c"))
     catalog.complete_ingest(claimed(catalog), title="", metadata={}, chunks=[])
-    assert catalog.switch_index("library", IndexRole.PREVIOUS)
+    assert catalog.indexes.switch("library", IndexRole.PREVIOUS)
     assert catalog.collection("library") == LIBRARY
     assert catalog.document(kept).state is DocumentState.READY
     assert claimed(catalog).document_id == changed
@@ -155,13 +155,13 @@ def test_an_index_that_is_given_up_is_removed_with_its_chunks(
     catalog: SqlCatalog, building: Collection, ingested: Callable[..., str]
 ) -> None:
     document_id = ingested("a.txt")
-    catalog.record_indexed(building.active_index, catalog.document(document_id), [new_chunk(document_id, 7)])
-    assert catalog.discard_index("library", IndexRole.BUILDING) == building.active_index
-    assert catalog.chunk_count(building.active_index) == 0
+    catalog.indexes.record(building.active_index, catalog.document(document_id), [new_chunk(document_id, 7)])
+    assert catalog.indexes.discard("library", IndexRole.BUILDING) == building.active_index
+    assert catalog.indexes.chunk_count(building.active_index) == 0
     assert names(catalog, GarbageKind.INDEX) == [building.active_index]
-    assert catalog.discard_index("library", IndexRole.BUILDING) is None
+    assert catalog.indexes.discard("library", IndexRole.BUILDING) is None
     with pytest.raises(ConflictError, match="was discarded"):
-        catalog.record_indexed(building.active_index, catalog.document(document_id), [])
+        catalog.indexes.record(building.active_index, catalog.document(document_id), [])
 
 
 def test_the_consistency_check_sees_chunks_their_documents_and_which_are_idle(
@@ -186,25 +186,25 @@ def test_a_collection_is_restored_whole_or_not_at_all(
 ) -> None:
     ingested("a.txt")
     submitted("waiting.txt")
-    records = [record for page in catalog.document_records("library") for record in page]
+    records = [record for page in catalog.transfer.document_records("library") for record in page]
     rows: list[DocumentRecord | Chunk] = []
     for record in records:
         rows += [record, *catalog.chunks(record.document.id)]
     catalog.delete_collection("library")
 
-    target = replace(LIBRARY, active_index=catalog.reserve_index("library", lease=LEASE))
+    target = replace(LIBRARY, active_index=catalog.indexes.reserve("library", lease=LEASE))
     with pytest.raises(ConflictError, match="another name"):
-        catalog.restore_collection(target, [*rows, rows[0]])
+        catalog.transfer.restore_collection(target, [*rows, rows[0]])
     assert catalog.collections() == []
-    catalog.restore_collection(target, rows)
+    catalog.transfer.restore_collection(target, rows)
     assert catalog.collection("library") == target
-    assert [record for page in catalog.document_records("library") for record in page] == records
-    assert catalog.chunk_count(target.active_index) == 2
-    assert catalog.count_unindexed("library", target.active_index) == 1
+    assert [record for page in catalog.transfer.document_records("library") for record in page] == records
+    assert catalog.indexes.chunk_count(target.active_index) == 2
+    assert catalog.indexes.count_unindexed("library", target.active_index) == 1
     waiting = claimed(catalog)
     assert (catalog.document(waiting.document_id).uri, waiting.kind) == ("waiting.txt", JobKind.INGEST)
     with pytest.raises(ConflictError, match="reservation"):
-        catalog.restore_collection(replace(target, name="other"), [])
+        catalog.transfer.restore_collection(replace(target, name="other"), [])
 
 
 def test_chunks_are_sampled_from_all_over_an_index(catalog: SqlCatalog) -> None:

@@ -17,9 +17,9 @@ from patience import PATIENCE_S, wait_until
 from sqlalchemy import Engine, text
 
 from app.catalog import SqlCatalog, connect
-from app.collections.blobs import FolderBlobStore
 from app.collections.lens_indexing import LensIndexer
-from app.collections.library import Library, SampleRow
+from app.documents.blobs import FolderBlobStore
+from app.documents.library import Library, SampleRow
 from app.errors import CatalogUnavailableError, CollectionPausedError, UnknownCollectionError
 from app.testing import InMemoryVectorIndex, ToyEmbedder
 from app.types.documents import Job, JobPriority, JobState, NewDocument

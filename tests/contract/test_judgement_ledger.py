@@ -187,39 +187,39 @@ def tuning(number: int, *, is_applied: bool, collection: str = "library") -> Wei
 
 def test_at_most_one_tuning_is_applied_and_the_history_is_bounded(catalog: SqlCatalog) -> None:
     catalog.create_collection(LIBRARY)
-    assert catalog.leg_weights("library") is None
-    assert catalog.leg_weights("nowhere") is None
+    assert catalog.weights.applied("library") is None
+    assert catalog.weights.applied("nowhere") is None
     first = tuning(0, is_applied=True)
-    catalog.save_weight_tuning(first)
-    assert catalog.weight_tunings("library") == [first]
-    assert catalog.leg_weights("library") == first.weights
+    catalog.weights.save(first)
+    assert catalog.weights.tunings("library") == [first]
+    assert catalog.weights.applied("library") == first.weights
     for number in range(1, MAX_TUNINGS + 5):
-        catalog.save_weight_tuning(tuning(number, is_applied=False))
-    kept = catalog.weight_tunings("library")
+        catalog.weights.save(tuning(number, is_applied=False))
+    kept = catalog.weights.tunings("library")
     assert kept[0].id == f"tuning-{MAX_TUNINGS + 4}"
     assert kept[-1] == first  # which is applied, however old it is
     assert len(kept) == MAX_TUNINGS + 1
-    catalog.save_weight_tuning(tuning(90, is_applied=True))
-    assert [each.id for each in catalog.weight_tunings("library") if each.is_applied] == ["tuning-90"]
+    catalog.weights.save(tuning(90, is_applied=True))
+    assert [each.id for each in catalog.weights.tunings("library") if each.is_applied] == ["tuning-90"]
 
 
 def test_undoing_goes_back_to_the_defaults_and_keeps_the_history(catalog: SqlCatalog) -> None:
     catalog.create_collection(LIBRARY)
-    assert catalog.undo_weight_tuning("library") is None
-    catalog.save_weight_tuning(tuning(1, is_applied=True))
-    undone = catalog.undo_weight_tuning("library")
+    assert catalog.weights.undo("library") is None
+    catalog.weights.save(tuning(1, is_applied=True))
+    undone = catalog.weights.undo("library")
     assert undone is not None
     assert undone.undone_at is not None
-    assert catalog.leg_weights("library") is None
-    assert catalog.weight_tunings("library") == [undone]
-    for ask in (catalog.weight_tunings, catalog.undo_weight_tuning):
+    assert catalog.weights.applied("library") is None
+    assert catalog.weights.tunings("library") == [undone]
+    for ask in (catalog.weights.tunings, catalog.weights.undo):
         with pytest.raises(UnknownCollectionError):
             ask("nowhere")
     with pytest.raises(UnknownCollectionError):
-        catalog.save_weight_tuning(tuning(1, is_applied=True, collection="nowhere"))
-    catalog.save_weight_tuning(tuning(2, is_applied=True))
+        catalog.weights.save(tuning(1, is_applied=True, collection="nowhere"))
+    catalog.weights.save(tuning(2, is_applied=True))
     catalog.delete_collection("library")
-    assert catalog.leg_weights("library") is None
+    assert catalog.weights.applied("library") is None
 
 
 def test_what_one_person_says_of_a_collection_is_bounded(catalog: SqlCatalog, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,8 +15,8 @@ from patience import wait_until
 from qdrant_client import models
 from qdrant_servers import SERVER, Node, QdrantServer, open_index
 
-from app.collections.optimize import optimize_index
 from app.edge import EdgeProcess
+from app.maintenance.optimize import optimize_index
 from app.settings import load_settings
 from app.types.documents import Point, ScoredPoint
 from app.vectors import QdrantVectorIndex, tuning

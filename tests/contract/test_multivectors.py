@@ -27,8 +27,8 @@ from test_vector_index import (
 )
 from test_vector_index import pytestmark as pytestmark  # warnings of the client's memory
 
-from app.collections.optimize import optimize_index
 from app.errors import ConflictError
+from app.maintenance.optimize import optimize_index
 from app.ports.parts import VectorIndex
 from app.types.documents import Point
 from app.types.lens_indexes import Label

@@ -16,7 +16,7 @@ from qdrant_client import models
 from test_vector_index import connected_index, edge, edge_index, index, new_name, point_id, server_index
 from test_vector_index import pytestmark as pytestmark  # warnings of the client's memory
 
-from app.collections.optimize import optimize_index
+from app.maintenance.optimize import optimize_index
 from app.ports.parts import Labels, SearchedIndex, VectorIndex
 from app.types.documents import Point
 from app.types.lens_indexes import Label

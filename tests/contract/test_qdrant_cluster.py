@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from qdrant_front import QdrantFront, qdrant_front
 
-from app.collections.reindex import Reindexer
 from app.commands.checks import check_index
 from app.edge import EdgeProcess
 from app.errors import ConflictError, EngineFaultError
+from app.maintenance.reindex import Reindexer
 from app.search.judgements import new_lens
 from app.settings import load_settings
 from app.types.documents import Point

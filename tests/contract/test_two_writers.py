@@ -37,7 +37,7 @@ def save_lens(catalog: SqlCatalog, writer: int, name: str) -> None:
 
 
 def index_lens(catalog: SqlCatalog, writer: int, name: str) -> None:
-    catalog.queue_lens_index("library", name, [f"a{writer}", f"b{writer}"])
+    catalog.lens_indexes.queue("library", name, [f"a{writer}", f"b{writer}"])
 
 
 def add_source(catalog: SqlCatalog, writer: int, name: str) -> None:
@@ -69,7 +69,7 @@ def count(catalog: SqlCatalog, what: Write, name: str) -> int:
     found: dict[Write, Callable[[], list[str]]] = {
         save_search: lambda: [each.name for each in catalog.searches.saved_searches("anna")],
         save_lens: lambda: [each.name for each in catalog.lenses()],
-        index_lens: lambda: [each.lens for each in catalog.lens_indexes("library")],
+        index_lens: lambda: [each.lens for each in catalog.lens_indexes.of_collection("library")],
         add_source: lambda: [each.address.rpartition("/")[2] for each in catalog.sources.of_collection("library")],
         watch: lambda: [each.name for each in catalog.standing.of_owner("ben")],
         create_collection: lambda: [each.name for each in catalog.collections()],
@@ -124,8 +124,8 @@ def test_one_tuning_is_applied(catalog: SqlCatalog, clock: Clock) -> None:
     validation = CrossValidation(8, 32, 5, 0.5, 0.6, 0.02)
     for number in range(ROUNDS):
         at_the_same_time(
-            lambda writer, number=number: catalog.save_weight_tuning(
+            lambda writer, number=number: catalog.weights.save(
                 WeightTuning(f"{number}-{writer}", "library", {Leg.SPARSE: 1.0}, validation, "ann", clock(), True)
             )
         )
-        assert sum(each.is_applied for each in catalog.weight_tunings("library")) == 1
+        assert sum(each.is_applied for each in catalog.weights.tunings("library")) == 1

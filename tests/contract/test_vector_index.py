@@ -20,9 +20,9 @@ from qdrant_client.http.exceptions import UnexpectedResponse
 from qdrant_servers import QUICK_SERVER, OwnCollections, QdrantServer, open_index
 
 from app import testing as testing_module
-from app.collections.optimize import optimize_index
 from app.edge import EdgeProcess
 from app.errors import ConflictError, FilterError, InputError, NotFoundError, VectorIndexUnavailableError
+from app.maintenance.optimize import optimize_index
 from app.ports.parts import VectorIndex
 from app.search.bm25 import AVERAGE_WORDS, K1, B
 from app.testing import InMemoryVectorIndex

@@ -25,10 +25,10 @@ from schemathesis import GenerationMode
 from schemathesis.checks import CheckFunction, load_all_checks
 from schemathesis.core.failures import FailureGroup
 
-from app.collections.background_reindex import BackgroundReindexing
-from app.collections.fetching import BackgroundFetching
 from app.commands.serve import running_worker
+from app.documents.fetching import BackgroundFetching
 from app.errors import DocumentError
+from app.maintenance.background_reindex import BackgroundReindexing
 from app.services import Services
 from app.settings import load_settings
 from app.testing import text_source

@@ -66,7 +66,9 @@ def main() -> None:
     ):
 
         def chunks() -> int:
-            return patiently(lambda: services.catalog.chunk_count(services.catalog.collection(COLLECTION).active_index))
+            return patiently(
+                lambda: services.catalog.indexes.chunk_count(services.catalog.collection(COLLECTION).active_index)
+            )
 
         def waiting() -> int:
             counts = patiently(services.catalog.job_counts)

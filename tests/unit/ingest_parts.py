@@ -11,8 +11,8 @@ from fresh_catalog import connect_migrated
 from sqlalchemy import Engine
 
 from app.catalog import SqlCatalog
-from app.collections.blobs import FolderBlobStore
 from app.collections.lens_indexing import LensIndexer
+from app.documents.blobs import FolderBlobStore
 from app.ports.parts import Embedder, VectorIndex
 from app.ports.texts import Reader
 from app.testing import ToyEmbedder

@@ -131,7 +131,7 @@ def test_a_key_ends_at_once_even_after_it_was_used(accounts: Accounts, clock: Cl
     key, shown = accounts.add_key("anna", expires_at=clock.now + timedelta(days=1))
     accounts.principal_of_key(shown)
     if end == "revoked":
-        accounts.revoke_key(key.id)
+        accounts.ledger.revoke_key(key.id)
     elif end == "expired":
         clock.now += timedelta(days=1)
     elif end == "user disabled":
@@ -208,7 +208,7 @@ def test_the_admin_secret_is_a_key_and_a_password(accounts: Accounts) -> None:
     assert accounts.principal_of_key(SECRET) == Principal("admin", Role.ADMIN)
     assert accounts.check_password("admin", SECRET)
     assert not accounts.check_password("admin", SECRET[:-1])
-    assert not Accounts(accounts._ledger).check_password("admin", "")
+    assert not Accounts(accounts.ledger).check_password("admin", "")
 
 
 # Users
@@ -353,7 +353,7 @@ def test_a_login_that_a_change_overtakes_opens_nothing(
     with pytest.raises(LoginRequiredError):
         logins.principal_of_session(logins.log_in("anna", PASSWORD, address="10.0.0.1"))
     accounts.change_user("anna", is_disabled=False)
-    assert [each for each in accounts._ledger.web_sessions("anna") if "password" not in change] == []
+    assert [each for each in accounts.ledger.web_sessions("anna") if "password" not in change] == []
 
 
 def test_another_admin_secret_ends_the_sessions_of_admin(logins: Logins, toy_services: Any) -> None:

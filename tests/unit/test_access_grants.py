@@ -160,10 +160,10 @@ def test_no_user_is_made_or_changed_beyond_the_grantor(application: AccessApplic
             assert answer.status_code == 403, answer.text
             application.accounts.add_user(grantee, role=READER, collections=["own-a"])
         for changed in (grantee, name):
-            before = application.accounts.user(changed)
+            before = application.accounts.ledger.user(changed)
             change = {"role": role.label, "collections": collections}
             answer = application.client.patch(f"/api/v1/users/{changed}", json=change, headers=headers)
-            after = application.accounts.user(changed)
+            after = application.accounts.ledger.user(changed)
             if answer.status_code == 200:
                 principal = application.accounts.principal_of_user(changed)
                 assert not is_more(principal.role, reached(principal), limit), change
@@ -199,8 +199,8 @@ def test_a_user_who_may_do_more_is_not_there(application: AccessApplication, who
         answers = [client.delete(f"/api/v1/keys/{key.id}", headers=headers), client.delete(where, headers=headers)]
         assert [each.status_code == 204 for each in answers] == [may_manage] * 2
         if not may_manage:
-            assert application.accounts.user(other.name) == other
-            assert application.accounts.key(key.id) == key
+            assert application.accounts.ledger.user(other.name) == other
+            assert application.accounts.ledger.key(key.id) == key
 
 
 def test_a_key_sees_and_revokes_itself_alone(application: AccessApplication) -> None:
@@ -211,7 +211,7 @@ def test_a_key_sees_and_revokes_itself_alone(application: AccessApplication) -> 
     headers = {"authorization": f"Bearer {shown}"}
     assert [each["id"] for each in client.get("/api/v1/keys", headers=headers).json()] == [key.id]
     assert client.delete(f"/api/v1/keys/{other.id}", headers=headers).status_code == 404
-    assert accounts.key(other.id).revoked_at is None  # type: ignore[union-attr]
+    assert accounts.ledger.key(other.id).revoked_at is None  # type: ignore[union-attr]
     assert client.post("/api/v1/keys", json={}, headers=headers).status_code == 403
     assert client.get("/api/v1/me", headers=headers).json()["scopes"] == []
     assert client.delete(f"/api/v1/keys/{key.id}", headers=headers).status_code == 204

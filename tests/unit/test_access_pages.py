@@ -239,7 +239,7 @@ def names(application: AccessApplication) -> list[str]:
 
 def accounts_of(application: AccessApplication) -> Any:
     """No handler of the pages gives anything to anybody."""
-    return application.accounts.users(), application.accounts.api_keys()
+    return application.accounts.ledger.users(), application.accounts.api_keys()
 
 
 def test_without_settings_there_is_no_sign_in_by_a_provider(application: AccessApplication) -> None:

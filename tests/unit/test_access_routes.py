@@ -566,7 +566,7 @@ def state_of(application: AccessApplication, scene: Scene) -> Any:
     catalog = application.application.services.catalog
     found = catalog.collection(scene.collection)
     judgements = [each for page in catalog.judgement_pages(scene.collection) for each in page]
-    tunings = catalog.weight_tunings(scene.collection)
+    tunings = catalog.weights.tunings(scene.collection)
     return found, catalog.documents(scene.collection), catalog.jobs(collection=scene.collection), judgements, tunings
 
 

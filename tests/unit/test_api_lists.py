@@ -11,7 +11,7 @@ from api_application import api_of
 from fastapi.testclient import TestClient
 from patience import wait_until
 
-from app.collections.fetching import BackgroundFetching
+from app.documents.fetching import BackgroundFetching
 from app.errors import DocumentError
 from app.types.documents import Source
 

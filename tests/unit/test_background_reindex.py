@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from patience import PATIENCE_S, wait_until
 
-from app.collections.background_reindex import BackgroundReindexing
-from app.collections.reindex import Reindexer
 from app.errors import ConflictError, InputError, UnavailableError, UnknownCollectionError
+from app.maintenance.background_reindex import BackgroundReindexing
+from app.maintenance.reindex import Reindexer
 from app.testing import ToyEmbedder
 from app.types.documents import Collection, Document
 from app.types.upkeep import ContractChange, ReindexState
@@ -102,7 +102,7 @@ def test_it_is_built_switched_to_told_of_and_taken_back(application: Any, reinde
 def test_one_that_ends_while_its_status_is_read_still_runs_or_can_be_taken_back(
     application: Any, reindexing: BackgroundReindexing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    standby = application.services.catalog.standby
+    standby = application.services.catalog.indexes.standby
 
     def ends_meanwhile(*asked: Any) -> Any:
         found = standby(*asked)
@@ -113,7 +113,7 @@ def test_one_that_ends_while_its_status_is_read_still_runs_or_can_be_taken_back(
     application.embedder.unblocked.clear()
     reindexing.start("library", SHORTER)
     wait_for(reindexing, ReindexState.RUNNING)
-    monkeypatch.setattr(reindexing._catalog, "standby", ends_meanwhile)
+    monkeypatch.setattr(reindexing._catalog.indexes, "standby", ends_meanwhile)
     status = reindexing.status("library")
     assert status.state is ReindexState.RUNNING or status.can_roll_back
 

@@ -25,16 +25,16 @@ import app.wiring.embedders
 import app.wiring.services
 from app.access.accounts import Accounts
 from app.catalog.tables import Table
-from app.collections.archive import read_members
-from app.collections.backup import BACKUP, BackupReader
-from app.collections.backup_schedule import BackupSchedule, backup_name
-from app.collections.blobs import FolderBlobStore
-from app.collections.held_files import holding_files
 from app.commands.composition import open_services
 from app.commands.integrity_checks import check_backups
 from app.commands.serve import running_worker
 from app.commands.working import own_worker
+from app.documents.blobs import FolderBlobStore
 from app.errors import ArchiveError, UnavailableError
+from app.maintenance.archive import read_members
+from app.maintenance.backup import BACKUP, BackupReader
+from app.maintenance.backup_schedule import BackupSchedule, backup_name
+from app.maintenance.held_files import holding_files
 from app.testing import ToyEmbedder, text_source
 from app.types.access import Role, WebSession
 from app.types.documents import DocumentState

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.collections import kept_texts
-from app.collections.blobs import FolderBlobStore
+from app.documents import kept_texts
+from app.documents.blobs import FolderBlobStore
 from app.errors import DamagedFileError, FilesUnavailableError, LeaseLostError, NotFoundError
 
 
@@ -42,7 +42,7 @@ def test_any_bytes_and_any_text_come_back(blobs: FolderBlobStore, data: bytes, t
 def test_a_window_of_a_text_is_cut_by_characters(
     blobs: FolderBlobStore, monkeypatch: pytest.MonkeyPatch, text: str, start: int, length: int
 ) -> None:
-    monkeypatch.setattr("app.collections.kept_texts._PIECE_BYTES", 5)  # characters lie across pieces
+    monkeypatch.setattr("app.documents.kept_texts._PIECE_BYTES", 5)  # characters lie across pieces
     content_hash = blobs.put(b"bytes")
     blobs.put_text(content_hash, text)
     window = blobs.text_window(content_hash, start, start + length)
@@ -147,9 +147,7 @@ def test_a_batch_is_synced_before_any_of_it_is_there(
     blobs: FolderBlobStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[list[str]] = []
-    monkeypatch.setattr(
-        "app.collections.blob_batch._sync_files", lambda folder, files: seen.append(names(folder, files))
-    )
+    monkeypatch.setattr("app.documents.blob_batch._sync_files", lambda folder, files: seen.append(names(folder, files)))
 
     def names(folder: Path, files: object) -> list[str]:
         assert len(list(files)) == 40  # type: ignore[call-overload]

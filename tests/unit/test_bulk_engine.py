@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 from bulk_parts import ApplicationParts, KilledError, OneNode, away_at, breaking_at, engine_of
 
-from app.collections.blobs import FolderBlobStore
+from app.documents.blobs import FolderBlobStore
 from app.errors import ConflictError, FingerprintMismatchError, UnavailableError
 from app.testing import ToyEmbedder, text_source
 from app.types.documents import DocumentState, Job, JobState

@@ -13,9 +13,9 @@ from sqlalchemy import text
 
 from app.catalog import check_file, connect
 from app.catalog import damage as damage_module
-from app.collections.blobs import FolderBlobStore
 from app.commands.checks import check_catalog
 from app.commands.findings import ask
+from app.documents.blobs import FolderBlobStore
 from app.errors import DamagedCatalogError
 from app.settings import Settings
 from app.wiring.catalog import open_catalog

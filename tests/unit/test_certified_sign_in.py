@@ -96,7 +96,7 @@ def test_a_person_signs_in(service: Any) -> None:
     assert (done.status_code, done.headers["location"]) == (303, "/about"), done.text
     me = browser.get("/api/v1/me").json()
     assert (me["name"], me["role"], me["collections"]) == ("anna", "reader", ["own*"])
-    assert accounts.user("anna").role is Role.READER
+    assert accounts.ledger.user("anna").role is Role.READER
     assert browser.get(back).status_code != 303  # a code is taken once
     assert browser_of(app).get(back).status_code != 303  # and belongs to the browser that asked
 
@@ -108,4 +108,4 @@ def test_somebody_of_another_group_stays_out(service: Any) -> None:
     refused = browser.get(back)
     assert refused.status_code == 403, refused.text
     assert "gircse_session" not in browser.cookies
-    assert "eve" not in [each.name for each in accounts.users()]
+    assert "eve" not in [each.name for each in accounts.ledger.users()]

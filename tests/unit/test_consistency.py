@@ -15,8 +15,8 @@ import pytest
 from qdrant_servers import SERVER, QdrantServer, open_index
 
 from app.catalog import file_of
-from app.collections.consistency import ConsistencyCheck, Discrepancy, Inconsistency
 from app.edge import EdgeProcess
+from app.maintenance.consistency import ConsistencyCheck, Discrepancy, Inconsistency
 from app.testing import text_source
 from app.types.documents import DocumentState, IndexRole, Point
 from app.vectors import QdrantVectorIndex
@@ -202,7 +202,7 @@ def test_files_that_no_document_has_are_removed(application: Any) -> None:
 def test_an_index_in_the_making_is_no_orphan_until_its_lease_ends(application: Any) -> None:
     catalog = application.services.catalog
     for lease in (timedelta(minutes=1), timedelta(0)):
-        application.index.create(catalog.reserve_index("letters", lease=lease), dimension=2)
+        application.index.create(catalog.indexes.reserve("letters", lease=lease), dimension=2)
     assert look(application) == []  # the one whose lease has ended is removed on the way
     assert application.index.indexes() == ["letters--1", "library--1"]
 
@@ -211,19 +211,19 @@ def test_a_lost_previous_index_is_given_up_and_a_lost_new_one_starts_over(applic
     catalog, index = application.services.catalog, application.index
     present = catalog.collection("library")
     for role in (IndexRole.PREVIOUS, IndexRole.BUILDING):
-        name = catalog.reserve_index("library", lease=timedelta(minutes=1))
-        catalog.add_building_index(replace(present, active_index=name))
+        name = catalog.indexes.reserve("library", lease=timedelta(minutes=1))
+        catalog.indexes.add_building(replace(present, active_index=name))
         for document in catalog.documents("library"):
-            assert catalog.record_indexed(name, document, [])
+            assert catalog.indexes.record(name, document, [])
         if role is IndexRole.PREVIOUS:
             index.create(name, dimension=256)
-            catalog.switch_index("library", IndexRole.BUILDING)
-            catalog.switch_index("library", IndexRole.PREVIOUS)
+            catalog.indexes.switch("library", IndexRole.BUILDING)
+            catalog.indexes.switch("library", IndexRole.PREVIOUS)
             index.drop(name)
     assert inconsistencies(application)[Inconsistency.MISSING_INDEX] == 2
     mend(application)
-    assert catalog.standby("library", IndexRole.PREVIOUS) is None
-    assert catalog.count_unindexed("library", "library--3") == len(TEXTS)
+    assert catalog.indexes.standby("library", IndexRole.PREVIOUS) is None
+    assert catalog.indexes.count_unindexed("library", "library--3") == len(TEXTS)
     assert look(application) == []
 
 

@@ -34,8 +34,8 @@ from postgres_server import create_database, postgres_server
 
 import app.wiring.embedders
 import app.wiring.services
-from app.collections.backup_schedule import backup_name
 from app.commands.composition import open_catalog, open_services
+from app.maintenance.backup_schedule import backup_name
 from app.services import Services
 from app.testing import ToyEmbedder
 from app.types.documents import utc_now
@@ -499,7 +499,7 @@ def test_what_could_not_be_made_again_is_left_and_told(installation: Installatio
     assert "whose original file is lost" in installation.call("doctor", "--rebuild").output
     with open_services(installation.load_settings()) as services:
         assert services.catalog.document(document.id).state is document.state
-        assert services.catalog.chunk_count(name) == len(points)
+        assert services.catalog.indexes.chunk_count(name) == len(points)
 
 
 def test_a_text_without_a_digest_stays_where_its_original_is_lost(installation: Installation, whole: Whole) -> None:

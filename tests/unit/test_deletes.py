@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from qdrant_servers import new_index
 
-from app.collections.blobs import FolderBlobStore
-from app.collections.garbage import remove_unneeded
+from app.documents.blobs import FolderBlobStore
+from app.documents.garbage import remove_unneeded
 from app.errors import (
     ConflictError,
     IncompleteDeletionError,
@@ -146,15 +146,15 @@ def test_a_document_is_deleted_from_every_index_of_its_collection(toy_services: 
     toy_services.services.library.delete_document(document.id)
     toy_services.work_off()
     assert (index.count("library--1"), index.count(building)) == (0, 0)
-    assert catalog.count_unindexed("library", building) == 0
+    assert catalog.indexes.count_unindexed("library", building) == 0
 
 
 def add_building_index(application: Any, collection: str = "library") -> str:
     catalog = application.services.catalog
-    name = catalog.reserve_index(collection, lease=LEASE)
+    name = catalog.indexes.reserve(collection, lease=LEASE)
     present = catalog.collection(collection)
     application.index.create(name, dimension=present.dimension)
-    catalog.add_building_index(Collection(**{**fields_of(present), "active_index": name}))
+    catalog.indexes.add_building(Collection(**{**fields_of(present), "active_index": name}))
     return str(name)
 
 
@@ -210,8 +210,8 @@ def test_a_collection_deleted_under_a_running_job_leaves_nothing(toy_services: A
 
 def test_an_index_that_was_reserved_and_never_used_is_removed_when_its_lease_ends(toy_services: Any) -> None:
     catalog = toy_services.services.catalog
-    name = catalog.reserve_index("letters", lease=timedelta(0))
-    used = catalog.reserve_index("letters", lease=LEASE)
+    name = catalog.indexes.reserve("letters", lease=timedelta(0))
+    used = catalog.indexes.reserve("letters", lease=LEASE)
     for each in (name, used):
         toy_services.index.create(each, dimension=2)
     toy_services.services.library.remove_unneeded()
@@ -244,7 +244,7 @@ def test_what_waits_to_be_deleted_is_found_no_more_and_restored_without_embeddin
     request = SearchRequest(query="cat", collection="library")
     assert services.search.search(request).hits == ()
     assert services.index.count(services.catalog.collection("library").active_index) == 1
-    services.library.restore_document(document.id)
+    services.catalog.restore_document(document.id)
     assert [hit.document.id for hit in services.search.search(request, highlight=False).hits] == [document.id]
     toy_services.work_off()
     assert services.catalog.document(document.id).state is DocumentState.READY

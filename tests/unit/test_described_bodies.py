@@ -15,7 +15,7 @@ from fastapi.testclient import TestClient
 from toy_reindexing import toy_reindexing
 
 from app.access.accounts import MAX_PASSWORD_CHARACTERS, MAX_PATTERNS
-from app.collections.fetching import BackgroundFetching
+from app.documents.fetching import BackgroundFetching
 from app.types.documents import Source
 from app.types.search import MAX_FILTERS, MAX_QUERY_CHARACTERS
 from embedder import DEFAULT_MODEL, load_encoder

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.collections.library import MAX_WINDOW_CHARACTERS
+from app.documents.library import MAX_WINDOW_CHARACTERS
 from app.errors import GircseError, InputError, NotFoundError, UnknownDocumentError
 from app.testing import text_source
 from app.types.documents import TextWindow

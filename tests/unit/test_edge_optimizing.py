@@ -23,9 +23,9 @@ from typer.testing import CliRunner
 
 from app.catalog import SqlCatalog, connect, upgrade
 from app.cli import app
-from app.collections.optimize import optimize_index
 from app.edge import EdgeProcess
 from app.errors import NotFoundError, VectorIndexUnavailableError
+from app.maintenance.optimize import optimize_index
 from app.types.documents import Collection, IndexStatus, Point
 from app.vectors import QdrantVectorIndex
 

@@ -67,7 +67,7 @@ def test_weights_are_shown_with_their_history_which_is_text_alone(
     validation = CrossValidation(8, 32, 5, 0.5, 0.75, 0.05)
     weights = {Leg.FEEDBACK: 0.5, Leg.SPARSE: 0.5}
     tuning = WeightTuning("w", "library", weights, validation, HOSTILE, utc_now(), is_applied=True)
-    toy_services.services.catalog.save_weight_tuning(tuning)
+    toy_services.services.catalog.weights.save(tuning)
     html = handlers.weights("library")
     assert "<img" not in html
     assert "quality of the first ten: 0.500 → 0.750 (+0.250 ± 0.050), 8 queries, 32 judgements" in html

@@ -21,7 +21,7 @@ from embedder.evaluation.outcomes import NO_INSTRUCTION, ON_BOTH_SIDES, ON_QUERI
 from embedder.evaluation.results import outcomes_from_json, read_results
 from embedder.evaluation.scoring import compare, score
 from embedder.evaluation.tasks import TASKS
-from embedder.evaluation.tasks.retrieval import Collection, rank_metrics
+from embedder.evaluation.tasks.retrieval import RetrievalDataset, rank_metrics
 
 COLOURS, ANIMALS = ("red", "green", "blue"), ("dog", "cat", "owl")
 INSTRUCTIONS = {"zoo": {"colour": "Which colour?", "animal": "Which animal?"}}
@@ -204,7 +204,9 @@ class TestTasks:
         assert table["retrieval.zoo", "recall@100"]["none", 1, 1] == 100
 
     def test_ranking_metrics_by_hand(self):
-        collection = Collection("c", ("x", "y", "z"), ("x", "y", "z"), ("q",), ("q",), ("",), {"q": {"y": 2, "z": 1}})
+        collection = RetrievalDataset(
+            "c", ("x", "y", "z"), ("x", "y", "z"), ("q",), ("q",), ("",), {"q": {"y": 2, "z": 1}}
+        )
         found = rank_metrics(collection, np.array([[0.9, 0.5, 0.1]]))
         ideal = 2 + 1 / math.log2(3)
         assert found["ndcg@10"] == pytest.approx([(2 / math.log2(3) + 1 / 2) / ideal], abs=1e-6)

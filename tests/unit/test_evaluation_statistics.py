@@ -12,7 +12,7 @@ from sklearn.metrics import v_measure_score
 
 from embedder.evaluation.bootstrap import draw_weights, estimate, harmonic_mean, means, spearman, v_measures
 from embedder.evaluation.data import in_half, is_tuning, spread
-from embedder.evaluation.outcomes import Measure, Setting, TaskOutcomes, pack, unpack
+from embedder.evaluation.outcomes import Setting, TaskMeasure, TaskOutcomes, pack, unpack
 from embedder.evaluation.scoring import score
 from embedder.evaluation.tasks.similarity import choose_pairs
 from embedder.evaluation.tasks.triplets import pair_up
@@ -24,7 +24,9 @@ class TestStatistics:
         assert found == pytest.approx([2 / 3, 0, 1])
 
     def test_a_measure_is_the_mean_over_pairs_of_harmonic_means(self):
-        found = TaskOutcomes(measures=[Measure("triplets.all", "success", "mean", (("a|b", "b|a"), ("c|d", "d|c")))])
+        found = TaskOutcomes(
+            measures=[TaskMeasure("triplets.all", "success", "mean", (("a|b", "b|a"), ("c|d", "d|c")))]
+        )
         setting = Setting("model", "both", 5, 5)
         for name, values in {"a|b": [1, 0], "b|a": [1, 1], "c|d": [1, 1], "d|c": [1, 1]}.items():
             found.add_stratum(name, [f"{name}{i}" for i in range(2)])
@@ -66,7 +68,7 @@ class TestStatistics:
         assert found.high - found.low == pytest.approx(2 * 1.96 * values.std() / math.sqrt(400), rel=0.1)
 
     def test_equal_outcomes_differ_by_exactly_nothing(self):
-        found = TaskOutcomes(measures=[Measure("m", "accuracy", "mean", (("s",),))])
+        found = TaskOutcomes(measures=[TaskMeasure("m", "accuracy", "mean", (("s",),))])
         found.add_stratum("s", [str(i) for i in range(50)])
         values = np.arange(50) % 3 == 0
         for k in (1, 5):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from patience import PATIENCE_S, wait_until
 
-from app.collections.fetching import BackgroundFetching
+from app.documents.fetching import BackgroundFetching
 from app.errors import DocumentError, InputError, NotFoundError, UnknownCollectionError
 from app.types.documents import Source
 from app.types.quotas import Allowance

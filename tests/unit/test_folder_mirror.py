@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from app.collections.intake import BATCH_SOURCES, FIRST_SOURCES, FolderMirror, Intake, documents_below, is_gone
+from app.documents.intake import BATCH_SOURCES, FIRST_SOURCES, FolderMirror, Intake, documents_below, is_gone
 from app.errors import ConflictError
 from app.testing import text_source
 from app.types.documents import DocumentKey, Source, SourceFailure
@@ -246,7 +246,7 @@ def test_one_bad_source_does_not_spoil_its_batch(toy_services, tmp_path: Path) -
 def test_what_comes_slowly_need_not_wait_for_a_whole_batch(toy_services, monkeypatch: pytest.MonkeyPatch) -> None:
     library = toy_services.services.library
     library.ensure_collection("library")
-    monkeypatch.setattr("app.collections.intake.BATCH_S", 0)
+    monkeypatch.setattr("app.documents.intake.BATCH_S", 0)
 
     def pages() -> Iterator[Source]:
         for number in range(3):

@@ -19,9 +19,9 @@ from qdrant_client.http.exceptions import UnexpectedResponse
 from sqlalchemy import create_engine
 
 from app.catalog.engine import unavailable
-from app.collections.archive import ArchiveWriter
-from app.collections.blobs import FolderBlobStore
+from app.documents.blobs import FolderBlobStore
 from app.errors import CatalogUnavailableError, FilesUnavailableError, UnavailableError, full_disk_translated
+from app.maintenance.archive import ArchiveWriter
 from app.settings import Settings
 from app.types.documents import Lens
 from app.types.texts import TextPart

@@ -18,7 +18,7 @@ import pytest
 from api_application import api_of
 from fastapi.testclient import TestClient
 
-from app.collections.fetching import BackgroundFetching
+from app.documents.fetching import BackgroundFetching
 from app.types.documents import Source
 from app.wiring.sources import url_reader
 from ingest.urls import UrlReader

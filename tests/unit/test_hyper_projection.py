@@ -16,15 +16,13 @@ from tiny_models import contract, family_backbone, save_tiny_model, tiny_tokeniz
 
 from embedder.encoder import Encoder
 from embedder.errors import ContractError, DataError
+from embedder.evaluation.stored_vectors import StoredVectors
 from embedder.extensions.hyper_projection import (
     KINDS,
     PROJECTION_FILE,
     InstructionProjection,
-    ProjectedEncoder,
     ProjectionShape,
-    StoredVectors,
     build_projection,
-    load_projection,
     save_projection,
 )
 from embedder.model.backbone import Backbone, with_decoder
@@ -32,7 +30,7 @@ from embedder.training.data import Aspect, TrainingData, labels_by_text
 from embedder.training.progress import read_log
 from embedder.training.sampling import Mixture
 from research.evaluation.__main__ import main as evaluate
-from research.evaluation.projected import open_projections
+from research.evaluation.projected import ProjectedEncoder, load_projection, open_projections
 from research.training import hyper_projection
 from research.training.hyper_projection import ProjectionConfig, ProjectionTrainer, main
 from research.training.plain_vectors import PlainVectors

@@ -14,10 +14,10 @@ from api_application import api_of
 from fastapi.testclient import TestClient
 from patience import wait_until
 
-from app.collections import index_probe
-from app.collections.index_probe import probe_index
-from app.collections.verified import Verified
+from app.documents.verified import Verified
 from app.errors import DamagedIndexError, EngineFaultError, VectorIndexUnavailableError
+from app.maintenance import index_probe
+from app.maintenance.index_probe import probe_index
 from app.settings import Settings
 from app.testing import InMemoryVectorIndex, text_source
 from app.types.documents import JobState
@@ -85,7 +85,7 @@ def test_a_search_is_refused_as_long_as_the_index_is_damaged(application: Any, m
     application.index.faults = 0
     with pytest.raises(DamagedIndexError):  # the last look was a moment ago
         search(application)
-    monkeypatch.setattr("app.collections.integrity._AGAIN_S", -1)
+    monkeypatch.setattr("app.maintenance.integrity._AGAIN_S", -1)
     assert search(application).hits
 
 

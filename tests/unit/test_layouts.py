@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sample_files import presentation, word_file, workbook
 
-from app.collections.blobs import FolderBlobStore
-from app.collections.layouts import is_whole_layout, layout_bytes, read_layout
+from app.documents.blobs import FolderBlobStore
+from app.documents.layouts import is_whole_layout, layout_bytes, read_layout
 from app.errors import DamagedFileError
 from app.types.texts import ROW, Cell, ExtractedText, Mark, TextLayout, Word
 from ingest.readers.document import read_document

@@ -22,11 +22,11 @@ from fastapi.testclient import TestClient
 from patience import PATIENCE_S, wait_until
 from qdrant_servers import new_index
 
-from app.collections.archive_records import ChunkLine
 from app.collections.lens_indexes import MOST_OF_COLLECTION
 from app.collections.lens_indexing import LensIndexer, queue_outdated, read_ahead
-from app.collections.reindex import Reindexer
 from app.errors import ConflictError, InputError, LeaseLostError, NotFoundError, UnknownCollectionError
+from app.maintenance.archive_records import ChunkLine
+from app.maintenance.reindex import Reindexer
 from app.search.judgements import new_lens
 from app.search.label_tables import RENEW_AFTER, LabelTables
 from app.search.value_labels import ValueLabels
@@ -103,7 +103,7 @@ def labels_of(zoo: Any) -> dict[str, int]:
     """Number of its value by text, as the points have them."""
     services = zoo.services
     collection = services.catalog.collection("library")
-    [known] = services.catalog.lens_indexes("library")
+    [known] = services.catalog.lens_indexes.of_collection("library")
     index = services.index
     points = index.retrieve(collection.active_index, list(index.point_ids(collection.active_index)))
     field = known.field_in(collection)
@@ -174,9 +174,11 @@ def test_counts_are_of_what_the_filters_leave(zoo: Any) -> None:
 def test_counts_of_a_collection_are_kept_for_seconds(zoo: Any) -> None:
     build(zoo)
     services, now = zoo.services, 0.0
-    values = ValueSearch(services.catalog, services.index, ValueReader(services.embedder), clock=lambda: now)
+    values = ValueSearch(
+        services.catalog.lens_indexes, services.index, ValueReader(services.embedder), clock=lambda: now
+    )
     collection = services.catalog.collection("library")
-    field = services.catalog.lens_indexes("library")[0].field_in(collection)
+    field = services.catalog.lens_indexes.of_collection("library")[0].field_in(collection)
     request = SearchRequest("cat", "library", values=parse_values(list(ANIMALS)))
 
     def counted() -> Mapping[int, int]:
@@ -411,7 +413,7 @@ def test_a_build_that_is_cancelled_ends_and_can_be_retried(zoo: Any) -> None:
 
 def test_changed_values_are_indexed_anew(zoo: Any) -> None:
     build(zoo)
-    [known] = zoo.services.catalog.lens_indexes("library")
+    [known] = zoo.services.catalog.lens_indexes.of_collection("library")
     former = known.built_field
     zoo.services.catalog.save_lens(new_lens("animals", "Which animal is it about?", values=("cat", "dog")))
     assert status(zoo).state is LensIndexState.WAITING
@@ -436,8 +438,8 @@ def test_values_that_change_while_they_are_indexed_are_indexed_anew(zoo: Any, mo
             services.catalog.save_lens(new_lens("animals", "?", values=("dog", "cat")))
         return completed(job, built)
 
-    completed = services.catalog.complete_lens_index
-    monkeypatch.setattr(services.catalog, "complete_lens_index", complete)
+    completed = services.catalog.lens_indexes.complete
+    monkeypatch.setattr(services.catalog.lens_indexes, "complete", complete)
     assert build(zoo).state is LensIndexState.READY
     assert status(zoo).values == ("dog", "cat")
     assert counts(search(zoo, "cat", ("dog", "cat"))) == {"cat": 1, "dog": 1, OTHER: 3}
@@ -454,7 +456,7 @@ def test_a_reindex_makes_it_anew_and_a_roll_back_finds_the_former(zoo: Any, rein
     assert status(zoo).state is LensIndexState.READY
     expected = {"cat": 2, "dog": 1, "horse": 1, OTHER: 1}
     assert counts(search(zoo, "cat")) == expected
-    assert zoo.services.catalog.standby("library", IndexRole.PREVIOUS) is not None
+    assert zoo.services.catalog.indexes.standby("library", IndexRole.PREVIOUS) is not None
     with reindexer() as reindexing:
         reindexing.roll_back("library")
     zoo.work_off()
@@ -484,7 +486,7 @@ def test_one_of_an_earlier_way_to_read_values_is_not_used_and_made_anew(
 ) -> None:
     build(zoo)
     catalog = zoo.services.catalog
-    [former] = catalog.lens_indexes("library")
+    [former] = catalog.lens_indexes.of_collection("library")
     assert queue_outdated(catalog) == 0
     monkeypatch.setattr("app.types.lens_indexes.LABELS_VERSION", LABELS_VERSION + 1)
     assert status(zoo).state is LensIndexState.STALE
@@ -568,7 +570,7 @@ def test_what_cannot_be_indexed_is_refused(zoo: Any) -> None:
 
 def test_an_index_of_points_that_was_made_again_is_labelled_again(zoo: Any) -> None:
     build(zoo)
-    zoo.services.catalog.queue_lens_indexes("library", is_lost=True)
+    zoo.services.catalog.lens_indexes.queue_all("library", is_lost=True)
     assert search(zoo, "cat").values.scope is ValueScope.CANDIDATES  # type: ignore[union-attr]
     zoo.work_off()
     assert status(zoo).state is LensIndexState.READY

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.collections.library import Library, check_metadata, sample_rows
+from app.documents.library import Library, check_metadata, sample_rows
 from app.errors import CatalogUnavailableError, ConflictError, InputError, UnknownCollectionError
 from app.testing import text_source
 from app.types.defaults import SAMPLE_COLLECTION

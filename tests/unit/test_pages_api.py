@@ -13,7 +13,7 @@ from fastapi.testclient import TestClient
 from PIL import Image
 from scan_samples import LINES, picture, scanned_pdf
 
-from app.collections.pages import DocumentPages
+from app.documents.pages import DocumentPages
 from app.runtime.lru import BytesCache
 from app.testing import text_source
 from app.types.pages import PageWords, PlacedWord

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.collections.passage_words import words_of_passage
+from app.documents.passage_words import words_of_passage
 
 PAGE = [
     "The",

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from ingest_parts import INDEX, IngestParts
 
-from app.collections.garbage import remove_unneeded
+from app.documents.garbage import remove_unneeded
 from app.errors import DocumentError, FingerprintMismatchError, LeaseLostError
 from app.testing import InMemoryVectorIndex, ToyEmbedder
 from app.types.documents import DocumentState, Job, ScoredPoint
@@ -159,7 +159,7 @@ def test_texts_of_a_block_are_synced_together_and_are_there_before_their_points(
         upsert(name, points)
 
     monkeypatch.setattr(parts.index, "upsert", watched)
-    monkeypatch.setattr("app.collections.blob_batch._sync_files", lambda _, files: synced.append(len(list(files))))
+    monkeypatch.setattr("app.documents.blob_batch._sync_files", lambda _, files: synced.append(len(list(files))))
     with parts.pipeline(embedder).index_documents(
         documents, parts.catalog.collection("library"), heartbeat=lambda *_: None
     ) as indexed:

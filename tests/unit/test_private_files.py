@@ -12,8 +12,8 @@ import pytest
 
 from app.access.secret_file import load_admin_secret
 from app.catalog import connect, upgrade
-from app.collections.blobs import FolderBlobStore
 from app.commands import checks
+from app.documents.blobs import FolderBlobStore
 from app.edge import EdgeProcess
 from app.errors import InputError
 from app.runtime.private_files import prepare_home, private_files

@@ -22,22 +22,16 @@ from embedder.checkpoint import find_checkpoint
 from embedder.engine.engine import Engine
 from embedder.engine.errors import InvalidRequestError
 from embedder.errors import ContractError
+from embedder.evaluation.stored_vectors import StoredVectors
 from embedder.extensions.auxiliary_models import AuxiliaryModels
-from embedder.extensions.hyper_projection import (
-    PROJECTION_FILE,
-    ProjectedEncoder,
-    ProjectionShape,
-    StoredVectors,
-    build_projection,
-    load_projection,
-    save_projection,
-)
+from embedder.extensions.hyper_projection import PROJECTION_FILE, ProjectionShape, build_projection, save_projection
 from embedder.integrations.langchain import GircseEmbeddings
 from embedder.model.contract import CONTRACT_FILE
 from embedder.server.protocol import EmbedTask, InputType
 from embedder.server.service import EngineSource
 from embedder.text.prompts import INSTRUCTION_END
 from research.evaluation.__main__ import main
+from research.evaluation.projected import ProjectedEncoder, load_projection
 
 TEXTS = {
     "owl": "Owls hunt at night. They fly without a sound.",

@@ -14,8 +14,8 @@ from sample_files import pdf
 from toy_reindexing import toy_reindexing
 
 from app.api.reading import file_name
-from app.collections.background_reindex import BackgroundReindexing
 from app.errors import DocumentError
+from app.maintenance.background_reindex import BackgroundReindexing
 from app.types.documents import Source
 
 TEXT = "Ümläute zählen als ein Zeichen. " * 1000

@@ -16,9 +16,9 @@ import pytest
 from qdrant_client import models
 from qdrant_servers import Address, engine_address, new_index
 
-from app.collections.consistency import ConsistencyCheck
-from app.collections.reindex import Reindexer
 from app.errors import ConflictError, DamagedIndexError, FingerprintMismatchError, InputError, UnknownCollectionError
+from app.maintenance.consistency import ConsistencyCheck
+from app.maintenance.reindex import Reindexer
 from app.search.service import SearchService
 from app.testing import InMemoryVectorIndex, ToyEmbedder, text_source
 from app.types.documents import Collection, Document, IndexRole, JobState
@@ -399,7 +399,7 @@ def test_a_half_built_index_is_not_mixed_with_another_contract(application: Any)
         reindexer.begin("library", ContractChange(chunk_tokens=64))
     assert reindexer.begin("library", ContractChange(chunk_tokens=64), restart=True).active_index == "library--3"
     assert application.index.indexes() == ["library--1", "library--3"]
-    assert application.services.catalog.standby("library", IndexRole.BUILDING).chunk_tokens == 64
+    assert application.services.catalog.indexes.standby("library", IndexRole.BUILDING).chunk_tokens == 64
 
 
 @pytest.mark.parametrize(

@@ -140,7 +140,7 @@ def weigh_feedback(application: Any) -> None:
     weights = {Leg.FEEDBACK: 0.7, Leg.SPARSE: 0.3}
     validation = CrossValidation(8, 32, 5, 0.5, 0.6, 0.02)
     tuning = WeightTuning("tuned", "library", weights, validation, "ann", utc_now(), is_applied=True)
-    application.services.catalog.save_weight_tuning(tuning)
+    application.services.catalog.weights.save(tuning)
 
 
 def test_with_a_weight_for_feedback_passages_like_the_first_hits_come_first(

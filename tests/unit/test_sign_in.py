@@ -125,7 +125,7 @@ def scene(lasting_scene: Scene) -> Iterator[Scene]:
     """Without users, and with an honest provider."""
     yield lasting_scene
     lasting_scene.provider.behave()
-    for user in lasting_scene.accounts.users():
+    for user in lasting_scene.accounts.ledger.users():
         if user.name != "admin":
             lasting_scene.accounts.remove_user(user.name)
 
@@ -187,7 +187,7 @@ def test_a_person_is_known_by_issuer_and_subject_alone(scene: Scene) -> None:
     refused = scene.sign_in(scene.browser())
     assert refused.status_code == 409
     assert "`gircse users connect anna another`" in refused.text
-    assert [user.name for user in scene.accounts.users()] == ["admin", "anna"]
+    assert [user.name for user in scene.accounts.ledger.users()] == ["admin", "anna"]
 
 
 @pytest.mark.parametrize(
@@ -197,7 +197,7 @@ def test_a_person_is_known_by_issuer_and_subject_alone(scene: Scene) -> None:
 def test_groups_give_new_users_their_role(scene: Scene, groups: list[str], role: Role | None) -> None:
     scene.provider.person["groups"] = groups
     assert scene.sign_in(scene.browser()).status_code == 303
-    assert scene.accounts.user("anna").role is (role or Role.READER)
+    assert scene.accounts.ledger.user("anna").role is (role or Role.READER)
 
 
 @pytest.mark.parametrize(
@@ -216,7 +216,7 @@ def test_those_who_may_come_in_are_told_by_rules(scene: Scene, person: dict[str,
     scene.provider.person = {"sub": "1", "preferred_username": "anna", **person}
     answer = scene.sign_in(scene.browser())
     assert answer.status_code == (303 if may else 403)
-    assert len(scene.accounts.users()) == (2 if may else 1)
+    assert len(scene.accounts.ledger.users()) == (2 if may else 1)
     if not may:
         assert "not allowed to sign in here" in answer.text
         assert "gircse_session" not in answer.headers.get("set-cookie", "")
@@ -274,7 +274,7 @@ def test_other_settings(scene: Scene, scene_of: Any) -> None:
     assert "has not verified" in named.sign_in(named.browser()).text
     scene.provider.person["email_verified"] = True
     assert named.sign_in(named.browser()).status_code == 303
-    assert scene.accounts.user("anna@x.org")
+    assert scene.accounts.ledger.user("anna@x.org")
     scene.provider.token_auth = ("client_secret_post",)
     posting = scene_of()
     assert posting.sign_in(posting.browser()).status_code == 303
@@ -438,7 +438,7 @@ def test_an_id_token_that_does_not_hold_is_refused(
     assert refused.status_code == 401
     assert "gircse_session" not in refused.headers.get("set-cookie", "")
     assert browser.get("/api/v1/me").status_code == 401
-    assert [user.name for user in scene.accounts.users()] == ["admin"]
+    assert [user.name for user in scene.accounts.ledger.users()] == ["admin"]
     error_id = re.search(r"Error id in the server log: ([0-9a-f]{12})", refused.text)
     assert error_id is not None
     assert error_id[1] in caplog.text

@@ -49,7 +49,7 @@ End = Callable[[Application, Headers], None]
 
 def revoke(application: Application, headers: Headers) -> None:
     (key,) = [each for each in application.accounts.api_keys("anna") if each.revoked_at is None]
-    application.accounts.revoke_key(key.id)
+    application.accounts.ledger.revoke_key(key.id)
 
 
 def log_out(application: Application, headers: Headers) -> None:
@@ -72,7 +72,7 @@ def headers(application: Application) -> Iterator[dict[str, Headers]]:
     cookie = answer.headers["set-cookie"].partition(";")[0]
     yield {"key": {"authorization": f"Bearer {shown}"}, "session": {"cookie": cookie}}
     for key in application.accounts.api_keys("anna"):
-        application.accounts.revoke_key(key.id)
+        application.accounts.ledger.revoke_key(key.id)
 
 
 CASES: list[tuple[str, End]] = [

@@ -15,11 +15,11 @@ from test_training import data_folder, write_config, write_rows  # noqa: F401
 from embedder.errors import DataError
 from embedder.training.config import read_config
 from embedder.training.progress import RunLog, read_log
-from embedder.training.state import Checkpoint, load_checkpoint, load_weights, save_checkpoint
+from embedder.training.state import TrainingState, load_checkpoint, load_weights, save_checkpoint
 from embedder.training.stopping import stop_requests
 from embedder.training.train import Trainer
 
-CHECKPOINT = Checkpoint(
+CHECKPOINT = TrainingState(
     step=3, seed=1, data="abc", processes=1, trainable={"w": torch.ones(2)}, optimiser={}, schedule={}
 )
 

@@ -22,12 +22,12 @@ import zstandard
 from qdrant_servers import Address, QdrantServer, engine_address, new_index, open_index
 
 from app.catalog import SqlCatalog, connect
-from app.collections.archive import ArchiveWriter, read_members, verify
-from app.collections.consistency import ConsistencyCheck
-from app.collections.garbage import remove_unneeded
-from app.collections.transfer import Transfer, Transferred
+from app.documents.garbage import remove_unneeded
 from app.edge import EdgeProcess
 from app.errors import ArchiveError, ConflictError, FingerprintMismatchError, GircseError, InputError
+from app.maintenance.archive import ArchiveWriter, read_members, verify
+from app.maintenance.consistency import ConsistencyCheck
+from app.maintenance.transfer import Transfer, Transferred
 from app.search.judgements import new_judgement, new_lens
 from app.testing import ToyEmbedder, text_source
 from app.types.documents import DocumentState, GarbageKind, utc_now
@@ -304,7 +304,7 @@ def test_a_member_that_is_no_plain_file_is_refused(packed: Path, elsewhere: Any,
 def test_a_zip_bomb_is_refused_before_it_is_unpacked(
     elsewhere: Any, packed: Path, tmp_path: Path, opened: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.collections.archive._FREE_EXPANSION_BYTES", 1_000_000)
+    monkeypatch.setattr("app.maintenance.archive._FREE_EXPANSION_BYTES", 1_000_000)
     path, size = tmp_path / "bomb", 60_000_000
     contract = unpacked(packed)[0]
     with opened(path, "wb") as stream, tarfile.open(fileobj=stream, mode="w|") as tar:
@@ -345,22 +345,25 @@ def test_rows_that_no_export_writes_leave_nothing_behind(
 KILLED = """
 import os, sys
 from pathlib import Path
-from app.collections.blobs import FolderBlobStore
+from app.documents.blobs import FolderBlobStore
 from app.catalog import SqlCatalog, connect, upgrade
+from app.catalog.transfer import SqlTransfer
 from app.testing import ToyEmbedder
-from app.collections.transfer import Transfer
+from app.maintenance.transfer import Transfer
 from app.vectors import QdrantVectorIndex
 
-class KillingCatalog(SqlCatalog):
+class KillingTransfer(SqlTransfer):
     def restore_collection(self, *arguments):
         os.kill(os.getpid(), 9)  # all points are written, and no row
 
 home, url, token, archive = sys.argv[1:]
 engine = connect(f"sqlite:///{home}/catalog_test.db")
 upgrade(engine)
+catalog = SqlCatalog(engine)
+catalog.transfer = KillingTransfer(catalog.database)
 index = QdrantVectorIndex.at(url, api_key=token or None)
 Transfer(
-    catalog=KillingCatalog(engine), index=index, blobs=FolderBlobStore(Path(home) / "files"), embedder=ToyEmbedder()
+    catalog=catalog, index=index, blobs=FolderBlobStore(Path(home) / "files"), embedder=ToyEmbedder()
 ).import_collection(Path(archive))
 """
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from app.collections.background_reindex import BackgroundReindexing
-from app.collections.reindex import Reindexer
+from app.maintenance.background_reindex import BackgroundReindexing
+from app.maintenance.reindex import Reindexer
 
 
 def toy_reindexing(toy_services: Any) -> BackgroundReindexing:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
 import time
 from collections.abc import Sequence
 from datetime import timedelta
@@ -15,7 +17,7 @@ from qdrant_client import QdrantClient
 
 from app.testing import ToyEmbedder
 from app.vectors import QdrantVectorIndex
-from ingest.worker import Worker, stop_on_signals
+from ingest.worker import Worker
 
 
 class SlowEmbedder(ToyEmbedder):
@@ -32,7 +34,9 @@ def open_parts(home: Path) -> IngestParts:
 
 
 def main(home: str, lease_s: str, seconds_per_chunk: str) -> None:
-    stop = stop_on_signals()
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
     embedder = SlowEmbedder()
     embedder.seconds_per_text = float(seconds_per_chunk)
     parts = open_parts(Path(home))

@@ -11,7 +11,7 @@ from sklearn.cluster import KMeans
 from embedder.evaluation.config import EvaluationConfig
 from embedder.evaluation.data import LabelSet, in_half, read_label_sets, spread
 from embedder.evaluation.embedders import Memory, TextEmbedder
-from embedder.evaluation.outcomes import NO_INSTRUCTION, ON_BOTH_SIDES, Measure, TaskOutcomes
+from embedder.evaluation.outcomes import NO_INSTRUCTION, ON_BOTH_SIDES, TaskMeasure, TaskOutcomes
 from embedder.evaluation.similarity import one_vector
 
 METRIC = "v_measure"
@@ -26,7 +26,7 @@ def cluster_labels(config: EvaluationConfig, embedders: Sequence[TextEmbedder]) 
         for each in pair:
             gold = np.unique([next(iter(labels)) for labels in each.labels], return_inverse=True)[1]
             outcomes.add_stratum(each.name, each.texts, gold)
-        outcomes.measures.append(Measure(f"clustering.{pair[0].source}", METRIC, "v_measure", (names,)))
+        outcomes.measures.append(TaskMeasure(f"clustering.{pair[0].source}", METRIC, "v_measure", (names,)))
         for embedder in embedders:
             memory = Memory(embedder, config.steps)
             for condition in (NO_INSTRUCTION, ON_BOTH_SIDES):
@@ -34,7 +34,7 @@ def cluster_labels(config: EvaluationConfig, embedders: Sequence[TextEmbedder]) 
                     _cluster(config, memory, condition, each, outcomes)
     groups = tuple(measure.groups[0] for measure in outcomes.measures)
     if len(groups) > 1:
-        outcomes.measures.append(Measure("clustering.mean", METRIC, "v_measure", groups))
+        outcomes.measures.append(TaskMeasure("clustering.mean", METRIC, "v_measure", groups))
     return outcomes
 
 

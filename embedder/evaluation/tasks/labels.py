@@ -11,7 +11,15 @@ from embedder.errors import DataError
 from embedder.evaluation.config import EvaluationConfig
 from embedder.evaluation.data import LabelSet, in_half, is_tuning, read_label_sets, spread
 from embedder.evaluation.embedders import Memory, TextEmbedder, bm25_scores
-from embedder.evaluation.outcomes import BM25, NO_INSTRUCTION, ON_BOTH_SIDES, ON_QUERIES, Measure, Setting, TaskOutcomes
+from embedder.evaluation.outcomes import (
+    BM25,
+    NO_INSTRUCTION,
+    ON_BOTH_SIDES,
+    ON_QUERIES,
+    Setting,
+    TaskMeasure,
+    TaskOutcomes,
+)
 from embedder.evaluation.similarity import one_vector, scores_of
 
 METRIC = "accuracy"
@@ -128,7 +136,7 @@ def _chosen(labels: LabelSet, config: EvaluationConfig) -> LabelSet:
 
 def _announce(outcomes: TaskOutcomes, prefix: str, labels: LabelSet) -> None:
     outcomes.add_stratum(labels.name, labels.texts)
-    outcomes.measures.append(Measure(f"{prefix}.{labels.name}", METRIC, "mean", ((labels.name,),)))
+    outcomes.measures.append(TaskMeasure(f"{prefix}.{labels.name}", METRIC, "mean", ((labels.name,),)))
 
 
 def _hits(labels: LabelSet, names: Sequence[str], scores: np.ndarray) -> np.ndarray:

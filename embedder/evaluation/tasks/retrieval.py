@@ -13,7 +13,7 @@ from embedder.errors import DataError
 from embedder.evaluation.config import EvaluationConfig
 from embedder.evaluation.data import choose, files_of, name_of, read_rows, spread
 from embedder.evaluation.embedders import Memory, TextEmbedder, bm25_scores
-from embedder.evaluation.outcomes import BM25, NO_INSTRUCTION, ON_QUERIES, Measure, Setting, TaskOutcomes
+from embedder.evaluation.outcomes import BM25, NO_INSTRUCTION, ON_QUERIES, Setting, TaskMeasure, TaskOutcomes
 from embedder.evaluation.similarity import scores_of
 
 METRICS = {"ndcg@10": nDCG @ 10, "recall@100": R @ 100}
@@ -22,7 +22,7 @@ _DOCUMENTS_PER_QUERY = 20  # in the corpus of a limited run
 
 
 @dataclass(frozen=True, slots=True)
-class Collection:
+class RetrievalDataset:
     name: str
     document_ids: tuple[str, ...]
     documents: tuple[str, ...]
@@ -45,7 +45,7 @@ def retrieve(config: EvaluationConfig, embedders: Sequence[TextEmbedder]) -> Tas
             continue
         names.append(name)
         outcomes.add_stratum(name, collection.queries)
-        outcomes.measures += [Measure(f"retrieval.{name}", metric, "mean", ((name,),)) for metric in METRICS]
+        outcomes.measures += [TaskMeasure(f"retrieval.{name}", metric, "mean", ((name,),)) for metric in METRICS]
         _add(outcomes, collection, Setting(BM25, NO_INSTRUCTION), bm25_scores(collection.queries, collection.documents))
         for embedder in embedders:
             _rank(config, embedder, collection, outcomes)
@@ -54,7 +54,7 @@ def retrieve(config: EvaluationConfig, embedders: Sequence[TextEmbedder]) -> Tas
     return outcomes
 
 
-def read_collection(config: EvaluationConfig, name: str) -> Collection:
+def read_collection(config: EvaluationConfig, name: str) -> RetrievalDataset:
     """Reads a collection. With a limit, the corpus has the judged documents of the chosen queries and some others."""
     parts = {part: _read_part(config, name, part) for part in ("corpus", "queries", "qrels")}
     judgements: dict[str, dict[str, int]] = {}
@@ -67,7 +67,7 @@ def read_collection(config: EvaluationConfig, name: str) -> Collection:
         needed = {document for row in queries for document in judgements[row["_id"]]}
         needed |= {row["_id"] for row in spread(corpus, config.limit * _DOCUMENTS_PER_QUERY)}
         corpus = [row for row in corpus if row["_id"] in needed]
-    return Collection(
+    return RetrievalDataset(
         name=name,
         document_ids=tuple(row["_id"] for row in corpus),
         documents=tuple(f"{row.get('title', '')} {row['text']}".strip() for row in corpus),
@@ -85,7 +85,9 @@ def _read_part(config: EvaluationConfig, name: str, part: str) -> list[dict]:
     raise DataError(f"{config.data} has ir.{name}.corpus, but ir.{name}.{part}.jsonl.gz is missing or empty.")
 
 
-def _rank(config: EvaluationConfig, embedder: TextEmbedder, collection: Collection, outcomes: TaskOutcomes) -> None:
+def _rank(
+    config: EvaluationConfig, embedder: TextEmbedder, collection: RetrievalDataset, outcomes: TaskOutcomes
+) -> None:
     memory = Memory(embedder, config.all_steps)
     documents = memory.embed(collection.documents)
     for condition, instructions in ((NO_INSTRUCTION, ""), (ON_QUERIES, collection.instructions)):
@@ -95,12 +97,12 @@ def _rank(config: EvaluationConfig, embedder: TextEmbedder, collection: Collecti
             _add(outcomes, collection, setting, scores)
 
 
-def _add(outcomes: TaskOutcomes, collection: Collection, setting: Setting, scores: np.ndarray) -> None:
+def _add(outcomes: TaskOutcomes, collection: RetrievalDataset, setting: Setting, scores: np.ndarray) -> None:
     for metric, values in rank_metrics(collection, scores).items():
         outcomes.add(collection.name, metric, setting, values)
 
 
-def rank_metrics(collection: Collection, scores: np.ndarray) -> dict[str, np.ndarray]:
+def rank_metrics(collection: RetrievalDataset, scores: np.ndarray) -> dict[str, np.ndarray]:
     """Every metric of every query, from scores (queries, documents)."""
     depth = min(_DEPTH, scores.shape[1])
     best = np.argpartition(-scores, depth - 1, axis=1)[:, :depth]

@@ -9,7 +9,7 @@ import numpy as np
 from embedder.evaluation.config import EvaluationConfig
 from embedder.evaluation.data import Row, files_of, in_half, name_of, read_rows, spread
 from embedder.evaluation.embedders import Memory, TextEmbedder
-from embedder.evaluation.outcomes import NO_INSTRUCTION, ON_BOTH_SIDES, Measure, TaskOutcomes
+from embedder.evaluation.outcomes import NO_INSTRUCTION, ON_BOTH_SIDES, TaskMeasure, TaskOutcomes
 from embedder.evaluation.similarity import paired_scores
 
 METRIC = "spearman"
@@ -26,7 +26,7 @@ def compare_similarity(config: EvaluationConfig, embedders: Sequence[TextEmbedde
         outcomes.add_stratum(
             name, [f"{row['a']}\t{row['b']}" for row in rows], np.array([row["score"] for row in rows])
         )
-        outcomes.measures.append(Measure(f"sts.{name}", METRIC, "spearman", ((name,),)))
+        outcomes.measures.append(TaskMeasure(f"sts.{name}", METRIC, "spearman", ((name,),)))
         for embedder in embedders:
             memory = Memory(embedder, config.steps)
             for condition in (NO_INSTRUCTION, ON_BOTH_SIDES):

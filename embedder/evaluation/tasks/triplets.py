@@ -18,7 +18,15 @@ from embedder.errors import DataError
 from embedder.evaluation.config import EvaluationConfig
 from embedder.evaluation.data import Row, choose, files_of, read_rows
 from embedder.evaluation.embedders import Memory, TextEmbedder, bm25_scores
-from embedder.evaluation.outcomes import BM25, NO_INSTRUCTION, ON_BOTH_SIDES, ON_QUERIES, Measure, Setting, TaskOutcomes
+from embedder.evaluation.outcomes import (
+    BM25,
+    NO_INSTRUCTION,
+    ON_BOTH_SIDES,
+    ON_QUERIES,
+    Setting,
+    TaskMeasure,
+    TaskOutcomes,
+)
 from embedder.evaluation.similarity import paired_scores
 
 METRIC = "success"
@@ -136,7 +144,7 @@ def _bm25_successes(rows: list[Row]) -> np.ndarray:
     return _wins(scores[at, at], scores[at, count + at])
 
 
-def _measures(tasks: Sequence[str] | dict[str, list[Row]], unseen: Sequence[str], prefix: str) -> list[Measure]:
+def _measures(tasks: Sequence[str] | dict[str, list[Row]], unseen: Sequence[str], prefix: str) -> list[TaskMeasure]:
     """Means over seen, unseen and all pairs that have both directions; then every pair and its directions."""
     pairs = pair_up(list(tasks))
     complete = {name: members for name, members in pairs.items() if len(members) == 2}
@@ -146,7 +154,7 @@ def _measures(tasks: Sequence[str] | dict[str, list[Row]], unseen: Sequence[str]
         "all": list(complete.values()),
     }
     measures = [
-        Measure(f"{prefix}.{name}", METRIC, "mean", tuple(members)) for name, members in groups.items() if members
+        TaskMeasure(f"{prefix}.{name}", METRIC, "mean", tuple(members)) for name, members in groups.items() if members
     ]
-    measures += [Measure(f"{prefix}.{name}", METRIC, "mean", (members,)) for name, members in complete.items()]
-    return measures + [Measure(f"{prefix}.{task}", METRIC, "mean", ((task,),)) for task in tasks]
+    measures += [TaskMeasure(f"{prefix}.{name}", METRIC, "mean", (members,)) for name, members in complete.items()]
+    return measures + [TaskMeasure(f"{prefix}.{task}", METRIC, "mean", ((task,),)) for task in tasks]

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from embedder.encoder import Encoder
-from embedder.extensions.hyper_projection import StoredVectors
+from embedder.evaluation.stored_vectors import StoredVectors
 from embedder.text.mentions import mentions
 from embedder.text.relevance import Parts
 

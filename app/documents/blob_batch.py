@@ -14,9 +14,9 @@ from functools import cache
 from pathlib import Path
 from typing import BinaryIO
 
-from app.collections.kept_texts import write_text
-from app.collections.layouts import is_empty, layout_bytes
-from app.collections.verified import Verified
+from app.documents.kept_texts import write_text
+from app.documents.layouts import is_empty, layout_bytes
+from app.documents.verified import Verified
 from app.errors import DamagedFileError, FilesUnavailableError, full_disk_reason, is_full_disk
 from app.types.documents import StoredBytes
 from app.types.texts import TextLayout

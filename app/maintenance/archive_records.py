@@ -8,9 +8,9 @@ from uuid import UUID
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from app.collections.archive import CONTRACT_MEMBER, Member
-from app.collections.library import check_metadata
+from app.documents.library import check_metadata
 from app.errors import ArchiveError, InputError
+from app.maintenance.archive import CONTRACT_MEMBER, Member
 from app.search.judgements import BEST_GRADE, new_lens
 from app.search.retrieval import KEYS_OF_EVERY_CHUNK
 from app.types.documents import (

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from app.collections.index_probe import sample_of
 from app.errors import EngineFaultError
+from app.maintenance.index_probe import sample_of
 from app.ports.parts import Embedder, VectorIndex
 from app.types.chunk_text import embedded_text_of, has_its_hash
 from app.types.documents import Collection, Point
@@ -41,7 +41,7 @@ def compare_vectors(
 ) -> ComparedVectors:
     """Compare the vectors of `sample` chunks of the active index (None: all). `embedder` must be the same model."""
     compared, wrong = 0, []
-    count = catalog.chunk_count(collection.active_index) if sample is None else sample
+    count = catalog.indexes.chunk_count(collection.active_index) if sample is None else sample
     for ids in sample_of(catalog, collection, count):
         points = [each for each in _points(index, collection.active_index, ids) if has_its_hash(each.payload)]
         compared += len(points)

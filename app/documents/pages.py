@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.collections.passage_words import words_of_passage
+from app.documents.passage_words import words_of_passage
 from app.errors import DamagedFileError, DocumentError, InputError, NotFoundError
 from app.ports.pages import PageRenderer
 from app.ports.parts import BlobStore
@@ -17,7 +17,7 @@ _LONGEST_PASSAGE = 20_000
 
 
 class DocumentPages:
-    """Implements the port `Pages`. `cache_bytes` limits the images cached in memory."""
+    """`cache_bytes` limits the images cached in memory."""
 
     def __init__(self, blobs: BlobStore, renderer: PageRenderer, *, cache_bytes: int) -> None:
         self._blobs = blobs
@@ -26,6 +26,7 @@ class DocumentPages:
         self._words: LRUCache[tuple[str, int], PageWords] = LRUCache(_KEPT_PAGES)
 
     def page(self, document: Document, number: int, *, start: int = 0, end: int = 0) -> PageView:
+        """Marks the words of the page within characters [start, end) of the document's text."""
         if not 0 <= start <= end <= start + _LONGEST_PASSAGE and end:
             raise InputError(f"A passage can have at most {_LONGEST_PASSAGE:,} characters, not {start} to {end}.")
         page = self._page_words(document, number)
@@ -41,6 +42,7 @@ class DocumentPages:
         return PageView(number, page.count, page.width, page.height, words, marked)
 
     def image(self, document: Document, number: int, *, width: int) -> bytes:
+        """A JPEG with the next larger width of `IMAGE_WIDTHS`."""
         width = next((each for each in IMAGE_WIDTHS if each >= width), IMAGE_WIDTHS[-1])
         key = document.content_hash, number, width
         image = self._images.get(key)

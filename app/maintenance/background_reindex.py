@@ -10,8 +10,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from app.collections.reindex import Reindexer, ReindexReport
 from app.errors import ConflictError, GircseError
+from app.maintenance.reindex import Reindexer, ReindexReport
 from app.types.documents import CONTRACT, Collection, IndexRole
 from app.types.upkeep import ContractChange, ReindexState, ReindexStatus
 
@@ -76,17 +76,17 @@ class BackgroundReindexing:
         with self._lock:
             run = self._runs.get(name)
         is_running = run is not None and not run.future.done()  # read before the catalog: a run ends by writing there
-        can_roll_back = self._catalog.standby(name, IndexRole.PREVIOUS) is not None
+        can_roll_back = self._catalog.indexes.standby(name, IndexRole.PREVIOUS) is not None
         if run is not None and is_running:
             contract = _contract_of(run.target)
             return ReindexStatus(
                 name, ReindexState.RUNNING, run.done, run.total, contract=contract, can_roll_back=can_roll_back
             )
         error = None if run is None or run.future.cancelled() else run.future.exception()
-        building = self._catalog.standby(name, IndexRole.BUILDING)
+        building = self._catalog.indexes.standby(name, IndexRole.BUILDING)
         if building is not None:
             total = self._catalog.counted_collection(name).document_count
-            done = total - self._catalog.count_unindexed(name, building.active_index)
+            done = total - self._catalog.indexes.count_unindexed(name, building.active_index)
             is_error = error is not None and not isinstance(error, StoppedError)
             return ReindexStatus(
                 name,

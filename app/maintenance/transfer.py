@@ -17,20 +17,8 @@ from uuid import UUID, uuid5
 
 import numpy as np
 
-from app.collections.archive import CONTRACT_MEMBER, LENSES_MEMBER, ArchiveWriter, Member, read_members, verify
-from app.collections.archive_records import (
-    ChunkLine,
-    ContractRecord,
-    DocumentLine,
-    JudgementLine,
-    LensLine,
-    read_contract,
-    read_lines,
-    write_lines,
-)
-from app.collections.archived_vectors import steps_of, stored_array, stored_shape
-from app.collections.garbage import remove_unneeded
-from app.collections.library import check_collection_name, create_index
+from app.documents.garbage import remove_unneeded
+from app.documents.library import check_collection_name, create_index
 from app.errors import (
     ArchiveError,
     ConflictError,
@@ -40,6 +28,18 @@ from app.errors import (
     UnavailableError,
     full_disk_translated,
 )
+from app.maintenance.archive import CONTRACT_MEMBER, LENSES_MEMBER, ArchiveWriter, Member, read_members, verify
+from app.maintenance.archive_records import (
+    ChunkLine,
+    ContractRecord,
+    DocumentLine,
+    JudgementLine,
+    LensLine,
+    read_contract,
+    read_lines,
+    write_lines,
+)
+from app.maintenance.archived_vectors import steps_of, stored_array, stored_shape
 from app.ports.parts import BlobStore, Embedder, VectorIndex
 from app.types.documents import Chunk, Collection, DocumentRecord, DocumentState, GarbageKind, Judgement, Lens, Point
 from app.types.point_ids import PointIds
@@ -80,7 +80,7 @@ class Transfer:
             archive.add(LENSES_MEMBER, write_lines(map(LensLine.of, self._catalog.lenses())))
             shards = _ChunkShards(self._index, collection.active_index, archive)
             packed: set[bytes] = set()
-            for number, page in enumerate(self._catalog.document_records(name), start=1):
+            for number, page in enumerate(self._catalog.transfer.document_records(name), start=1):
                 for record in page:
                     self._add_files(archive, record.document.content_hash, packed)
                 archive.add(f"documents/{number:06}.jsonl", write_lines(map(DocumentLine.of, page)))
@@ -108,7 +108,7 @@ class Transfer:
         if any(each.name == name for each in self._catalog.collections()):
             raise ConflictError(f"There is a collection {name!r} already: import under another name (`--as NAME`).")
         members = verify(path, tell=tell)
-        index = self._catalog.reserve_index(name, lease=_LEASE)
+        index = self._catalog.indexes.reserve(name, lease=_LEASE)
         collection = replace(contract.collection(), name=name, active_index=index)
         renaming = _Renaming(name, index) if name != contract.name else None
         try:
@@ -116,8 +116,8 @@ class Transfer:
             count = self._write(path, collection, renaming, set(members), tell)
             if (there := self._index.count(index)) != count:
                 raise ConflictError(f"The vector index holds {there} points after {count} were written: try again.")
-            self._catalog.prolong_reservation(index, lease=_LEASE)
-            self._catalog.restore_collection(collection, _rows(path, name, renaming, tell))
+            self._catalog.indexes.prolong_reservation(index, lease=_LEASE)
+            self._catalog.transfer.restore_collection(collection, _rows(path, name, renaming, tell))
         except BaseException:
             # If the process is killed, this happens when the reservation expires.
             with suppress(UnavailableError):
@@ -194,7 +194,7 @@ class Transfer:
             elif member.kind == "vectors":
                 self._index.upsert(index, _points(member, lines, collection, renaming))
                 count += len(lines)
-                self._catalog.prolong_reservation(index, lease=_LEASE)
+                self._catalog.indexes.prolong_reservation(index, lease=_LEASE)
         return count
 
     def _put_file(self, member: Member) -> None:

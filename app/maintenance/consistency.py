@@ -13,11 +13,11 @@ from enum import StrEnum
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from app.collections.garbage import delete_points_of, discard_file, drop_index, remove_unneeded
-from app.collections.library import create_index
-from app.collections.proofs import Proofs
-from app.collections.row_comparison import contradicts_chunk, contradicts_document
+from app.documents.garbage import delete_points_of, discard_file, drop_index, remove_unneeded
+from app.documents.library import create_index
 from app.errors import EngineFaultError
+from app.maintenance.proofs import Proofs
+from app.maintenance.row_comparison import contradicts_chunk, contradicts_document
 from app.ports.parts import BlobStore, VectorIndex
 from app.search.retrieval import KEYS_OF_EVERY_CHUNK
 from app.types.documents import Chunk, Collection, Document, GarbageKind, IndexRole, Point
@@ -154,11 +154,11 @@ class ConsistencyCheck:
         return True
 
     def _of_collection(self, collection: Collection, present: set[str]) -> Iterator[Discrepancy]:
-        building = self._catalog.standby(collection.name, IndexRole.BUILDING)
+        building = self._catalog.indexes.standby(collection.name, IndexRole.BUILDING)
         if collection.active_index not in present and self._has_other_index(collection, present):
             yield Discrepancy(Inconsistency.LOST_INDEX, self._index.aliases()[collection.name], collection.name)
             return
-        for name in self._catalog.index_names(collection.name):
+        for name in self._catalog.indexes.names(collection.name):
             if name in present:
                 if building is None or name != building.active_index:  # the reindexer checks that one
                     yield from self.of_index(collection, name)
@@ -174,9 +174,9 @@ class ConsistencyCheck:
     def _has_other_index(self, collection: Collection, present: set[str]) -> bool:
         """Whether the alias points to an index with chunks in the catalog, while the collection's row names another."""
         named = self._index.aliases().get(collection.name)
-        if named is None or named not in present or named in self._catalog.index_names(collection.name):
+        if named is None or named not in present or named in self._catalog.indexes.names(collection.name):
             return False
-        return self._catalog.chunk_count(named) > 0
+        return self._catalog.indexes.chunk_count(named) > 0
 
     def _of_points(self, collection: Collection, index: str, page: Sequence[Point]) -> Iterator[Discrepancy]:
         """Check that each existing point has a chunk row, and that both name the same document."""
@@ -274,13 +274,13 @@ class ConsistencyCheck:
         present = self._index.indexes()  # read before the catalog, which reserves names of new indexes
         named = set(self._catalog.garbage.names(GarbageKind.INDEX))
         for collection in self._catalog.collections():
-            named.update(self._catalog.index_names(collection.name))
+            named.update(self._catalog.indexes.names(collection.name))
         for name in present:
             if name not in named:
                 # Another installation may share this Qdrant server; the indexes that it uses have an alias.
                 is_ours = _PHYSICAL_NAME.fullmatch(name) and name not in aliases
                 kind = Inconsistency.UNNAMED_INDEX if is_ours else Inconsistency.UNMANAGED_INDEX
-                yield Discrepancy(Inconsistency.LOST_INDEX if self._catalog.chunk_count(name) else kind, name)
+                yield Discrepancy(Inconsistency.LOST_INDEX if self._catalog.indexes.chunk_count(name) else kind, name)
 
     def _unneeded_files(self) -> Iterator[Discrepancy]:
         for content_hash in self._proofs.unneeded:
@@ -317,16 +317,16 @@ class ConsistencyCheck:
 
     def _make_again(self, difference: Discrepancy) -> None:
         collection = self._catalog.collection(difference.collection)
-        previous = self._catalog.standby(difference.collection, IndexRole.PREVIOUS)
+        previous = self._catalog.indexes.standby(difference.collection, IndexRole.PREVIOUS)
         if previous is not None and previous.active_index == difference.index:
-            self._catalog.discard_index(difference.collection, IndexRole.PREVIOUS)
+            self._catalog.indexes.discard(difference.collection, IndexRole.PREVIOUS)
             return
-        building = self._catalog.standby(difference.collection, IndexRole.BUILDING)
+        building = self._catalog.indexes.standby(difference.collection, IndexRole.BUILDING)
         if building is not None and building.active_index == difference.index:
             collection = building
             self._catalog.consistency.forget_indexed(difference.index)
         create_index(self._index, replace(collection, active_index=difference.index))
-        self._catalog.queue_lens_indexes(collection.name, is_lost=True)
+        self._catalog.lens_indexes.queue_all(collection.name, is_lost=True)
 
 
 def _document_of(point: Point) -> str | None:

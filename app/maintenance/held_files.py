@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from app.collections.blobs import FolderBlobStore
+from app.documents.blobs import FolderBlobStore
 from app.errors import FilesUnavailableError
 
 _PREFIX = ".held-"

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from app.collections.archive import ArchiveFormat, ArchiveWriter, Member, read_members, verify
-from app.collections.archived_vectors import steps_of, stored_array
-from app.collections.held_files import HeldFiles, holding_files
 from app.errors import ArchiveError, NotFoundError, full_disk_translated
+from app.maintenance.archive import ArchiveFormat, ArchiveWriter, Member, read_members, verify
+from app.maintenance.archived_vectors import steps_of, stored_array
+from app.maintenance.held_files import HeldFiles, holding_files
 from app.ports.parts import BlobStore, VectorIndex
 from app.types.documents import Collection, Point
 from app.types.lens_indexes import LABEL_PREFIX
@@ -42,7 +42,6 @@ BACKUP = ArchiveFormat(
     ),
     "gircse backup",
 )
-_POINTS_AT_ONCE = 1_000
 
 
 @dataclass(frozen=True, slots=True)

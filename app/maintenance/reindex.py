@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
 
-from app.collections.consistency import ConsistencyCheck
-from app.collections.garbage import delete_points_of, remove_unneeded
-from app.collections.library import check_contract, create_index
+from app.documents.garbage import delete_points_of, remove_unneeded
+from app.documents.library import check_contract, create_index
 from app.errors import ConflictError, DocumentError, NotFoundError, UnknownDocumentError
+from app.maintenance.consistency import ConsistencyCheck
 from app.ports.ledger import IngestedDocument
 from app.ports.parts import BlobStore, Embedder, VectorIndex
 from app.search.fingerprints import require_same_model
@@ -82,9 +82,9 @@ class Reindexer:
         """
         present = self._catalog.collection(name)
         if restart:
-            self._catalog.discard_index(name, IndexRole.BUILDING)
+            self._catalog.indexes.discard(name, IndexRole.BUILDING)
             self._remove_unneeded()
-        building = self._catalog.standby(name, IndexRole.BUILDING)
+        building = self._catalog.indexes.standby(name, IndexRole.BUILDING)
         if building is not None:
             return self._resumed(building, self._changed(building, change))
         target = self._changed(present, change)
@@ -107,9 +107,9 @@ class Reindexer:
         return replace(changed, vectors_per_chunk=info.vectors_per_document(changed.document_steps))
 
     def _begun(self, target: Collection) -> Collection:
-        target = replace(target, active_index=self._catalog.reserve_index(target.name, lease=_LEASE))
+        target = replace(target, active_index=self._catalog.indexes.reserve(target.name, lease=_LEASE))
         create_index(self._index, target)
-        self._catalog.add_building_index(target)
+        self._catalog.indexes.add_building(target)
         return target
 
     def begin_rebuild(self, name: str) -> Collection:
@@ -119,17 +119,17 @@ class Reindexer:
         """
         present = self._catalog.collection(name)
         require_same_model(present, self._embedder)
-        building = self._catalog.standby(name, IndexRole.BUILDING)
+        building = self._catalog.indexes.standby(name, IndexRole.BUILDING)
         if building is not None:
             if _same_contract(building, present) and self._index.exists(building.active_index):
                 return building  # resume an interrupted rebuild
-            self._catalog.discard_index(name, IndexRole.BUILDING)
+            self._catalog.indexes.discard(name, IndexRole.BUILDING)
             self._remove_unneeded()
         return self._begun(present)
 
     def end_rebuild(self, name: str) -> None:
         """Drop the damaged index after the switch to the new one."""
-        self._catalog.discard_index(name, IndexRole.PREVIOUS)
+        self._catalog.indexes.discard(name, IndexRole.PREVIOUS)
         self._remove_unneeded()
 
     def build(
@@ -143,7 +143,7 @@ class Reindexer:
         for _ in range(_ROUNDS):
             self._catch_up(target, report, tell)
             if self._agrees(target):
-                self._catalog.switch_index(target.name, IndexRole.BUILDING)
+                self._catalog.indexes.switch(target.name, IndexRole.BUILDING)
             present = self._catalog.counted_collection(target.name)
             if present.active_index == target.active_index:  # by this run, or by another one beside it
                 self._index.point_to(target.name, target.active_index)
@@ -157,7 +157,7 @@ class Reindexer:
 
     def roll_back(self, name: str) -> Collection:
         """Switch to the previous index; a second call switches forward again. Needs no model. Raises ConflictError."""
-        former = self._catalog.standby(name, IndexRole.PREVIOUS)
+        former = self._catalog.indexes.standby(name, IndexRole.PREVIOUS)
         if former is None:
             self._catalog.collection(name)
             raise ConflictError(f"The collection {name!r} has no previous index.")
@@ -167,14 +167,14 @@ class Reindexer:
                 f"`gircse collections prune {name}` removes its record."
             )
         self._agrees(former)  # the switch queues the documents that it lacks
-        self._catalog.switch_index(name, IndexRole.PREVIOUS)
+        self._catalog.indexes.switch(name, IndexRole.PREVIOUS)
         self._index.point_to(name, former.active_index)
         return self._catalog.collection(name)
 
     def prune(self, name: str) -> str | None:
         """Drop the previous index, which is kept for a roll-back. Returns its name, or None if there was none."""
         self._catalog.collection(name)
-        dropped = self._catalog.discard_index(name, IndexRole.PREVIOUS)
+        dropped = self._catalog.indexes.discard(name, IndexRole.PREVIOUS)
         self._remove_unneeded()
         return dropped
 
@@ -205,9 +205,9 @@ class Reindexer:
         """Index the documents whose present revision the new index lacks, in one pass."""
         name, index, after = target.name, target.active_index, ""
         total = self._catalog.counted_collection(name).document_count
-        done = total - self._catalog.count_unindexed(name, index)
+        done = total - self._catalog.indexes.count_unindexed(name, index)
         tell(done, total)
-        while page := self._catalog.unindexed_documents(name, index, after=after, limit=self._page):
+        while page := self._catalog.indexes.unindexed_documents(name, index, after=after, limit=self._page):
             for together in self._blocks(page):
                 with self._index_documents(together, target) as indexed:
                     for document in together:
@@ -226,11 +226,11 @@ class Reindexer:
         index = target.active_index
         report.unreadable.pop(document.uri, None)
         try:
-            is_recorded = self._catalog.record_indexed(index, document, indexed.of(document.id).chunks)
+            is_recorded = self._catalog.indexes.record(index, document, indexed.of(document.id).chunks)
         except (DocumentError, NotFoundError) as error:  # if it was replaced, the next pass indexes the new file
             report.unreadable[document.uri] = str(error)
             delete_points_of(self._index, index, document.id)
-            is_recorded = self._catalog.record_indexed(index, document, [])
+            is_recorded = self._catalog.indexes.record(index, document, [])
         if not is_recorded:
             report.unreadable.pop(document.uri, None)
             try:
@@ -245,7 +245,7 @@ class Reindexer:
         next pass indexes them.
         """
         index = collection.active_index
-        if self._index.count(index) == self._catalog.chunk_count(index):
+        if self._index.count(index) == self._catalog.indexes.chunk_count(index):
             return True
         for difference in self._consistency.of_index(collection, index):
             log.warning("Repaired in the index %s: %s", index, difference)

@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from app.collections.index_probe import IndexDamage, probe_index
 from app.errors import (
     DamagedCatalogError,
     DamagedIndexError,
@@ -22,6 +21,7 @@ from app.errors import (
     UnavailableError,
     VectorIndexUnavailableError,
 )
+from app.maintenance.index_probe import IndexDamage, probe_index
 from app.ports.parts import BlobStore, VectorIndex
 from app.types.documents import Collection, DocumentState, StoredFile
 

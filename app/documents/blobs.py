@@ -14,10 +14,10 @@ from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO
 
-from app.collections.blob_batch import FolderBlobBatch, checked, errors_translated, layout_name, temporary_in, text_name
-from app.collections.kept_texts import has_digest, is_whole_text, read_text, read_window, text_pieces
-from app.collections.layouts import is_whole_layout, read_layout
-from app.collections.verified import Verified
+from app.documents.blob_batch import FolderBlobBatch, checked, errors_translated, layout_name, temporary_in, text_name
+from app.documents.kept_texts import has_digest, is_whole_text, read_text, read_window, text_pieces
+from app.documents.layouts import is_whole_layout, read_layout
+from app.documents.verified import Verified
 from app.errors import DamagedFileError, FilesUnavailableError, NotFoundError
 from app.types.documents import StoredBytes, TextWindow
 from app.types.texts import TextLayout

@@ -14,7 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 
-from app.collections.library import Library
+from app.documents.library import Library
 from app.errors import GircseError, InputError, NotFoundError
 from app.ports.catalog import Catalog
 from app.types.documents import Source, require_short_uri, require_text

@@ -67,7 +67,7 @@ def _look(
     catalog: SqlCatalog, index: VectorIndex, collection: Collection, sample: int | None, former: IndexDamage | None
 ) -> IndexDamage | None:
     name = collection.active_index
-    there, wanted = index.count(name), catalog.chunk_count(name)
+    there, wanted = index.count(name), catalog.indexes.chunk_count(name)
     is_whole = sample is None or wanted <= max(sample, _PAGE)
     lacking, looked_at = 0, 0
     damages: list[PointDamage] = []
@@ -95,7 +95,7 @@ def _look(
 def sample_of(catalog: SqlCatalog, collection: Collection, count: int) -> Iterator[list[str]]:
     """Pages of ids of about `count` chunks of the active index, or of all chunks if it has no more."""
     name = collection.active_index
-    if catalog.chunk_count(name) <= count:
+    if catalog.indexes.chunk_count(name) <= count:
         yield from _pages(catalog, name)
         return
     ids = catalog.consistency.sample_chunks(name, count=count)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from unicodedata import normalize
 
-from app.collections.garbage import discard_file, remove_unneeded
+from app.documents.garbage import discard_file, remove_unneeded
 from app.errors import ConflictError, GircseError, InputError, NotFoundError, UnavailableError, UnknownCollectionError
 from app.ports.parts import BlobBatch, BlobStore, Embedder, VectorIndex
 from app.ports.texts import FormatDetector
@@ -117,7 +117,7 @@ class Library:
             active_index="",
         )
         check_contract(collection, self._embedder)
-        collection = replace(collection, active_index=self._catalog.reserve_index(name, lease=CREATION_LEASE))
+        collection = replace(collection, active_index=self._catalog.indexes.reserve(name, lease=CREATION_LEASE))
         # Create the index first. After a crash its reservation expires and it is removed; a row without an index would
         # stay.
         create_index(self._index, collection)
@@ -204,9 +204,6 @@ class Library:
 
     def delete_document(self, document_id: str, *, delay: timedelta = timedelta()) -> Job:
         return self._catalog.submit_delete(document_id, delay=delay)
-
-    def restore_document(self, document_id: str) -> Job:
-        return self._catalog.restore_document(document_id)
 
     def move_documents(self, document_ids: Sequence[str], collection: str) -> list[Added]:
         require_same_model(self._catalog.collection(collection), self._embedder)

@@ -19,7 +19,7 @@ from app.types.documents import CONTRACT, Chunk, Collection, DocumentRecord, Doc
 _PAGE = 500
 
 
-class Restoring(CatalogPart):
+class SqlTransfer(CatalogPart):
     def document_records(self, collection: str) -> Iterator[list[DocumentRecord]]:
         after = ""
         while True:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-from app.collections.library import Library
+from app.documents.library import Library
 from app.errors import ConflictError
 from app.types.documents import DocumentKey, Job, JobPriority, Source, SourceFailure
 

@@ -1,0 +1,1 @@
+"""Documents: added from files, folders and addresses, stored, shown page by page, moved and deleted."""

@@ -1,0 +1,1 @@
+"""Maintenance of collections: backup, transfer, new indexes, and checks for damage and differences."""
