@@ -102,7 +102,10 @@ def begin_postgres(connection: Connection) -> None:
     seconds = _left_s()
     _until.set(None)
     if abs(seconds - LOCK_S) > _NOTABLE_S:
-        connection.exec_driver_sql(f"SET LOCAL lock_timeout = {int(seconds * 1000)}")
+        # A connection that streams its results would declare a cursor for it.
+        statement = f"SET LOCAL lock_timeout = {int(seconds * 1000)}"
+        options = {"stream_results": False, "yield_per": None}
+        connection.exec_driver_sql(statement, execution_options=options)
 
 
 class Turns:

@@ -1,7 +1,7 @@
-"""A copy of every row that decides (users, keys, lenses, saved searches …), by which an altered bit in one is noticed.
+"""Copies of rows that grant access, hold settings or say what to process, by which an altered bit is noticed.
 
-Triggers of the database write the copies, so that no statement can forget one. Columns that change often and decide
-little, such as the state of a job, are left out: ingestion writes one small row more for each document and job.
+Triggers of the database write the copies, so that no statement can forget one. Columns that change often, such as
+the state of a job, are left out: ingestion writes one small row more for each document and job.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rows that decide who may do what, and what is done, are compared with copies that the database itself keeps."""
+"""Rows that grant access, hold settings or say what to process are compared with copies of the database itself."""
 
 from __future__ import annotations
 
@@ -109,5 +109,5 @@ def below_the_triggers(engine: Engine, statement: str) -> None:
         connection.execute(text(statement))
 
 
-def test_the_tables_that_decide_are_copied() -> None:
+def test_all_these_tables_are_copied() -> None:
     assert {each.table for each in _COPIED} >= set(ALTERED)
