@@ -21,13 +21,19 @@ class Mode(StrEnum):
     CUTTING = "cutting"  # ends the connection in place of an answer
 
 
+class _Server(ThreadingHTTPServer):
+    request_queue_size = 128  # connections at once, of tests with many requests
+
+
 class OddServer:
-    """`stop` closes its port, `start` opens the same one again. `paths` are the requests it was sent, pings apart."""
+    """`stop` closes its port, `start` opens the same one again. `paths` are the requests it was sent, except pings.
+    `pings` counts those."""
 
     def __init__(self, name: str = "one") -> None:
         self.name = name
         self.mode = Mode.WELL
         self.paths: list[str] = []
+        self.pings = 0
         self.headers: list[dict[str, str]] = []
         self._changed = threading.Condition()
         self._server: ThreadingHTTPServer | None = None
@@ -44,7 +50,7 @@ class OddServer:
             self._changed.notify_all()
 
     def start(self) -> None:
-        self._server = ThreadingHTTPServer((HOST, self.port), self._handler())
+        self._server = _Server((HOST, self.port), self._handler())
         threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
 
     def stop(self) -> None:
@@ -73,7 +79,9 @@ class OddServer:
 
             def answer(self) -> None:
                 body = self.rfile.read(int(self.headers.get("content-length", 0)))
-                if not self.path.endswith("z"):
+                if self.path.endswith("z"):
+                    odd.pings += 1
+                else:
                     odd.paths.append(f"{self.command} {self.path}")
                     odd.headers.append({key.lower(): value for key, value in self.headers.items()})
                 odd.wait_while(Mode.HANGING)

@@ -13,6 +13,7 @@ import gradio as gr
 from starlette.requests import HTTPConnection
 
 from app.types.access import Principal, acting_as
+from app.types.patience import answering
 from ui.gradio_guard import QueueSessions
 from ui.language import _, later, speaking
 from ui.page_language import language_of
@@ -33,9 +34,9 @@ def check_inputs(site: gr.Blocks, *, sessions: QueueSessions) -> None:
 
     async def process_known(block_fn: Any, inputs: list[Any], *rest: Any, **options: Any) -> dict[str, Any]:
         _check(site.fns[block_fn] if isinstance(block_fn, int) else block_fn, inputs, options.get("event_data"))
-        # Queue tasks do not inherit the request's context, which has the authenticated principal.
+        # Queue tasks do not inherit the request's context, such as the authenticated principal.
         principal = _principal_of(options.get("request"))
-        with acting_as(principal) if principal is not None else nullcontext():
+        with answering(), acting_as(principal) if principal is not None else nullcontext():
             return await process(block_fn, inputs, *rest, **options)
 
     async def push_known(body: Any, request: Any, username: str | None) -> Any:

@@ -45,6 +45,7 @@ from app.types.access import Principal, acting_as
 from app.types.answers import DEFAULT_PASSAGES, MAX_PASSAGES, AnswerRequest
 from app.types.documents import CountedCollection, Document
 from app.types.options import parameter, taking
+from app.types.patience import answering
 from app.types.search import ALL_COLLECTIONS, MAX_EXCLUSIONS, SEARCH_OPTIONS
 
 MAX_HITS = 50
@@ -117,10 +118,10 @@ def mcp_server(
 
     @contextmanager
     def acting(context: Context) -> Iterator[Agent]:
-        # MCP sessions run in their own tasks, which do not inherit the principal: look it up for each call.
+        # MCP sessions run in their own tasks, which inherit nothing of a request: look its principal up for each call.
         with _reported_as_tool_errors():
             principal = principal_of(context.request_context.request)
-            with acting_as(principal):
+            with answering(), acting_as(principal):
                 yield Agent(services, principal)
 
     if Ability.SEARCH in allowed:

@@ -17,6 +17,7 @@ from app.api.watched_streams import WatchedStream
 from app.errors import GircseError, LoginRequiredError, ThrottledError
 from app.oidc_settings import CALLBACK
 from app.types.access import OPERATOR, Principal, acting_as, current_principal
+from app.types.patience import answering
 
 COOKIE = "gircse_session"
 LOGIN = "/login"
@@ -39,7 +40,12 @@ class AccessControl:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
-        elif scope["type"] != "http":
+            return
+        with answering():
+            await self._answer(scope, receive, send)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1008})  # this server has no WebSocket routes
         elif scope["path"] != CALLBACK and _SECRET.search(unquote_plus(scope["query_string"].decode("latin-1"))):
             await _refuse_secret_in_address(scope["path"])(scope, receive, send)

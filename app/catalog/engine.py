@@ -16,11 +16,19 @@ from sqlalchemy.exc import DatabaseError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from app.catalog.damage import is_altered_value, is_damage, is_full
+from app.catalog.lock_waits import (
+    PatientPool,
+    begin_postgres,
+    begin_sqlite,
+    is_busy,
+    note_failure,
+    patience_s,
+    prepare_postgres,
+)
 from app.catalog.moved_file import refuse_moved
 from app.catalog.watched_connection import HangWatch
 from app.errors import CatalogUnavailableError, DamagedCatalogError, GircseError, InputError, full_disk_reason
 
-LOCK_TIMEOUT_S = 30.0
 _LOCK_POLL_S = 0.02
 # Detect a vanished server; the defaults take 15 minutes or never do.
 _NOTICE_LOSS = {"connect_timeout": 3, "tcp_user_timeout": 15_000, "keepalives_idle": 10, "keepalives_interval": 3}
@@ -35,19 +43,21 @@ def connect(database_url: str) -> Engine:
     if url.get_backend_name() == "postgresql":
         url = url.set(drivername="postgresql+psycopg")
         try:
-            engine = create_engine(url, pool_pre_ping=True, connect_args=_POSTGRES_ARGUMENTS)
+            engine = create_engine(url, poolclass=PatientPool, pool_pre_ping=True, connect_args=_POSTGRES_ARGUMENTS)
         except ModuleNotFoundError:
             raise InputError("PostgreSQL needs the package psycopg: pip install 'gircse-search[postgres]'") from None
         watch = HangWatch(engine.dialect.loaded_dbapi)
         event.listen(engine, "do_connect", lambda dialect, record, arguments, named: watch.connect(**named))
         # Run before SQLAlchemy's first query, which fails with a TypeError on SQL_ASCII.
         event.listen(engine, "connect", partial(_require_utf8, url), insert=True)
+        event.listen(engine, "connect", prepare_postgres)
+        event.listen(engine, "begin", begin_postgres)
         return engine
     if url.get_backend_name() != "sqlite" or url.database in (None, "", ":memory:"):
         shown = url.render_as_string(hide_password=True)
         raise InputError(f"Unsupported catalog URL {shown!r}: use sqlite:///FILE or postgresql://USER@HOST/NAME.")
     Path(str(url.database)).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    engine = create_engine(url, connect_args={"timeout": LOCK_TIMEOUT_S})
+    engine = create_engine(url, poolclass=PatientPool)
     event.listen(engine, "connect", _prepare_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
     event.listen(engine, "handle_error", _drop_read_only)
@@ -90,7 +100,7 @@ def _use_wal(connection: SqliteConnection) -> None:
     """Retries: while another process opens a new file, SQLite reports SQLITE_BUSY immediately instead of waiting for
     the lock.
     """
-    give_up = time.monotonic() + LOCK_TIMEOUT_S
+    give_up = time.monotonic() + patience_s()
     while True:
         try:
             connection.execute("PRAGMA journal_mode = WAL")
@@ -103,7 +113,7 @@ def _use_wal(connection: SqliteConnection) -> None:
 
 
 def _begin_sqlite(connection: Connection) -> None:
-    connection.exec_driver_sql(connection.get_execution_options().get(_BEGIN, "BEGIN"))
+    begin_sqlite(connection, connection.get_execution_options().get(_BEGIN, "BEGIN"))
 
 
 def _drop_read_only(context: ExceptionContext) -> None:
@@ -135,6 +145,12 @@ def unavailable(engine: Engine, cause: BaseException) -> CatalogUnavailableError
     shown = engine.url.render_as_string(hide_password=True)
     if is_full(cause):
         return CatalogUnavailableError(full_disk_reason(f"the catalog {shown}"))
+    if is_busy(cause):
+        note_failure()
+        return CatalogUnavailableError(
+            f"The catalog at {shown} is busy: {cause}. Try again soon. If this goes on, look for a command or a "
+            "transaction that has not ended."
+        )
     return CatalogUnavailableError(
         f"The catalog at {shown} does not answer: {cause}. Check GIRCSE_DATABASE_URL and that the database is up."
     )

@@ -110,6 +110,7 @@ def locked(engine: Engine) -> Iterator[Connection]:
         try:
             with connection.begin():
                 if engine.dialect.name == "postgresql":
+                    connection.execute(text("SET LOCAL lock_timeout = 0"))  # another process may upgrade for minutes
                     connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _ADVISORY_LOCK})
                 yield connection
         finally:

@@ -1,5 +1,5 @@
 """Reads every row of the catalog as its Python type, so that a value that does not convert raises an error, and
-compares the rows that decide with their copies."""
+compares rows with their copies."""
 
 from __future__ import annotations
 

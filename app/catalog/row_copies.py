@@ -1,7 +1,7 @@
-"""A copy of every row that decides (users, keys, lenses, saved searches …), by which an altered bit in one is noticed.
+"""Copies of rows that grant access, hold settings or say what to process, by which an altered bit is noticed.
 
-Triggers of the database write the copies, so that no statement can forget one. Columns that change often and decide
-little, such as the state of a job, are left out: ingestion writes one small row more for each document and job.
+Triggers of the database write the copies, so that no statement can forget one. Columns that change often, such as
+the state of a job, are left out: ingestion writes one small row more for each document and job.
 """
 
 from __future__ import annotations
@@ -131,20 +131,20 @@ class _Sql:
             self._run(f"DROP TRIGGER IF EXISTS {self._trigger}_{kind}")
 
     def altered(self) -> Iterator[str]:
+        """Compares and counts in one statement, so that rows written meanwhile are in all of its results or in none."""
         rows = self._connection.exec_driver_sql(
-            f"SELECT present.row_key FROM (SELECT {self._array('', self._keys)} AS row_key, "  # noqa: S608 - own names
+            f"SELECT present.row_key, 0 FROM (SELECT {self._array('', self._keys)} AS row_key, "  # noqa: S608 - own names
             f"{self._array('', self._copied)} AS content FROM {self._table}) AS present "
             f"LEFT JOIN row_copy ON table_name = '{self._table}' AND row_copy.row_key = present.row_key "
-            "WHERE row_copy.content IS NULL OR row_copy.content <> present.content"
-        )
-        found = [str(row[0]) for row in rows]
+            "WHERE row_copy.content IS NULL OR row_copy.content <> present.content "
+            f"UNION ALL SELECT NULL, (SELECT count(*) FROM row_copy WHERE table_name = '{self._table}') "
+            f"- (SELECT count(*) FROM {self._table})"
+        ).all()
+        found = [str(key) for key, _ in rows if key is not None]
         yield from (f"the row {key} of {self._table} differs from its copy" for key in found)
-        missing = self._count("row_copy", f"WHERE table_name = '{self._table}'") - self._count(self._table, "")
+        [missing] = [int(count) for key, count in rows if key is None]
         if missing > 0 and not found:
             yield f"{missing} rows of {self._table} are missing, of which there are copies"
-
-    def _count(self, table: str, condition: str) -> int:
-        return int(self._connection.exec_driver_sql(f"SELECT count(*) FROM {table} {condition}").scalar_one())  # noqa: S608
 
     def _forget(self) -> str:
         key = self._array("OLD.", self._keys)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import datetime
 from functools import wraps
 from typing import ParamSpec, TypeVar
@@ -14,6 +14,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from app.catalog.engine import errors_translated, writing
+from app.catalog.lock_waits import Turns, one_transaction
 from app.catalog.tables import CollectionRow, Table
 from app.errors import UnknownCollectionError
 from app.types.documents import utc_now
@@ -75,14 +76,24 @@ class Database:
         self.engine = engine
         self.clock = clock
         self._writer = writing(engine)
+        self._turns = Turns() if engine.dialect.name == "sqlite" else None
 
-    def reading(self) -> AbstractContextManager[Session]:
+    @contextmanager
+    def reading(self) -> Iterator[Session]:
         """A read transaction."""
-        return _transaction(self.engine)
+        with errors_translated(self.engine), one_transaction(), _session(self.engine) as session:
+            yield session
 
-    def writing(self) -> AbstractContextManager[Session]:
+    @contextmanager
+    def writing(self) -> Iterator[Session]:
         """A write transaction; on SQLite it takes the write lock at its start."""
-        return _transaction(self._writer)
+        with (
+            errors_translated(self.engine),
+            one_transaction(),
+            nullcontext() if self._turns is None else self._turns.turn(),
+            _session(self._writer) as session,
+        ):
+            yield session
 
 
 class CatalogPart:
@@ -93,10 +104,6 @@ class CatalogPart:
 
 
 @contextmanager
-def _transaction(engine: Engine) -> Iterator[Session]:
-    with (
-        errors_translated(engine),
-        Session(engine, expire_on_commit=False, autoflush=False) as session,
-        session.begin(),
-    ):
+def _session(engine: Engine) -> Iterator[Session]:
+    with Session(engine, expire_on_commit=False, autoflush=False) as session, session.begin():
         yield session

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from uuid import uuid4
 
-from sqlalchemy import delete, select, update
+from sqlalchemy import delete, or_, select, update
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from app.catalog.search_tables import SavedSearchRow
@@ -17,6 +17,7 @@ from app.catalog.standing import present_matches_of
 from app.catalog.standing_tables import DeliveryState, StandingDeliveryRow, StandingMatchRow, StandingSearchRow
 from app.types.standing import MAX_DELIVERED_MATCHES, Channel, Delivery, KeptMatch, StandingSearch
 
+_FARTHEST = timedelta(hours=4)  # longer than any lease or pause between two attempts
 _KEPT_FOR = timedelta(days=14)  # after its end
 _COLUMNS: dict[Channel, InstrumentedAttribute[str | None]] = {
     Channel.WEBHOOK: StandingMatchRow.webhook_delivery,
@@ -51,9 +52,11 @@ class SqlDeliveries(CatalogPart):
     def claim(self, *, lease: timedelta) -> Delivery | None:
         """A delivery that is due, or whose sender's lease expired."""
         now = self._database.clock()
+        not_before = StandingDeliveryRow.not_before
+        is_due = or_(not_before <= now, not_before > now + _FARTHEST)  # the latter: the clock was ahead
         due = (
             select(StandingDeliveryRow)
-            .where(StandingDeliveryRow.state == DeliveryState.WAITING, StandingDeliveryRow.not_before <= now)
+            .where(StandingDeliveryRow.state == DeliveryState.WAITING, is_due)
             .order_by(StandingDeliveryRow.not_before, StandingDeliveryRow.id)
             .limit(1)
         )

@@ -147,8 +147,12 @@ class WebSession:
     browser: str = ""
 
     def has_ended(self, now: datetime, idle: timedelta | None) -> bool:
-        """Whether the session has expired. idle: how long it may be unused; None for no limit."""
-        return self.expires_at <= now or (idle is not None and self.used_at + idle <= now)
+        """Whether the session has expired. idle: how long it may be unused; None for no limit.
+
+        One that begins in the future, further ahead than it lasts, began while the clock was wrong, and has ended, too.
+        """
+        is_ahead = self.created_at - now > self.expires_at - self.created_at
+        return is_ahead or self.expires_at <= now or (idle is not None and self.used_at + idle <= now)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from itertools import chain, count
 
@@ -21,6 +22,7 @@ WRITE_S = 60.0  # per attempt: with `wait=true` a busy optimiser delays the serv
 CONNECT_S = 1.0
 RESTART_S = 2.0  # how long requests wait after the last node failed: it may be restarting
 PING_S = 1.0
+QUIET_S = 1.5  # ping the node if a write takes longer
 RESOLVE_EVERY_S = 10.0
 _PINGED_AFTER_S = 1.0
 _FIRST_PAUSE_S, _GROWTH, _LONGEST_PAUSE_S = 0.05, 1.5, 1.0
@@ -114,7 +116,10 @@ class NodeTransport(httpx.BaseTransport):
             if not is_read and not self._is_reachable(node):
                 continue
             try:
-                answer = self._send(node, request, path, self._time_for(attempts, is_read=is_read))
+                if is_read:
+                    answer = self._send(node, request, path, self._time_for(attempts))
+                else:
+                    answer = self._send_watched(node, request, path)
             except httpx.TransportError as error:
                 self._fail(node, repr(error))
                 attempts.note(error)
@@ -142,12 +147,28 @@ class NodeTransport(httpx.BaseTransport):
                 self._changed.wait(patience_s)
             return None
 
-    def _time_for(self, attempts: _Attempts, *, is_read: bool) -> float:
-        """Seconds for the next attempt. If there is another working node, a read leaves it half of the time."""
-        if not is_read:
-            return self._write_s
+    def _time_for(self, attempts: _Attempts) -> float:
+        """Seconds for the next attempt of a read. If there is another working node, it leaves it half of the time."""
         has_other = sum(node.is_well for node in self._nodes) > 1
         return max(attempts.left_s() / (2 if has_other else 1), 0.001)
+
+    def _send_watched(self, node: QdrantNode, request: httpx.Request, path: bytes) -> httpx.Response:
+        """A write may take `write_s` while the node answers pings. Raises httpx.ReadTimeout early if it hangs."""
+        sent: Future[httpx.Response] = Future()
+
+        def send() -> None:
+            try:
+                sent.set_result(self._send(node, request, path, self._write_s))
+            except (httpx.HTTPError, RuntimeError) as error:  # RuntimeError: the client was closed
+                sent.set_exception(error)
+            finally:
+                sent.cancel()  # does nothing if it has a result; after any other error, nobody waits for one
+
+        threading.Thread(target=send, name="qdrant-write", daemon=True).start()
+        while not wait([sent], timeout=QUIET_S).done:
+            if not self._answers(node):
+                raise httpx.ReadTimeout("the node no longer responds", request=request)
+        return sent.result()
 
     def _send(self, node: QdrantNode, request: httpx.Request, path: bytes, seconds: float) -> httpx.Response:
         """Sends one attempt and reads the whole response, both within `seconds`."""

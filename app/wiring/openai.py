@@ -17,7 +17,7 @@ from app.services import Services
 from app.settings import Settings
 from app.wiring.bounded_http import BoundedAsyncClient
 from app.wiring.embedding import LocalEmbedder
-from app.wiring.remote import QUIET_S, RemoteEmbedder, client_options, said_by, vectors_of
+from app.wiring.remote import PING_S, QUIET_S, RemoteEmbedder, client_options, said_by, vectors_of
 from embedder.engine.errors import NotServingError, RefusedError
 from embedder.model_info import ModelInfo
 from embedder.server.errors import refusal_of_status
@@ -90,7 +90,8 @@ class ForwardingSource:
         sent = asyncio.ensure_future(request)
         try:
             while not (await asyncio.wait([sent], timeout=QUIET_S))[0]:
-                if not await run_in_threadpool(self._embedder.is_alive):
+                ping = asyncio.wrap_future(self._embedder.ping())  # needs no thread that requests may all use
+                if not (await asyncio.wait([ping], timeout=PING_S))[0] or not ping.result():
                     raise httpx.ReadTimeout("it no longer responds")
             return sent.result()
         finally:

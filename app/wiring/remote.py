@@ -11,7 +11,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import fields
 from functools import partial
 from typing import Any, Self
@@ -24,6 +24,7 @@ from app.errors import ConflictError, EmbedderBusyError, EmbedderUnavailableErro
 from app.settings import Settings
 from app.wiring.bounded_http import BoundedClient
 from app.wiring.embedding import is_small
+from app.wiring.server_pings import ServerPings
 from embedder.model_info import ModelInfo
 from embedder.refinement import Refinement
 from embedder.refinement_steps import RefinementStep, RefinementToken
@@ -40,7 +41,7 @@ _DOCUMENT_PATIENCE_S = 20.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 2.0
 _READY_S = 1.9
 QUIET_S = 2.0  # ping the server if a request takes longer; a query usually takes milliseconds to seconds
-_PING_S = 1.5
+PING_S = 1.5
 _AWAY_S = 1.0  # after a failed ping, queries fail at once for this time
 _LEAVING_POLL_S = 0.2
 _START_POLL_S = 1.0
@@ -62,7 +63,9 @@ class RemoteEmbedder:
         self.url = url.rstrip("/")
         self._query_tolerance = query_tolerance
         self._timeout_s = timeout_s
-        self._client = BoundedClient(**client_options(self.url, api_key, timeout_s=timeout_s))
+        options = client_options(self.url, api_key, timeout_s=timeout_s)
+        self._client = BoundedClient(**options)
+        self._pings = ServerPings(**options, ping_s=PING_S)
         self._lock = threading.Lock()
         self._info: ModelInfo | None = None
         self._tokenizer: tuple[str, str, Tokenizer] | None = None  # fingerprint of its model, JSON, tokenizer
@@ -85,6 +88,7 @@ class RemoteEmbedder:
     def close(self) -> None:
         self._queries.shutdown(wait=False, cancel_futures=True)
         self._client.close()
+        self._pings.close()
 
     def for_ingestion(self, is_leaving: Callable[[], bool]) -> Self:
         ingesting = copy.copy(self)  # shares the connections
@@ -115,10 +119,7 @@ class RemoteEmbedder:
 
     def is_ready(self) -> bool:
         """Whether the server's model can embed a test text now."""
-        try:
-            return self._client.get("/readyz", timeout=_READY_S).status_code == httpx.codes.OK
-        except httpx.HTTPError:
-            return False
+        return self._pings.is_ok("/readyz", timeout_s=_READY_S)
 
     def embed_query(
         self,
@@ -234,15 +235,13 @@ class RemoteEmbedder:
         return sent.result()
 
     def is_alive(self) -> bool:
-        """Whether the server answers a ping in time. Not in this thread, since resolving its name may also hang."""
-        ping = self._queries.submit(self._is_pinged)
-        return bool(wait([ping], timeout=_PING_S).done) and ping.result()
+        """Whether the server answers a ping in time, however many requests it has."""
+        ping = self.ping()
+        return bool(wait([ping], timeout=PING_S).done) and ping.result()
 
-    def _is_pinged(self) -> bool:
-        try:
-            return self._client.get("/healthz", timeout=_PING_S).status_code == httpx.codes.OK
-        except httpx.HTTPError:
-            return False
+    def ping(self) -> Future[bool]:
+        """Whether the server answers. Wait for it no longer than PING_S."""
+        return self._pings.begin()
 
     def _ask(self, send: Callable[[], httpx.Response], *, patience_s: float) -> httpx.Response:
         """The successful response. Retries a busy server for `patience_s`, and a broken connection once."""

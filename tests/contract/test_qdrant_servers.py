@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from api_application import api_of
 from fastapi.testclient import TestClient
 from patience import wait_until
-from qdrant_servers import API_KEY, PROGRAM, URL, QdrantServer, open_index, opened_cluster, opened_server, told
+from qdrant_servers import API_KEY, PROGRAM, URL, Node, QdrantServer, open_index, opened_cluster, opened_server, told
 
 from app.errors import NotFoundError
+from app.testing import text_source
+from app.types.documents import JobState
+from app.vectors.nodes import NodeTransport
 
 NORTH = [1.0, 0.0, 0.0]
 
@@ -125,3 +131,58 @@ def test_a_search_over_a_server_that_hangs_is_answered_503_and_names_it(
             assert [each.status_code for each in refusals] == [503] * 3
             assert all("vector index" in each.json()["detail"] for each in refusals)
             wait_until(lambda: client.post("/api/v1/search", json=asked).status_code == 200)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX signals")
+@pytest.mark.timeout(300)
+def test_no_write_waits_for_a_server_that_hangs_after_its_ping(
+    only: pytest.MonkeyPatch, tmp_path: Path, toy_services_factory: Callable[..., Any]
+) -> None:
+    """A request gets 503, which names the server. A job is tried again, and nothing of it is lost."""
+    only.setitem(NodeTransport.__init__.__kwdefaults__, "write_s", 3_600)  # so that only pings can end a write
+    with opened_server(tmp_path / "server") as server, closing(open_index(server.url, server.api_key)) as index:
+        application = toy_services_factory(index=index)
+        application.add("A heron stands in the river.")
+        services, catalog = application.services, application.services.catalog
+        with TestClient(api_of(services)) as client:
+            with stopped_after_a_ping(server.nodes[0], only) as pings:
+                refusal = client.post("/api/v1/collections", json={"name": "letters"})
+                assert (refusal.status_code, pings) == (503, ["PUT"])
+                assert "vector index" in refusal.json()["detail"]
+            wait_until(lambda: client.post("/api/v1/collections", json={"name": "letters"}).status_code == 201)
+            with stopped_after_a_ping(server.nodes[0], only):
+                assert client.delete("/api/v1/collections/letters").status_code in {204, 503}  # a worker removes it
+            wait_until(lambda: client.get("/readyz").status_code == 200)
+            assert client.get("/api/v1/collections/letters").status_code == 404
+        document, job = services.library.add_document("library", text_source("text://late", "A stork, late."))
+        assert job is not None
+        with stopped_after_a_ping(server.nodes[0], only):
+            application.work_off()
+            waiting = catalog.job(job.id)
+            assert (waiting.state, waiting.attempts) == (JobState.QUEUED, 0)
+            assert "vector index" in (waiting.error or "")
+        wait_until(lambda: application.work_off() or catalog.job(job.id).state is JobState.DONE)
+        name = catalog.collection("library").active_index
+        assert set(index.point_ids(name)) == {
+            chunk.id for each in catalog.documents("library") for chunk in catalog.chunks(each.id)
+        }
+        assert index.count(name, document_id=document.id) == 1
+
+
+@contextmanager
+def stopped_after_a_ping(node: Node, patch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Stops the process just before the next write is sent, until the block ends. Yields the methods of writes."""
+    send, sent = NodeTransport._send_watched, list[str]()
+
+    def stop_and_send(self: NodeTransport, to: Any, request: httpx.Request, path: bytes) -> httpx.Response:
+        if not sent:
+            os.kill(node.pid, signal.SIGSTOP)
+        sent.append(request.method)
+        return send(self, to, request, path)
+
+    with patch.context() as within:
+        within.setattr(NodeTransport, "_send_watched", stop_and_send)
+        try:
+            yield sent
+        finally:
+            os.kill(node.pid, signal.SIGCONT)

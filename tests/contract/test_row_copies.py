@@ -1,4 +1,4 @@
-"""Rows that decide who may do what, and what is done, are compared with copies that the database itself keeps."""
+"""Rows that grant access, hold settings or say what to process are compared with copies of the database itself."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from sqlalchemy import Engine, text
+from sqlalchemy import Engine, event, text
 
-from app.catalog import SqlCatalog, check_rows
+from app.catalog import SqlCatalog, check_rows, connect
 from app.catalog.row_copies import _COPIED, drop, install
 from app.errors import DamagedCatalogError
 from app.types.access import ApiKey, Role, User
@@ -87,6 +87,26 @@ def test_no_change_by_the_catalog_is_taken_for_damage(filled: SqlCatalog, engine
     assert left == {"lens", "saved_search"}
 
 
+def test_rows_that_are_removed_during_the_check_are_not_taken_for_damage(filled: SqlCatalog, engine: Engine) -> None:
+    for number in range(5):
+        filled.save_lens(Lens(f"lens {number}", "Same topic"))
+    other = connect(engine.url.render_as_string(hide_password=False))
+    removed: list[str] = []
+
+    def remove_one(_connection: object, _cursor: object, statement: str, *_: object) -> None:
+        if "FROM lens" in statement or "'lens'" in statement:
+            with other.begin() as connection:
+                found = connection.execute(text("SELECT name FROM lens WHERE name <> 'topic' LIMIT 1")).scalar()
+                connection.execute(text("DELETE FROM lens WHERE name = :name"), {"name": found})
+            removed.append(str(found))
+
+    event.listen(engine, "before_cursor_execute", remove_one)
+    check_rows(engine)
+    event.remove(engine, "before_cursor_execute", remove_one)
+    other.dispose()
+    assert removed != []
+
+
 def test_rows_of_before_are_copied_once(filled: SqlCatalog, engine: Engine) -> None:
     with engine.begin() as connection:
         install(connection)
@@ -101,6 +121,10 @@ def test_rows_of_before_are_copied_alike_in_any_time_zone(filled: SqlCatalog, en
         connection.execute(text("SET LOCAL timezone = 'America/New_York'"))  # as the server's or the role's default
         install(connection)
     check_rows(engine)
+    with engine.begin() as connection:
+        connection.execute(text("SET LOCAL timezone = 'America/New_York'"))
+        connection.execute(text("UPDATE user_account SET role = 'reader'"))
+    check_rows(engine)
 
 
 def below_the_triggers(engine: Engine, statement: str) -> None:
@@ -109,5 +133,5 @@ def below_the_triggers(engine: Engine, statement: str) -> None:
         connection.execute(text(statement))
 
 
-def test_the_tables_that_decide_are_copied() -> None:
+def test_all_these_tables_are_copied() -> None:
     assert {each.table for each in _COPIED} >= set(ALTERED)

@@ -161,6 +161,26 @@ def test_each_match_is_in_one_delivery_of_its_channel(
     assert catalog.deliveries.failures([search.id]) == {search.id: {}}
 
 
+def test_a_clock_that_was_ahead_delays_no_delivery(
+    catalog: SqlCatalog, clock: Clock, watched: Callable[..., StandingSearch], completed: Callable[..., str]
+) -> None:
+    search = watched(watch=Watch(webhook="https://example.org/hook"))
+    completed(search)
+    clock.advance(timedelta(days=365))
+    catalog.deliveries.form()
+    claimed = catalog.deliveries.claim(lease=LEASE)
+    assert claimed is not None
+    catalog.deliveries.put_off(claimed, "It answers 503.", retry_in=timedelta(seconds=30))
+    clock.advance(timedelta(days=-365))
+    again = catalog.deliveries.claim(lease=LEASE)
+    assert again is not None
+    assert again.id == claimed.id
+    clock.advance(timedelta(hours=-1))  # a small step back delays it by no more than that
+    assert catalog.deliveries.claim(lease=LEASE) is None
+    clock.advance(timedelta(hours=1) + LEASE)
+    assert catalog.deliveries.claim(lease=LEASE) is not None
+
+
 def test_a_channel_that_is_new_tells_what_is_found_from_then_on(
     catalog: SqlCatalog, watched: Callable[..., StandingSearch], completed: Callable[..., str]
 ) -> None:

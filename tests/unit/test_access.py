@@ -296,6 +296,28 @@ def test_a_session_that_is_not_used_ends_sooner(accounts: Accounts, toy_services
         logins.principal_of_session(token)
 
 
+@pytest.mark.parametrize(("ahead", "goes_on"), [(timedelta(hours=1), True), (timedelta(days=365), False)])
+def test_no_session_of_a_clock_that_was_ahead_lasts_for_long(
+    accounts: Accounts, toy_services: Any, clock: Clock, ahead: timedelta, goes_on: bool
+) -> None:
+    catalog = toy_services.services.catalog
+    logins = Logins(accounts, catalog.access, idle=timedelta(hours=2), clock=clock)
+    right = clock.now
+    clock.now = right + ahead
+    token = logins.log_in("anna", PASSWORD, address="10.0.0.1")
+    clock.now = right
+    if not goes_on:
+        with pytest.raises(LoginRequiredError):
+            logins.principal_of_session(token)
+        return
+    logins.principal_of_session(token)
+    (session,) = catalog.access.web_sessions("anna")
+    assert session.used_at == right
+    clock.now = right + timedelta(hours=2)
+    with pytest.raises(LoginRequiredError):  # unused for two hours by the clock that is right
+        logins.principal_of_session(token)
+
+
 @pytest.mark.parametrize(
     ("user_agent", "words"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
@@ -23,7 +24,7 @@ from embedding_server import listening, server_process
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 from odd_servers import Mode, OddServer
-from patience import PATIENCE_S
+from patience import PATIENCE_S, wait_until
 from pydantic import SecretStr
 from starlette.testclient import TestClient
 from tiny_models import save_tiny_model
@@ -434,7 +435,7 @@ def test_both_tell_what_of_a_query_was_read() -> None:
 @pytest.fixture
 def odd(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[RemoteEmbedder, OddServer]]:
     """A server of which the model is known."""
-    for name in ("QUIET_S", "_PING_S"):
+    for name in ("QUIET_S", "PING_S"):
         monkeypatch.setattr(remote_wiring, name, 0.3)
     with OddServer() as server, closing(RemoteEmbedder(server.url, timeout_s=3_600)) as remote:
         remote._info = ToyEmbedder().info
@@ -494,3 +495,30 @@ def test_a_query_may_take_long_while_the_embedding_server_answers(odd: tuple[Rem
     threading.Timer(1.5, server.turn, [Mode.FAILING]).start()
     with pytest.raises(EmbedderUnavailableError, match="503"):  # its answer, however late
         remote.embed_query("a river")
+
+
+@pytest.mark.timeout(240)
+async def test_many_slow_requests_do_not_look_like_a_server_that_hangs(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """They use all threads and connections of requests. A ping needs neither."""
+    for module in (remote_wiring, openai_wiring):
+        monkeypatch.setattr(module, "QUIET_S", 0.3)
+        monkeypatch.setattr(module, "PING_S", 30)  # on a busy machine, a ping may take long
+    count = remote_wiring._CONNECTIONS
+    with OddServer() as server, closing(RemoteEmbedder(server.url)) as remote, ThreadPoolExecutor(count) as threads:
+        remote._info = ToyEmbedder().info
+        server.turn(Mode.SLOW)
+        waiting = [threads.submit(remote.embed_query, "a river") for _ in range(count)]
+        await asyncio.to_thread(wait_until, lambda: len(server.paths) == count)
+        assert remote.is_alive()
+        assert remote.is_ready()
+        source = ForwardingSource(remote, Settings(home=tmp_path, embedder_url=server.url))
+        task = EmbedTask(texts=("a river",), input_type=InputType.DOCUMENT)
+        forwarded = asyncio.ensure_future(source.embed(task))
+        pings = server.pings
+        await asyncio.to_thread(wait_until, lambda: server.pings > pings + 2)
+        assert not any(each.done() for each in [*waiting, forwarded])
+        server.turn(Mode.FAILING)  # ends them all
+        with pytest.raises(NotServingError):
+            await forwarded

@@ -51,7 +51,7 @@ def answering(client: httpx.Client, path: str = SEARCH) -> str:
 
 def is_refused(client: httpx.Client, path: str = SEARCH) -> bool:
     try:
-        return client.post(path).status_code == 503
+        return client.request("PUT" if path == UPSERT else "POST", path).status_code == 503
     except httpx.TransportError:
         return True
 
@@ -105,6 +105,50 @@ def test_a_write_is_sent_to_a_node_that_answers_a_ping(
     assert answers == {"two"}
     assert servers[0].paths == []  # where it would have waited for a minute
     assert servers[1].paths == [f"PUT {UPSERT}"] * 4
+
+
+def test_a_write_does_not_wait_for_a_node_that_hangs_after_its_ping(
+    servers: list[OddServer], client_of: Callable[..., httpx.Client], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nodes, "QUIET_S", 0.2)
+    monkeypatch.setattr(nodes, "PING_S", 0.5)
+    monkeypatch.setattr(nodes, "_PINGED_AFTER_S", 3_600)  # so that the next write is sent without a ping
+    client = client_of(servers[0], write_s=3_600)
+    assert not is_refused(client, UPSERT)
+    servers[0].turn(Mode.HANGING)
+    assert is_refused(client, UPSERT)
+    assert servers[0].paths == [f"PUT {UPSERT}"] * 2  # it was sent
+    servers[0].turn(Mode.WELL)
+    wait_until(lambda: not is_refused(client, UPSERT))
+
+
+def test_a_write_that_one_node_does_not_answer_is_sent_to_the_other(
+    servers: list[OddServer], client_of: Callable[..., httpx.Client], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nodes, "QUIET_S", 0.2)
+    monkeypatch.setattr(nodes, "PING_S", 0.5)
+    monkeypatch.setattr(nodes, "_PINGED_AFTER_S", 3_600)
+    client = client_of(*servers, write_s=3_600, read_s=60)
+    assert [is_refused(client, UPSERT) for _ in range(2)] == [False, False]
+    servers[0].turn(Mode.HANGING)
+    answers = {client.put(UPSERT, json={"points": []}).json()["from"] for _ in range(4)}
+    assert answers == {"two"}
+
+
+def test_a_write_may_take_long_while_the_node_answers_pings(
+    servers: list[OddServer], client_of: Callable[..., httpx.Client], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nodes, "QUIET_S", 0.05)
+    client = client_of(servers[0], write_s=3_600)
+    servers[0].turn(Mode.SLOW)
+    answered: list[bool] = []
+    writing = threading.Thread(target=lambda: answered.append(not is_refused(client, UPSERT)))
+    writing.start()
+    wait_until(lambda: servers[0].pings > 3)
+    servers[0].turn(Mode.WELL)
+    writing.join()
+    assert answered == [True]
+    assert len(servers[0].paths) == 1
 
 
 def test_a_restart_fails_no_request(servers: list[OddServer], client_of: Callable[..., httpx.Client]) -> None:

@@ -1,4 +1,4 @@
-"""Copies of the rows that decide, by which an altered one is noticed
+"""Copies of rows that grant access, hold settings or say what to process, by which an altered one is noticed
 
 `app.catalog.row_copies` fills the table, and creates its triggers after every migration.
 """

@@ -1,0 +1,39 @@
+"""Pings an embedding server with a thread and connections of its own, since requests may use up all others."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import httpx
+
+from app.wiring.bounded_http import BoundedClient
+
+
+class ServerPings:
+    """`options` are those of `httpx.Client`, whose `limits` do not apply."""
+
+    def __init__(self, *, ping_s: float, **options: Any) -> None:
+        self._client = BoundedClient(**{**options, "limits": httpx.Limits(max_connections=None)})
+        self._ping_s = ping_s
+        self._lock = threading.Lock()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="gircse-ping")
+        self._running: Future[bool] | None = None
+
+    def begin(self) -> Future[bool]:
+        """The result of a ping. While one runs, all callers share it. It may never come: name resolution may hang."""
+        with self._lock:
+            if self._running is None or self._running.done():
+                self._running = self._thread.submit(self.is_ok, "/healthz", timeout_s=self._ping_s)
+            return self._running
+
+    def is_ok(self, path: str, *, timeout_s: float) -> bool:
+        try:
+            return self._client.get(path, timeout=timeout_s).status_code == httpx.codes.OK
+        except (httpx.HTTPError, RuntimeError):  # RuntimeError: the client was closed
+            return False
+
+    def close(self) -> None:
+        self._thread.shutdown(wait=False, cancel_futures=True)
+        self._client.close()

@@ -1,0 +1,162 @@
+"""A catalog that is locked: requests fail early and name it, background work waits, and short locks fail nothing."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from api_application import api_of
+from fastapi.testclient import TestClient
+from patience import PATIENCE_S, wait_until
+from sqlalchemy import Engine, event, text
+
+from app.catalog import SqlCatalog, connect, lock_waits
+from app.catalog.engine import writing
+from app.errors import CatalogUnavailableError
+from app.types.documents import Lens
+from app.types.patience import answering
+
+pytestmark = pytest.mark.timeout(300)
+
+BUSY = "The catalog at .* is busy: "
+
+
+@pytest.fixture
+def locked(engine: Engine) -> Callable[[], AbstractContextManager[None]]:
+    """Holds what each write of a lens needs, on connections of its own, as another process would."""
+
+    @contextmanager
+    def lock() -> Iterator[None]:
+        other = connect(engine.url.render_as_string(hide_password=False))
+        with writing(other).begin() as connection:
+            if engine.dialect.name == "postgresql":
+                connection.execute(text("LOCK TABLE lens IN ACCESS EXCLUSIVE MODE"))
+            else:
+                connection.execute(text("SELECT 1"))
+            yield
+        other.dispose()
+
+    return lock
+
+
+@pytest.fixture(autouse=True)
+def background_waits_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that a request that waited as long as background work would never end."""
+    monkeypatch.setattr(lock_waits, "BACKGROUND_S", 2 * PATIENCE_S)
+
+
+def test_a_request_does_not_wait_for_a_locked_catalog(
+    catalog: SqlCatalog, locked: Callable[[], AbstractContextManager[None]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with answering(), locked():
+        with pytest.raises(CatalogUnavailableError, match=BUSY):
+            catalog.save_lens(Lens("topic", "Same topic"))
+        monkeypatch.setattr(lock_waits, "LOCK_S", 2 * PATIENCE_S)
+        with pytest.raises(CatalogUnavailableError, match=BUSY):  # known of this request
+            catalog.save_lens(Lens("topic", "Same topic"))
+    with answering():
+        catalog.save_lens(Lens("topic", "Same topic"))
+
+
+def test_background_work_waits_for_a_locked_catalog(
+    catalog: SqlCatalog, locked: Callable[[], AbstractContextManager[None]]
+) -> None:
+    with ThreadPoolExecutor(1) as background:
+        with locked():
+            saved = background.submit(catalog.save_lens, Lens("topic", "Same topic"))
+            with answering(), pytest.raises(CatalogUnavailableError, match=BUSY):
+                catalog.save_lens(Lens("place", "Same place"))
+            assert not saved.done()
+        saved.result()
+    assert [each.name for each in catalog.lenses()] == ["topic"]
+
+
+def test_a_request_does_not_wait_behind_background_work_that_waits(
+    catalog: SqlCatalog, locked: Callable[[], AbstractContextManager[None]]
+) -> None:
+    with ThreadPoolExecutor(4) as background:
+        with locked():
+            saved = [background.submit(catalog.save_lens, Lens(f"topic {at}", "Same topic")) for at in range(4)]
+            with answering(), pytest.raises(CatalogUnavailableError, match=BUSY):
+                catalog.save_lens(Lens("place", "Same place"))
+        for each in saved:
+            each.result()
+    assert len(catalog.lenses()) == 4
+
+
+def test_reads_of_a_request_are_answered_or_fail_early_while_the_catalog_is_locked(
+    catalog: SqlCatalog, engine: Engine, locked: Callable[[], AbstractContextManager[None]]
+) -> None:
+    catalog.save_lens(Lens("topic", "Same topic"))
+    with answering(), locked():
+        if engine.dialect.name == "sqlite":
+            assert [each.name for each in catalog.lenses()] == ["topic"]
+        else:
+            with pytest.raises(CatalogUnavailableError, match=BUSY):
+                catalog.lenses()
+
+
+def test_a_request_does_not_wait_for_a_connection_while_all_are_in_use(catalog: SqlCatalog, engine: Engine) -> None:
+    with ThreadPoolExecutor(1) as background:
+        with ExitStack() as taken:
+            for _ in range(15):
+                taken.enter_context(engine.connect())
+            found = background.submit(catalog.lenses)
+            with answering(), pytest.raises(CatalogUnavailableError, match=BUSY):
+                catalog.lenses()
+            assert not found.done()
+        assert found.result() == []
+
+
+def test_many_requests_that_write_at_once_wait_for_each_other(
+    catalog: SqlCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lock_waits, "LOCK_S", PATIENCE_S)  # on a busy machine, short locks take long
+    started = threading.Barrier(40)
+
+    def save(number: int) -> None:
+        started.wait(PATIENCE_S)
+        for at in range(5):
+            with answering():
+                catalog.save_lens(Lens(f"{number} {at}", "Same topic"))
+
+    with ThreadPoolExecutor(40) as threads:
+        for each in [threads.submit(save, number) for number in range(40)]:
+            each.result()
+    assert len(catalog.lenses()) == 200
+
+
+def test_the_api_answers_503_and_names_the_catalog(
+    catalog: SqlCatalog, locked: Callable[[], AbstractContextManager[None]], toy_services_factory: Callable[..., Any]
+) -> None:
+    services = replace(toy_services_factory().services, catalog=catalog)
+    lens = {"name": "topic", "query_instruction": "Same topic"}
+    with TestClient(api_of(services)) as client:
+        with locked():
+            refusal = client.post("/api/v1/lenses", json=lens)
+        assert refusal.status_code == 503
+        assert "The catalog at" in refusal.json()["detail"]
+        assert "is busy" in refusal.json()["detail"]
+        assert client.post("/api/v1/lenses", json=lens).status_code == 200
+
+
+def test_writers_of_one_process_take_turns(catalog: SqlCatalog, engine: Engine) -> None:
+    """On SQLite a writer that waits for others of its process keeps no connection from readers."""
+    if engine.dialect.name != "sqlite":
+        pytest.skip("PostgreSQL locks rows.")
+    opened: list[object] = []
+    event.listen(engine, "checkout", lambda *_: opened.append(None))
+    with ThreadPoolExecutor(20) as background, catalog.database.writing() as session:
+        session.execute(text("SELECT 1"))
+        waiting = [background.submit(catalog.save_lens, Lens(f"{at}", "Same topic")) for at in range(20)]
+        turns = catalog.database._turns
+        assert turns is not None
+        wait_until(lambda: len(turns._waiting) == 20)
+        assert len(opened) == 1
+        session.commit()
+    assert [each.result() for each in waiting] == [None] * 20
