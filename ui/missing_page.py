@@ -11,7 +11,8 @@ from ui.language import current_language, html
 from ui.theme import ASSETS, SANS
 
 _PAGE = (
-    '<!doctype html><html lang="{language}"><head><meta charset="utf-8"><title>[[Page not found]] · gircse-search</title>'
+    '<!doctype html><html lang="{language}"><head><meta charset="utf-8">'
+    "<title>[[Page not found]] · gircse-search</title>"
     '<meta name="viewport" content="width=device-width, initial-scale=1"><style>{css}</style></head><body><main>'
     '<p class="brand">gircse <span>search</span></p><h1>[[There is no page at this address]]</h1>'
     '<a class="button" href="{search}">[[Go to the search]]</a></main></body></html>'

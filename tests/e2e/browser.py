@@ -107,7 +107,8 @@ _UNREACHABLE = """() => [...document.querySelectorAll(`[data-event], [data-toggl
 # What someone who hears the page, or sees one of many tabs, finds their way by: headings, landmarks, labels, a title.
 _STRUCTURE = """(name) => {
   const found = [];
-  const shown = (selector) => [...document.querySelectorAll(selector)].filter((each) => each.checkVisibility({ visibilityProperty: true }));
+  const isShown = (each) => each.checkVisibility({ visibilityProperty: true });
+  const shown = (selector) => [...document.querySelectorAll(selector)].filter(isShown);
   const headings = shown('h1, h2, h3, h4, h5, h6');
   const tops = headings.filter((each) => each.matches('h1')).length;
   if (tops !== 1) found.push(`${tops} h1`);
@@ -118,11 +119,12 @@ _STRUCTURE = """(name) => {
   if (shown('main').length !== 1) found.push(`${shown('main').length} main`);
   for (const each of shown('nav')) if (!each.getAttribute('aria-label')) found.push('a nav without a name');
   for (const each of shown('input:not([type=hidden]), select, textarea')) {
-    const label = [each.getAttribute('aria-label'), each.getAttribute('title'), ...[...each.labels].map((one) => one.textContent),
-      ...(each.getAttribute('aria-labelledby') ?? '').split(' ').map((id) => document.getElementById(id)?.textContent)];
+    const named = (each.getAttribute('aria-labelledby') ?? '').split(' ').map((id) => document.getElementById(id));
+    const label = [each.ariaLabel, each.title, ...[...each.labels, ...named].map((one) => one?.textContent)];
     if (!label.some((one) => one?.trim())) found.push(`no label: ${each.outerHTML.slice(0, 160)}`);
   }
-  if (!document.title.includes(name) || !document.title.includes('gircse-search')) found.push(`title: ${document.title}`);
+  const isNamed = document.title.includes(name) && document.title.includes('gircse-search');
+  if (!isNamed) found.push(`title: ${document.title}`);
   if (!document.documentElement.lang) found.push('no language');
   return found;
 }"""
