@@ -7,7 +7,7 @@ Names are imported lazily, because torch and transformers take seconds to import
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from embedder.errors import ContractError, EmbedderError, ModelNotFoundError, ServerError, TextError
+from embedder.errors import ContractError, DeviceError, EmbedderError, ModelNotFoundError, ServerError, TextError
 
 if TYPE_CHECKING:
     from embedder.checkpoint import DEFAULT_MODEL, load_encoder, load_model_tokenizer, read_model_card
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DEFAULT_MODEL",
     "ContractError",
+    "DeviceError",
     "EmbedderError",
     "Encoder",
     "Engine",

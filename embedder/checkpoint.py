@@ -17,7 +17,7 @@ import torch
 from tokenizers import Tokenizer
 
 from embedder.encoder import Encoder, LibraryEncoder
-from embedder.errors import ContractError, ModelNotFoundError
+from embedder.errors import ContractError, DeviceError, ModelNotFoundError
 from embedder.extensions.auxiliary_models import AuxiliaryModels
 from embedder.extensions.hyper_projection import PROJECTION_FILE, read_projection
 from embedder.extensions.sentence_selection import SELECTION_FILE, read_selector
@@ -295,7 +295,7 @@ def load_encoder(
 ) -> Encoder:
     """Loads `model` on `device` (default: CUDA if available) in `dtype` (default: the contract's).
 
-    Verifies hashes and golden vectors. Raises ModelNotFoundError or ContractError.
+    Verifies hashes and golden vectors. Raises ModelNotFoundError, ContractError or DeviceError.
 
     - dtype "auto": bfloat16 if the device has hardware for it (CUDA, CPUs with AVX-512 BF16 or AMX), else the
       contract's. "int8": 8-bit weights, computed in bfloat16; only for architectures with our own decoder.
@@ -310,7 +310,7 @@ def load_encoder(
         raise ContractError(f"top_entries is {top_entries}, but must be at least 1.")
     checkpoint = find_checkpoint(model)
     contract = checkpoint.contract
-    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    device = chosen_device(device)
     chosen = chosen_dtype(dtype or contract.dtype, default=contract.dtype, device=device)
 
     has_own_thread = own_thread and device == "cpu"
@@ -455,6 +455,21 @@ def _load_other_generator(
         folder, name=name, fingerprint=digest, device=device, dtype=chosen
     )
     return generator
+
+
+def chosen_device(device: str | None) -> str:
+    """`device`, or the fastest one here. Raises DeviceError if torch cannot compute on it."""
+    if not device:
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:  # the latter from a torch without CUDA
+        reason = str(error).partition("\n")[0].rstrip(".")
+        raise DeviceError(
+            f"torch {torch.__version__} cannot compute on the device {device!r} here ({reason}). "
+            "Name another one, such as cpu or cuda:0, or none for the fastest."
+        ) from error
+    return device
 
 
 def chosen_dtype(dtype: str, *, default: str, device: str) -> str:

@@ -3,6 +3,7 @@
 EmbedderError
 ├── ModelNotFoundError   no such folder, package or hub model; the message says how to get it
 ├── ContractError        gircse.json, the weights or the golden vectors do not fit together
+├── DeviceError          torch cannot compute on the device here
 ├── TextError            a text, instruction, step count or bias is invalid (also a ValueError)
 ├── ServerError          a gircse-search or language-model server does not answer, or refuses
 └── UnknownTaskError     the paper has no instruction for a task (in embedder.text.instructions; also a LookupError)
@@ -20,6 +21,10 @@ class ModelNotFoundError(EmbedderError):
 
 
 class ContractError(EmbedderError):
+    pass
+
+
+class DeviceError(EmbedderError):
     pass
 
 

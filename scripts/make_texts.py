@@ -115,11 +115,16 @@ def find_messages(root: Path) -> Iterator[tuple[str, str]]:
 
 
 def messages_of_python(code: str) -> Iterator[str]:
-    """First arguments of errors, results of functions named `…_reason` and `…_notes`, and the texts of variables in
-    these.
+    """First arguments of errors, results of functions named `…_reason` and `…_notes`, the texts of variables in these,
+    and all texts in constants named `…_REASONS`.
     """
     tree = ast.parse(code)
     constants = _assigned(tree.body)
+    for name, value in constants.items():
+        if name.endswith("_REASONS"):
+            for node in ast.walk(value):
+                if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                    yield from _messages(node, {})
     for function in ast.walk(tree):
         if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
             continue

@@ -9,11 +9,12 @@ import threading
 from collections.abc import Collection
 from urllib.parse import parse_qs
 
-from starlette.datastructures import MutableHeaders
-from starlette.responses import JSONResponse
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import HTMLResponse, JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.types.access import Principal
+from ui.missing_page import render_missing_page
 
 KEPT_SESSIONS = 10_000
 _FILES = ("/assets/", "/static/", "/svelte/")
@@ -63,11 +64,11 @@ class GradioGuard:
             return
         scope = {**scope, "headers": [each for each in scope["headers"] if each[0] not in _NAMED_SERVERS]}
         if not self._is_served(scope["path"]) or not self._is_own_queue(scope):
-            await _REFUSAL(scope, receive, send)
+            await _refuse(scope, receive, send)
         elif scope["path"] == _CANCEL:
             body = await _whole_body(receive)
             if not self._is_own_body(body, scope):
-                await _REFUSAL(scope, receive, send)
+                await _refuse(scope, receive, send)
                 return
             await self._app(scope, _again(body, receive), _without_cors(send))
         else:
@@ -130,6 +131,12 @@ def _without_cors(send: Send) -> Send:
         await send(message)
 
     return send_without
+
+
+async def _refuse(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answers 404: a page for a person whose browser opens an address, a problem for everything else."""
+    is_person = scope["method"] in ("GET", "HEAD") and "text/html" in Headers(scope=scope).get("accept", "")
+    await (HTMLResponse(render_missing_page(), 404) if is_person else _REFUSAL)(scope, receive, send)
 
 
 _REFUSAL = JSONResponse(

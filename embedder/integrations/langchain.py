@@ -11,10 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Self
 
 from langchain_core.embeddings import Embeddings
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 
 from embedder.checkpoint import DEFAULT_MODEL, load_encoder
 from embedder.encoder import Encoder
+from embedder.integrations.known_options import known_options
 from embedder.model.contract import resolve_defaults
 from embedder.refinement import Refinement
 from embedder.text.prompts import check_text, is_empty
@@ -59,6 +60,11 @@ class GircseEmbeddings(BaseModel, Embeddings):
     """Show a progress bar while embedding documents."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_options(cls, values: Any) -> Any:
+        return known_options(cls, values)
 
     _encoder: Encoder = PrivateAttr()
     _executor: ThreadPoolExecutor = PrivateAttr()

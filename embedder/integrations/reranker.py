@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from langchain_core.callbacks import Callbacks
 from langchain_core.documents import BaseDocumentCompressor, Document
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, model_validator
 
+from embedder.integrations.known_options import known_options
 from embedder.integrations.langchain import GircseEmbeddings
 from embedder.text.mentions import mentions
 from embedder.text.relevance import Parts, ValuePhrases, cosine_scores, joined_scores, reads_values_under
@@ -42,6 +44,11 @@ class GircseReranker(BaseDocumentCompressor):
     """Return only this many documents. None: all."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_options(cls, values: Any) -> Any:
+        return known_options(cls, values)
 
     def compress_documents(
         self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None

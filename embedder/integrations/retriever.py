@@ -11,9 +11,10 @@ import httpx
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
-from pydantic import ConfigDict, Field, SecretStr
+from pydantic import ConfigDict, Field, SecretStr, model_validator
 
 from embedder.errors import ServerError
+from embedder.integrations.known_options import known_options
 
 _MAX_DETAIL = 500
 _BUSY = (429, 503)
@@ -75,6 +76,11 @@ class GircseRetriever(BaseRetriever):
     """Timeout in seconds for one search, retries included. Retries a busy server as its `Retry-After` asks."""
 
     model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_options(cls, values: Any) -> Any:
+        return known_options(cls, values)
 
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, k: int | None = None

@@ -10,6 +10,7 @@ import re
 import struct
 import zipfile
 import zlib
+from collections.abc import Iterable
 from typing import BinaryIO
 
 import olefile
@@ -41,7 +42,7 @@ from ingest.readers.media_types import (
     XML,
     ZIP,
     known_type,
-    missing_extra,
+    missing_extra_reason,
     type_of_suffix,
     with_charset,
 )
@@ -61,27 +62,43 @@ _SIGNATURES = (
     (b"BZh", TAR),
     (b"\xfd7zXZ\x00", TAR),
 )
-_UNREADABLE = (
-    (b"BM", "a BMP image"),
-    (b"\x00\x00\x01\x00", "an icon"),
-    (b"\x7fELF", "a program"),
-    (b"MZ", "a program"),
-    (b"\xcf\xfa\xed\xfe", "a program"),
-    (b"\xca\xfe\xba\xbe", "a program"),
-    (b"\x00asm", "a program"),
-    (b"SQLite format 3\x00", "a database"),
-    (b"7z\xbc\xaf'\x1c", "a 7z archive"),
-    (b"Rar!\x1a\x07", "a RAR archive"),
-    (b"OggS", "audio or video"),
-    (b"fLaC", "audio"),
-    (b"ID3", "audio"),
-    (b"\x1aE\xdf\xa3", "a video"),
-    (b"PAR1", "a Parquet table"),
-    (b"\x89HDF\r\n", "an HDF5 file"),
-    (b"\x93NUMPY", "a NumPy array"),
-    (b"AT&TFORM", "a DjVu document"),
-    (b"wOF", "a font"),
-    (b"\x00\x01\x00\x00\x00", "a font"),
+# By their first bytes, whether or not these could also begin a text.
+_SIGNED_REASONS = (
+    (b"GIF87a", "it is a GIF image; save it as PNG"),
+    (b"GIF89a", "it is a GIF image; save it as PNG"),
+    (b"%!PS-", "it is PostScript; save it as PDF"),
+)
+# By first bytes that could also begin a text: asked only about what is not a text.
+_BINARY_REASONS = (
+    (b"BM", "it is a BMP image; save it as PNG"),
+    (b"\x00\x00\x01\x00", "it is an icon"),
+    (b"\x7fELF", "it is a program"),
+    (b"MZ", "it is a program"),
+    (b"\xcf\xfa\xed\xfe", "it is a program"),
+    (b"\xca\xfe\xba\xbe", "it is a program"),
+    (b"\x00asm", "it is a program"),
+    (b"SQLite format 3\x00", "it is a database; export its tables as CSV"),
+    (b"7z\xbc\xaf'\x1c", "it is a 7z archive; pack its files as ZIP"),
+    (b"Rar!\x1a\x07", "it is a RAR archive; pack its files as ZIP"),
+    (b"OggS", "it is audio or video"),
+    (b"fLaC", "it is audio or video"),
+    (b"ID3", "it is audio or video"),
+    (b"\x1aE\xdf\xa3", "it is audio or video"),
+    (b"PAR1", "it is a Parquet table; export it as CSV"),
+    (b"\x89HDF\r\n", "it is an HDF5 file; export its tables as CSV"),
+    (b"\x93NUMPY", "it is a NumPy array; export it as CSV"),
+    (b"AT&TFORM", "it is a DjVu document; save it as PDF"),
+    (b"wOF", "it is a font"),
+    (b"\x00\x01\x00\x00\x00", "it is a font"),
+)
+# By the brand in a file of ISO's base media format, which phones write; other brands are audio or video.
+_BRAND_REASONS = (
+    *(
+        (brand, "it is a HEIC image; save it as JPEG, PNG or PDF")
+        for brand in (b"heic", b"heix", b"hevc", b"mif1", b"msf1")
+    ),
+    *((brand, "it is an AVIF image; save it as JPEG, PNG or PDF") for brand in (b"avif", b"avis")),
+    (b"", "it is audio or video"),
 )
 # Streams that identify compound files of Microsoft Office.
 _OLE_STREAMS = (
@@ -152,7 +169,7 @@ def detect(stream: BinaryIO, *, uri: str, declared: str = "") -> str:
         media_type = _of_content(stream, head, expected) if head else expected or PLAIN
     finally:
         stream.seek(0)
-    if advice := missing_extra(media_type):
+    if advice := missing_extra_reason(media_type):
         raise _refused(advice)
     return with_charset(media_type, declared) if media_type not in _SIGNED else media_type
 
@@ -164,19 +181,33 @@ def _of_content(stream: BinaryIO, head: bytes, expected: str) -> str:
         return _compound(stream, expected)
     if signed := _signature(head):
         return _readable(signed)
-    if head.startswith((b"GIF87a", b"GIF89a", b"%!PS-")):
-        raise _refused("it is PostScript" if head.startswith(b"%") else "it is a GIF image")
+    if reason := _by_signature(_SIGNED_REASONS, head):
+        raise _refused(reason)
     is_signed = expected in _SIGNED
     if not _is_text(head, most_nuls=0.0 if is_signed or not expected else _MAX_NUL_SHARE):
-        kind = next((kind for signature, kind in _UNREADABLE if head.startswith(signature)), "")
-        if kind or (not is_signed and expected != TAR):
-            raise _refused(f"it is {kind}" if kind else "it holds no text, and its format is unknown")
+        reason = (
+            _by_signature(_BRAND_REASONS, head[8:12]) if head[4:8] == b"ftyp" else _by_signature(_BINARY_REASONS, head)
+        )
+        if reason or (not is_signed and expected != TAR):
+            raise _refused(reason or _unknown_reason())
         return expected  # damaged; its reader reports how
     if expected == PDF and _OBJECT.search(head):
         return PDF  # with a damaged signature
     if expected and not is_signed and (expected != MANUAL or _MACRO.search(head)):
         return expected
     return _begun_like(head) or (CSV if expected in _TABLES else PLAIN)
+
+
+def _by_signature(reasons: Iterable[tuple[bytes, str]], head: bytes) -> str:
+    return next((reason for signature, reason in reasons if head.startswith(signature)), "")
+
+
+def _unknown_reason() -> str:
+    return "it holds no text, and its format is unknown; save it as PDF or text"
+
+
+def _pages_reason() -> str:
+    return "it is a Pages, Numbers or Keynote document; export it as PDF or for Office"
 
 
 def _refused(reason: str) -> DocumentError:
@@ -214,6 +245,8 @@ def _zipped(stream: BinaryIO, expected: str) -> str:
         return expected
     if "META-INF/container.xml" in names:
         return EPUB
+    if any(name.endswith(".iwa") for name in names):
+        raise _refused(_pages_reason())
     if types:
         if "sheet.binary" in types:
             return XLS  # xlsb, which the reader of xls handles, too

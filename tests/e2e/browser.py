@@ -55,7 +55,6 @@ IN_THE_DARK = pytest.mark.parametrize(
 )
 # Gradio's complaints where a page is left while an answer is on its way.
 _BROKEN_OFF = ("AbortError: signal is aborted", "Connection errored out")
-SEVERE = ("serious", "critical")
 
 # What sticks out of the screen, or out of the box that should hold it. Gradio's container cuts off whatever is too
 # wide, so that the page itself never scrolls sideways: nobody could reach it.
@@ -104,6 +103,31 @@ _UNREACHABLE = """() => [...document.querySelectorAll(`[data-event], [data-toggl
   .filter((each) => each.checkVisibility({ visibilityProperty: true }) && !each.disabled
     && (!each.matches('button, a[href], input, select, summary, textarea, [role=button]') || each.tabIndex < 0))
   .map((each) => each.outerHTML.slice(0, 160))"""
+
+# What someone who hears the page, or sees one of many tabs, finds their way by: headings, landmarks, labels, a title.
+_STRUCTURE = """(name) => {
+  const found = [];
+  const isShown = (each) => each.checkVisibility({ visibilityProperty: true });
+  const shown = (selector) => [...document.querySelectorAll(selector)].filter(isShown);
+  const headings = shown('h1, h2, h3, h4, h5, h6');
+  const tops = headings.filter((each) => each.matches('h1')).length;
+  if (tops !== 1) found.push(`${tops} h1`);
+  headings.forEach((each, at) => {
+    const level = Number(each.nodeName[1]), before = at ? Number(headings[at - 1].nodeName[1]) : 0;
+    if (level > before + 1) found.push(`h${level} after h${before}: ${each.textContent.trim()}`);
+  });
+  if (shown('main').length !== 1) found.push(`${shown('main').length} main`);
+  for (const each of shown('nav')) if (!each.getAttribute('aria-label')) found.push('a nav without a name');
+  for (const each of shown('input:not([type=hidden]), select, textarea')) {
+    const named = (each.getAttribute('aria-labelledby') ?? '').split(' ').map((id) => document.getElementById(id));
+    const label = [each.ariaLabel, each.title, ...[...each.labels, ...named].map((one) => one?.textContent)];
+    if (!label.some((one) => one?.trim())) found.push(`no label: ${each.outerHTML.slice(0, 160)}`);
+  }
+  const isNamed = document.title.includes(name) && document.title.includes('gircse-search');
+  if (!isNamed) found.push(`title: ${document.title}`);
+  if (!document.documentElement.lang) found.push('no language');
+  return found;
+}"""
 
 # Chromium's layout shifts, of each page anew: what nobody caused by a key or a click moves. For add_init_script.
 WATCH_SHIFTS = """(() => {
@@ -252,15 +276,19 @@ def opened_page(
     assert not opened.faults(), "\n".join(opened.faults())
 
 
-def severe_violations(page: Page) -> list[str]:
-    """What axe-core calls serious or critical: rule, what to do, and the first elements."""
+def structure_faults(page: Page, name: str) -> list[str]:
+    """What is wrong with the headings, landmarks, labels and title, which includes `name`."""
+    return list(page.evaluate(_STRUCTURE, name))
+
+
+def violations(page: Page) -> list[str]:
+    """What axe-core finds, however grave: rule, what to do, and the first elements."""
     if not page.evaluate("typeof window.axe === 'object'"):
         page.evaluate(AXE_SCRIPTS[-1].read_text(encoding="utf-8"))
     answer: dict[str, Any] = page.evaluate("() => axe.run(document, {resultTypes: ['violations']})")
     return [
         f"{rule['impact']} {rule['id']}: {rule['help']}\n" + "\n".join(_describe(node) for node in rule["nodes"][:6])
         for rule in answer["violations"]
-        if rule["impact"] in SEVERE
     ]
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser import AXE_SCRIPTS, CHROMIUM, OpenPage, opened_page, running_browser, severe_violations
+from browser import AXE_SCRIPTS, CHROMIUM, OpenPage, opened_page, running_browser, violations
 from gircse_program import Gircse, Server
 from hostile import take_in
 from page_application import PageApplication, fill, serving_pages
@@ -112,7 +112,7 @@ def open_page(window: BrowserContext, page_application: PageApplication) -> Iter
 
 @pytest.fixture(scope="module")
 def axe(request: pytest.FixtureRequest) -> Callable[[OpenPage], None]:
-    """Asserts that axe-core finds nothing serious on the page as it is now: by default where a test is about just that,
+    """Asserts that axe-core finds nothing on the page as it is now: by default where a test is about just that,
     with --long after the actions of all others, too."""
     if request.module.__name__ not in ("test_accessibility", "test_browser") and not request.config.getoption("--long"):
         return lambda opened: None
@@ -121,10 +121,10 @@ def axe(request: pytest.FixtureRequest) -> Callable[[OpenPage], None]:
 
     def check(opened: OpenPage) -> None:
         opened.wait_until_still()
-        found = severe_violations(opened.page)
+        found = violations(opened.page)
         if found:  # perhaps an answer came in between, and what it replaces was fading
             opened.wait_until_still()
-            found = severe_violations(opened.page)
+            found = violations(opened.page)
         assert not found, "\n".join(found)
         assert opened.unreachable() == []
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import httpx
 import pytest
-from browser import AXE_SCRIPTS, severe_violations
+from browser import AXE_SCRIPTS, DESKTOP, PHONE, structure_faults, violations
 from gircse_program import Gircse
 from openid_provider import CLIENT, SECRET, OpenIdProvider, openid_provider
 from patience import PATIENCE_S
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, ViewportSize, expect
 from playwright.sync_api import Error as PlaywrightError
 from postgres_server import free_port
 
@@ -182,14 +182,26 @@ def test_people_sign_in_by_a_provider_without_scripts(application: Application, 
 
 
 @pytest.mark.skipif(not AXE_SCRIPTS, reason="axe-core is not here")
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_login_page_is_accessible(application: Application, chromium: Browser, scheme: Any) -> None:
-    with chromium.new_context(color_scheme=scheme, viewport={"width": 390, "height": 844}) as context:
+@pytest.mark.parametrize(("scheme", "size"), [("light", DESKTOP), ("dark", PHONE)], ids=["desktop", "phone"])
+def test_pages_of_logins_are_accessible(
+    application: Application, chromium: Browser, scheme: Any, size: ViewportSize
+) -> None:
+    def judge(name: str) -> None:
+        assert structure_faults(page, name) == []
+        assert violations(page) == []
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+    with chromium.new_context(color_scheme=scheme, viewport=size) as context:
         page = context.new_page()
         page.goto(f"{application.url}/login/openid/callback")  # which says what went wrong, too
         expect(page.get_by_role("alert")).to_contain_text("Start again")
-        assert not severe_violations(page)
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        judge("Log in")
+        page.goto(f"{application.url}/login?next=/account")
+        page.get_by_label("Name").fill("anna")
+        page.get_by_label("Password").fill(PASSWORD)
+        page.get_by_role("button", name="Log in").click()
+        expect(page.get_by_role("heading", name="anna, reader")).to_be_visible()
+        judge("Your account")
 
 
 def test_a_page_whose_session_has_ended_leads_to_where_one_logs_in(application: Application, chromium: Browser) -> None:

@@ -4,12 +4,56 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from browser import IN_THE_DARK, IN_THE_LIGHT, OpenPage
+import pytest
+from browser import DESKTOP, IN_THE_DARK, IN_THE_LIGHT, PHONE, OpenPage, structure_faults, violations
 from page_application import EMPTY, LETTERS, PageApplication
-from playwright.sync_api import ViewportSize, expect
+from playwright.sync_api import BrowserContext, ViewportSize, expect
 
 Open = Callable[..., OpenPage]
 Axe = Callable[[OpenPage], None]
+
+
+PAGES = {
+    "/": "Search",
+    f"/?q=ferry&c={LETTERS}": "ferry · Search",
+    "/compare": "Compare",
+    f"/compare?q=ferry&i1=-&i2=Same+feeling&c1={LETTERS}&c2={LETTERS}": "ferry · Compare",
+    f"/documents?c={LETTERS}": "Documents",
+    f"/documents?c={EMPTY}": "Documents",
+    "/saved": "Saved",
+    f"/evaluate?c={LETTERS}": "Evaluate",
+    "/about": "About",
+}
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+@pytest.mark.parametrize("path", PAGES)
+def test_every_page_has_headings_landmarks_labels_and_a_title(
+    open_page: Open, axe: Axe, path: str, size: ViewportSize
+) -> None:
+    opened = open_page(path, size=size)
+    opened.wait_until_still()
+    if "q=" in path:
+        expect(opened.page.locator("mark").first).to_be_visible()
+    assert structure_faults(opened.page, PAGES[path]) == []
+    axe(opened)
+    assert opened.overflows() == []
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+@pytest.mark.parametrize(("path", "name"), [("/docs", "gircse-search"), ("/no-such-page", "Page not found")])
+def test_pages_without_the_frame_have_them_too(
+    window: BrowserContext, page_application: PageApplication, axe: Axe, path: str, name: str, size: ViewportSize
+) -> None:
+    page = window.new_page()
+    try:
+        page.set_viewport_size(size)
+        page.goto(page_application.url + path)
+        page.get_by_role("heading").first.wait_for()
+        assert structure_faults(page, name) == []
+        assert violations(page) == []
+    finally:
+        page.close()
 
 
 @IN_THE_DARK

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from browser import OpenPage, opened_page, severe_violations
+from browser import OpenPage, opened_page, violations
 from page_application import PageApplication
 from playwright.sync_api import BrowserContext
 
@@ -62,4 +62,4 @@ def test_axe_judges_what_is_there_now(open_page: Open, axe: Callable[[OpenPage],
     opened.page.evaluate("document.querySelector('.site-header').insertAdjacentHTML('beforeend', '<button></button>')")
     with pytest.raises(AssertionError, match="critical button-name"):
         axe(opened)
-    assert severe_violations(opened.page)
+    assert violations(opened.page)

@@ -63,6 +63,45 @@ def test_colours_that_were_chosen_stay_on_every_page(open_page: Open) -> None:
     expect(page.locator("body.dark")).to_have_count(0)
 
 
+@pytest.mark.parametrize("key", ["Tab", "Shift+Tab"])
+def test_a_list_of_choices_closes_when_the_keyboard_leaves_it(open_page: Open, key: str) -> None:
+    opened = open_page(f"/?c={LETTERS}")
+    page, choices = opened.page, opened.page.get_by_role("option")
+    opened.wait_until_still()
+    for field in ("#collection input", "#lens input"):
+        page.locator(field).focus()
+        expect(choices.first).to_be_visible()
+        page.keyboard.press(key)
+    page.locator("#query textarea").focus()
+    expect(choices).to_have_count(0)
+
+
+def test_the_title_follows_the_search(open_page: Open) -> None:
+    opened = open_page(f"/?c={LETTERS}")
+    expect(opened.page).to_have_title("Search · gircse-search")
+    opened.search("kettle")
+    expect(opened.page).to_have_title("kettle · Search · gircse-search")
+
+
+def test_documents_lead_to_a_search_of_their_collection(open_page: Open) -> None:
+    opened = open_page(f"/documents?c={RECIPES}")
+    opened.follow(opened.page.get_by_role("link", name="Search this collection"))
+    expect(opened.page.locator("#collection input")).to_have_value(RECIPES)
+
+
+def test_an_address_without_a_page_leads_to_the_search(chromium: Browser, page_application: PageApplication) -> None:
+    with chromium.new_context(locale="de-DE") as context:
+        page = context.new_page()
+        answer = page.goto(f"{page_application.url}/no-such-page")
+        assert answer is not None
+        assert answer.status == 404
+        expect(page.get_by_role("heading")).to_have_text("Unter dieser Adresse gibt es keine Seite")
+        page.get_by_role("link", name="Zur Suche").click()
+        expect(page.get_by_label("Suchen nach")).to_be_visible()
+    problem = page_application.server.ask("/no-such-page")
+    assert (problem.status, problem.body["title"]) == (404, "Not Found")
+
+
 @ON_PHONE
 def test_nothing_jumps_when_a_page_opens(open_page: Open, size: ViewportSize) -> None:
     opened = open_page(size=size)

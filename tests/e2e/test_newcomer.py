@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from browser import DESKTOP, PHONE, WATCH_SHIFTS, OpenPage, opened_page, severe_violations
+from browser import DESKTOP, PHONE, WATCH_SHIFTS, OpenPage, opened_page, violations
 from gircse_program import Gircse
 from own_files import QUESTIONS, write_files
 from patience import PATIENCE_S
@@ -49,7 +49,7 @@ class Person:
         self.opened.judge_shifts()
         assert self.opened.overflows() == []
         assert self.opened.unreachable() == []
-        assert severe_violations(self.page) == []
+        assert violations(self.page) == []
 
 
 def add_files(person: Person, files: list[Path]) -> None:

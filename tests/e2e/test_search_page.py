@@ -10,9 +10,9 @@ from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
-from browser import IN_THE_DARK, ON_DESKTOP, ON_PHONE, OpenPage
+from browser import IN_THE_DARK, ON_DESKTOP, ON_PHONE, PHONE, OpenPage
 from page_application import LETTERS, PDF_PAGES, PDF_TITLE, RECIPES, TEXTS, PageApplication
-from playwright.sync_api import Page, Route, ViewportSize, expect
+from playwright.sync_api import Locator, Page, Route, ViewportSize, expect
 
 from app.types.search import ALL_COLLECTIONS
 
@@ -420,6 +420,43 @@ def test_results_are_exported_and_a_citation_is_copied(open_page: Open, page_app
     copied = page.evaluate("navigator.clipboard.readText()")
     assert copied.startswith("“")
     assert titles[0] in copied
+
+
+def box(found: Locator) -> dict[str, float]:
+    """Its edges in pixels."""
+    edges = found.bounding_box()
+    assert edges is not None
+    return {**edges, "right": edges["x"] + edges["width"], "bottom": edges["y"] + edges["height"]}
+
+
+def is_apart(one: Locator, other: Locator) -> bool:
+    first, second = box(one), box(other)
+    return (
+        first["right"] <= second["x"]
+        or second["right"] <= first["x"]
+        or first["bottom"] <= second["y"]
+        or second["bottom"] <= first["y"]
+    )
+
+
+def test_on_a_phone_passages_have_the_whole_width_and_nothing_covers_anything(open_page: Open) -> None:
+    opened = open_page(address(), size=PHONE)
+    page = complete(opened)
+    hit, grade = page.locator(".hit").first, page.locator(".hit-score").first
+    assert box(hit.locator("article"))["right"] == pytest.approx(box(hit)["right"], abs=1)
+    assert is_apart(grade, hit.locator("h3 button"))
+    assert is_apart(grade, hit.locator(".snippet"))
+    grade.locator("summary").click()  # its numbers take a column beside the text
+    assert is_apart(grade, hit.locator(".snippet"))
+
+    filters = page.get_by_role("button", name="Narrow down")
+    assert is_apart(filters, page.locator(".summary"))
+    page.get_by_role("button", name="Answer", exact=True).click()
+    expect(page.locator(".cited [role=status][aria-busy=false]")).to_be_visible()
+    opened.wait_until_still()
+    for other in (".cited", ".summary", "section.reading"):
+        assert is_apart(filters, page.locator(other)), other
+    assert opened.overflows() == []
 
 
 @ON_PHONE

@@ -15,7 +15,7 @@ from langchain_tests.integration_tests import EmbeddingsIntegrationTests
 from langchain_tests.unit_tests import EmbeddingsUnitTests
 from tiny_models import save_tiny_model
 
-from embedder import GircseEmbeddings
+from embedder import DeviceError, GircseEmbeddings, GircseReranker, GircseRetriever
 
 
 class TestUnitSuite(EmbeddingsUnitTests):
@@ -207,3 +207,23 @@ def test_truncated_dimensions_are_normalised_again(tiny):
     short = GircseEmbeddings(model=tiny.model, truncate_dim=8).embed_query("one two three")
     assert len(short) == 8
     assert np.linalg.norm(short) == pytest.approx(1, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("build", "advice"),
+    [
+        (lambda: GircseEmbeddings(instruction="x"), "Did you mean query_instruction or document_instruction?"),
+        (lambda: GircseEmbeddings(model_name="x"), "Did you mean model?"),
+        (lambda: GircseRetriever(top_n=3), "Options: .*url, api_key, collection"),
+        (lambda: GircseReranker(query_instruction="x"), "Did you mean instruction?"),
+    ],
+)
+def test_an_unknown_option_names_the_ones_that_exist(build, advice):
+    with pytest.raises(ValueError, match=advice):
+        build()
+
+
+@pytest.mark.parametrize("device", ["gpu", "cuda:99"])
+def test_a_device_that_torch_cannot_use_is_refused(device):
+    with pytest.raises(DeviceError, match=f"cannot compute on the device '{device}' here .* such as cpu"):
+        GircseEmbeddings(device=device)

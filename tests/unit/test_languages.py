@@ -107,6 +107,7 @@ _MEND = "Save it again, please."
 def read(name):
     there = f"There are: {', '.join(name.known)}." if name else "There is nothing."
     raise InputError(f"No {name!r} of {len(name)} here. {there} {_MEND}")
+OTHER_REASONS = ((b"BM no text of a person", "it is a picture; save it otherwise"),)
 def _time_reason(limits):
     return f"It took {limits.seconds:g} seconds and {limits.seconds:g} more."
 def other():
@@ -118,6 +119,7 @@ def other():
         "There is nothing.",
         "Save it again, please.",
         "It took {seconds} seconds and {seconds2} more.",
+        "it is a picture; save it otherwise",
     }
 
 

@@ -51,7 +51,7 @@ class TestMessages:
         ]
         assert found.metadata["attachments"] == 2
         assert found.metadata["skipped_attachments"] == 1
-        assert found.metadata["skipped"] == "x.gif: This file cannot be read: it is a GIF image."
+        assert found.metadata["skipped"] == "x.gif: This file cannot be read: it is a GIF image; save it as PNG."
 
     def test_html_body(self):
         found = read_document(message("<p>Hello <b>you</b></p><script>x</script>", html=True), uri="a.eml")

@@ -449,11 +449,20 @@ def test_a_list_says_which_page_of_it_is_shown_and_leads_to_the_others() -> None
     assert "No document of this collection matches" in Tags(listed([], is_filtered=True)).text
 
 
+def test_examples_of_the_sample_library_come_with_a_link_to_add_files() -> None:
+    example = Example("ferry", "Same feeling.", "sample")
+    assert [each["href"] for each in Tags(render_welcome([(example, "Same feeling")])).of("a")] == ["/documents"]
+    assert not Tags(render_welcome()).of("a")
+
+
 def test_the_overview_adds_up() -> None:
     counts = {state: number for number, state in enumerate(DocumentState, start=1)}
     seen = Tags(render_overview(COLLECTION, counts, []))
     assert sum(float(each["width"] or 0) for each in seen.of("rect")) == pytest.approx(100, abs=0.01)
     assert "Retry all failed" in seen.text
+    assert [(each["href"], each["class"]) for each in seen.of("a")] == [("/?collection=library", "plain-button")]
+    waiting = {**dict.fromkeys(DocumentState, 0), DocumentState.QUEUED: 3}
+    assert not Tags(render_overview(COLLECTION, waiting, [])).of("a")
     assert render_overview(COLLECTION, dict.fromkeys(DocumentState, 0), []) == ""
 
 
@@ -502,6 +511,14 @@ def test_signs_of_markdown_are_left_out_of_snippets_and_the_mark_stays_where_it_
     for sign in ("##", "every evening**", "```", "](", "notes.md)"):
         assert sign not in seen.text, sign
     assert "**every evening**" in Tags(shown(result(hit(text)))).text
+
+
+@pytest.mark.parametrize(("uri", "sign"), [("file:///trip.zip", ""), ("post/letter.eml", ""), ("notes/a.py", "# ")])
+def test_names_of_members_lose_the_sign_that_their_reader_wrote(uri: str, sign: str) -> None:
+    text = "# days/one.txt\n\nIt rained. # 5 stays.\n\n# days/two.txt\n\nThe sun."
+    seen = Tags(shown(result(hit(text, document=HitDocument("d1", "trip", uri, {})))))
+    assert f"{sign}days/one.txt\n\nIt rained. # 5 stays.\n\n{sign}days/two.txt" in seen.text
+    assert ("# days" in seen.text) == bool(sign)
 
 
 @given(st.text(alphabet="ab *_`#[]()>!\n", max_size=60))

@@ -83,7 +83,10 @@ def test_unsupported_files_are_reported(folder):
     found = find([root, root / "film.mp4"])
     assert names(found, root) == ["LICENSE", "a.txt"]
     assert set(reasons(found, root)) == {"film.mp4", "x.unknown"}
-    assert reasons(found, root)["film.mp4"] == "This file cannot be read: it holds no text, and its format is unknown."
+    assert (
+        reasons(found, root)["film.mp4"]
+        == "This file cannot be read: it holds no text, and its format is unknown; save it as PDF or text."
+    )
     assert [error.was_named for error in found if isinstance(error, SourceFailure)] == [True, False]
 
 

@@ -12,6 +12,12 @@ window.gircse = (() => {
     const language = document.querySelector(".site-header")?.dataset.language;
     if (language && root.lang !== language) root.lang = language;
   }
+  /* Gradio gives all pages one title. Tabs, bookmarks and the history need the page and the query. */
+  function nameTitle() {
+    const page = document.querySelector(".site-header")?.dataset.page;
+    const title = [new URLSearchParams(location.search).get("q"), page, "gircse-search"].filter(Boolean).join(" · ");
+    if (page && document.title !== title) document.title = title;
+  }
   function switchLanguage(language) {
     document.cookie = `gircse-language=${language}; path=/; max-age=${365 * 24 * 3600}; samesite=lax`;
     location.reload();
@@ -37,9 +43,11 @@ window.gircse = (() => {
 
   /* The page is shown once it is complete: Gradio mounts it piece by piece, and each piece would push the others about. */
   const root = document.documentElement, asked = new URLSearchParams(location.search).get("q");
-  /* Gradio puts its container before the selectors of a stylesheet, and these classes are above it. */
+  /* Gradio puts its container before the selectors of a stylesheet, and these classes are above it. An answer stands
+     where a narrow screen has the button of the filters, which then has a line of its own. */
   const STATES = `<style>.is-opening body { visibility: hidden; }
-    :root:not(.is-searching) #skeleton, .is-searching #passages, .is-searching #reading, :root:not(.is-answering) #cited-answer { display: none; }</style>`;
+    :root:not(.is-searching) #skeleton, .is-searching #passages, .is-searching #reading, :root:not(.is-answering) #cited-answer { display: none; }
+    @media (max-width: 980px) { .is-answering .answer .facets > button { position: static !important; margin: 4px 0 0 auto; } }</style>`;
   const QUIET_MS = 60, LONGEST_MS = 3000;
   /* What the first answer fills, and all that is below it moves down then. */
   const FILLED = { "/documents": "#documents-list", "/saved": "#search-history", "/evaluate": "#evaluate-sources" }[location.pathname];
@@ -92,6 +100,11 @@ window.gircse = (() => {
   /* A list of choices closes first, and a dialog closes by itself. */
   function leaveField(field) {
     if (field.matches("input, textarea") && field.ariaExpanded !== "true" && !field.closest("dialog, [popover]")) field.blur();
+  }
+
+  /* Gradio opens a list of choices at every key, also at the Tab that leaves it: the list then stays open. */
+  function hideTab(event) {
+    if (event.key === "Tab" && event.target.matches?.("[role='combobox']")) event.stopPropagation();
   }
 
   function onKey(event) {
@@ -167,6 +180,7 @@ window.gircse = (() => {
     if (isNew && !history.state?.dialog) history.pushState(null, "", address);
     else history.replaceState(null, "", address);
     shownAddress = here();
+    nameTitle();
   }
 
   /* Puts what was asked into the address, so that it can be shared, and undone with the browser's Back. */
@@ -414,6 +428,7 @@ window.gircse = (() => {
   hideUntilComplete();
   keepListening();
   addEventListener("popstate", onPopState);
+  document.addEventListener("keydown", hideTab, true);
   document.addEventListener("keydown", onKey);
   document.addEventListener("click", onClick);
   document.addEventListener("toggle", placeMenu, true);
@@ -422,7 +437,7 @@ window.gircse = (() => {
   function start() {
     new MutationObserver(showTheme).observe(document.body, { attributes: true, attributeFilter: ["class"] });
     new MutationObserver(nameLanguage).observe(root, { attributes: true, attributeFilter: ["lang"] });
-    new MutationObserver((changes) => { showTheme(); nameLanguage(); nameAccount(); watchAnswers(changes); }).observe(document.body, { childList: true, subtree: true });
+    new MutationObserver((changes) => { showTheme(); nameLanguage(); nameTitle(); nameAccount(); watchAnswers(changes); }).observe(document.body, { childList: true, subtree: true });
     showTheme();
   }
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);

@@ -17,7 +17,6 @@ from ui.contract import COMPARE, SEARCH, Example
 from ui.language import _, html, later, ngettext, number
 from ui.render.hits import render_choices, render_section, render_source
 from ui.render.lens_values import render_value_chip, render_value_counts
-from ui.render.markdown_signs import is_markdown
 from ui.render.moves import render_moves
 from ui.render.snippets import mark_bounds, render_marked
 from ui.render.text import join, name_of, render_error, render_note, shorten
@@ -292,7 +291,7 @@ def _render_snippet(hit: Hit) -> Markup:
     last = min(len(text), max(first + SNIPPET_CHARS, end))
     return Markup('<p class="snippet" dir="auto">{}{}{}</p>').format(
         "… " if first else "",
-        render_marked(text, first, start, end, last, is_markdown=is_markdown(hit.document.uri)),
+        render_marked(text, first, start, end, last, uri=hit.document.uri),
         " …" if last < len(text) else "",
     )
 
@@ -308,9 +307,7 @@ def _render_whole(hit: Hit, number: str) -> Markup:
         number=number,
         title=shorten(name_of(hit.document), 300),
         source=render_source(hit) + render_section(hit),
-        text=render_marked(
-            hit.chunk.text, 0, start, end, len(hit.chunk.text), is_markdown=is_markdown(hit.document.uri)
-        ),
+        text=render_marked(hit.chunk.text, 0, start, end, len(hit.chunk.text), uri=hit.document.uri),
     )
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from urllib.parse import urlencode
 
 from markupsafe import Markup
 
 from app.types.documents import READ_PROGRESS, Collection, Document, DocumentState, Job, JobKind, JobState
 from app.types.upkeep import Fetch, FetchState
 from app.types.uris import shown_address
+from ui.contract import SEARCH
 from ui.core_messages import translate_message
 from ui.language import _, html, later, number
 from ui.render.text import clean, join, name_of, render_error, shorten, shown_size
@@ -81,16 +83,23 @@ def render_overview(collection: Collection, counts: Mapping[DocumentState, int],
     )
     overview = html(
         '<section class="overview" aria-label="[[State of the collection]]">{bar}<div '
-        'class="overview-line"><ul>{legend}</ul>{retry}</div>{paused}</section>'
+        'class="overview-line"><ul>{legend}</ul>{search}{retry}</div>{paused}</section>'
     ).format(
         bar=_render_bar([(state, counts[state]) for state in shown]),
         legend=legend,
+        search=_render_search_link(collection.name) if counts[DocumentState.READY] else "",
         retry=_button("retry-all", _("Retry all failed")) if counts[DocumentState.FAILED] else "",
         paused=html('<p class="kept">[[Indexing is paused. Resume it under Collection settings.]]</p>')
         if collection.is_paused and counts[DocumentState.QUEUED]
         else "",
     )
     return (overview if total else Markup("")) + _render_fetches(fetches)
+
+
+def _render_search_link(collection: str) -> Markup:
+    return html('<a class="plain-button" href="{}">[[Search this collection]]</a>').format(
+        f"{SEARCH.path}?{urlencode({'collection': collection})}"
+    )
 
 
 def _render_bar(counts: Sequence[tuple[DocumentState, int]]) -> Markup:

@@ -62,7 +62,7 @@ def render_header(
         for page in pages
     )
     return html(
-        '<header class="site-header" data-language="{language}" data-texts="{texts}">'
+        '<header class="site-header" data-page="{page}" data-language="{language}" data-texts="{texts}">'
         '<a class="skip" href="#content">[[Skip to content]]</a><a '
         'class="brand" href="/">gircse <span>search</span></a><nav '
         'aria-label="[[Pages]]">{links}</nav>{account}<button type="button" class="theme-switch" '
@@ -70,6 +70,7 @@ def render_header(
         'aria-hidden="true">◐</span></button></header>{title}'
     ).format(
         title="" if has_title else Markup('<h1 class="sr-only">{}</h1>').format(_(current.name)),
+        page=_(current.name),
         links=links,
         account=html(_ACCOUNT) if has_logins else "",
         language=current_language(),

@@ -25,7 +25,6 @@ from ui.contract import COMPARE
 from ui.language import _, html, later, ngettext, number
 from ui.render.advice import render_language, render_notes, render_nothing_found, render_weak
 from ui.render.lens_values import name_value, render_value_chip, render_value_counts
-from ui.render.markdown_signs import is_markdown
 from ui.render.scores import render_score
 from ui.render.snippets import mark_bounds, render_marked, snippet_window, without_title
 from ui.render.text import clean, join, name_of, render_place, render_source_link, shorten, shown_key, shown_value
@@ -162,7 +161,8 @@ def _render_summary(
     if total_steps is not None:
         steps = _("first results after {done} of {total} steps …").format(done=result.steps, total=total_steps)
     return html(
-        '<p class="summary" role="status" dir="auto"><b>{}</b><span class="sense">, '
+        '<h2 class="sr-only">[[Passages]]</h2><p class="summary" role="status" dir="auto"><b>{}</b><span '
+        'class="sense">, '
         '{}</span><span class="cost"> · {} · {} [[ms]]</span> · {}{}{}{}</p>'
     ).format(
         ngettext("{count} passage", "{count} passages", count).format(count=count),
@@ -346,19 +346,19 @@ def _headings(hit: Hit) -> str:
 
 
 def _render_snippet(hit: Hit) -> Markup:
-    is_md = is_markdown(hit.document.uri)
+    uri = hit.document.uri
     start, end = mark_bounds(hit.chunk.text, hit.why)
     lead = without_title(hit.chunk.text, name_of(hit.document), start if hit.why else len(hit.chunk.text))
     text, start, end = hit.chunk.text[lead:], max(start - lead, 0), max(end - lead, 0)
     first, last = snippet_window(text, start, end)
     snippet = Markup('<p class="snippet" dir="auto">{}{}{}</p>').format(
         "… " if first else "",
-        render_marked(text, first, start, end, last, is_markdown=is_md),
+        render_marked(text, first, start, end, last, uri=uri),
         " …" if last < len(text) else "",
     )
     if first == 0 and last == len(text):
         return snippet
-    whole = render_marked(text, 0, start, end, len(text), is_markdown=is_md)
+    whole = render_marked(text, 0, start, end, len(text), uri=uri)
     return snippet + html(
         '<details class="whole"><summary>[[Whole passage]]</summary><p class="snippet" dir="auto">{}</p></details>'
     ).format(whole)

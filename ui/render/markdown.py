@@ -29,7 +29,9 @@ def render_markdown(text: str, *, first_heading: int = 3) -> Markup:
     parser.add_render_rule("link_open", _open_link)
     parser.add_render_rule("link_close", _close_link)
     tokens = parser.parse(clean(text[:MAX_CHARS]))
-    for token in tokens:
+    for place, token in enumerate(tokens):
+        if token.type == "th_open" and not tokens[place + 1].content.strip():
+            token.tag = tokens[place + 2].tag = "td"  # an empty cell is no heading
         if token.type in ("heading_open", "heading_close"):
             token.tag = f"h{min(int(token.tag[1:]) + first_heading - 1, LOWEST_HEADING)}"
         # Drop inline column alignment; the page styles all tables alike.

@@ -1,4 +1,4 @@
-"""Finds Markdown syntax in a passage to hide it: `**`, `#`, link addresses."""
+"""Finds Markdown syntax in a passage to hide it: `**`, `#`, link addresses; and `#` before the names of members."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import re
 from collections.abc import Iterator
 
 _SUFFIXES = (".md", ".markdown", ".mdown", ".mkd")
+# Their readers put "# " before the name of each member or attachment.
+_CONTAINERS = (".zip", ".tar", ".tgz", ".tar.gz", ".tar.bz2", ".tar.xz", ".tbz2", ".txz", ".eml", ".msg", ".mbox")
+_MEMBER = re.compile(r"(?:\A|(?<=\n\n))# (?=[^\n]+(?:\n\n|\Z))")
 _FENCED = re.compile(r"^[ \t]*(```|~~~)[^\n]*\n(.*?)(?:^[ \t]*\1[ \t]*$\n?|\Z)", re.MULTILINE | re.DOTALL)
 _SIGNS = re.compile(
     r"(?P<code>(?P<ticks>`+)(?P<inner>[^`\n]+)(?P=ticks))"
@@ -20,8 +23,13 @@ _SIGNS = re.compile(
 )
 
 
-def is_markdown(uri: str) -> bool:
-    return uri.partition("#")[0].lower().endswith(_SUFFIXES)
+def hidden_spans(text: str, uri: str) -> Iterator[tuple[int, int]]:
+    """Sorted character ranges [start, end) of a passage that readers of the document `uri` should not see."""
+    path = uri.partition("#")[0].lower()
+    if path.endswith(_SUFFIXES):
+        yield from sign_spans(text)
+    elif path.endswith(_CONTAINERS):
+        yield from (found.span() for found in _MEMBER.finditer(text))
 
 
 def sign_spans(text: str) -> Iterator[tuple[int, int]]:

@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from app.types.search import Highlight
 from embedder.text.sentences import sentence_spans
-from ui.render.markdown_signs import sign_spans
+from ui.render.markdown_signs import hidden_spans
 from ui.render.text import clean
 
 SNIPPET_CHARS = 420
@@ -48,9 +48,9 @@ def without_title(text: str, title: str, start: int) -> int:
     return first if is_title and rest.strip() and start >= first else 0
 
 
-def render_marked(text: str, first: int, start: int, end: int, last: int, *, is_markdown: bool = False) -> Markup:
-    """`is_markdown` hides Markdown syntax."""
-    signs = tuple(sign_spans(text)) if is_markdown else ()
+def render_marked(text: str, first: int, start: int, end: int, last: int, *, uri: str) -> Markup:
+    """Hides the syntax that the format of the document `uri` has."""
+    signs = tuple(hidden_spans(text, uri))
     before, marked, after = (_between(text, *each, signs) for each in ((first, start), (start, end), (end, last)))
     if not marked:
         return Markup("{}").format(clean(before + after))

@@ -26,7 +26,8 @@ class LensView:
 
 
 def render_welcome(examples: Sequence[tuple[Example, str]] = (), worked: Sequence[LensView] = ()) -> str:
-    """`examples` with lens names; a click fills the fields and searches. `worked` are two views or none."""
+    """`examples` with lens names; a click fills the fields and searches. `worked` are two views or none. Both belong to
+    the sample library, so they come with a link for own files."""
     tries = join(
         Markup(
             '<li><button type="button" data-event="example" data-query="{}" data-instruction="{}"><span dir="auto">{}'
@@ -36,9 +37,11 @@ def render_welcome(examples: Sequence[tuple[Example, str]] = (), worked: Sequenc
         )
         for example, lens in examples
     )
-    return Markup('<div class="welcome"><p class="lead">{}</p><p>{}</p>{}{}</div>').format(
+    has_examples = bool(tries) or len(worked) == 2
+    return Markup('<div class="welcome"><p class="lead">{}</p><p>{}</p>{}{}{}</div>').format(
         _(PURPOSE),
         _("Enter a query and press Enter. Then choose another lens and see how the order changes."),
+        _render_first_steps() if has_examples else "",
         _render_worked_example(*worked) if len(worked) == 2 else "",
         html('<h2>[[Try]]</h2><ul class="examples">{}</ul>').format(tries) if tries else "",
     )
@@ -46,11 +49,16 @@ def render_welcome(examples: Sequence[tuple[Example, str]] = (), worked: Sequenc
 
 def render_first_sight(example: Sequence[ShownExample]) -> str:
     """The first page without collections: what to do, and example results."""
+    return Markup('<div class="welcome"><p class="lead">{}</p>{}{}</div>').format(
+        _(PURPOSE), _render_first_steps(), _render_shown_example(*example) if len(example) == 2 else ""
+    )
+
+
+def _render_first_steps() -> Markup:
     return html(
-        '<div class="welcome"><p class="lead">{}</p><p class="first-steps"><a class="primary-link" href="{}">[[Add '
-        "your files]]</a> <span>[[Drop a folder and search it a minute later. Nothing leaves this "
-        "machine.]]</span></p>{}</div>"
-    ).format(_(PURPOSE), DOCUMENTS.path, _render_shown_example(*example) if len(example) == 2 else "")
+        '<p class="first-steps"><a class="primary-link" href="{}">[[Add your files]]</a> <span>[[Drop a folder and '
+        "search it a minute later. Nothing leaves this machine.]]</span></p>"
+    ).format(DOCUMENTS.path)
 
 
 def _render_shown_example(before: ShownExample, after: ShownExample) -> Markup:
