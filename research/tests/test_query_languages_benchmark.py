@@ -21,7 +21,9 @@ def test_queries_are_counted(tmp_path: Path) -> None:
     write_rows(tmp_path / "train" / "pairs.acl_title_abstract.jsonl.gz", {"query": "Vers un corpus de la langue"})
     write_rows(tmp_path / "dev" / "ir.b.queries.jsonl.gz", {"text": ferry["query"]}, {"text": "Who sat?"})
     write_rows(tmp_path / "dev2" / "pairs.c.jsonl.gz", ferry)
-    write_rows(tmp_path / "languages" / "ir.xquad_de.queries.jsonl.gz", {"text": "Wer hat das gesagt?"}, {"text": "Wo?"})
+    write_rows(
+        tmp_path / "languages" / "ir.xquad_de.queries.jsonl.gz", {"text": "Wer hat das gesagt?"}, {"text": "Wo?"}
+    )
     assert list(english_queries(tmp_path)) == [ferry["query"], jus["query"], "Who sat?"]
     assert mistaken(english_queries(tmp_path)) == (3, [("je ne sais quoi", "French")])
     german = translated_queries(tmp_path)["de"]
