@@ -1,7 +1,7 @@
 """Tests clients of others against the real servers and writes docs/clients.md: `python scripts/client_matrix.py`.
 
 Each script in scripts/clients/ gets an environment of its own, with the newest packages that it names. Exits with 1 if
-a call failed; the table then shows the error. Names of scripts as arguments run only these and write nothing.
+a call failed; the table then shows the error. Names of scripts as arguments run only these and replace their rows.
 """
 
 from __future__ import annotations
@@ -206,6 +206,19 @@ def measure(chosen: Sequence[Path]) -> Iterator[Row]:
             yield from rows
 
 
+def page_of(kept: Sequence[str], rows: Sequence[Row]) -> str:
+    """The page with `rows`. kept: lines of the former table, of which those of the same scripts are left out."""
+    ran = {row.script for row in rows}
+    lines = [*(line for line in kept if _script_of(line) not in ran), *map(str, rows)]
+    return HEAD + "".join(f"{line}\n" for line in sorted(lines, key=_script_of))
+
+
+def _script_of(line: str) -> str:
+    """The script that a line of the table links; "" for another line."""
+    found = re.match(r"\| \[[^]]+\]\(\.\./scripts/clients/([^)]+)\)", line)
+    return found[1] if found else ""
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("scripts", nargs="*", help="names in scripts/clients/, such as openai_python.py")
@@ -214,8 +227,8 @@ def main() -> None:
     for row in measure([CLIENTS / name for name in names] or scripts()):
         print(json.dumps(asdict(row)), flush=True)
         rows.append(row)
-    if not names:
-        PAGE.write_text(HEAD + "".join(f"{row}\n" for row in rows), encoding="utf-8")
+    kept = [line for line in PAGE.read_text("utf-8").splitlines() if _script_of(line)] if names else []
+    PAGE.write_text(page_of(kept, rows), encoding="utf-8")
     sys.exit(any(row.failed for row in rows))
 
 

@@ -14,6 +14,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.types.access import Principal
+from ui.language import _
 
 KEPT_SESSIONS = 10_000
 _FILES = ("/assets/", "/static/", "/svelte/")
@@ -63,11 +64,11 @@ class GradioGuard:
             return
         scope = {**scope, "headers": [each for each in scope["headers"] if each[0] not in _NAMED_SERVERS]}
         if not self._is_served(scope["path"]) or not self._is_own_queue(scope):
-            await _REFUSAL(scope, receive, send)
+            await _refusal()(scope, receive, send)
         elif scope["path"] == _CANCEL:
             body = await _whole_body(receive)
             if not self._is_own_body(body, scope):
-                await _REFUSAL(scope, receive, send)
+                await _refusal()(scope, receive, send)
                 return
             await self._app(scope, _again(body, receive), _without_cors(send))
         else:
@@ -132,12 +133,8 @@ def _without_cors(send: Send) -> Send:
     return send_without
 
 
-_REFUSAL = JSONResponse(
-    {
-        "title": "Not Found",
-        "status": 404,
-        "detail": "There is no page, file or action at this path. The pages start at /; /docs describes the API.",
-    },
-    404,
-    media_type="application/problem+json",
-)
+def _refusal() -> JSONResponse:
+    """In the language of the request."""
+    detail = _("There is no page, file or action at this path. The pages start at /; /docs describes the API.")
+    problem = {"title": "Not Found", "status": 404, "detail": detail}
+    return JSONResponse(problem, 404, media_type="application/problem+json")

@@ -1,14 +1,19 @@
-"""LangChain's embeddings of Hugging Face endpoints, against `/embed` of the embedding server."""
+"""LangChain's embeddings of Hugging Face endpoints, against `/embed` of the embedding server.
+
+Their `model` accepts no address, so the script gives them a client with the address.
+"""
 
 # /// script
-# dependencies = ["langchain-huggingface", "langchain-core", "numpy"]
+# dependencies = ["langchain-huggingface", "langchain-core", "huggingface_hub", "numpy"]
 # ///
 
+from huggingface_hub import InferenceClient
 from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_huggingface import HuggingFaceEndpointEmbeddings
 from reporting import EMBEDDER, EMBEDDER_KEY, QUERY, TEXTS, checked_vectors, run_calls
 
-embeddings = HuggingFaceEndpointEmbeddings(model=f"{EMBEDDER}/embed", huggingfacehub_api_token=EMBEDDER_KEY)
+embeddings = HuggingFaceEndpointEmbeddings(huggingfacehub_api_token=EMBEDDER_KEY)
+embeddings.client = InferenceClient(model=f"{EMBEDDER}/embed", token=EMBEDDER_KEY)
 
 
 def search() -> str:

@@ -131,6 +131,13 @@ def test_a_timeout_says_in_which_part_and_keeps_the_rows_before_it(
     assert len(late.result) <= 300
 
 
+def test_the_rows_of_scripts_that_ran_replace_theirs(matrix: Any) -> None:
+    first, second, third = (matrix.Row(f"{name}.py", name, "1", "call", "good") for name in ("a", "b", "c"))
+    new = [matrix.Row("b.py", "b", "2", call, "good") for call in ("two", "one")]
+    page = matrix.page_of([str(first), str(second), str(third)], new)
+    assert page == matrix.HEAD + "".join(f"{row}\n" for row in (first, *new, third))
+
+
 def test_packages_are_read_from_the_header_of_a_script(matrix: Any) -> None:
     assert matrix._inline_packages(matrix.CLIENTS / "gircse_langchain_python.py") == ["gircse-embedder", "numpy"]
     assert "llama-index-postprocessor-tei-rerank" in matrix._inline_packages(matrix.CLIENTS / "tei_python.py")
