@@ -9,11 +9,12 @@ import logging
 import os
 import re
 import tomllib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, Self, get_args
 from urllib.parse import quote, urlsplit
 
@@ -444,13 +445,20 @@ def _read_config(settings_cls: type[BaseSettings], path: Path) -> dict[str, Any]
     return {name: value for name, value in _read_toml(path).items() if name in known and value != ""}
 
 
-def _read_toml(path: Path) -> dict[str, Any]:
+def _read_toml(path: Path) -> Mapping[str, Any]:
+    """Reads the file once, and again only after a change."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        state = path.stat()
+        return _parse_toml(path, state.st_mtime_ns, state.st_size)
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise InputError(f"The settings in {path} cannot be read ({error}). Correct or remove the file.") from None
+
+
+@lru_cache(maxsize=1)
+def _parse_toml(path: Path, _modified_ns: int, _size: int) -> Mapping[str, Any]:
+    return MappingProxyType(tomllib.loads(path.read_text(encoding="utf-8")))
 
 
 def is_tracing_wanted() -> bool:

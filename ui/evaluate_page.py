@@ -131,8 +131,8 @@ def _build_judged() -> _Judged:
 
 
 _IMPORT_FILES = (
-    '<label>[[Judgement files]] <input type="file" multiple></label><p class="hint">[[BEIR or TREC qrels with their '
-    "queries (queries.jsonl and test.tsv), or one table (CSV, TSV, JSON Lines) with the columns]] <b>query</b>, "
+    '<label>[[Judgement files]] <input type="file" multiple></label><p class="hint">[[Judgements of BEIR or TREC with '
+    "their queries (queries.jsonl and test.tsv), or one table (CSV, TSV, JSON Lines) with the columns]] <b>query</b>, "
     "<b>document</b>, <b>grade</b> [[(0 to 3). Name a document by its address, the last part of its address, or its "
     "metadata id.]]</p>"
 )

@@ -14,6 +14,7 @@ from starlette.responses import HTMLResponse, JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.types.access import Principal
+from ui.language import _
 from ui.missing_page import render_missing_page
 
 KEPT_SESSIONS = 10_000
@@ -136,15 +137,11 @@ def _without_cors(send: Send) -> Send:
 async def _refuse(scope: Scope, receive: Receive, send: Send) -> None:
     """Answers 404: a page for a person whose browser opens an address, a problem for everything else."""
     is_person = scope["method"] in ("GET", "HEAD") and "text/html" in Headers(scope=scope).get("accept", "")
-    await (HTMLResponse(render_missing_page(), 404) if is_person else _REFUSAL)(scope, receive, send)
+    await (HTMLResponse(render_missing_page(), 404) if is_person else _refusal())(scope, receive, send)
 
 
-_REFUSAL = JSONResponse(
-    {
-        "title": "Not Found",
-        "status": 404,
-        "detail": "There is no page, file or action at this path. The pages start at /; /docs describes the API.",
-    },
-    404,
-    media_type="application/problem+json",
-)
+def _refusal() -> JSONResponse:
+    """In the language of the request."""
+    detail = _("There is no page, file or action at this path. The pages start at /; /docs describes the API.")
+    problem = {"title": "Not Found", "status": 404, "detail": detail}
+    return JSONResponse(problem, 404, media_type="application/problem+json")

@@ -53,10 +53,13 @@ def rebuild_damaged(
             if damage is not None and damage.is_of_points:
                 take_out(services, collection, damage.ids)
             elif damage is not None and not _is_mended_in_place(services, collection, damage):
-                typer.echo(
-                    f"The index of {collection.name!r} is damaged: {damage.reason}. A new one is built beside it; the "
-                    "damaged one is removed when the new one is complete. Until then both need disk space."
-                )
+                if damage.is_missing:
+                    typer.echo(f"The index of {collection.name!r} is missing. A new one is built.")
+                else:
+                    typer.echo(
+                        f"The index of {collection.name!r} is damaged: {damage.reason}. A new one is built beside it; "
+                        "the damaged one is removed when the new one is complete. Until then both need disk space."
+                    )
                 _rebuild(reindexer, collection)
             _drop_damaged_standby(services, collection.name)
     if compares_vectors != 0:

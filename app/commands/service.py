@@ -39,6 +39,7 @@ COMPARED = (
     "answer_url",
     "answer_model",
 )
+_PAGE = 1000  # the most results that the API gives at once
 _ERRORS: Mapping[int, type[GircseError]] = {400: InputError, 404: NotFoundError, 409: ConflictError, 422: InputError}
 
 Local = Annotated[bool, typer.Option("--local", help="Load the model in this process, even if a service is running.")]
@@ -51,7 +52,12 @@ class RunningService:
     record: ServiceRecord
 
     def collection_names(self) -> list[str]:
-        return [each["name"] for each in json.loads(self.get("/api/v1/collections"))]
+        names: list[str] = []
+        while True:
+            page = json.loads(self.get(f"/api/v1/collections?limit={_PAGE}&offset={len(names)}"))
+            names += [each["name"] for each in page]
+            if len(page) < _PAGE:
+                return names
 
     def get(self, path: str) -> bytes:
         return self._ask("GET", path, None)

@@ -57,15 +57,15 @@ def read_judgements(files: Iterable[JudgementFile], *, instruction: str | None =
                 raise InputError(f"{file.name} has more than {MAX_JUDGEMENTS:,} judgements. Split it.")
     if not found.by_id and not found.whole:
         raise InputError(
-            "The files contain no judgements. Give qrels (query id, document id, grade) with a file of queries, or a "
-            "table with the columns query, document and grade."
+            "The files contain no judgements. Give judgements of BEIR or TREC (query id, document id, grade) with a "
+            "file of queries, or a table with the columns query, document and grade."
         )
     judgements = list(found.whole)
     for query_id, document, grade in found.by_id:
         if query_id in found.queries:
             judgements.append(NamedJudgement(*found.queries[query_id], document, grade))
     if not judgements:
-        raise InputError("None of the judged queries has a text. Give the file of queries with the qrels.")
+        raise InputError("None of the judged queries has a text. Give the file of queries with the judgements.")
     if instruction is not None:
         require_text(instruction, name="instruction")
         judgements = [NamedJudgement(one.query, instruction.strip(), one.document, one.grade) for one in judgements]
@@ -80,7 +80,7 @@ def find_judgement_files(path: Path, *, split: str | None = None) -> list[Path]:
     if not path.is_file():
         raise NotFoundError(f"There is no file or folder {str(path)!r}.")
     if split is not None:
-        raise InputError("A split can only be chosen for a folder of qrels.")
+        raise InputError("A split can only be chosen for a folder of judgements.")
     beside = path.with_name(path.name.replace("qrels", "queries"))
     return [beside, path] if beside != path and beside.is_file() else [path]
 
@@ -100,7 +100,7 @@ def _qrels_of(folder: Path, split: str | None) -> list[Path]:
     chosen = split or "test"
     if chosen not in by_split:
         splits = ", ".join(by_split) or "none"
-        raise InputError(f"{str(where)!r} has no qrels {chosen!r}. There are: {splits}. Choose one with --split.")
+        raise InputError(f"{str(where)!r} has no judgements {chosen!r}. There are: {splits}. Choose one with --split.")
     return [by_split[chosen]]
 
 
@@ -233,7 +233,7 @@ def _trec_rows(name: str, lines: Iterable[tuple[int, str]]) -> Iterator[tuple[in
         cells = line.split()
         if cells:
             if len(cells) != 4:
-                raise InputError(f"{name}, line {number}: {len(cells)} columns, but TREC's qrels have four.")
+                raise InputError(f"{name}, line {number}: {len(cells)} columns, but judgements of TREC have four.")
             yield number, dict(zip(_TREC, cells, strict=True))
 
 

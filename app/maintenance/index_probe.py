@@ -27,12 +27,14 @@ class IndexDamage:
 
     lacking: the number of missing points, if all other points are intact. None: there is other damage, too.
     ids: the damaged points. is_of_points: only a few of the checked points are damaged, and nothing else is.
+    is_missing: there is no such index.
     """
 
     reason: str
     lacking: int | None = None
     ids: tuple[str, ...] = ()
     is_of_points: bool = False
+    is_missing: bool = False
 
 
 def probe_index(
@@ -54,7 +56,7 @@ def probe_index(
         except NotFoundError:
             present = catalog.collection(collection.name)  # raises if the collection was deleted
             if present.active_index == collection.active_index:
-                return IndexDamage("the vector index does not have it")
+                return IndexDamage("the vector index does not have it", is_missing=True)
             collection = present
         except EngineFaultError as error:
             fault = str(error)

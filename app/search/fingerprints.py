@@ -15,7 +15,7 @@ def require_same_model(collection: Collection, embedder: Embedder) -> None:
         name = SHIPPED_MODELS.get(collection.fingerprint)
         fingerprint = collection.fingerprint if name is None else f"{collection.fingerprint}, {name}"
         raise FingerprintMismatchError(
-            f"The collection {collection.name!r} was written by another model (fingerprint {fingerprint}) "
+            f"The collection {collection.name!r} was written by another model ({fingerprint}) "
             f"than the one in use, {in_use.name} ({in_use.fingerprint}); their vectors cannot be compared. "
             "If it was reindexed with another model, restart the server and the workers with that model (`gircse up "
             f"--model …`, or GIRCSE_MODEL); or embed the collection with this one: `gircse reindex {collection.name}`."

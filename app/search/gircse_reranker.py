@@ -21,6 +21,7 @@ STEPS = 1
 # caller sends (without an id) are embedded whole.
 MOST_CHARACTERS = 350
 KEPT_VECTORS = 20_000
+_KEPT_QUERIES = 64
 # Calls this small are scheduled as queries; other queries and due documents run between two of them.
 _PART_TEXTS, _PART_CHARACTERS = 32, 20_000
 
@@ -45,19 +46,31 @@ class EmbedderReranker:
         self.steps = steps
         self._observer = observer
         self._vectors: LRUCache[Key, np.ndarray] = LRUCache(kept)
+        # The search re-ranks by a query, and then grades its hits by the same one.
+        self._queries: LRUCache[tuple[str, str, int, str], np.ndarray] = LRUCache(_KEPT_QUERIES)
 
     def scores(self, query: str, passages: Sequence[RerankPassage], *, instruction: str) -> list[float]:
         """Cosines of query and passages. If the model gives a passage a vector per step, its best cosine counts."""
         if not passages:
             return []
         steps = min(max(self.steps, self._embedder.info.min_steps), self._embedder.info.max_steps)
-        query_vector = self._embedder.embed_query(query, instruction=instruction, steps=steps).vector
+        query_vector = self._embed_query(query, instruction, steps)
         vectors = self._embed(passages, instruction, steps)
-        cosines = vectors @ np.asarray(query_vector, dtype=np.float32)
+        cosines = vectors @ query_vector
         return (cosines if cosines.ndim == 1 else cosines.max(axis=1)).astype(float).tolist()
 
     def close(self) -> None:
         """Does nothing: no resource is open."""
+
+    def _embed_query(self, query: str, instruction: str, steps: int) -> np.ndarray:
+        """(D,)"""
+
+        def embed() -> np.ndarray:
+            refinement = self._embedder.embed_query(query, instruction=instruction, steps=steps)
+            return np.array(refinement.vector, dtype=np.float32)
+
+        key = (query, instruction, steps, self._embedder.info.fingerprint)
+        return self._queries.get_or_compute(key, embed)
 
     def _embed(self, passages: Sequence[RerankPassage], instruction: str, steps: int) -> np.ndarray:
         """(n, D), or (n, K, D) for a model with a vector per step."""

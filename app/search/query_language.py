@@ -7,9 +7,9 @@ and mixed queries count as English.
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 from app.search.soft_tokens import STOP_WORDS
-from app.types.search import UnreadLanguage
 
 _LETTERS = re.compile(r"[^\W\d_]+")
 _SCRIPTS = (
@@ -22,43 +22,63 @@ _SCRIPTS = (
     ("Hebrew", re.compile(r"[\u0590-\u05ff]")),
     ("Hindi or another language in Devanagari", re.compile(r"[\u0900-\u097f]")),
 )
-# Function words. Words that English also has are left out: die, war, was, des, on, me, pour, son.
+
+
+class _Words(NamedTuple):
+    """Function words of a language. A question that begins with one of `asking` needs no second word."""
+
+    asking: str
+    others: str
+
+
+# Words that English also has are left out: die, war, was, des, on, me, pour, son.
 _WORDS = {
-    "German": "der das und ist nicht wie wenn ein eine einen einem einer für mit auf dem den zu von wird werden "
-    "wurde habe hat haben ich wir sie mein meine meinen sich auch aus bei nach über oder warum welche "
-    "welcher wo wann kann können muss soll sind im zum zur als durch gibt noch schon mehr keine kein vom "
-    "bis unter zwischen wer wem wen wessen viele vielen welchem welchen welches wohin woher wovon wodurch womit wozu "
-    "wofür worin wieso weshalb hatte hatten waren wurden gegen seit ohne ab heißt diese dieser dieses",
-    "French": "à quoi pour moi le la les un une du de et est que qui dans pas ne sont avec sur au aux ce cette ces "
-    "je nous vous il elle ont mon ma mes comment pourquoi quand quelle quel quels quelles où par pas été "
-    "être faire d l qu",
-    "Spanish": "el la los las un una de y es que en por para con no se cómo qué cuándo dónde quién mi mis su sus lo "
-    "al del está están son fue como más pero sobre",
-    "Italian": "il lo la gli le un una di e è che in per con non si come quando dove perché mio mia del della dei "
-    "delle sono nel nella più anche quale",
-    "Portuguese": "o os um uma de e é que em por para com não se como quando onde meu minha do da dos das no na mais "
-    "foi está ao",
-    "Dutch": "de het een en is niet hoe wat waarom waar wanneer voor met op van te zijn wordt ik wij mijn deze dit "
-    "maar ook naar bij of als aan",
+    "German": _Words(
+        "wer wem wessen wie wann warum welche welcher welchem welchen welches wohin woher wovon wodurch womit wozu "
+        "wofür worin wieso weshalb",
+        "der das und ist nicht wenn ein eine einen einem einer für mit auf dem den zu von wird werden wurde habe hat "
+        "haben ich wir sie mein meine meinen sich auch aus bei nach über oder wo kann können muss soll sind im zum zur "
+        "als durch gibt noch schon mehr keine kein vom bis unter zwischen wen viele vielen hatte hatten waren wurden "
+        "gegen seit ohne ab heißt diese dieser dieses",
+    ),
+    "French": _Words(
+        "quelle quels quelles",
+        "à quoi pour moi le la les un une du de et est que qui dans pas ne sont avec sur au aux ce cette ces je nous "
+        "vous il elle ont mon ma mes comment pourquoi quand quel où par été être faire d l qu",
+    ),
+    "Spanish": _Words(
+        "qué quién quiénes cuál cuándo cuánto cuántos dónde cómo",
+        "el la los las un una de y es que en por para con no se mi mis su sus lo al del está están son fue como más "
+        "pero sobre",
+    ),
+    "Italian": _Words(
+        "perché",
+        "il lo la gli le un una di e è che in per con non si come quando dove mio mia del della dei delle sono nel "
+        "nella più anche quale",
+    ),
+    "Portuguese": _Words(
+        "",
+        "o os um uma de e é que em por para com não se como quando onde meu minha do da dos das no na mais foi está ao",
+    ),
+    "Dutch": _Words(
+        "waarom wanneer",
+        "de het een en is niet hoe wat waar voor met op van te zijn wordt ik wij mijn deze dit maar ook naar bij of "
+        "als aan",
+    ),
 }
-_FUNCTION_WORDS = {name: frozenset(words.split()) - STOP_WORDS for name, words in _WORDS.items()}
-# A question that begins with one of them needs no second word.
-_ASKING_WORDS = (
-    "wer wem wessen wie wann warum welche welcher welchem welchen welches wohin woher wovon wodurch womit wozu "
-    "wofür worin wieso weshalb qué quién quiénes cuál cuándo cuánto cuántos dónde cómo perché quelle quels "
-    "quelles waarom wanneer"
-)
-_ASKING = frozenset(_ASKING_WORDS.split())
+_FUNCTION_WORDS = {
+    name: frozenset(f"{words.asking} {words.others}".split()) - STOP_WORDS for name, words in _WORDS.items()
+}
+_ASKING = frozenset(word for words in _WORDS.values() for word in words.asking.split())
 LANGUAGES = (*(name for name, _ in _SCRIPTS), *_WORDS)
 _LEAST_WORDS, _LEAST_SHARE = 2, 0.15  # function words of a language that identify it: number, share of all words
 
 ENGLISH = "English"
 
 
-def unread_language(query: str, read: str | None) -> UnreadLanguage | None:
+def unread_language(query: str, read: str | None) -> str | None:
     """The language of a query that is clearly not in `read`, the only language of the model; None: any."""
-    language = other_language(query) if read == ENGLISH else None
-    return UnreadLanguage(language, ENGLISH) if language else None
+    return other_language(query) if read == ENGLISH else None
 
 
 def other_language(text: str) -> str | None:

@@ -21,7 +21,7 @@ from app.ports.parts import Embedder, SearchedIndex, Soundness, Unwatched
 from app.ports.rerank import Reranker
 from app.search.calibration import MatchCalibration, best_match
 from app.search.exclusions import ExclusionRanker, exclude_negated, excluded_values, reported_exclusions
-from app.search.fusion import UNREAD_WEIGHTS, WEIGHTS, rank_in_legs
+from app.search.fusion import rank_in_legs
 from app.search.gircse_reranker import EmbedderReranker
 from app.search.grouping import select
 from app.search.highlights import Highlighter
@@ -30,7 +30,6 @@ from app.search.hits import damage_notes, document_id_of, hits_of, on_page_of_se
 from app.search.instructed_matches import InstructedMatches
 from app.search.joined_collections import ResolvedCollections, mapped_fault, resolve_collections
 from app.search.joined_indexes import JoinedIndexes
-from app.search.query_language import unread_language
 from app.search.request_checks import check_query, check_request, check_token_bias, check_value
 from app.search.reranking import Candidate, Reranked, rerank
 from app.search.retrieval import (
@@ -52,6 +51,7 @@ from app.search.value_labels import ValueLabels
 from app.search.value_ranking import rank_by_values
 from app.search.value_reader import ValueReader
 from app.search.value_search import ValueSearch
+from app.search.weighting import Weighting
 from app.types.documents import Collection, ScoredPoint, require_text
 from app.types.search import (
     Hit,
@@ -125,15 +125,17 @@ class SearchService:
             resolved = self._resolve(request)
             collection = resolved.collection
             _check_refinement(self._embedder, request.instruction, request.steps, request.token_bias)
-            reading, vectors = _completed(_NOTHING), QueryVectors()
-            if request.mode is not SearchMode.SPARSE:
-                with self._timed(timings_ms, "embed"):
-                    reading, vectors = self._embed(request, collection)
-            request = self._with_rerank(request, vectors)
+            reading, vectors = self._embed(request, collection, timings_ms)
+            default_rerank = self._default_rerank(request, vectors)
+            if request.rerank is None:
+                request = replace(request, rerank=default_rerank)
+            weighting = self._weighting(query_text, request.mode, collection)
             query_label = self._label_query(request, collection, timings_ms)
             for depth in DEPTHS[:VALUE_DEPTHS] if request.values else DEPTHS:
                 with self._timed(timings_ms, "index"):
-                    resolved, labels, found = self._retrieve(resolved, request, vectors, query_label, depth)
+                    resolved, labels, found = self._retrieve(
+                        resolved, request, vectors, query_label, weighting.weights, depth
+                    )
                 collection = resolved.collection
                 candidates, summary = self._candidates(
                     found, request, collection, query_label, labels, timings_ms, depth
@@ -144,8 +146,7 @@ class SearchService:
                 if len(chosen) >= request.limit or len(found.points) < retrieved_points(request, depth):
                     break
             query = reading.result()
-        read = None if request.mode is SearchMode.SPARSE else self._embedder.info.language
-        unread = unread_language(query_text, read)
+        unread = weighting.unread(chosen, found.legs, is_by_value=summary is not None)
         hits = hits_of(chosen, resolved.names)
         result = SearchResult(
             query=query_text,
@@ -159,6 +160,7 @@ class SearchService:
             values=summary,
             notes=(*resolved.notes, *ranked.notes, *([str(unread)] if unread else []), *damage_notes(hits)),
             unread=unread,
+            default_rerank=default_rerank,
             exclusions=reported_exclusions(negated, kept, summary),
             searched=request.query,
             read_text=query.read_text,
@@ -233,16 +235,18 @@ class SearchService:
         ids = [candidate.ranked.point.id for candidate in pool]
         return {point.id: point.vector for point in self._index.retrieve(collection.active_index, ids)}
 
-    def _with_rerank(self, request: SearchRequest, vectors: QueryVectors) -> SearchRequest:
-        """Sets `rerank` if the request leaves it open.
+    def _default_rerank(self, request: SearchRequest, vectors: QueryVectors) -> int:
+        """Number of candidates to re-rank if the request leaves it open.
 
         Base-model vectors ignore the instruction, so a hybrid search re-ranks candidates under an instruction that
         changes what is similar.
         """
-        if request.rerank is not None:
-            return request
         is_needed = bool(self._instruction(request)) and changes_similarity(vectors)
-        return replace(request, rerank=self._rerank_candidates if is_needed else 0)
+        return self._rerank_candidates if is_needed else 0
+
+    def _weighting(self, query: str, mode: SearchMode, collection: Collection) -> Weighting:
+        read = None if mode is SearchMode.SPARSE else self._embedder.info.language
+        return Weighting.of(query, read=read, tuned=self._catalog.weights.applied(collection.name))
 
     def _rerank(
         self, candidates: Sequence[Candidate], request: SearchRequest, timings_ms: dict[str, float]
@@ -331,7 +335,16 @@ class SearchService:
         spent_ms = (perf_counter() - started) * 1000
         timings_ms[stage] = round(timings_ms.get(stage, 0.0) + spent_ms, 3)
 
-    def _embed(self, request: SearchRequest, collection: Collection) -> tuple[Future[Refinement], QueryVectors]:
+    def _embed(
+        self, request: SearchRequest, collection: Collection, timings_ms: dict[str, float]
+    ) -> tuple[Future[Refinement], QueryVectors]:
+        """`_embed_query`; nothing in mode sparse."""
+        if request.mode is SearchMode.SPARSE:
+            return _completed(_NOTHING), QueryVectors()
+        with self._timed(timings_ms, "embed"):
+            return self._embed_query(request, collection)
+
+    def _embed_query(self, request: SearchRequest, collection: Collection) -> tuple[Future[Refinement], QueryVectors]:
         """Returns the query's refinement, and the vectors to search with.
 
         If the ranking does not use the soft tokens, they are computed in the background while the index is searched.
@@ -372,6 +385,7 @@ class SearchService:
         request: SearchRequest,
         vectors: QueryVectors,
         query_label: ValueLabels | None,
+        weights: LegWeights,
         depth: int,
     ) -> tuple[ResolvedCollections, LabelChoice, Retrieved]:
         """Searches the index. If it is gone, as after a reindex, resolves the collections again and retries with the
@@ -380,7 +394,6 @@ class SearchService:
             name = resolved.collection.active_index
             try:
                 labels = self._value_search.choose(request, resolved.collection, query_label)
-                weights = self._weights(request.query, resolved.collection)
                 found = find_candidates(
                     self._index, name, request, vectors, depth=depth, labels=labels, weights=weights
                 )
@@ -392,16 +405,11 @@ class SearchService:
                 if resolved.collection.active_index == name:
                     raise DamagedIndexError(resolved.collection.name, "the vector index does not have it") from None
 
-    def _weights(self, query: str, collection: Collection) -> LegWeights:
-        """Of a hybrid search: those tuned for the collection, else by whether the model reads the query's language."""
-        is_unread = unread_language(query, self._embedder.info.language)
-        return self._catalog.weights.applied(collection.name) or (UNREAD_WEIGHTS if is_unread else WEIGHTS)
-
     def find_legs(self, request: SearchRequest) -> Mapping[Leg, Sequence[ScoredPoint]]:
         """The results of each leg of a hybrid search, before fusion."""
         request = exclude_negated(request).request
         collection = self._resolve(request).collection
-        return find_legs(self._index, collection.active_index, request, self._embed(request, collection)[1]).legs
+        return find_legs(self._index, collection.active_index, request, self._embed_query(request, collection)[1]).legs
 
 
 def _completed(refinement: Refinement) -> Future[Refinement]:

@@ -36,8 +36,9 @@ def search_in_stages(service: Search, request: SearchRequest, *, steps: int, hig
         yield Stage(StageName.FIRST, service.search(replace(plain, steps=FIRST_STEPS), highlight=False))
     ranked = result = service.search(plain, highlight=False)
     yield Stage(StageName.RANKED, result)
-    if result.hits and (request.rerank or (request.rerank is None and result.instruction)):
-        result = service.search(request, highlight=False)
+    rerank = result.default_rerank if request.rerank is None else request.rerank
+    if result.hits and rerank:
+        result = service.search(replace(request, rerank=rerank), highlight=False)
         if set(result.notes) - set(ranked.notes) or any(hit.rerank_score is not None for hit in result.hits):
             yield Stage(StageName.RERANKED, result)
     if highlight and result.hits:

@@ -431,17 +431,33 @@ class Hit:
     ] = ()
 
 
+class UnreadRanking(StrEnum):
+    """What ranks the hits of a query in a language that the model does not read."""
+
+    WORDS = "words"
+    TUNED = "tuned"
+    MEANING = "meaning"
+    MODEL = "model"
+
+
+_UNREAD_RANKINGS: Mapping[UnreadRanking, str] = {
+    UnreadRanking.WORDS: "A hybrid search relies on the words.",
+    UnreadRanking.TUNED: "Words and meaning count by the weights that are tuned for this collection.",
+    UnreadRanking.MEANING: "The hits are ranked by meaning alone, which the model may misread.",
+    UnreadRanking.MODEL: "The hits are ranked again by a model, which may misread the query.",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class UnreadLanguage:
-    """Of a query, and the one that the model reads."""
+    """language: of the query. read: the only language of the model."""
 
     language: str
     read: str
+    ranking: UnreadRanking
 
     def __str__(self) -> str:
-        return (
-            f"This model reads {self.read}, and this looks like {self.language}. A hybrid search relies on the words."
-        )
+        return f"This model reads {self.read}, and this looks like {self.language}. {_UNREAD_RANKINGS[self.ranking]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -478,4 +494,5 @@ class SearchResult:
     has_plain_vectors: bool = field(default=False, repr=False)
     is_ranked_by_refinement: bool = field(default=True, repr=False)  # or by the base model's vector, and words
     among: frozenset[str] | None = field(default=None, repr=False)  # as of the request
-    unread: UnreadLanguage | None = field(default=None, repr=False)  # which `notes` tell, too
+    unread: UnreadLanguage | None = field(default=None, repr=False)  # `notes` say the same
+    default_rerank: int = field(default=0, repr=False)  # candidates to re-rank if the request leaves it open

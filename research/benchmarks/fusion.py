@@ -17,6 +17,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import mean
 
 import ir_measures
 import numpy as np
@@ -29,8 +30,8 @@ from app.types.documents import ScoredPoint
 from app.types.search import Leg
 from embedder.evaluation.embedders import MiniLmEmbedder
 from research.benchmarks.judged_collections import JUDGED, PAIRS, SECTIONS, Collection, read_collection
-from research.benchmarks.public_collections import COLLECTIONS, FILES, read_public
-from research.benchmarks.reading import fetch
+from research.benchmarks.public_collections import COLLECTIONS, FILES, TRANSLATED, read_public
+from research.benchmarks.reading import write_files
 
 CANDIDATES, DEPTH = 200, 10
 QUERIES = 400
@@ -170,6 +171,21 @@ def measure(name: str, collection: Collection, cache: Path, model: MiniLmEmbedde
     }
 
 
+def table(rows: Mapping[str, Mapping[str, float]]) -> str:
+    """rows: nDCG@10 by formula, by collection."""
+    lines = ["| | " + " | ".join(FORMULAS) + " |", "|" + " --- |" * (len(FORMULAS) + 1)]
+    lines += [_line(name, [row[formula] for formula in FORMULAS]) for name, row in rows.items()]
+    lines.append(_line("**mean**", [mean(row[formula] for row in rows.values()) for formula in FORMULAS]))
+    better = {name: max(row["meaning alone"], row["words alone"]) for name, row in rows.items()}
+    least = [min(row[formula] - better[name] for name, row in rows.items()) for formula in FORMULAS]
+    lines.append(_line("least difference to the better of meaning and words", least))
+    return "\n".join(lines)
+
+
+def _line(name: str, values: Sequence[float]) -> str:
+    return f"| {name} | " + " | ".join(f"{value:.1f}" for value in values) + " |"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     source = parser.add_mutually_exclusive_group(required=True)
@@ -178,25 +194,19 @@ def main() -> None:
     parser.add_argument("--fetch", action="store_true", help="put those files there, from GitHub")
     parser.add_argument("--cache", type=Path, required=True, help="folder for vectors")
     options = parser.parse_args()
+    if options.fetch and not options.public:
+        parser.error("--fetch puts files of public repositories into the folder of --public.")
     model = MiniLmEmbedder()
-    if options.fetch and options.public:
-        fetch(FILES, options.public)
-    names = tuple(COLLECTIONS) if options.public else (*JUDGED, SECTIONS, *PAIRS)
-    rows = {}
-    for name in names:
-        collection = read_public(options.public, name) if options.public else read_collection(options.data, name)
-        rows[name] = measure(name, collection, options.cache, model)
-        print(name, json.dumps({formula: round(value, 1) for formula, value in rows[name].items()}), flush=True)
-    print("| | " + " | ".join(FORMULAS) + " |\n|" + " --- |" * (len(FORMULAS) + 1))
-    for name in names:
-        print(f"| {name} | " + " | ".join(f"{rows[name][formula]:.1f}" for formula in FORMULAS) + " |")
-    means = (f"{np.mean([row[formula] for row in rows.values()]):.1f}" for formula in FORMULAS)
-    print("| mean | " + " | ".join(means) + " |")
-    gaps = (
-        f"{min(row[formula] - max(row['meaning alone'], row['words alone']) for row in rows.values()):.1f}"
-        for formula in FORMULAS
-    )
-    print("| least above the better of meaning and words | " + " | ".join(gaps) + " |")
+    if options.fetch:
+        write_files(FILES, options.public)
+    english = tuple(name for name in COLLECTIONS if name not in TRANSLATED)
+    for names in (english, TRANSLATED) if options.public else ((*JUDGED, SECTIONS, *PAIRS),):
+        rows = {}
+        for name in names:
+            collection = read_public(options.public, name) if options.public else read_collection(options.data, name)
+            rows[name] = measure(name, collection, options.cache, model)
+            print(name, json.dumps({formula: round(value, 1) for formula, value in rows[name].items()}), flush=True)
+        print(f"\n{table(rows)}\n")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Test collections of public repositories on which nothing of the product was chosen.
 
-FOLDER holds the files of FILES as OWNER+NAME/PATH; `reading.fetch` puts them there with git.
+FOLDER holds the files of FILES as OWNER+NAME/PATH; `reading.write_files` puts them there with git.
 """
 
 from __future__ import annotations
@@ -176,3 +176,4 @@ COLLECTIONS: Mapping[str, Callable[[Path], Collection]] = {
     "trecqa": read_trecqa,
     **{f"xquad_{language}": partial(read_xquad, language=language) for language in LANGUAGES},
 }
+TRANSLATED = tuple(f"xquad_{language}" for language in LANGUAGES if language != "en")

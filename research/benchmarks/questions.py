@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import csv
-import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -32,7 +31,7 @@ from app.types.search import DEFAULT_MODE, Hit, SearchMode, SearchRequest
 from embedder.evaluation.data import HALVES, in_half
 from ingest.sources import find_files
 from research.benchmarks.hybrid import services_at, work_off
-from research.benchmarks.reading import Listed, listed_files
+from research.benchmarks.reading import Listed, listed_files, write_files
 
 QUESTIONS = Path(__file__).with_name("questions.tsv")
 DOCUMENTS = Path(__file__).with_name("question_documents.tsv")
@@ -106,7 +105,7 @@ def folder_at(home: Path | None) -> Iterator[Path]:
 
 def ingest_files(services: Services, listed: Sequence[Listed], repositories: Path, files: Path) -> None:
     """As `gircse ingest` does. Raises SystemExit if a document is left out, or others are in the collection."""
-    write_files(listed, repositories, files)
+    write_files(listed, files, repositories=repositories)
     services.library.ensure_collection(COLLECTION)
     paths = [each.below(files) for each in listed]
     taken = Intake(services.library, COLLECTION).add_all(find_files(paths))
@@ -116,27 +115,6 @@ def ingest_files(services: Services, listed: Sequence[Listed], repositories: Pat
     others = {each.uri for each in services.catalog.documents(COLLECTION, limit=1_000_000)} - set(map(_uri, paths))
     if others:
         raise SystemExit(f"{COLLECTION} also holds {', '.join(sorted(others))}. Take another --home.")
-
-
-def write_files(listed: Sequence[Listed], repositories: Path, files: Path) -> None:
-    """Those that are not there yet. Raises SystemExit for a repository or a file that is not in the clones."""
-    for each in listed:
-        path = each.below(files)
-        if not path.is_file():
-            command = ("git", "--git-dir", str(clone_of(each, repositories)), "show", f"{each.commit}:{each.path}")
-            shown = subprocess.run(command, capture_output=True, check=False)
-            if shown.returncode:
-                raise SystemExit(f"git could not show {each.repository}/{each.path}: {shown.stderr.decode().strip()}")
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(shown.stdout)
-
-
-def clone_of(listed: Listed, repositories: Path) -> Path:
-    own = repositories / listed.repository.replace("/", "+")
-    for folder in (own / "repo" / ".git", own / "repo", own / ".git", own):
-        if (folder / "HEAD").is_file():
-            return folder
-    raise SystemExit(f"{own} holds no clone of https://github.com/{listed.repository}. Clone it there with --bare.")
 
 
 def _uri(path: Path) -> str:
@@ -184,10 +162,10 @@ def outcome_of(answer: Answer, question: Question, uris: frozenset[str]) -> Outc
 def _answers(sentence: AnswerSentence, answer: Answer, question: Question, uris: frozenset[str]) -> bool:
     """Whether the sentence, or what it cites, holds a quote of a document that answers, or is a part of one."""
     cited = [each for each in answer.passages if each.number in sentence.citations and each.document.uri in uris]
-    told = [sentence.text]
+    texts = [sentence.text]
     if sentence.start is not None:
-        told += [each.chunk.text[sentence.start : sentence.end] for each in cited]
-    return bool(cited) and any(holds(each, question) or _is_part(each, question) for each in told)
+        texts += [each.chunk.text[sentence.start : sentence.end] for each in cited]
+    return bool(cited) and any(holds(text, question) or _is_part(text, question) for text in texts)
 
 
 def _is_part(text: str, question: Question) -> bool:
@@ -234,12 +212,12 @@ def _share(are_so: Sequence[bool]) -> str:
 def line_of(asked: Asked) -> str:
     """Of one question: the ranks of the right passage and document by each system, and what became of the answer."""
     ranks = ", ".join(
-        f"{system} {_told(asked.passages[system])} ({_told(asked.documents[system])})" for system in SYSTEMS
+        f"{system} {_shown(asked.passages[system])} ({_shown(asked.documents[system])})" for system in SYSTEMS
     )
     return f"{asked.question.id}\t{asked.question.kind}\t{ranks}\t{asked.outcome}\t{asked.question.text}"
 
 
-def _told(rank: int | None) -> str:
+def _shown(rank: int | None) -> str:
     return "-" if rank is None else str(rank)
 
 

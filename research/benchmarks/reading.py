@@ -325,19 +325,48 @@ def measure(listed: Iterable[Listed], folder: Path, kept: Path | None = None) ->
             )
 
 
-def fetch(listed: Sequence[Listed], folder: Path) -> None:
+def write_files(listed: Sequence[Listed], folder: Path, *, repositories: Path | None = None) -> None:
+    """Writes the files that `folder` lacks: from the bare clones in `repositories`, else from GitHub.
+
+    Raises SystemExit for a repository or a file that cannot be read.
+    """
     by_repository: dict[tuple[str, str], list[Listed]] = defaultdict(list)
     for each in listed:
-        by_repository[each.repository, each.commit].append(each)
+        if not each.below(folder).is_file():
+            by_repository[each.repository, each.commit].append(each)
     for (repository, commit), files in by_repository.items():
-        into = folder / repository.replace("/", "+")
-        into.mkdir(parents=True, exist_ok=True)
-        for command in (
-            ("init", "-q"),
-            ("fetch", "-q", "--depth", "1", f"https://github.com/{repository}", commit),
-            ("checkout", "-q", commit, "--", *(each.path for each in files)),
-        ):
-            subprocess.run(["git", "-C", str(into), *command], check=True)
+        with ExitStack() as opened:
+            if repositories is None:
+                clone = fetch(repository, commit, Path(opened.enter_context(tempfile.TemporaryDirectory())))
+            else:
+                clone = clone_of(repository, repositories)
+            for each in files:
+                content = _git(clone, "show", f"{commit}:{each.path}", of=f"{repository}/{each.path}")
+                each.below(folder).parent.mkdir(parents=True, exist_ok=True)
+                each.below(folder).write_bytes(content)
+
+
+def fetch(repository: str, commit: str, clone: Path) -> Path:
+    """Makes `clone` a bare clone of that commit alone."""
+    address = f"https://github.com/{repository}"
+    _git(clone, "init", "-q", "--bare", of=address)
+    _git(clone, "fetch", "-q", "--depth", "1", address, commit, of=address)
+    return clone
+
+
+def clone_of(repository: str, repositories: Path) -> Path:
+    own = repositories / repository.replace("/", "+")
+    for folder in (own / "repo" / ".git", own / "repo", own / ".git", own):
+        if (folder / "HEAD").is_file():
+            return folder
+    raise SystemExit(f"{own} holds no clone of https://github.com/{repository}. Clone it there with --bare.")
+
+
+def _git(clone: Path, command: str, *arguments: str, of: str) -> bytes:
+    ended = subprocess.run(["git", "--git-dir", str(clone), command, *arguments], capture_output=True, check=False)
+    if ended.returncode:
+        raise SystemExit(f"git could not {command} {of}: {ended.stderr.decode().strip()}")
+    return ended.stdout
 
 
 def listed_files(path: Path = LIST) -> list[Listed]:
@@ -389,12 +418,14 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="where the figures go")
     parser.add_argument("--compare", type=Path, nargs=2, metavar=("BEFORE", "AFTER"), help="print a table of two runs")
     options = parser.parse_args()
+    if (options.files is None) == (options.compare is None):
+        parser.error("Give either --files or --compare.")
     if options.compare:
         print(table(*map(_load, options.compare)))
         return
     listed = [each for each in listed_files() if not options.formats or each.format in options.formats]
     if options.fetch:
-        fetch(listed, options.files)
+        write_files(listed, options.files)
     scores = []
     for each in measure(listed, options.files, options.shown):
         scores.append(each)

@@ -14,7 +14,7 @@ from research.benchmarks import hybrid
 from research.benchmarks import questions as benchmark
 from research.benchmarks.hybrid import services_at
 from research.benchmarks.questions import DOCUMENTS, Outcome, Question, ask, outcome_of, read_questions, render
-from research.benchmarks.reading import Listed, listed_files
+from research.benchmarks.reading import Listed, clone_of, listed_files, write_files
 
 TEXTS = {
     "docs/picnic.md": "# Summer picnic\n\nA bouncy castle\nis set up for the children on Saturday.\n",
@@ -89,9 +89,28 @@ def test_figures_of_a_small_set(
 def test_a_document_or_clone_that_is_missing_ends_the_run(clones: tuple[Path, list[Listed]], tmp_path: Path) -> None:
     repositories, listed = clones
     with pytest.raises(SystemExit, match=r"could not show some/one/gone\.md"):
-        benchmark.write_files([listed[0]._replace(path="gone.md")], repositories, tmp_path / "files")
+        write_files([listed[0]._replace(path="gone.md")], tmp_path / "files", repositories=repositories)
     with pytest.raises(SystemExit, match=r"holds no clone of https://github\.com/some/other"):
-        benchmark.write_files([listed[0]._replace(repository="some/other")], repositories, tmp_path / "files")
+        write_files([listed[0]._replace(repository="some/other")], tmp_path / "files", repositories=repositories)
+
+
+def test_files_are_fetched_from_github_without_clones(
+    clones: tuple[Path, list[Listed]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repositories, listed = clones
+    clone = clone_of(listed[0].repository, repositories)
+    # Git reads the local clone in place of GitHub's address.
+    for name, value in (
+        ("GIT_CONFIG_COUNT", "1"),
+        ("GIT_CONFIG_KEY_0", f"url.{clone.as_uri()}.insteadOf"),
+        ("GIT_CONFIG_VALUE_0", f"https://github.com/{listed[0].repository}"),
+    ):
+        monkeypatch.setenv(name, value)
+    write_files(listed, tmp_path / "fetched")
+    write_files(listed, tmp_path / "cloned", repositories=repositories)
+    for each in listed:
+        text = each.below(tmp_path / "fetched").read_text("utf-8")
+        assert text == TEXTS[each.path] == each.below(tmp_path / "cloned").read_text("utf-8")
 
 
 def _answer(text: str, *, uri: str, told: str | None = None) -> Answer:

@@ -16,7 +16,7 @@ from llama_index.postprocessor.tei_rerank import TextEmbeddingInference as TeiRe
 from reporting import EMBEDDER, EMBEDDER_KEY, MODEL, QUERY, TEXTS, checked_ranking, checked_vectors, run_calls
 
 client = InferenceClient(model=f"{EMBEDDER}/embed", token=EMBEDDER_KEY)
-embedding = TextEmbeddingsInference(model_name=MODEL, base_url=EMBEDDER, auth_token=f"{EMBEDDER_KEY}")
+embedding = TextEmbeddingsInference(model_name=MODEL, base_url=EMBEDDER, auth_token=EMBEDDER_KEY)
 
 
 def extract_query() -> str:

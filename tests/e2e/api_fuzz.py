@@ -21,6 +21,7 @@ from api_application import api_of
 from fastapi import FastAPI
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
+from patience import PATIENCE_S
 from schemathesis import GenerationMode
 from schemathesis.checks import CheckFunction, load_all_checks
 from schemathesis.core.failures import FailureGroup
@@ -121,7 +122,7 @@ def ask_operation(
     def ask(case: Any, is_known: bool) -> None:
         if is_known:
             name_what_is_there(case, known)
-        answer = case.call(headers=headers)
+        answer = case.call(headers=headers, timeout=PATIENCE_S)
         report.cases += 1
         report.statuses[answer.status_code] += 1
         if answer.status_code < 300:

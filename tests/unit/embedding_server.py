@@ -17,10 +17,12 @@ import numpy as np
 from fastapi import FastAPI
 from patience import PATIENCE_S
 from served import served
+from starlette.testclient import TestClient
 
 from embedder import Encoder
 from embedder.engine.engine import Engine
 from embedder.engine.limits import Limits
+from embedder.server.application import create_application
 from embedder.server.service import EngineSource
 
 Ids = tuple[int, ...]
@@ -68,6 +70,22 @@ class WatchedServer:
     def value(self, name: str, **labels: str) -> float:
         """Of a metric."""
         return self.engine.metrics.registry.get_sample_value(f"gircse_embedder_{name}", labels) or 0.0
+
+
+def watched_application(
+    encoder: Encoder, *, api_key: str | None = None, tokenizer: str = "{}", **limits: Any
+) -> tuple[FastAPI, WatchedServer]:
+    """The application of an embedding server. limits: fields of `Limits`."""
+    server = WatchedServer(encoder, Limits(**{"query_wait_s": 60.0, **limits}))
+    return create_application(server.engine, tokenizer=lambda: tokenizer, api_key=api_key), server
+
+
+@contextmanager
+def embedding_client(encoder: Encoder, *, api_key: str | None = None, **limits: Any) -> Iterator[TestClient]:
+    """A client of that application, which sends its key."""
+    application, _ = watched_application(encoder, api_key=api_key, **limits)
+    with TestClient(application, headers={"authorization": f"Bearer {api_key}"} if api_key else None) as client:
+        yield client
 
 
 @contextmanager

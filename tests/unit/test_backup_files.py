@@ -162,7 +162,9 @@ def test_a_backup_during_an_ingest_restored_on_an_empty_machine(
     assert set(states) == {"ready", "queued"}, "the ingestion was not under way"
 
     after = installation_on("after", target)
-    after.call("restore", str(file))
+    printed = after.call("restore", str(file)).output
+    assert "is damaged" not in printed
+    assert (f"The index of '{LIBRARY}' is missing. A new one is built." in printed) is not with_indexes
     assert documents_of(after) == documents_of(before)
     assert files_of(after.home) == files_of(before.home)
     with before.serving() as old, after.serving() as new:

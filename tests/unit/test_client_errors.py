@@ -10,30 +10,26 @@ from typing import Any
 import httpx
 import pytest
 from access_application import ADMIN_SECRET, open_controlled_web
-from embedding_server import WatchedServer
+from embedding_server import WatchedServer, watched_application
 from patience import wait_until
 from served import served
-from tiny_models import save_tiny_model
 
 from app.access.accounts import Accounts
 from app.testing import ToyEmbedder
 from app.types.access import Role
-from embedder import load_encoder
-from embedder.engine.limits import Limits
-from embedder.server.application import create_application
+from embedder import Encoder
 from embedder.server.unknown_paths import unknown_path
 
 KEY = "a-secret"
-LIMITS = Limits(query_wait_s=60.0, max_body_mb=0.01, query_inputs=4)
+QUERY_INPUTS = 4
 FOLDERS = ("/v1/", "/v2/", "/api/v1/", "/v1", "/v2", "/api")
 
 
 @pytest.fixture(scope="module")
-def embedding_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str, WatchedServer]]:
+def embedding_server(tiny_encoder: Encoder) -> Iterator[tuple[str, str, WatchedServer]]:
     """Its address, its key, and the engine."""
-    encoder = load_encoder(str(save_tiny_model(tmp_path_factory.mktemp("tiny"), "qwen2")), dtype="float32")
-    server = WatchedServer(encoder, LIMITS)
-    with served(create_application(server.engine, tokenizer=lambda: "{}", api_key=KEY)) as url:
+    app, server = watched_application(tiny_encoder, api_key=KEY, max_body_mb=0.01, query_inputs=QUERY_INPUTS)
+    with served(app) as url:
         yield url, KEY, server
 
 
@@ -156,11 +152,11 @@ def test_a_full_queue_is_a_rate_limit_error(embedding_server: Any) -> None:
     try:
         with ThreadPoolExecutor(2) as threads:
             before = len(server.encoder.batches)
-            for count in (1, LIMITS.query_inputs):  # the first is computed, the others wait
+            for count in (1, QUERY_INPUTS):  # the first is computed, the others wait
                 texts = [f"held up {count} {at}" for at in range(count)]
                 threads.submit(client.embeddings.create, model=model, input=texts)
                 wait_until(lambda: len(server.encoder.batches) > before)
-            wait_until(lambda: server.value("queue_texts", lane="query") == LIMITS.query_inputs)
+            wait_until(lambda: server.value("queue_texts", lane="query") == QUERY_INPUTS)
             with pytest.raises(RateLimitError) as raised:
                 client.embeddings.create(model=model, input="one more")
             server.encoder.unblocked.set()

@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import subprocess
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ CLIENTS = {
         "@langchain/cohere (npm)",
     ),
     *("llama-index-core", "haystack-ai", "cohere", "httpx", "huggingface_hub", "mcp"),
+    *("langchain-huggingface", "gircse-embedder"),
     *("@modelcontextprotocol/inspector (npm)", "openapi-python-client", "openapi-typescript (npm)"),
     *("llama-index-embeddings-text-embeddings-inference", "llama-index-postprocessor-tei-rerank"),
 }
@@ -71,15 +74,21 @@ def test_no_call_failed(lines: list[str]) -> None:
     assert [line for line in lines if "**failed**" in line] == []
 
 
-def run(matrix: Any, text: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+def run(
+    matrix: Any,
+    text: str,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    install: Callable[..., Path] = lambda *_: Path(sys.executable).parent,
+) -> list[Any]:
     """Runs a script with the programs of this environment in place of a new one."""
     clients = folder / "clients"
-    clients.mkdir()
+    clients.mkdir(parents=True)
     for name in matrix.MODULES:
         (clients / name).write_text((matrix.CLIENTS / name).read_text("utf-8"), "utf-8")
     (clients / "tried.py").write_text(text, "utf-8")
     monkeypatch.setattr(matrix, "CLIENTS", clients)
-    monkeypatch.setattr(matrix, "_install", lambda *_: Path(sys.executable).parent)
+    monkeypatch.setattr(matrix, "_install", install)
     work = folder / "work"
     work.mkdir()
     servers = {"APPLICATION": "http://a", "EMBEDDER": "http://b", "EMBEDDER_KEY": "key"}
@@ -101,6 +110,38 @@ def test_a_script_that_ends_early_is_a_failure(matrix: Any, tmp_path: Path, monk
     (row,) = run(matrix, "import a_package_that_is_missing\n", tmp_path, monkeypatch)
     assert row.failed
     assert "a_package_that_is_missing" in row.result
+
+
+def test_a_timeout_says_in_which_part_and_keeps_the_rows_before_it(
+    matrix: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hang(command: Sequence[str | Path], *_: Any) -> None:
+        first = {"client": "pytest", "version": "9", "call": "one", "result": "good"}
+        raise subprocess.TimeoutExpired(command, 600, output=json.dumps(first).encode(), stderr=b"x" * 5000)
+
+    def install(*_: Any) -> None:
+        hang(["uv", *["package"] * 1000])
+
+    (late,) = run(matrix, "", tmp_path / "first", monkeypatch, install=install)
+    assert (late.call, late.failed) == ("install", True)
+    monkeypatch.setattr(matrix, "_run", hang)
+    one, late = run(matrix, "", tmp_path / "second", monkeypatch)
+    assert (one.call, one.failed, late.call, late.failed) == ("one", False, "run", True)
+    assert late.result.endswith("xx No end after 600 s.")
+    assert len(late.result) <= 300
+
+
+def test_the_rows_of_scripts_that_ran_replace_theirs(matrix: Any) -> None:
+    first, second, third = (matrix.Row(f"{name}.py", name, "1", "call", "good") for name in ("a", "b", "c"))
+    new = [matrix.Row("b.py", "b", "2", call, "good") for call in ("two", "one")]
+    page = matrix.page_of([str(first), str(second), str(third)], new)
+    assert page == matrix.HEAD + "".join(f"{row}\n" for row in (first, *new, third))
+
+
+def test_packages_are_read_from_the_header_of_a_script(matrix: Any) -> None:
+    assert matrix._inline_packages(matrix.CLIENTS / "gircse_langchain_python.py") == ["gircse-embedder", "numpy"]
+    assert "llama-index-postprocessor-tei-rerank" in matrix._inline_packages(matrix.CLIENTS / "tei_python.py")
+    assert all(matrix._inline_packages(path) for path in matrix.scripts() if path.suffix == ".py")
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from api_application import api_of
-from embedding_server import WatchedServer
+from embedding_server import embedding_client
 from fastapi.testclient import TestClient
 from toy_reindexing import toy_reindexing
 
@@ -19,9 +19,7 @@ from app.documents.fetching import BackgroundFetching
 from app.types.documents import Source
 from app.types.search import MAX_FILTERS, MAX_QUERY_CHARACTERS
 from embedder import DEFAULT_MODEL, load_encoder
-from embedder.engine.limits import Limits
 from embedder.refinement_steps import MAX_BIASED_WORDS
-from embedder.server.application import create_application
 
 KEY = "a-secret"
 REFUSED = (400, 413, 422)
@@ -49,9 +47,7 @@ def application(toy_services: Any) -> Iterator[TestClient]:
 @pytest.fixture(scope="module")
 def embedding_server() -> Iterator[TestClient]:
     """With the model that the examples name."""
-    engine = WatchedServer(load_encoder(DEFAULT_MODEL, dtype="float32"), Limits(query_wait_s=60.0)).engine
-    app = create_application(engine, tokenizer=lambda: "{}", api_key=KEY)
-    with TestClient(app, headers={"authorization": f"Bearer {KEY}"}) as client:
+    with embedding_client(load_encoder(DEFAULT_MODEL, dtype="float32"), api_key=KEY) as client:
         yield client
 
 

@@ -250,6 +250,11 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+def test_the_check_of_distributions_asks_for_a_folder() -> None:
+    ended = run(sys.executable, str(ROOT / "scripts" / "check_distributions.py"))
+    assert (ended.returncode, "the following arguments are required: folder" in ended.stderr) == (2, True)
+
+
 @pytest.mark.long
 @pytest.mark.xdist_group("distributions")
 def test_built_distributions_hold_what_they_should(built: Path) -> None:

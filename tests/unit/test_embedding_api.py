@@ -14,15 +14,14 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from embedding_server import WatchedServer, listening
+from embedding_server import WatchedServer, listening, watched_application
 from fastapi import FastAPI
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from patience import wait_until
 from starlette.testclient import TestClient
-from tiny_models import save_tiny_model
 
-from embedder import Encoder, load_encoder, load_model_tokenizer
+from embedder import Encoder, load_model_tokenizer
 from embedder.engine.limits import Limits
 from embedder.server.application import create_application
 from embedder.server.protocol import InputType
@@ -31,32 +30,20 @@ from embedder.server.serving import ListenError, listen
 KEY = "a-secret"
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return str(save_tiny_model(tmp_path_factory.mktemp("tiny"), "qwen2"))
+def application(encoder: Encoder, model: str, **options: Any) -> tuple[FastAPI, WatchedServer]:
+    return watched_application(encoder, tokenizer=load_model_tokenizer(model).to_str(), **options)
 
 
 @pytest.fixture(scope="module")
-def encoder(model: str) -> Encoder:
-    return load_encoder(model, dtype="float32")
-
-
-def application(encoder: Encoder, model: str, *, api_key: str | None = None, **limits: Any) -> tuple[FastAPI, Any]:
-    server = WatchedServer(encoder, Limits(**{"query_wait_s": 60.0, **limits}))
-    tokenizer = load_model_tokenizer(model).to_str()
-    return create_application(server.engine, tokenizer=lambda: tokenizer, api_key=api_key), server
-
-
-@pytest.fixture(scope="module")
-def client(encoder: Encoder, model: str) -> Iterator[TestClient]:
-    app, _ = application(encoder, model, max_body_mb=0.5)
+def client(tiny_encoder: Encoder, tiny_model: str) -> Iterator[TestClient]:
+    app, _ = application(tiny_encoder, tiny_model, max_body_mb=0.5)
     with TestClient(app) as client:
         yield client
 
 
 @pytest.fixture(scope="module")
-def name(encoder: Encoder) -> str:
-    return encoder.name
+def name(tiny_encoder: Encoder) -> str:
+    return tiny_encoder.name
 
 
 def vectors_of(answer: httpx.Response) -> np.ndarray:
@@ -76,16 +63,16 @@ def error_of(answer: httpx.Response, status: int) -> dict[str, Any]:
     return error
 
 
-def test_answers_are_as_openai_s(client: TestClient, encoder: Encoder, name: str) -> None:
+def test_answers_are_as_openai_s(client: TestClient, tiny_encoder: Encoder, name: str) -> None:
     texts = ["a river runs", "the sea"]
     answer = client.post("/v1/embeddings", json={"model": name, "input": texts})
     body = answer.json()
     assert (body["object"], body["model"]) == ("list", name)
     assert [(each["object"], each["index"]) for each in body["data"]] == [("embedding", 0), ("embedding", 1)]
-    read = sum(len(each.ids) for each in encoder.read_prompts(texts, ""))
+    read = sum(len(each.ids) for each in tiny_encoder.read_prompts(texts, ""))
     assert body["usage"] == {"prompt_tokens": read, "total_tokens": read}
-    assert answer.headers["x-gircse-fingerprint"] == encoder.fingerprint
-    expected = encoder.encode_documents(texts)
+    assert answer.headers["x-gircse-fingerprint"] == tiny_encoder.fingerprint
+    expected = tiny_encoder.encode_documents(texts)
     np.testing.assert_allclose(vectors_of(answer), expected, atol=1e-6)
     as_base64 = client.post("/v1/embeddings", json={"model": name, "input": texts, "encoding_format": "base64"})
     np.testing.assert_allclose(vectors_of(as_base64), expected, atol=1e-6)
@@ -93,23 +80,23 @@ def test_answers_are_as_openai_s(client: TestClient, encoder: Encoder, name: str
     np.testing.assert_allclose(vectors_of(one), expected[1:], atol=1e-6)
 
 
-def test_role_instruction_and_steps_can_be_given(client: TestClient, encoder: Encoder, name: str) -> None:
+def test_role_instruction_and_steps_can_be_given(client: TestClient, tiny_encoder: Encoder, name: str) -> None:
     question = {"model": name, "input": "a river", "input_type": "query", "instruction": "Look at it", "steps": 2}
-    expected = encoder.encode_queries(["a river"], instruction="Look at it", steps=2)
+    expected = tiny_encoder.encode_queries(["a river"], instruction="Look at it", steps=2)
     np.testing.assert_allclose(vectors_of(client.post("/v1/embeddings", json=question)), expected, atol=1e-6)
 
 
-def test_the_operator_chooses_what_texts_are(encoder: Encoder, model: str, name: str) -> None:
-    server = WatchedServer(encoder, Limits())
+def test_the_operator_chooses_what_texts_are(tiny_encoder: Encoder, tiny_model: str, name: str) -> None:
+    server = WatchedServer(tiny_encoder, Limits())
     app = create_application(server.engine, tokenizer=lambda: "", input_type=InputType.QUERY)
     with TestClient(app) as client:
         found = vectors_of(client.post("/v1/embeddings", json={"model": name, "input": "a river"}))
-    np.testing.assert_allclose(found, encoder.encode_queries(["a river"]), atol=1e-6)
+    np.testing.assert_allclose(found, tiny_encoder.encode_queries(["a river"]), atol=1e-6)
 
 
-def test_shorter_vectors_are_normalised_again(client: TestClient, encoder: Encoder, name: str) -> None:
+def test_shorter_vectors_are_normalised_again(client: TestClient, tiny_encoder: Encoder, name: str) -> None:
     found = vectors_of(client.post("/v1/embeddings", json={"model": name, "input": "a river", "dimensions": 8}))
-    whole = encoder.encode_documents(["a river"])[:, :8]
+    whole = tiny_encoder.encode_documents(["a river"])[:, :8]
     np.testing.assert_allclose(found, whole / np.linalg.norm(whole), atol=1e-6)
     error = error_of(client.post("/v1/embeddings", json={"model": name, "input": "a", "dimensions": 33}), 400)
     assert error["param"] == "dimensions"
@@ -211,10 +198,10 @@ def test_any_bytes_get_a_reason(client: TestClient, content: bytes) -> None:
     error_of(answer, 400)
 
 
-def test_refinement_comes_whole_or_a_step_at_a_time(client: TestClient, encoder: Encoder) -> None:
+def test_refinement_comes_whole_or_a_step_at_a_time(client: TestClient, tiny_encoder: Encoder) -> None:
     question = {"text": "a river", "steps": 3, "token_bias": {"river": 2.0}}
     whole = client.post("/api/v1/refine", json=question)
-    expected = encoder.refine("a river", steps=3, token_bias={"river": 2.0})
+    expected = tiny_encoder.refine("a river", steps=3, token_bias={"river": 2.0})
     np.testing.assert_allclose(whole.json()["vector"], expected.vector, atol=1e-6)
     assert (whole.json()["steps"], whole.json()["instruction"]) == (3, "")
     for ask in ({"json": question | {"stream": True}}, {"json": question, "headers": {"accept": "text/event-stream"}}):
@@ -242,19 +229,19 @@ def test_refinement_that_is_refused_is_a_problem(client: TestClient, stream: boo
         assert said in answer.json()["detail"]
 
 
-def test_clients_get_all_that_they_must_know(client: TestClient, encoder: Encoder, model: str) -> None:
+def test_clients_get_all_that_they_must_know(client: TestClient, tiny_encoder: Encoder, tiny_model: str) -> None:
     facts = client.get("/api/v1/model").json()
-    assert facts["fingerprint"] == encoder.fingerprint
-    assert (facts["dimension"], facts["max_steps"], facts["max_length"]) == (32, encoder.max_steps, 448)
-    assert client.get("/api/v1/tokenizer").text == load_model_tokenizer(model).to_str()
+    assert facts["fingerprint"] == tiny_encoder.fingerprint
+    assert (facts["dimension"], facts["max_steps"], facts["max_length"]) == (32, tiny_encoder.max_steps, 448)
+    assert client.get("/api/v1/tokenizer").text == load_model_tokenizer(tiny_model).to_str()
 
 
-def test_the_application_gets_vectors_in_binary(client: TestClient, encoder: Encoder) -> None:
+def test_the_application_gets_vectors_in_binary(client: TestClient, tiny_encoder: Encoder) -> None:
     question = {"texts": ["a river", "the sea"], "input_type": "document", "instruction": "", "steps": 2}
     answer = client.post("/api/v1/embed", json=question)
     assert answer.headers["x-gircse-shape"] == "2,32"
     found = np.frombuffer(answer.content, dtype="<f4").reshape(2, 32)
-    np.testing.assert_allclose(found, encoder.encode_documents(["a river", "the sea"], steps=2), atol=1e-6)
+    np.testing.assert_allclose(found, tiny_encoder.encode_documents(["a river", "the sea"], steps=2), atol=1e-6)
     assert client.post("/api/v1/embed", json=question | {"texts": []}).status_code == 422
 
 
@@ -269,8 +256,8 @@ def test_the_page_about_the_server_takes_nothing_from_elsewhere(client: TestClie
     assert client.get("/redoc").status_code == client.get("/docs/oauth2-redirect").status_code == 404
 
 
-def test_a_server_with_a_key_shows_only_its_health(encoder: Encoder, model: str, name: str) -> None:
-    app, _ = application(encoder, model, api_key=KEY)
+def test_a_server_with_a_key_shows_only_its_health(tiny_encoder: Encoder, tiny_model: str, name: str) -> None:
+    app, _ = application(tiny_encoder, tiny_model, api_key=KEY)
     with TestClient(app) as client:
         assert client.get("/healthz").status_code == client.get("/readyz").status_code == 200
         for path in ("/v1/models", "/v1/embeddings", "/api/v1/model", "/metrics", "/docs", "/openapi.json", "/nothing"):
@@ -293,8 +280,8 @@ def test_no_server_without_a_key_is_open_to_the_network() -> None:
     listen("127.0.0.1", 0, is_open=False, api_key=KEY, command="gircse embedder").close()
 
 
-def test_metrics_tell_what_went_on(encoder: Encoder, model: str, name: str) -> None:
-    app, _ = application(encoder, model)
+def test_metrics_tell_what_went_on(tiny_encoder: Encoder, tiny_model: str, name: str) -> None:
+    app, _ = application(tiny_encoder, tiny_model)
     with TestClient(app) as client:
         client.post("/v1/embeddings", json={"model": name, "input": ["a", "b"], "steps": 2})
         client.post("/v1/embeddings", json={"model": name, "input": ["a"], "steps": 2})
@@ -317,8 +304,8 @@ def post_head(length: int) -> bytes:
     return f"POST /v1/embeddings HTTP/1.1\r\n{headers}\r\n\r\n".encode()
 
 
-def test_a_client_that_goes_has_nothing_computed(encoder: Encoder, model: str, name: str) -> None:
-    app, server = application(encoder, model)
+def test_a_client_that_goes_has_nothing_computed(tiny_encoder: Encoder, tiny_model: str, name: str) -> None:
+    app, server = application(tiny_encoder, tiny_model)
     with listening(app) as port:
         server.encoder.unblocked.clear()
         body = json.dumps({"model": name, "input": "held up"}).encode()
@@ -335,16 +322,16 @@ def test_a_client_that_goes_has_nothing_computed(encoder: Encoder, model: str, n
     assert server.encoder.computed == [server.encoder.ids("held up")]
 
 
-def test_a_body_that_never_comes_is_given_up(encoder: Encoder, model: str) -> None:
-    app, _ = application(encoder, model, slow_client_s=0.1)
+def test_a_body_that_never_comes_is_given_up(tiny_encoder: Encoder, tiny_model: str) -> None:
+    app, _ = application(tiny_encoder, tiny_model, slow_client_s=0.1)
     with listening(app) as port, socket.create_connection(("127.0.0.1", port)) as slow:
         slow.settimeout(20)
         slow.sendall(post_head(1000) + b"{")
         assert slow.recv(12) == b"HTTP/1.1 408"
 
 
-async def test_errors_of_many_requests_are_their_own(encoder: Encoder, model: str, name: str) -> None:
-    app, _ = application(encoder, model)
+async def test_errors_of_many_requests_are_their_own(tiny_encoder: Encoder, tiny_model: str, name: str) -> None:
+    app, _ = application(tiny_encoder, tiny_model)
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://x") as client:
         inputs = [["a"] * (1 + at % 3) + [" "] * (at % 2) for at in range(40)]
         asked = [client.post("/v1/embeddings", json={"model": name, "input": each}) for each in inputs]
@@ -354,19 +341,21 @@ async def test_errors_of_many_requests_are_their_own(encoder: Encoder, model: st
 
 
 class TestTextEmbeddingsInference:
-    def test_vectors_come_as_a_list(self, client: TestClient, encoder: Encoder) -> None:
+    def test_vectors_come_as_a_list(self, client: TestClient, tiny_encoder: Encoder) -> None:
         texts = ["a river runs", "the sea"]
         answer = client.post("/embed", json={"inputs": texts, "normalize": True, "truncate": True})
         assert answer.status_code == 200, answer.text
-        np.testing.assert_allclose(answer.json(), encoder.encode_documents(texts), atol=1e-6)
-        assert answer.headers["x-gircse-fingerprint"] == encoder.fingerprint
+        np.testing.assert_allclose(answer.json(), tiny_encoder.encode_documents(texts), atol=1e-6)
+        assert answer.headers["x-gircse-fingerprint"] == tiny_encoder.fingerprint
         assert "x-gircse-ignored-fields" not in answer.headers
         one = client.post("/embed", json={"inputs": texts[0]})
         np.testing.assert_allclose(one.json(), answer.json()[:1], atol=1e-6)
 
-    def test_role_instruction_steps_and_dimensions_can_be_given(self, client: TestClient, encoder: Encoder) -> None:
+    def test_role_instruction_steps_and_dimensions_can_be_given(
+        self, client: TestClient, tiny_encoder: Encoder
+    ) -> None:
         question = {"inputs": "a river", "prompt_name": "query", "instruction": "Look at it", "steps": 2}
-        expected = encoder.encode_queries(["a river"], instruction="Look at it", steps=2)
+        expected = tiny_encoder.encode_queries(["a river"], instruction="Look at it", steps=2)
         np.testing.assert_allclose(client.post("/embed", json=question).json(), expected, atol=1e-6)
         short = expected[:, :8] / np.linalg.norm(expected[:, :8])
         answer = client.post("/embed", json=question | {"dimensions": 8})

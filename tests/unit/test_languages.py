@@ -6,6 +6,7 @@ import re
 from datetime import UTC, datetime
 from pathlib import Path
 from string import Formatter
+from typing import Any
 
 import pytest
 from fastapi import FastAPI
@@ -19,6 +20,7 @@ from app.types.quotas import QuotaUse
 from scripts.make_texts import CORE, ROOT, find_faults, find_messages, find_texts, messages_of_python, texts_of_python
 from ui.account_page import account_drawer
 from ui.core_messages import MAX_CHARS, translate_message
+from ui.gradio_guard import GradioGuard, QueueSessions
 from ui.language import (
     COOKIE,
     ENGLISH,
@@ -195,6 +197,18 @@ def test_problems_are_told_in_the_language_that_is_asked_for() -> None:
     assert plain["detail"].startswith("No collection named 'x'. There are no collections yet.")
     assert german["detail"].startswith("Eine Sammlung „x“ gibt es nicht. Es gibt noch keine Sammlungen.")
     assert {**german, "detail": ""} == {**plain, "detail": ""}
+
+
+def test_an_unknown_path_is_refused_in_the_language_that_is_asked_for() -> None:
+    async def never(*_: Any) -> None:
+        raise AssertionError("reached Gradio")
+
+    guard = LanguageOfRequest(GradioGuard(never, pages=["/"], sessions=QueueSessions()), default="auto")
+    client = TestClient(guard)
+    plain, german = (client.get("/nowhere", headers={"accept-language": each}) for each in ("en", "de"))
+    assert plain.status_code == german.status_code == 404
+    assert plain.json()["detail"].startswith("There is no page, file or action at this path.")
+    assert german.json()["detail"].startswith("Unter diesem Pfad gibt es keine Seite")
 
 
 def test_every_module_whose_messages_are_translated_is_there() -> None:

@@ -135,6 +135,20 @@ def test_its_stages_show_the_first_ranking_and_then_the_second(application: Any)
     assert names(instruction="") == names(rerank=0) == [StageName.RANKED, StageName.HIGHLIGHTED]
 
 
+def test_stages_search_again_only_to_rerank(application: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    search = application.services.search
+    searched: list[SearchRequest] = []
+    monkeypatch.setattr(search, "_retrieve", lambda *args, own=search._retrieve: searched.append(args[1]) or own(*args))
+
+    def searches(**more: Any) -> int:
+        searched.clear()
+        list(search_in_stages(search, ask(**more), steps=2))
+        return len(searched)
+
+    assert searches(instruction="boats") == 1, "it leaves the query where it is"
+    assert searches(instruction=MOVING) == searches(instruction="boats", rerank=5) == 2
+
+
 class SilentEmbedder(ToyEmbedder):
     """Reads the instruction, and generates no soft token."""
 

@@ -277,4 +277,4 @@ def test_a_collection_is_searched_by_it_and_by_nothing_else(
     monkeypatch.setenv("GIRCSE_MODEL", str(tiny_model))
     refused = CliRunner().invoke(app, list(asked))
     assert refused.exit_code == 1
-    assert f"another model (fingerprint {encoder.fingerprint})" in refused.stderr
+    assert f"another model ({encoder.fingerprint})" in refused.stderr

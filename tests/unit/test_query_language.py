@@ -5,17 +5,21 @@ from __future__ import annotations
 import json
 from contextlib import ExitStack
 from dataclasses import replace
+from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from app.search import weighting
 from app.search.bm25 import query_vector
 from app.search.fusion import UNREAD_WEIGHTS, WEIGHTS, word_share
 from app.search.query_language import other_language, unread_language
 from app.testing import ToyEmbedder, text_source
-from app.types.search import Leg, SearchRequest
+from app.types.search import Leg, SearchMode, SearchRequest, UnreadRanking
+from app.types.values import LensValue
+from app.types.weights import CrossValidation, WeightTuning
 from embedder.model.contract import read_contract
 from embedder.model_info import MODEL_PACKAGES, SHIPPED_MODELS
 
@@ -127,7 +131,7 @@ def test_short_and_mixed_queries_count_as_english(text: str) -> None:
 
 def test_only_a_model_of_one_language_leaves_queries_unread() -> None:
     query = "Wie reagieren die Preise, wenn die Nachfrage sinkt?"
-    assert "reads English, and this looks like German." in str(unread_language(query, "English"))
+    assert unread_language(query, "English") == "German"
     assert unread_language(query, None) is None
     assert unread_language("How do prices react when demand falls?", "English") is None
 
@@ -149,6 +153,14 @@ class EnglishEmbedder(ToyEmbedder):
         return replace(super().info, language="English")
 
 
+def ferries(toy: Any, *texts: str) -> Any:
+    toy.services.library.ensure_collection("library")
+    for text in (*texts, "Die Fähre ist blau.", "The ferry is blue."):
+        toy.services.library.add_document("library", text_source(f"text://{text}", text))
+    toy.work_off()
+    return toy
+
+
 @pytest.mark.parametrize(
     ("query", "weights"),
     [("Wann fährt die Fähre und wie lange?", UNREAD_WEIGHTS), ("When does the ferry leave?", WEIGHTS)],
@@ -157,13 +169,53 @@ def test_words_decide_where_the_model_does_not_read_the_query(
     toy_services_class: Any, tmp_path: Path, query: str, weights: dict[Leg, float]
 ) -> None:
     with ExitStack() as opened:
-        toy = toy_services_class(tmp_path, opened, embedder=EnglishEmbedder())
-        toy.services.library.ensure_collection("library")
-        for text in (query, "Die Fähre ist blau.", "The ferry is blue."):
-            toy.services.library.add_document("library", text_source(f"text://{text}", text))
-        toy.work_off()
+        toy = ferries(toy_services_class(tmp_path, opened, embedder=EnglishEmbedder()), query)
         first, *_ = toy.services.search.search(SearchRequest(query, "library", instruction="")).hits
     scores = {rank.leg: rank.score for rank in first.legs}
     words = word_share(scores[Leg.SPARSE], len(query_vector(query).indices))
     share = weights[Leg.SPARSE]
     assert first.score == pytest.approx((1 - share) * scores[Leg.DENSE] + share * words, abs=1e-4)
+
+
+VALUES = (LensValue("blue", ("blau",)), LensValue("red", ("rot",)))
+GERMAN_QUERY = "Wann fährt die Fähre und wie lange?"
+
+
+def test_the_notice_says_what_ranked_the_hits(toy_services_class: Any, tmp_path: Path) -> None:
+    def ranking(query: str = GERMAN_QUERY, **more: Any) -> UnreadRanking | None:
+        unread = toy.services.search.search(SearchRequest(query, "library", instruction="", **more)).unread
+        return unread and unread.ranking
+
+    with ExitStack() as opened:
+        toy = ferries(toy_services_class(tmp_path, opened, embedder=EnglishEmbedder()))
+        assert ranking() is UnreadRanking.WORDS
+        assert ranking(mode=SearchMode.DENSE) is ranking("Wer hat das gesagt?") is UnreadRanking.MEANING
+        assert ranking(rerank=5) is ranking(values=VALUES) is UnreadRanking.MODEL
+        assert ranking(mode=SearchMode.SPARSE) is ranking("When does the ferry leave?") is None
+        tuned = {Leg.DENSE: 0.5, Leg.SPARSE: 0.5}
+        validation = CrossValidation(8, 32, 5, 0.5, 0.6, 0.02)
+        applied = WeightTuning("1", "library", tuned, validation, "ann", datetime.now(UTC), is_applied=True)
+        toy.services.catalog.save_weight_tuning(applied)
+        assert ranking() is UnreadRanking.TUNED
+        assert ranking(mode=SearchMode.DENSE) is UnreadRanking.MEANING
+
+
+def test_the_language_is_detected_once_per_search(
+    toy_services_class: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    detected: list[str] = []
+
+    def detect(query: str, read: str | None) -> str | None:
+        detected.append(query)
+        return unread_language(query, read)
+
+    monkeypatch.setattr(weighting, "unread_language", detect)
+    with ExitStack() as opened:
+        toy = ferries(toy_services_class(tmp_path, opened, embedder=EnglishEmbedder()))
+        toy.services.search.search(SearchRequest(GERMAN_QUERY, "library", instruction=""))
+    assert detected == [GERMAN_QUERY]
+
+
+def test_asking_words_are_function_words() -> None:
+    for question in ("wer kommt", "quelles îles", "quién llama", "perché piove", "waarom regent"):
+        assert other_language(question), question

@@ -9,17 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from embedding_server import WatchedServer, listening
+from embedding_server import embedding_client, listening, watched_application
 from langchain_core.documents import Document
 from starlette.testclient import TestClient
-from tiny_models import save_tiny_model
 
 from app.ports.rerank import RerankPassage
 from app.wiring.query_template import QueryTemplate
 from app.wiring.rerank_server import ServerReranker
 from embedder import DEFAULT_MODEL, Encoder, GircseEmbeddings, GircseReranker, load_encoder
-from embedder.engine.limits import Limits
-from embedder.server.application import create_application
 from embedder.text.relevance import INSTRUCTED_TEMPERATURE, VALUE_WEIGHT, value_similarities
 
 KEY = "a-secret"
@@ -27,19 +24,8 @@ ASK = {"query": "a river", "documents": ["the sea is salt", "a river runs", "a l
 
 
 @pytest.fixture(scope="module")
-def encoder(tmp_path_factory: pytest.TempPathFactory) -> Encoder:
-    return load_encoder(str(save_tiny_model(tmp_path_factory.mktemp("tiny"), "qwen2")), dtype="float32")
-
-
-@pytest.fixture(scope="module")
-def app(encoder: Encoder) -> Any:
-    server = WatchedServer(encoder, Limits(query_wait_s=60.0))
-    return create_application(server.engine, tokenizer=lambda: "{}", api_key=KEY)
-
-
-@pytest.fixture(scope="module")
-def client(app: Any) -> Iterator[TestClient]:
-    with TestClient(app, headers={"authorization": f"Bearer {KEY}"}) as client:
+def client(tiny_encoder: Encoder) -> Iterator[TestClient]:
+    with embedding_client(tiny_encoder, api_key=KEY) as client:
         yield client
 
 
@@ -50,18 +36,20 @@ def scores_of(answer: Any) -> list[float]:
     return [row["relevance_score"] for row in sorted(rows, key=lambda row: row["index"])]
 
 
-def test_scores_are_those_of_the_model(client: TestClient, encoder: Encoder) -> None:
-    query = encoder.encode_queries([ASK["query"]], instruction="Which water?", steps=1)[0]
-    texts = encoder.encode_documents(ASK["documents"], instruction="Which water?", steps=1)
+def test_scores_are_those_of_the_model(client: TestClient, tiny_encoder: Encoder) -> None:
+    query = tiny_encoder.encode_queries([ASK["query"]], instruction="Which water?", steps=1)[0]
+    texts = tiny_encoder.encode_documents(ASK["documents"], instruction="Which water?", steps=1)
     answer = client.post("/v1/rerank", json=ASK)
     assert scores_of(answer) == pytest.approx((texts @ query).tolist(), abs=1e-5)
-    assert answer.headers["x-gircse-fingerprint"] == encoder.fingerprint
+    assert answer.headers["x-gircse-fingerprint"] == tiny_encoder.fingerprint
 
 
-def test_values_are_read_in_both_spaces(client: TestClient, encoder: Encoder) -> None:
+def test_values_are_read_in_both_spaces(client: TestClient, tiny_encoder: Encoder) -> None:
     asked, values = [ASK["query"], *ASK["documents"]], ["salt sea", "river"]
-    seen, names = (encoder.encode_documents(each, instruction="Which water?", steps=1) for each in (asked, values))
-    plain, own = (encoder.encode_documents(each) for each in (asked, values))  # this model has no vector without steps
+    seen, names = (tiny_encoder.encode_documents(each, instruction="Which water?", steps=1) for each in (asked, values))
+    plain, own = (
+        tiny_encoder.encode_documents(each) for each in (asked, values)
+    )  # this model has no vector without steps
     said = np.zeros((4, 2), dtype=bool)
     said[[0, 1, 2], [1, 0, 1]] = True
     alike = [
@@ -75,9 +63,8 @@ def test_values_are_read_in_both_spaces(client: TestClient, encoder: Encoder) ->
 
 @pytest.fixture(scope="module")
 def sentence_client() -> Iterator[TestClient]:
-    server = WatchedServer(load_encoder(DEFAULT_MODEL, dtype="float32"), Limits(query_wait_s=60.0, max_inputs=1_010))
-    app = create_application(server.engine, tokenizer=lambda: "{}", api_key=KEY)
-    with TestClient(app, headers={"authorization": f"Bearer {KEY}"}) as client:
+    encoder = load_encoder(DEFAULT_MODEL, dtype="float32")
+    with embedding_client(encoder, api_key=KEY, max_inputs=1_010) as client:
         yield client
 
 
@@ -142,14 +129,14 @@ def test_an_error_names_the_invalid_field(client: TestClient, change: dict[str, 
     assert answer.json()["error"]["param"] == param
 
 
-def test_it_wants_the_key_and_is_described(client: TestClient, app: Any) -> None:
+def test_it_wants_the_key_and_is_described(client: TestClient) -> None:
     assert client.post("/v1/rerank", json=ASK, headers={"authorization": "Bearer wrong"}).status_code == 401
-    assert "/v1/rerank" in app.openapi()["paths"]
+    assert "/v1/rerank" in client.get("/openapi.json").json()["paths"]
 
 
-def test_our_own_client_reads_it(encoder: Encoder) -> None:
-    server = WatchedServer(encoder, Limits(query_wait_s=60.0))
-    with listening(create_application(server.engine, tokenizer=lambda: "{}", api_key=KEY)) as port:
+def test_our_own_client_reads_it(tiny_encoder: Encoder) -> None:
+    app, _ = watched_application(tiny_encoder, api_key=KEY)
+    with listening(app) as port:
         url = f"http://127.0.0.1:{port}/v1/rerank"
         template = QueryTemplate("{instruction} {query}")
         passages = [RerankPassage(str(at), text, "") for at, text in enumerate(ASK["documents"])]

@@ -9,13 +9,10 @@ from typing import Any
 
 import pytest
 from api_application import api_of
-from embedding_server import WatchedServer
+from embedding_server import embedding_client
 from fastapi.testclient import TestClient
-from tiny_models import save_tiny_model
 
-from embedder import load_encoder
-from embedder.engine.limits import Limits
-from embedder.server.application import create_application
+from embedder import Encoder
 
 TEXTS = ["the sea is salt", "a river runs", "a lake"]
 OBJECTS = [{"text": text, "page": at} for at, text in enumerate(TEXTS)]
@@ -24,10 +21,8 @@ IGNORED = "x-gircse-ignored-fields"
 
 
 @pytest.fixture(scope="module")
-def embedding_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
-    encoder = load_encoder(str(save_tiny_model(tmp_path_factory.mktemp("tiny"), "qwen2")), dtype="float32")
-    app = create_application(WatchedServer(encoder, Limits(query_wait_s=60.0)).engine, tokenizer=lambda: "{}")
-    with TestClient(app) as client:
+def embedding_server(tiny_encoder: Encoder) -> Iterator[TestClient]:
+    with embedding_client(tiny_encoder) as client:
         yield client
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -195,6 +196,22 @@ def test_passages_are_embedded_once_for_an_instruction_and_anew_for_another(zoo:
     assert [embedded(instruction=MOOD) for _ in range(2)] == [5, 0]
     assert embedded(instruction="Which topic?") == 5
     assert embedded(instruction=MOOD, filters={"title": "none"}) == 0
+
+
+def test_reranking_and_grades_embed_the_query_once(zoo: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps: list[int | None] = []
+    embed = zoo.embedder.embed_query
+
+    def watched(text: str, **options: Any) -> Any:
+        steps.append(options["steps"])
+        return embed(text, **options)
+
+    info = replace(zoo.embedder.info, match_cosines=(0.2, 0.4))
+    monkeypatch.setattr(type(zoo.embedder), "info", info)
+    monkeypatch.setattr(zoo.embedder, "embed_query", watched)
+    result = zoo.services.search.search(ask(rerank=5, steps=3))
+    assert all(hit.match is not None for hit in result.hits)
+    assert sorted(steps) == [1, 3]
 
 
 def test_no_more_vectors_are_kept_than_said_and_none_of_another_model() -> None:

@@ -170,6 +170,15 @@ def test_a_busy_service_is_asked_again(tmp_path: Path) -> None:
     assert app.answers == []
 
 
+def test_the_names_of_collections_come_from_all_pages(tmp_path: Path) -> None:
+    names = [str(number) for number in range(1500)]
+    pages = [JSONResponse([{"name": name} for name in page]) for page in (names[:1000], names[1000:])]
+    with serving(Answering(*pages), tmp_path):
+        service = find_service(Settings(home=tmp_path))
+        assert service is not None
+        assert service.collection_names() == names
+
+
 def test_a_service_that_fails_says_what_to_do(tmp_path: Path) -> None:
     with serving(Answering(JSONResponse(["what"], 500)), tmp_path):
         service = find_service(Settings(home=tmp_path))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -225,6 +226,19 @@ def test_the_environment_takes_precedence_over_gircse_toml(folder: Path, monkeyp
     assert settings.admin_secret.get_secret_value() == "from the file"
     assert load_log_settings().log_level == "INFO"
     assert load_settings(port=9000).port == 9000
+
+
+def test_gircse_toml_is_read_once_and_again_after_a_change(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    loads = tomllib.loads
+    monkeypatch.setattr(tomllib, "loads", lambda text: read.append(text) or loads(text))
+    file = folder / "home" / "gircse.toml"
+    file.write_text("port = 8002\n")
+    load_log_settings()
+    assert load_settings().port == load_settings().port == 8002
+    assert read == ["port = 8002\n"]
+    file.write_text("port = 18003\n")
+    assert load_settings().port == 18003
 
 
 def test_gircse_toml_in_the_working_directory_is_ignored(folder: Path) -> None:

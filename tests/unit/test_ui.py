@@ -33,7 +33,7 @@ from app.types.documents import (
     Judgement,
     Lens,
 )
-from app.types.search import SearchRequest, SearchResult, UnreadLanguage
+from app.types.search import SearchRequest, SearchResult, UnreadLanguage, UnreadRanking
 from app.wiring.web import open_web
 from ui.choices import Choices, read_choices
 from ui.contract import Example, ExampleHit, ShownExample
@@ -489,13 +489,17 @@ def test_without_a_collection_the_first_sight_says_what_to_do_and_shows_an_examp
 
 
 def test_a_language_that_the_model_does_not_read_is_told_in_that_of_the_page() -> None:
-    result = SearchResult("Warum?", "", 1, "library", (), (), {}, unread=UnreadLanguage("German", "English"))
+    unread = UnreadLanguage("German", "English", UnreadRanking.WORDS)
+    result = SearchResult("Warum?", "", 1, "library", (), (), {}, unread=unread)
     shown = render_results(result, Choices())
     assert "<summary>This model supports English, not German.</summary>" in shown  # in one line; the advice unfolds
     assert "looks like German. A search by meaning and words relies on the words. Ask in English" in shown
     assert "looks like" not in render_results(replace(result, unread=None), Choices())
     with speaking("de"):
         assert "versteht Englisch, nicht Deutsch." in render_results(result, Choices())
+    by_meaning = replace(unread, ranking=UnreadRanking.MEANING)
+    shown = render_results(replace(result, unread=by_meaning), Choices())
+    assert "looks like German. The hits are ranked by meaning alone" in shown
 
 
 def test_what_to_try_where_nothing_fits(search: NoHits) -> None:

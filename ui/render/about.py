@@ -30,8 +30,8 @@ Fewer steps are faster.]]</dd>
 pale words carry little meaning. Pick a word to make it count more or less; the search then runs again. The words do \
 not prove why a passage was found.]]</dd>
 <dt>[[What is the score?]]</dt>
-<dd>[[By meaning: the cosine similarity of query and passage, at most 1. By words: BM25, with no upper limit. Both: \
-a combination of the two, from 0 to 1. Only compare scores within one list.]]</dd>
+<dd>[[By meaning: the cosine similarity of query and passage, at most 1. By words: how well the words match, with \
+no upper limit. Both: a combination of the two, from 0 to 1. Only compare scores within one list.]]</dd>
 <dt>[[What leaves this machine?]]</dt>
 <dd>[[By default, nothing: the model runs here, and the pages load nothing from other servers. If the operator sets \
 up a database or Qdrant server elsewhere, texts and vectors are stored there.]]</dd></dl>
@@ -123,7 +123,7 @@ def render_model(about: AboutInfo) -> Markup:
     if about.model is not None:
         model = about.model
         facts += [
-            (_("Fingerprint"), _render_fingerprint(model.fingerprint)),
+            (_("Identifier"), _render_fingerprint(model.fingerprint)),
             (_("Dimensions"), number(model.dimension)),
             (
                 _("Steps per query"),

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
-from app.types.search import ALL_COLLECTIONS, SearchMode, SearchResult, UnreadLanguage
+from app.types.search import ALL_COLLECTIONS, SearchMode, SearchResult, UnreadLanguage, UnreadRanking
 from ui.choices import Choices
 from ui.contract import DOCUMENTS
 from ui.core_messages import translate_message
-from ui.language import _, html, number
+from ui.language import _, html, later, number
 from ui.render.lens_values import name_value
 from ui.render.text import join, shorten
+
+_RANKINGS = {
+    UnreadRanking.WORDS: later("A search by meaning and words relies on the words."),
+    UnreadRanking.TUNED: later("Words and meaning count by the weights that are tuned for this collection."),
+    UnreadRanking.MEANING: later("The hits are ranked by meaning alone, which the model may misread."),
+    UnreadRanking.MODEL: later("The hits are ranked again by a model, which may misread the query."),
+}
 
 
 def render_weak(result: SearchResult, chosen: Choices) -> Markup:
@@ -39,10 +46,11 @@ def render_language(unread: UnreadLanguage | None) -> Markup:
     """A notice for queries in a language that the model does not support. One line, so that the hits stay visible."""
     if not unread:
         return Markup("")
+    read, language = _(unread.read), _(unread.language)
     return html(
         '<details class="notice"><summary>[[This model supports {}, not {}.]]</summary><p>[[Your query looks like '
-        "{}. A search by meaning and words relies on the words. Ask in {} to search by meaning, too.]]</p></details>"
-    ).format(*map(_, (unread.read, unread.language, unread.language, unread.read)))
+        "{}.]] {} [[Ask in {} to search by meaning, too.]]</p></details>"
+    ).format(read, language, language, _(_RANKINGS[unread.ranking]), read)
 
 
 def _nothing_found(result: SearchResult, chosen: Choices) -> str:

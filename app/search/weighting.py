@@ -1,0 +1,45 @@
+"""Chooses the weights of a hybrid search's legs, and says what ranked a query that the model does not read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from app.search.fusion import UNREAD_WEIGHTS, WEIGHTS
+from app.search.query_language import unread_language
+from app.search.reranking import Candidate
+from app.search.retrieval import LegWeights
+from app.types.documents import ScoredPoint
+from app.types.search import Leg, UnreadLanguage, UnreadRanking
+
+
+class Weighting(NamedTuple):
+    """language: of the query, if the model does not read it. read: the only language of the model; None: any."""
+
+    weights: LegWeights
+    is_tuned: bool
+    language: str | None
+    read: str | None
+
+    @classmethod
+    def of(cls, query: str, *, read: str | None, tuned: LegWeights | None) -> Weighting:
+        """tuned: the weights of the collection that judgements chose, if any."""
+        language = unread_language(query, read)
+        return cls(tuned or (UNREAD_WEIGHTS if language else WEIGHTS), tuned is not None, language, read)
+
+    def unread(
+        self, hits: Sequence[Candidate], legs: Mapping[Leg, Sequence[ScoredPoint]], *, is_by_value: bool
+    ) -> UnreadLanguage | None:
+        """The notice about the query's language. legs: as retrieved. is_by_value: whether values rank the hits."""
+        if self.language is None or self.read is None:
+            return None
+        return UnreadLanguage(self.language, self.read, self._ranking(hits, legs, is_by_value))
+
+    def _ranking(
+        self, hits: Sequence[Candidate], legs: Mapping[Leg, Sequence[ScoredPoint]], is_by_value: bool
+    ) -> UnreadRanking:
+        if not legs.get(Leg.SPARSE):  # the mode is dense, or no passage has one of the words
+            return UnreadRanking.MEANING
+        if is_by_value or any(hit.rerank_score is not None for hit in hits):
+            return UnreadRanking.MODEL
+        return UnreadRanking.TUNED if self.is_tuned else UnreadRanking.WORDS
