@@ -69,7 +69,7 @@ def is_busy(cause: BaseException | None) -> bool:
 class PatientPool(QueuePool):
     """A pool of connections that waits for a free one as long as the current transaction may wait."""
 
-    _timeout = property(lambda self: _left_s(), lambda self, seconds: None)  # type: ignore[assignment]
+    _timeout = property(lambda self: _left_s(), lambda self, seconds: None)
 
 
 def begin_sqlite(connection: Connection, statement: str) -> None:
