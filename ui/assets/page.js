@@ -102,9 +102,10 @@ window.gircse = (() => {
     if (field.matches("input, textarea") && field.ariaExpanded !== "true" && !field.closest("dialog, [popover]")) field.blur();
   }
 
-  /* Gradio opens a list of choices at every key, also at the Tab that leaves it: the list then stays open. */
-  function hideTab(event) {
-    if (event.key === "Tab" && event.target.matches?.("[role='combobox']")) event.stopPropagation();
+  /* Gradio opens a list of choices at every key, also at those that leave it (Tab, with Shift or without): the list then stays open. */
+  const LEAVING = ["Tab", "Shift", "Control", "Alt", "Meta"];
+  function hideLeaving(event) {
+    if (LEAVING.includes(event.key) && event.target.matches?.("[role='combobox']")) event.stopPropagation();
   }
 
   function onKey(event) {
@@ -428,7 +429,7 @@ window.gircse = (() => {
   hideUntilComplete();
   keepListening();
   addEventListener("popstate", onPopState);
-  document.addEventListener("keydown", hideTab, true);
+  document.addEventListener("keydown", hideLeaving, true);
   document.addEventListener("keydown", onKey);
   document.addEventListener("click", onClick);
   document.addEventListener("toggle", placeMenu, true);
