@@ -143,7 +143,8 @@ def _python(script: Path, folder: Path, environment: Mapping[str, str]) -> Path:
     packages = _inline_packages(script)
     if OWN_PACKAGE not in packages:
         return _environment(folder, environment, *packages)
-    own = [str(OWN_FOLDER), *(package for package in packages if package != OWN_PACKAGE)]
+    source = shutil.copytree(OWN_FOLDER, folder.parent / "source")  # a build leaves files in its folder
+    own = [str(source), *(package for package in packages if package != OWN_PACKAGE)]
     try:
         return _environment(folder, environment, "--torch-backend=cpu", *own)
     except subprocess.CalledProcessError:  # the index of CPU builds is unreachable; the default build is larger
