@@ -57,8 +57,7 @@ def connect(database_url: str) -> Engine:
         shown = url.render_as_string(hide_password=True)
         raise InputError(f"Unsupported catalog URL {shown!r}: use sqlite:///FILE or postgresql://USER@HOST/NAME.")
     Path(str(url.database)).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # Without a limit, so that writers that wait for the lock keep no connection from readers, who need no lock.
-    engine = create_engine(url, max_overflow=-1)
+    engine = create_engine(url, poolclass=PatientPool)
     event.listen(engine, "connect", _prepare_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
     event.listen(engine, "handle_error", _drop_read_only)

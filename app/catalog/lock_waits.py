@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from typing import Any
 
 from sqlalchemy import Connection, QueuePool
@@ -20,6 +23,7 @@ BACKGROUND_S = 30.0
 _NOTABLE_S = 0.5  # a smaller difference is not worth a statement
 _AGAIN_S = 0.05  # in a request that has just waited in vain
 _POLL_S = 0.01
+_FAIR_S = 0.5
 _BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 _LOCK_NOT_AVAILABLE = "55P03"
 
@@ -28,7 +32,7 @@ _until: ContextVar[float | None] = ContextVar("gircse_lock_until", default=None)
 
 
 def patience_s() -> float:
-    """How long the current call may wait for a connection and locks, until its transaction has begun."""
+    """How long the current call may wait for a turn, a connection and locks, until its transaction has begun."""
     request = current_request()
     if request is None:
         return BACKGROUND_S
@@ -37,7 +41,7 @@ def patience_s() -> float:
 
 @contextmanager
 def one_transaction() -> Iterator[None]:
-    """Within the block, waiting for a connection and for locks ends at the same moment."""
+    """Within the block, waiting for a turn, for a connection and for locks ends at the same moment."""
     token = _until.set(time.monotonic() + patience_s())
     try:
         yield
@@ -56,7 +60,7 @@ def note_failure() -> None:
 
 
 def is_busy(cause: BaseException | None) -> bool:
-    """Whether this error, of a driver or the pool, means that a lock or a connection was awaited in vain."""
+    """Whether this error, of a driver, the pool or `Turns`, means that a lock or a connection was awaited in vain."""
     if isinstance(cause, sqlite3.Error):
         return getattr(cause, "sqlite_errorcode", 0) & 0xFF in _BUSY
     return isinstance(cause, PoolTimeoutError) or getattr(cause, "sqlstate", None) == _LOCK_NOT_AVAILABLE
@@ -102,3 +106,75 @@ def begin_postgres(connection: Connection) -> None:
         statement = f"SET LOCAL lock_timeout = {int(seconds * 1000)}"
         options = {"stream_results": False, "yield_per": None}
         connection.exec_driver_sql(statement, execution_options=options)
+
+
+class Turns:
+    """Gives the threads of this process turns at SQLite's write lock. Waiting threads keep no connection from readers.
+
+    A running thread may go before those that wait, which saves a switch of threads. Whoever has waited for _FAIR_S is
+    next.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._is_taken = False
+        self._waiting: deque[_Waiting] = deque()
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Raises PoolTimeoutError."""
+        seconds = _left_s()
+        if not self._take(seconds):
+            raise PoolTimeoutError(f"other writes have not ended within {seconds:.2g} s")
+        try:
+            yield
+        finally:
+            self._give_on()
+
+    def _take(self, seconds: float) -> bool:
+        mine = _Waiting(time.monotonic())
+        with self._lock:
+            if self._is_taken_by(mine):
+                return True
+            self._waiting.append(mine)
+        while mine.called.wait(max(mine.since + seconds - time.monotonic(), 0)):
+            with self._lock:
+                mine.called.clear()
+                if mine.has_turn or self._is_taken_by(mine):
+                    return True
+        with self._lock:
+            if mine.has_turn:  # just given to this thread
+                return True
+            self._waiting.remove(mine)
+            if not self._is_taken:  # this thread may have been called meanwhile
+                self._call_next()
+            return False
+
+    def _is_taken_by(self, mine: _Waiting) -> bool:
+        if self._is_taken:
+            return False
+        self._is_taken = True
+        if mine in self._waiting:
+            self._waiting.remove(mine)
+        return True
+
+    def _give_on(self) -> None:
+        with self._lock:
+            if self._waiting and time.monotonic() - self._waiting[0].since > _FAIR_S:
+                following = self._waiting.popleft()
+                following.has_turn = True
+                following.called.set()
+            else:
+                self._is_taken = False
+                self._call_next()
+
+    def _call_next(self) -> None:
+        if self._waiting:
+            self._waiting[0].called.set()
+
+
+@dataclass(eq=False, slots=True)
+class _Waiting:
+    since: float  # time.monotonic()
+    has_turn: bool = False
+    called: threading.Event = field(default_factory=threading.Event)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import datetime
 from functools import wraps
 from typing import ParamSpec, TypeVar
@@ -14,7 +14,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from app.catalog.engine import errors_translated, writing
-from app.catalog.lock_waits import one_transaction
+from app.catalog.lock_waits import Turns, one_transaction
 from app.catalog.tables import CollectionRow, Table
 from app.errors import UnknownCollectionError
 from app.types.documents import utc_now
@@ -76,6 +76,7 @@ class Database:
         self.engine = engine
         self.clock = clock
         self._writer = writing(engine)
+        self._turns = Turns() if engine.dialect.name == "sqlite" else None
 
     @contextmanager
     def reading(self) -> Iterator[Session]:
@@ -86,7 +87,12 @@ class Database:
     @contextmanager
     def writing(self) -> Iterator[Session]:
         """A write transaction; on SQLite it takes the write lock at its start."""
-        with errors_translated(self.engine), one_transaction(), _session(self._writer) as session:
+        with (
+            errors_translated(self.engine),
+            one_transaction(),
+            nullcontext() if self._turns is None else self._turns.turn(),
+            _session(self._writer) as session,
+        ):
             yield session
 
 
