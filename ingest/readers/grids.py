@@ -26,7 +26,7 @@ SENTENCE_ENDS = (".", "!", "?", "…", "。", "！", "？")
 _NUMBER = re.compile(r"[^\w\s]{0,3}\s?\d[\d.,'\s\u00a0\u202f]*(?:e[+-]?\d+)?\s?(?:[^\w\s]{1,2}|[A-Z]{3})?", re.I)
 _DATE = re.compile(r"\d{1,4}[-./]\d{1,2}[-./]\d{1,4}(?:[ T]\d\d:\d\d.*)?|\d{1,2}:\d\d(?::\d\d)?(?:\.\d+)?")
 _YEAR = re.compile(r"(?:1[89]|20|21)\d\d")
-_NO_VALUE = {"none", "null", "nan", "unknown", "missing", "not available", "tbd"}
+_NO_VALUE = {"none", "null", "nan", "unknown", "missing", "not available", "tbd", "true", "false"}
 
 Row = Sequence[str]
 

@@ -1,4 +1,4 @@
-"""Office formats from before 2007 (doc, ppt, xls) and xlsb, with libraries of the extra `office`."""
+"""Office formats from before 2007 (doc, ppt, xls), with libraries of the extra `office`."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from typing import Any, Literal
 from app.errors import DocumentError
 from app.types.documents import MetadataValue
 from app.types.texts import ExtractedText
+from ingest.readers.binary_sheets import is_binary_workbook, read_xlsb
 from ingest.readers.grids import SPANNED, render_rows
 from ingest.readers.limits import ReadLimits
 from ingest.readers.media_types import DOC, PPT, XLS
-from ingest.readers.ooxml import Walk
-from ingest.readers.opc import Package
-from ingest.readers.package import check_package, iso_date
+from ingest.readers.package import iso_date
 from ingest.readers.parts import Block
 from ingest.readers.sheets import under_heading
 from ingest.readers.slides import join_pages
@@ -29,7 +28,6 @@ try:
 except ImportError:
     Document = None  # type: ignore[assignment, misc]
 
-_ZIP = b"PK\x03\x04"
 _WORD = re.compile(r"[^\W\d_]{2}")
 _POWER = re.compile(r"\dE[+-]\d", re.IGNORECASE)  # scientific notation loses digits
 _MOST_SOUGHT = 10**9  # characters scanned for missing parts, in total
@@ -73,17 +71,13 @@ def read_ppt(data: bytes, limits: ReadLimits) -> ExtractedText:
 
 def read_xls(data: bytes, limits: ReadLimits) -> ExtractedText:
     """A workbook: xls, Excel 4, or xlsb, which is a zip archive."""
+    if is_binary_workbook(data):
+        return read_xlsb(data, limits)
     _require()
-    package: Package | None = None
-    if data.startswith(_ZIP):
-        check_package(data, limits, kind="Excel workbook", folder="xl/")
     try:
         with _Panics("Excel workbook"), CalamineWorkbook.from_filelike(io.BytesIO(data)) as workbook:
-            shown = "" if data.startswith(_ZIP) else _plain_text(data)
+            shown = _plain_text(data)
             blocks = list(_sheets(workbook, shown.split("\n")))
-        if data.startswith(_ZIP):
-            package = Package(data)
-            blocks += _drawings(package)
     except PasswordError as error:
         raise _protected("Excel workbook") from error
     except CalamineError as error:
@@ -91,8 +85,7 @@ def read_xls(data: bytes, limits: ReadLimits) -> ExtractedText:
     else:
         blocks += _missing(shown, blocks, _WORD)  # words only: numbers may be formatted differently
     text, marks, cells = join_blocks(blocks, limits)
-    metadata = package.notes() if package else {}
-    return ExtractedText(text, "", XLS, metadata, marks=marks, cells=cells)
+    return ExtractedText(text, "", XLS, marks=marks, cells=cells)
 
 
 def _parsed(
@@ -147,18 +140,6 @@ def _packed_parts(text: str) -> Iterator[str]:
     """Letters and digits of each sentence or value: comparable although cells are cut and joined differently."""
     parts = ("".join(filter(str.isalnum, part)) for part in _BETWEEN.split(text))
     return filter(None, parts)
-
-
-def _drawings(package: Package) -> Iterator[Block]:
-    """Text boxes, charts and SmartArt of a binary workbook, which are XML. Its comments are not, and are counted."""
-    workbook = package.main_part("xl/workbook.bin")
-    for kind in ("worksheet", "chartsheet"):
-        for sheet in package.related(workbook, kind):
-            for drawing in package.related(sheet, "drawing"):
-                root = package.optional(drawing)
-                yield from () if root is None else Walk(package, drawing).blocks(root)
-            for comments in package.related(sheet, "comments"):
-                package.left_out.append(f"{comments}: Comments of binary workbooks are not read.")
 
 
 def _plain_text(data: bytes) -> str:

@@ -1,11 +1,11 @@
-"""OpenDocument files and a Word 97 document, which no library of the tests writes."""
+"""OpenDocument files, binary workbooks and a Word 97 document, which no library of the tests writes."""
 
 from __future__ import annotations
 
 import io
 import struct
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from outlook_files import compound_file
 
@@ -64,6 +64,77 @@ def excel_97(rows: Sequence[Sequence[str | float]], formats: Sequence[str]) -> b
             else:
                 sheet += record(0x0203, at + struct.pack("<d", value))
     return compound_file({"Workbook": head + sheet + record(0x000A, b"")})
+
+
+def binary_record(kind: int, data: bytes = b"") -> bytes:
+    """A record of a binary workbook: kind and length in groups of seven bits."""
+    head = bytes([kind]) if kind < 128 else bytes([kind & 0x7F | 0x80, kind >> 7])
+    size = len(data)
+    while size > 127:
+        head, size = head + bytes([size & 0x7F | 0x80]), size >> 7
+    return head + bytes([size]) + data
+
+
+def wide(text: str) -> bytes:
+    return struct.pack("<I", len(text)) + text.encode("utf-16-le")
+
+
+def binary_cell(kind: int, column: int, value: bytes, style: int = 0) -> bytes:
+    return binary_record(kind, struct.pack("<II", column, style) + value)
+
+
+def binary_workbook(
+    rows: Mapping[int, Sequence[bytes]],
+    *,
+    texts: Sequence[str] = (),
+    formats: Sequence[str] = (),
+    more: bytes = b"",
+    comments: Sequence[tuple[str, int, int, str]] = (),
+    is_early: bool = False,
+    parts: Mapping[str, str | bytes] | None = None,
+    relations: str = "",
+) -> bytes:
+    """One sheet S of an xlsb: cells by row, comments as author, row, column and text, and `more` records after the rows.
+
+    `is_early`: as Excel 2007 wrote it before its release.
+    """
+    kind = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+    links = '<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">{}</Relationships>'
+    link = f'<Relationship Id="{{}}" Type="{kind}/{{}}" Target="{{}}"/>'
+    sheet = binary_record(129) + binary_record(145)
+    for number, cells in rows.items():
+        sheet += binary_record(0, struct.pack("<I", number) + bytes(13)) + b"".join(cells)
+    sheet += binary_record(146) + more
+    bundle = bytes(8) + bytes(4 if is_early else 0) + wide("r1") + wide("S")
+    styles = b"".join(binary_record(44, struct.pack("<H", 164 + at) + wide(code)) for at, code in enumerate(formats))
+    styles += binary_record(617) + binary_record(47, bytes(16))
+    styles += b"".join(binary_record(47, struct.pack("<HH", 0, 164 + at) + bytes(12)) for at in range(len(formats)))
+    notes = b"".join(binary_record(632, wide(author)) for author, *_ in comments)
+    for number, (_, row, column, text) in enumerate(comments):
+        notes += binary_record(635, struct.pack("<IIIII", number, row, row, column, column) + bytes(16))
+        notes += binary_record(637, b"\0" + wide(text))
+    files: dict[str, str | bytes] = {
+        "[Content_Types].xml": "<Types>application/vnd.ms-excel.sheet.binary.macroEnabled.main</Types>",
+        "_rels/.rels": links.format(link.format("r1", "officeDocument", "xl/workbook.bin")),
+        "xl/_rels/workbook.bin.rels": links.format(
+            link.format("r1", "worksheet", "worksheets/sheet1.bin")
+            + link.format("r2", "sharedStrings", "sharedStrings.bin")
+            + link.format("r3", "styles", "styles.bin")
+        ),
+        "xl/workbook.bin": binary_record(153, bytes(12)) + binary_record(156, bundle),
+        "xl/sharedStrings.bin": b"".join(binary_record(19, b"\0" + wide(text)) for text in texts),
+        "xl/styles.bin": styles,
+        "xl/worksheets/sheet1.bin": sheet,
+        "xl/worksheets/_rels/sheet1.bin.rels": links.format(
+            link.format("c", "comments", "../comments1.bin") + relations
+        ),
+        "xl/comments1.bin": notes,
+    }
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, data in (files | dict(parts or {})).items():
+            archive.writestr(zipfile.ZipInfo(name), data)
+    return buffer.getvalue()
 
 
 def excel_4(rows: Sequence[Sequence[str | float]]) -> bytes:
@@ -142,5 +213,11 @@ def other_office_samples() -> dict[str, bytes]:
         "a.rtf": RICH_TEXT,
         "a.doc": old_word("Of cities\rParis lies on the Seine.\r"),
         "a.xls": excel_97([["City", "n"], ["Paris", 1.5]], ["General", '0.0" m"']),
+        "a.xlsb": binary_workbook(
+            {0: [binary_cell(7, 0, bytes(4)), binary_cell(6, 1, wide("n"))], 1: [binary_cell(6, 0, wide("Paris"))]},
+            texts=["City"],
+            formats=['0.0" m"'],
+            comments=[("Ada", 1, 0, "On the Seine.")],
+        ),
         "b.xls": excel_4([["City", "n"], ["Paris", 1.5]]),
     }
