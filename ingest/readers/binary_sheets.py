@@ -21,6 +21,7 @@ from ingest.readers.parts import Block
 from ingest.readers.sheets import (
     MAX_COLUMN,
     Regions,
+    cell_name,
     comment_block,
     drawn_on,
     margin_texts,
@@ -254,12 +255,3 @@ def _comments(data: bytes) -> Iterator[Block]:
             cell = cell_name(row, column)
         elif record.kind == _COMMENT_TEXT:
             yield from comment_block(cell, author, record.string(1)[0])
-
-
-def cell_name(row: int, column: int) -> str:
-    """The name of a cell, such as `B3`; row and column are counted from 0."""
-    letters, column = "", min(column, MAX_COLUMN) + 1
-    while column:
-        column, letter = divmod(column - 1, 26)
-        letters = chr(ord("A") + letter) + letters
-    return f"{letters}{row + 1}"

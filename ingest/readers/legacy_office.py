@@ -6,7 +6,7 @@ import io
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from typing import Any, Literal
 
 from app.errors import DocumentError
@@ -16,6 +16,7 @@ from ingest.readers.binary_sheets import is_binary_workbook, read_xlsb
 from ingest.readers.grids import SPANNED, render_rows
 from ingest.readers.limits import ReadLimits
 from ingest.readers.media_types import DOC, PPT, XLS
+from ingest.readers.old_sheets import old_workbook
 from ingest.readers.package import iso_date
 from ingest.readers.parts import Block
 from ingest.readers.sheets import under_heading
@@ -74,16 +75,20 @@ def read_xls(data: bytes, limits: ReadLimits) -> ExtractedText:
     if is_binary_workbook(data):
         return read_xlsb(data, limits)
     _require()
+    old = old_workbook(data)
+    if old.is_encrypted:
+        raise _protected("Excel workbook")
     try:
         with _Panics("Excel workbook"), CalamineWorkbook.from_filelike(io.BytesIO(data)) as workbook:
             shown = _plain_text(data)
-            blocks = list(_sheets(workbook, shown.split("\n")))
+            blocks = list(_sheets(workbook, shown.split("\n"), old.sheets or {}))
     except PasswordError as error:
         raise _protected("Excel workbook") from error
     except CalamineError as error:
         blocks = list(_of_excel_4(data, error))
     else:
-        blocks += _missing(shown, blocks, _WORD)  # words only: numbers may be formatted differently
+        if old.sheets is None:
+            blocks += _missing(shown, blocks, _WORD)  # words only: numbers may be formatted differently
     text, marks, cells = join_blocks(blocks, limits)
     return ExtractedText(text, "", XLS, marks=marks, cells=cells)
 
@@ -192,14 +197,14 @@ def _row(row: Mapping[str, Any]) -> list[str]:
     return cells
 
 
-def _sheets(workbook: CalamineWorkbook, shown: list[str]) -> Iterator[Block]:
+def _sheets(workbook: CalamineWorkbook, shown: list[str], drawn: Mapping[str, Sequence[Block]]) -> Iterator[Block]:
     """Yields the blocks of all sheets. `shown`: formatted rows of the workbook, each sheet's below a line with its
-    name."""
+    name. `drawn`: what each sheet shows beside its cells."""
     at = 0
     for name in workbook.sheet_names:
         at = shown.index(name, at) + 1 if name in shown[at:] else at
         rows = _rows(workbook.get_sheet_by_name(name), shown[at:])
-        yield from under_heading(name, render_rows(rows, has_gaps=True))
+        yield from under_heading(name, chain(render_rows(rows, has_gaps=True), drawn.get(name, ())))
 
 
 def _rows(sheet: CalamineSheet, shown: list[str]) -> Iterator[list[str]]:
@@ -212,7 +217,7 @@ def _rows(sheet: CalamineSheet, shown: list[str]) -> Iterator[list[str]]:
             shown = []  # a cell with line breaks has shifted the formatted rows
             formatted = []
         cells = [
-            text if text and isinstance(value, float) and not _POWER.search(text) else _shown(value)
+            text if _is_better(text, value) else _shown(value)
             for value, text in zip_longest(row, formatted[: len(row)], fillvalue="")
         ]
         for r1, c1, r2, c2 in regions:
@@ -222,6 +227,13 @@ def _rows(sheet: CalamineSheet, shown: list[str]) -> Iterator[list[str]]:
                     end = min(c2 + 1, len(cells))
                     cells[c1:end] = [text, *[SPANNED] * (end - c1 - 1)]
         yield cells
+
+
+def _is_better(text: str, value: object) -> bool:
+    """Whether the formatted text says more of a number or an error than its value, which is empty for an error."""
+    if isinstance(value, float):
+        return bool(text) and not _POWER.search(text)
+    return value == "" and text.startswith("#")
 
 
 def _is_other_row(row: Sequence[object], formatted: Sequence[str]) -> bool:

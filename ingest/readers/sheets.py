@@ -23,7 +23,7 @@ from ingest.readers.tables import join_blocks
 
 _CELL = re.compile(r"([A-Z]{1,3})(\d{1,7})")
 _MERGED = re.compile(rb"""<(?:\w+:)?mergeCell\b[^>]{0,200}?\bref\s*=\s*["']([A-Z]+\d+):([A-Z]+\d+)["']""")
-_CODES = re.compile(r'&(?:"[^"]*"|K[0-9A-F]{6}|\d+|[A-Z])', re.I)  # format codes in headers and footers
+_CODES = re.compile(r'&(?:"[^"]*"|K[0-9A-F]{6}|\[\w+\]|\d+|[A-Z])', re.I)  # format codes in headers and footers
 _LINE_END = re.compile(rb"<br\s*/?>", re.IGNORECASE)
 _RECOVERING = etree.XMLParser(recover=True, resolve_entities=False, no_network=True, remove_pis=True)
 _THREADED = "[Threaded comment]"
@@ -98,6 +98,15 @@ def xml_comments(package: Package, part: str, people: Mapping[str, str]) -> Iter
         yield from comment_block(attribute(comment, "ref"), author, text)
 
 
+def cell_name(row: int, column: int) -> str:
+    """The name of a cell, such as `B3`; row and column are counted from 0."""
+    letters, column = "", min(column, MAX_COLUMN) + 1
+    while column:
+        column, letter = divmod(column - 1, 26)
+        letters = chr(ord("A") + letter) + letters
+    return f"{letters}{row + 1}"
+
+
 def comment_block(cell: str, author: str, text: str) -> Iterator[Block]:
     """The block of a comment; none for an empty one, and for a copy of a threaded comment for older programs."""
     if text.strip() and not text.startswith(_THREADED):
@@ -107,7 +116,7 @@ def comment_block(cell: str, author: str, text: str) -> Iterator[Block]:
 
 def margin_texts(texts: Iterable[str]) -> list[str]:
     """Headers and footers of printed pages, without the codes of formats, page numbers and dates."""
-    return [margin for text in texts if (margin := " ".join(_CODES.sub(" ", text).split()))]
+    return [margin for text in texts if any(map(str.isalnum, margin := " ".join(_CODES.sub(" ", text).split())))]
 
 
 class _Workbook:

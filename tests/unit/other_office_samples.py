@@ -44,10 +44,50 @@ def record(kind: int, data: bytes) -> bytes:
     return struct.pack("<HH", kind, len(data)) + data
 
 
-def excel_97(rows: Sequence[Sequence[str | float]], formats: Sequence[str]) -> bytes:
-    """One sheet S of BIFF8, with a format for each column."""
+def drawn_text(identity: int, *chunks: str, kind: int = 6) -> bytes:
+    """An object of a sheet with a text; each chunk stands in a record of its own, in as few bytes as it can."""
+    packed = [
+        (b"\0" + chunk.encode("latin-1")) if chunk.isascii() else b"\1" + chunk.encode("utf-16-le") for chunk in chunks
+    ]
+    count = sum(map(len, chunks))
+    return (
+        record(0x005D, struct.pack("<HHHH", 0x15, 0x12, kind, identity) + bytes(14))
+        + record(0x01B6, bytes(10) + struct.pack("<HH", count, 16) + bytes(4))
+        + b"".join(record(0x003C, each) for each in packed)
+        + record(0x003C, bytes(16))
+    )
+
+
+def old_text(text: str, *, length: str = "H") -> bytes:
+    return struct.pack(f"<{length}B", len(text), 1) + text.encode("utf-16-le")
+
+
+def old_chart(
+    title: str, axis: str, names: Sequence[str], categories: Sequence[str], values: Sequence[Sequence[float]]
+) -> bytes:
+    """The part of a chart within that of its sheet."""
+    found = record(0x0809, struct.pack("<HHHHII", 0x0600, 0x0020, 0, 0, 0, 0x0600))
+    for name in names:
+        found += record(0x1003, bytes(12)) + record(0x100D, b"\0\0" + old_text(name, length="B"))
+    for text, link in ((axis, 2), (title, 1)):
+        found += record(0x1025, bytes(32)) + record(0x100D, b"\0\0" + old_text(text, length="B"))
+        found += record(0x1027, struct.pack("<HHH", link, 0, 0))
+    found += record(0x1065, struct.pack("<H", 1))
+    for column, points in enumerate(values):
+        for row, value in enumerate(points):
+            found += record(0x0203, struct.pack("<HHHd", row, column, 0, value))
+    found += record(0x1065, struct.pack("<H", 2))
+    for row, category in enumerate(categories):
+        found += record(0x0204, struct.pack("<HHH", row, 0, 0) + old_text(category))
+    return found + record(0x000A, b"")
+
+
+def excel_97(
+    rows: Sequence[Sequence[str | float]], formats: Sequence[str], more: bytes = b"", head_more: bytes = b""
+) -> bytes:
+    """One sheet S of BIFF8, with a format for each column; `more` records end the sheet."""
     begin = struct.pack("<HHHHII", 0x0600, 0x0005, 0, 0, 0, 0x0600)
-    head = record(0x0809, begin) + record(0x0042, struct.pack("<H", 1200))
+    head = record(0x0809, begin) + head_more + record(0x0042, struct.pack("<H", 1200))
     for number, code in enumerate(formats):
         head += record(0x041E, struct.pack("<HHB", 164 + number, len(code), 0) + code.encode("latin-1"))
     for number in range(len(formats)):
@@ -63,7 +103,7 @@ def excel_97(rows: Sequence[Sequence[str | float]], formats: Sequence[str]) -> b
                 sheet += record(0x0204, at + struct.pack("<HB", len(value), 0) + value.encode("latin-1"))
             else:
                 sheet += record(0x0203, at + struct.pack("<d", value))
-    return compound_file({"Workbook": head + sheet + record(0x000A, b"")})
+    return compound_file({"Workbook": head + sheet + more + record(0x000A, b"")})
 
 
 def binary_record(kind: int, data: bytes = b"") -> bytes:
@@ -212,7 +252,13 @@ def other_office_samples() -> dict[str, bytes]:
         "a.odp": open_document("presentation", f"<draw:page>{p('Paris')}</draw:page><draw:page>{p('Two')}</draw:page>"),
         "a.rtf": RICH_TEXT,
         "a.doc": old_word("Of cities\rParis lies on the Seine.\r"),
-        "a.xls": excel_97([["City", "n"], ["Paris", 1.5]], ["General", '0.0" m"']),
+        "a.xls": excel_97(
+            [["City", "n"], ["Paris", 1.5]],
+            ["General", '0.0" m"'],
+            drawn_text(1, "On the Seine.", kind=0x19)
+            + record(0x001C, struct.pack("<HHHH", 1, 0, 0, 1) + old_text("Ada"))
+            + old_chart("Cities", "m", ["n"], ["Paris"], [[1.5]]),
+        ),
         "a.xlsb": binary_workbook(
             {0: [binary_cell(7, 0, bytes(4)), binary_cell(6, 1, wide("n"))], 1: [binary_cell(6, 0, wide("Paris"))]},
             texts=["City"],

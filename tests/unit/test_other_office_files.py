@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from typing import ClassVar
 
 import pytest
 from office_files import NAMES as OFFICE_NAMES
@@ -14,12 +15,16 @@ from other_office_samples import (
     binary_workbook,
     cell,
     content,
+    drawn_text,
     excel_4,
     excel_97,
+    old_chart,
+    old_text,
     old_word,
     open_document,
     other_office_samples,
     p,
+    record,
     row,
     wide,
 )
@@ -270,6 +275,46 @@ def test_workbook_of_1997_shows_numbers_as_their_formats_do():
         "Item: Tea; Price: $1,599.90; Share: 2.5%; Day: 2024-05-01T12:00:00",
         "Item: two lines; Price: 2; Share: 0.5; Day: 2024-05-02",  # not below a cell of several lines
     ]
+
+
+class TestBesideTheCellsOfOldWorkbooks:
+    ROWS: ClassVar[list[list[str | float]]] = [["City", "Units"], ["Rome", 5.0]]
+
+    def shown(self, more: bytes) -> list[str]:
+        return lines(excel_97(self.ROWS, ["General"], more), "a.xls")
+
+    def test_text_boxes_and_comments(self):
+        note = record(0x001C, struct.pack("<HHHH", 1, 27, 0, 2) + old_text("Ada"))
+        more = drawn_text(1, "Boxed, in two ", "parts – of two kinds") + drawn_text(2, "Sure?", kind=0x19) + note
+        assert self.shown(more) == [
+            "Sheet S",
+            "City: Rome; Units: 5",
+            "Boxed, in two parts – of two kinds",
+            "Comment on AB2 by Ada: Sure?",
+        ]
+
+    def test_headers_and_footers(self):
+        further = bytes(30) + struct.pack("<HHHH", 0, 0, 5, 0) + bytes(0) + old_text("First")
+        more = record(0x0014, old_text("&LACME &P")) + record(0x0015, old_text("&P / &N")) + record(0x089C, further)
+        assert self.shown(more) == ["Sheet S", "City: Rome; Units: 5", "ACME", "First"]
+
+    def test_charts(self):
+        chart = old_chart("Harvest", "Tons", ["Tea", "Rice"], ["North", "South"], [[1.5, 2.0], [3.0, 4.0]])
+        assert self.shown(chart) == [
+            "Sheet S",
+            "City: Rome; Units: 5",
+            "Chart: Harvest",
+            "Tons",
+            "Category: North; Tea: 1.5; Rice: 3",
+            "Category: South; Tea: 2; Rice: 4",
+        ]
+
+    def test_damaged_records_cost_only_what_they_hold(self):
+        assert self.shown(record(0x001C, b"\0"))[:2] == ["Sheet S", "City: Rome; Units: 5"]
+
+    def test_encrypted_is_protected(self):
+        with pytest.raises(DocumentError, match="protected by a password"):
+            read(excel_97(self.ROWS, ["General"], head_more=record(0x002F, bytes(54))), "a.xls")
 
 
 def test_workbook_of_1992():
