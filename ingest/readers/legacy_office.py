@@ -20,7 +20,7 @@ from ingest.readers.old_sheets import old_workbook
 from ingest.readers.package import iso_date
 from ingest.readers.parts import Block
 from ingest.readers.sheets import under_heading
-from ingest.readers.slides import join_pages
+from ingest.readers.slides import check_slides, join_pages
 from ingest.readers.tables import join_blocks
 
 try:
@@ -51,11 +51,7 @@ def read_doc(data: bytes, limits: ReadLimits) -> ExtractedText:
 
 def read_ppt(data: bytes, limits: ReadLimits) -> ExtractedText:
     sections, title, metadata, _ = _parsed(data, "ppt", "PowerPoint presentation")
-    if len(sections) > limits.max_pages:
-        raise DocumentError(
-            f"This presentation has {len(sections):,} slides; the limit is {limits.max_pages:,}. Split it, or raise "
-            "GIRCSE_MAX_DOCUMENT_PAGES."
-        )
+    check_slides(sections, limits)
     pages = [
         [
             *_blocks(slide["elements"]),

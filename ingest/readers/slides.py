@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from app.errors import DocumentError
 from app.types.texts import Cell, ExtractedText, Mark
@@ -28,11 +28,7 @@ def read_pptx(data: bytes, limits: ReadLimits) -> ExtractedText:
     shown = first(package.root(presentation), "sldIdLst")
     identities = [] if shown is None else [_identity(slide) for slide in shown.iterchildren("{*}sldId")]
     slides = [relations[identity].target for identity in identities if identity in relations]
-    if len(slides) > limits.max_pages:
-        raise DocumentError(
-            f"This presentation has {len(slides):,} slides; the limit is {limits.max_pages:,}. Split it, or raise "
-            "GIRCSE_MAX_DOCUMENT_PAGES."
-        )
+    check_slides(slides, limits)
     title, metadata = package.properties()
     pages = [list(_slide_blocks(package, slide)) for slide in slides]
     _add_fixed_texts(package, slides, pages)
@@ -59,6 +55,15 @@ def read_pptx(data: bytes, limits: ReadLimits) -> ExtractedText:
         marks=joined.marks,
         cells=joined.cells,
     )
+
+
+def check_slides(slides: Sequence[object], limits: ReadLimits) -> None:
+    """Raises DocumentError if there are too many."""
+    if len(slides) > limits.max_pages:
+        raise DocumentError(
+            f"This presentation has {len(slides):,} slides; the limit is {limits.max_pages:,}. Split it, or raise "
+            "GIRCSE_MAX_DOCUMENT_PAGES."
+        )
 
 
 def join_pages(pages: list[list[Block]], limits: ReadLimits) -> ExtractedText:
