@@ -28,6 +28,34 @@ def open_document(kind: str, inner: str, **parts: str) -> bytes:
     return buffer.getvalue()
 
 
+def flat_document(kind: str, inner: str) -> bytes:
+    """An OpenDocument file that is one XML file."""
+    media_type = f"application/vnd.oasis.opendocument.{kind}"
+    body = f"<office:body><office:{kind}>{inner}</office:{kind}></office:body>"
+    return f'<?xml version="1.0"?><office:document {NAMES} office:mimetype="{media_type}">{body}</office:document>'.encode()
+
+
+SAVED_PAGE = b"""From: <Saved by a browser>
+Subject: Of cities
+MIME-Version: 1.0
+Content-Type: multipart/related; type="text/html"; boundary="--b"
+
+----b
+Content-Type: text/html; charset=utf-8
+Content-Transfer-Encoding: quoted-printable
+Content-Location: https://example.org/cities
+
+<html><head><title>Of cities</title></head><body><p>K=C3=B6ln lies on the Rhine.</p><img src=3D"a.png"></body></html>
+----b
+Content-Type: image/png
+Content-Transfer-Encoding: base64
+Content-Location: https://example.org/a.png
+
+iVBORw0KGgo=
+----b--
+"""
+
+
 def p(text: str) -> str:
     return f"<text:p>{text}</text:p>"
 
@@ -236,6 +264,36 @@ def old_word(text: str) -> bytes:
     return header + table + directory + sectors
 
 
+def _powerpoint_record(kind: int, data: bytes, *, instance: int = 0, is_container: bool = False) -> bytes:
+    return struct.pack("<HHI", (0xF if is_container else 0) | instance << 4, kind, len(data)) + data
+
+
+def powerpoint_97(*slides: tuple[str, str]) -> bytes:
+    """Slides of a title and a body, whose texts are in the list of the document."""
+    listed = b""
+    for number, texts in enumerate(slides):
+        listed += _powerpoint_record(0x03F3, struct.pack("<IIIII", 2 + number, 0, 2, 256 + number, 0))
+        for kind, text in enumerate(texts):
+            listed += _powerpoint_record(0x0F9F, struct.pack("<I", kind))
+            listed += _powerpoint_record(0x0FA0, text.encode("utf-16-le"))
+    document = _powerpoint_record(0x03E9, struct.pack("<IIIIIIIIHHBBBB", 5760, 4320, *[0] * 12))
+    document += _powerpoint_record(0x0FF0, listed, is_container=True) + _powerpoint_record(0x03EA, b"")
+    parts = [_powerpoint_record(0x03E8, document, is_container=True)]
+    slide = _powerpoint_record(0x03EF, bytes(24))
+    parts += [_powerpoint_record(0x03EE, slide, is_container=True)] * len(slides)
+    places = [sum(map(len, parts[:number])) for number in range(len(parts) + 1)]
+    directory = struct.pack("<I", 1 | len(parts) << 20) + struct.pack(f"<{len(parts)}I", *places[:-1])
+    stream = b"".join(parts) + _powerpoint_record(0x1772, directory)
+    edit = struct.pack("<IHBBIIIIHH", 256, 0, 0, 3, 0, places[-1], 1, 1 + len(parts), 1, 0)
+    user = struct.pack("<IIIHHBBH", 20, 0xE391C05F, len(stream), 0, 0x03F4, 3, 0, 0) + struct.pack("<I", 8)
+    return compound_file(
+        {
+            "PowerPoint Document": stream + _powerpoint_record(0x0FF5, edit),
+            "Current User": _powerpoint_record(0x0FF6, user),
+        }
+    )
+
+
 RICH_TEXT = (
     rb"{\rtf1\ansi{\fonttbl{\f0 Arial;}{\f1\fcharset128 Mincho;}}{\info{\author Ada}}{\header Head\par}\f0 Paris and K\'f6ln"
     rb"{\footnote On the {\f1\'93\'fa} Rhine.}\par Of cities \u8364?{\shp{\*\shpinst{\sp{\sn wzDescription}{\sv A map}}}}\par"
@@ -251,6 +309,9 @@ def other_office_samples() -> dict[str, bytes]:
         "a.ods": open_document("spreadsheet", table),
         "a.odp": open_document("presentation", f"<draw:page>{p('Paris')}</draw:page><draw:page>{p('Two')}</draw:page>"),
         "a.rtf": RICH_TEXT,
+        "a.ppt": powerpoint_97(("Of cities", "Paris\rK\xf6ln"), ("Two", "More")),
+        "a.fodt": flat_document("text", p("Of cities") + table),
+        "a.mhtml": SAVED_PAGE,
         "a.doc": old_word("Of cities\rParis lies on the Seine.\r"),
         "a.xls": excel_97(
             [["City", "n"], ["Paris", 1.5]],
