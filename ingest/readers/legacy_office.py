@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from itertools import chain, zip_longest
 from typing import Any, Literal
@@ -104,20 +104,34 @@ def _parsed(
     values = [("author", properties.get("author")), ("created", iso_date(properties.get("created") or ""))]
     values.append(("modified", iso_date(properties.get("modified") or "")))
     metadata: dict[str, MetadataValue] = {key: value for key, value in values if value}
-    if embedded := sum(map(_embedded, structure["sections"])):
-        metadata |= {"skipped_parts": embedded, "skipped": f"{embedded} embedded objects are not read."}
+    metadata |= _left_out(structure["sections"], has_numbers=form == "doc")
     return structure["sections"], properties.get("title") or "", metadata, shown
 
 
-def _embedded(part: Any) -> int:
-    """The number of embedded objects of other programs in a part."""
+def _left_out(sections: list[Mapping[str, Any]], *, has_numbers: bool) -> dict[str, MetadataValue]:
+    """Notes about what the library does not give."""
+    embedded, lists = _count(sections, _is_embedded), _count(sections, _is_list) if has_numbers else 0
+    notes = [f"{embedded} embedded objects are not read."] if embedded else []
+    notes += [f"Lists whose automatic numbers or bullets are not read: {lists}."] if lists else []
+    return {"skipped_parts": embedded + lists, "skipped": "\n".join(notes)} if notes else {}
+
+
+def _count(part: Any, is_counted: Callable[[Mapping[str, Any]], bool]) -> int:
+    """The number of elements of a kind in a part; those within such an element do not count."""
     if isinstance(part, list):
-        return sum(map(_embedded, part))
+        return sum(_count(each, is_counted) for each in part)
     if not isinstance(part, dict):
         return 0
-    if part.get("type") == "image":
-        return bool(_OBJECT.fullmatch(part.get("alt_text") or ""))
-    return sum(_embedded(value) for value in part.values() if isinstance(value, list | dict))
+    return 1 if is_counted(part) else sum(_count(each, is_counted) for each in part.values())
+
+
+def _is_embedded(element: Mapping[str, Any]) -> bool:
+    """Whether it is an embedded object of another program."""
+    return element.get("type") == "image" and bool(_OBJECT.fullmatch(element.get("alt_text") or ""))
+
+
+def _is_list(element: Mapping[str, Any]) -> bool:
+    return element.get("type") == "list"
 
 
 def _missing(shown: str, blocks: Sequence[Block], sought: re.Pattern[str] = _SIGN) -> list[Block]:

@@ -33,7 +33,7 @@ from sample_files import with_part, zip_of
 from app.errors import DocumentError
 from app.types.texts import ExtractedText
 from ingest.readers.document import read_document
-from ingest.readers.legacy_office import _blocks, _embedded, _missing
+from ingest.readers.legacy_office import _blocks, _left_out, _missing
 from ingest.readers.limits import ReadLimits
 from ingest.readers.parts import Block
 
@@ -412,7 +412,7 @@ class TestOldWord:
         blocks = [Block("Rome lies here."), Block("City: Rome; Units: 5")]
         assert [block.text for block in _missing(shown, blocks)] == missing
 
-    def test_embedded_objects_are_told(self):
+    def test_embedded_objects_and_numbers_of_lists_are_told(self):
         picture = {"type": "image", "alt_text": "Embedded Microsoft Excel chart"}
         elements = [
             picture,
@@ -420,7 +420,12 @@ class TestOldWord:
             {"type": "image", "alt_text": "A map"},
         ]
         assert [block.text for block in _blocks(elements)] == ["Picture: A map"]
-        assert _embedded([{"elements": elements}]) == 2
+        assert _left_out([{"elements": elements}], has_numbers=True) == {
+            "skipped_parts": 3,
+            "skipped": "2 embedded objects are not read.\nThe automatic numbers, or bullets, of 1 lists are not read.",
+        }
+        assert _left_out([{"elements": [{"type": "image", "alt_text": "A map"}]}], has_numbers=True) == {}
+        assert _left_out([{"elements": elements}], has_numbers=False)["skipped_parts"] == 2
 
     def test_paragraphs(self):
         assert lines(old_word("Of cities\rRome lies on the Tiber – and Köln does not.\r"), "a.doc") == [
