@@ -422,7 +422,7 @@ class TestOldWord:
         assert [block.text for block in _blocks(elements)] == ["Picture: A map"]
         assert _left_out([{"elements": elements}], has_numbers=True) == {
             "skipped_parts": 3,
-            "skipped": "2 embedded objects are not read.\nThe automatic numbers, or bullets, of 1 lists are not read.",
+            "skipped": "2 embedded objects are not read.\nLists whose automatic numbers or bullets are not read: 1.",
         }
         assert _left_out([{"elements": [{"type": "image", "alt_text": "A map"}]}], has_numbers=True) == {}
         assert _left_out([{"elements": elements}], has_numbers=False)["skipped_parts"] == 2
