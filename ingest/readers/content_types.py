@@ -40,8 +40,8 @@ from ingest.readers.media_types import (
     XLSX,
     XML,
     ZIP,
+    extra_reason,
     known_type,
-    missing_extra,
     type_of_suffix,
     with_charset,
 )
@@ -152,7 +152,7 @@ def detect(stream: BinaryIO, *, uri: str, declared: str = "") -> str:
         media_type = _of_content(stream, head, expected) if head else expected or PLAIN
     finally:
         stream.seek(0)
-    if advice := missing_extra(media_type):
+    if advice := extra_reason(media_type):
         raise _refused(advice)
     return with_charset(media_type, declared) if media_type not in _SIGNED else media_type
 
@@ -183,10 +183,11 @@ def _refused(reason: str) -> DocumentError:
     return DocumentError(f"This file cannot be read: {reason}.")
 
 
-def _readable(media_type: str) -> str:
-    if media_type not in READABLE:
-        raise _refused(f"it is {media_type}")
-    return media_type
+def _readable(kind: str) -> str:
+    """The media type `kind`, if there is a reader for it."""
+    if kind not in READABLE:
+        raise _refused(f"it is {kind}")
+    return kind
 
 
 def _signature(head: bytes) -> str:

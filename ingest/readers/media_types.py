@@ -185,10 +185,10 @@ def may_be_read(path: str) -> bool:
     """Whether a reader may know the format, judged by the file name before the file is fetched."""
     media_type = type_of_suffix(path)
     suffix = path_of(path).suffix.lower()
-    return not missing_extra(media_type) if media_type else suffix not in _NEVER_READ
+    return not extra_reason(media_type) if media_type else suffix not in _NEVER_READ
 
 
-def missing_extra(media_type: str) -> str:
+def extra_reason(media_type: str) -> str:
     """Advice on what to install for this media type; empty if nothing is missing."""
     if media_type in PICTURES and find_spec("rapidocr") is None:
         return "to read pictures by OCR, run pip install 'gircse-search[ocr]'"

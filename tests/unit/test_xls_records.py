@@ -1,4 +1,4 @@
-"""Numbers, dates and times of workbooks from before 2007 are shown as in today's."""
+"""Numbers, dates, times and errors of workbooks from before 2007 are shown as in today's."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from other_office_samples import excel_97, record
 from outlook_files import compound_file
 
 from ingest.readers.document import read_document
-from ingest.readers.xls_formats import XlsFormats
+from ingest.readers.xls_cells import XlsCells, shown_value
+from ingest.readers.xls_records import XlsRecords
 
 
 @pytest.mark.parametrize(
@@ -56,20 +57,43 @@ def test_records_of_numbers(version: int, name: str) -> None:
     chart = record(0x0809, bytes(16)) + record(0x0203, struct.pack("<HHHd", 9, 9, 1, 1.0)) + record(0x000A, b"")
     several = record(0x00BD, struct.pack("<HHHIHIH", 2, 3, 0, 0, 1, 0, 4))
     formula = record(0x0006, struct.pack("<HHH", 4, 0, 1) + bytes(16))
-    formats = XlsFormats(_workbook(several, chart, formula, version=version, name=name))
-    codes = formats.sheet("S")
-    assert codes == {2: {3: "0%", 4: "0.0"}, 4: {0: "0.0"}}
-    assert formats.sheet("T") == {}
-    assert formats.shown(1.0, "d/m/yyyy") == "1904-01-02"
+    workbook = XlsRecords(_workbook(several, chart, formula, version=version, name=name))
+    assert _codes(workbook) == {2: {3: "0%", 4: "0.0"}, 4: {0: "0.0"}}
+    assert list(workbook.records("T")) == []
+    assert shown_value(1.0, "d/m/yyyy", workbook.epoch) == "1904-01-02"
+
+
+def _codes(workbook: XlsRecords) -> dict[int, dict[int, str]]:
+    cells = XlsCells(workbook)
+    for each in workbook.records("S"):
+        if each.depth == 1:
+            cells.add(each)
+    return dict(cells.codes)
+
+
+@pytest.mark.parametrize(
+    ("code", "shown"),
+    [(0, "#NULL!"), (7, "#DIV/0!"), (15, "#VALUE!"), (23, "#REF!"), (29, "#NAME?"), (36, "#NUM!"), (42, "#N/A")],
+)
+@pytest.mark.parametrize("is_formula", [False, True])
+def test_errors_are_shown_in_their_cells(code: int, shown: str, *, is_formula: bool) -> None:
+    place = struct.pack("<HHH", 2, 1, 0)
+    result = struct.pack("<BBBBBBHHIH", 2, 0, code, 0, 0, 0, 0xFFFF, 0, 0, 0)
+    error = record(0x0006, place + result) if is_formula else record(0x0205, place + bytes([code, 1]))
+    truth = record(0x0205, struct.pack("<HHHBB", 3, 1, 0, 1, 0))
+    rows: list[list[str | float]] = [["What", "Value"], ["x", 2.0], ["wrong"], ["true"]]
+    text = read_document(excel_97(rows, ["General"], error + truth), uri="a.xls").text
+    assert text.split("\n\n")[-3:] == ["What: x; Value: 2", f"What: wrong; Value: {shown}", "What: true; Value: TRUE"]
 
 
 @pytest.mark.parametrize("data", [b"", b"\xd0\xcf\x11\xe0", b"no workbook", compound_file({"Other": b"x"})])
 def test_other_files_have_no_formats(data: bytes) -> None:
-    assert XlsFormats(data).sheet("S") == {}
+    workbook = XlsRecords(data)
+    assert (workbook.sheets, workbook.is_whole) == ({}, False)
 
 
 def test_cut_workbooks_end_where_their_records_end() -> None:
     whole = _workbook(record(0x0203, struct.pack("<HHHd", 0, 0, 1, 1.0)))
-    assert XlsFormats(whole).sheet("S") == {0: {0: "0.0"}}
+    assert _codes(XlsRecords(whole)) == {0: {0: "0.0"}}
     for end in range(512, len(whole), 61):
-        XlsFormats(whole[:end]).sheet("S")
+        _codes(XlsRecords(whole[:end]))
