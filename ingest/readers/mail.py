@@ -12,7 +12,7 @@ from email.errors import HeaderParseError
 from email.header import decode_header
 from email.message import EmailMessage
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import Any, cast
 
 from app.errors import DocumentError
 from app.types.documents import MetadataValue
@@ -61,7 +61,7 @@ class _ShortHeaders(email.policy.EmailPolicy):
         return super().header_fetch_parse(name, value[:_LONGEST_PARSED])
 
 
-_POLICY = _ShortHeaders()
+_POLICY = cast("email.policy.Policy[EmailMessage]", _ShortHeaders())  # its type stub has no way to say so
 
 
 def parse_message(data: bytes) -> EmailMessage:
