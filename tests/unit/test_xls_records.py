@@ -1,11 +1,11 @@
-"""Numbers, dates, times and errors of workbooks from before 2007 are shown as in today's."""
+"""Numbers, dates, times and errors of workbooks from before 2007, and of binary ones, are shown as in today's."""
 
 from __future__ import annotations
 
 import struct
 
 import pytest
-from other_office_samples import excel_97, record
+from other_office_samples import binary_cell, binary_workbook, excel_97, record, wide
 from outlook_files import compound_file
 
 from ingest.readers.document import read_document
@@ -27,8 +27,12 @@ from ingest.readers.xls_records import XlsRecords
     ],
 )
 def test_values_in_their_formats(value: float, code: str, shown: str) -> None:
-    text = read_document(excel_97([["What", "Value"], ["x", value]], ["General", code]), uri="a.xls").text
-    assert text.split("\n\n")[-1] == f"What: x; Value: {shown}"
+    old = excel_97([["What", "Value"], ["x", value]], ["General", code])
+    names = [binary_cell(6, column, wide(name)) for column, name in enumerate(("What", "Value"))]
+    cells = [binary_cell(6, 0, wide("x")), binary_cell(5, 1, struct.pack("<d", value), style=1)]
+    binary = binary_workbook({0: names, 1: cells}, formats=[code])
+    for data, name in ((old, "a.xls"), (binary, "a.xlsb")):
+        assert read_document(data, uri=name).text.split("\n\n")[-1] == f"What: x; Value: {shown}"
 
 
 def test_numbers_below_a_cell_of_several_lines_and_right_of_a_gap() -> None:
