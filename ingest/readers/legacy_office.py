@@ -88,7 +88,7 @@ def read_xls(data: bytes, limits: ReadLimits, read_member: ReadMember) -> Extrac
         if not records.is_whole:
             blocks += _missing(_plain_text(data), blocks, _WORD)  # words only: numbers may be formatted differently
     text, marks, cells = join_blocks(blocks, limits)
-    return ExtractedText(text, "", XLS, marks=marks, cells=cells)
+    return ExtractedText(text, "", XLS, _notes(records.embedded, 0), marks=marks, cells=cells)
 
 
 def _parsed(
@@ -112,7 +112,11 @@ def _parsed(
 
 def _left_out(sections: list[Mapping[str, Any]], *, has_numbers: bool) -> dict[str, MetadataValue]:
     """Notes about what the library does not give."""
-    embedded, lists = _count(sections, _is_embedded), _count(sections, _is_list) if has_numbers else 0
+    return _notes(_count(sections, _is_embedded), _count(sections, _is_list) if has_numbers else 0)
+
+
+def _notes(embedded: int, lists: int) -> dict[str, MetadataValue]:
+    """Notes about embedded objects, and lists without numbers, as many as there are."""
     notes = [f"{embedded} embedded objects are not read."] if embedded else []
     notes += [f"Lists whose automatic numbers or bullets are not read: {lists}."] if lists else []
     return {"skipped_parts": embedded + lists, "skipped": "\n".join(notes)} if notes else {}

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import struct
 
+import olefile
 import pytest
 from other_office_samples import binary_cell, binary_workbook, excel_97, record, wide
-from outlook_files import compound_file
+from outlook_files import Tree, compound_file
 
 from ingest.readers.document import read_document
 from ingest.readers.xls_cells import XlsCells, shown_value
@@ -88,6 +90,15 @@ def test_errors_are_shown_in_their_cells(code: int, shown: str, *, is_formula: b
     rows: list[list[str | float]] = [["What", "Value"], ["x", 2.0], ["wrong"], ["true"]]
     text = read_document(excel_97(rows, ["General"], error + truth), uri="a.xls").text
     assert text.split("\n\n")[-3:] == ["What: x; Value: 2", f"What: wrong; Value: {shown}", "What: true; Value: TRUE"]
+
+
+def test_embedded_objects_are_counted() -> None:
+    with olefile.OleFileIO(io.BytesIO(excel_97([["City"], ["Rome"]], ["General"]))) as compound:
+        stream = compound.openstream("Workbook").read()
+    objects: Tree = {"MBD0001": {"Package": b"x", "MBD0002": {"Inner": b"y"}}, "MBD0003": {"CONTENTS": b"z"}}
+    found = read_document(compound_file({"Workbook": stream, "Other": {"A": b"x"}, **objects}), uri="a.xls")
+    assert found.text.split("\n\n")[-1] == "City: Rome"
+    assert found.metadata == {"skipped_parts": 2, "skipped": "2 embedded objects are not read."}
 
 
 @pytest.mark.parametrize("data", [b"", b"\xd0\xcf\x11\xe0", b"no workbook", compound_file({"Other": b"x"})])
