@@ -19,6 +19,8 @@ from babel.messages.pofile import write_po
 from app.search.lenses import STARTERS
 from app.search.query_language import ENGLISH as READ_LANGUAGE
 from app.search.query_language import LANGUAGES
+from ingest.readers.kinds import KINDS
+from ui.core_messages import KINDS_FILE
 from ui.language import ENGLISH, FOLDER, MARKED, languages, read_catalog
 from ui.search_fields import FURTHER_OPTIONS, label_of
 
@@ -28,6 +30,7 @@ MARKED_ELSEWHERE = ("app/wiring/about.py",)
 _SCRIPT = re.compile(r"""\btext\((["'])(.+?)\1""")
 _PLACEHOLDER = re.compile(r"\{[^{}]*\}")
 
+UNSEEN = ("child", "messages", "outlook")  # readers whose messages only other modules see
 # Without modules whose messages appear only on the command line, or concern archives, backups, users and keys.
 CORE = (
     *(f"app/access/{name}.py" for name in ("authorizer", "logins", "quotas", "sign_in", "throttle")),
@@ -61,12 +64,13 @@ CORE = (
     ),
     "app/wiring/language_model.py",
     *("app/wiring/embedding.py", "ingest/indexer.py", "ingest/urls.py"),
-    *(f"ingest/readers/{name}.py" for name in ("books", "bundles", "document", "errors", "html", "limits", "mail")),
-    *(f"ingest/readers/{name}.py" for name in ("content_types", "members", "package", "pdf", "process", "records")),
-    *(f"ingest/readers/{name}.py" for name in ("notebooks", "text", "xml")),
-    *(f"ingest/readers/{name}.py" for name in ("child_process", "children", "page_views", "pdf_pages")),
-    *(f"ingest/readers/{name}.py" for name in ("pictures", "recognition", "recognized_pages", "slides", "tables")),
+    *(
+        path.relative_to(ROOT).as_posix()
+        for path in sorted(ROOT.glob("ingest/readers/*.py"))
+        if path.stem not in UNSEEN
+    ),
 )
+MAKING_ERRORS = ("_refused",)  # functions that make an error of the reason that they get
 FOR_THE_LOG = ("UntrustedSignInError", "ProviderUnavailableError")
 LEAST_LETTERS = 8  # in a message, without its placeholders
 
@@ -76,6 +80,7 @@ Text = str | tuple[str, ...]
 def find_texts(folder: Path) -> Iterator[tuple[Text, str]]:
     """Every text of the pages in `folder`, with the file that contains it."""
     yield from find_messages(folder.parent)
+    yield from ((kind, KINDS_FILE) for kind in KINDS)
     yield from ((name, "app/search/query_language.py") for name in (*LANGUAGES, READ_LANGUAGE))
     for name, option in FURTHER_OPTIONS.items():  # the page draws a plain field for each
         yield from ((text, "app/types/search.py") for text in (label_of(name), option.description))
@@ -115,8 +120,8 @@ def find_messages(root: Path) -> Iterator[tuple[str, str]]:
 
 
 def messages_of_python(code: str) -> Iterator[str]:
-    """First arguments of errors, results of functions named `…_reason` and `…_notes`, the texts of variables in these,
-    and all texts in constants named `…_REASONS`.
+    """First arguments of errors and of functions that make them, results of functions named `…_reason` and `…_notes`,
+    the texts of variables in these, and all texts in constants named `…_REASONS`.
     """
     tree = ast.parse(code)
     constants = _assigned(tree.body)
@@ -136,14 +141,15 @@ def messages_of_python(code: str) -> Iterator[str]:
             elif isinstance(node, (ast.Return, ast.Yield)) and function.name.endswith(("_reason", "_notes")):
                 message = node.value
             if message is not None:
-                yield from _messages(message, texts)
+                is_reason = isinstance(node, ast.Call) and ast.unparse(node.func) in MAKING_ERRORS
+                yield from _messages(message, texts, least=1 if is_reason else LEAST_LETTERS)
 
 
 def _makes_an_error(function: ast.expr) -> bool:
     name = ast.unparse(function)
     if name in FOR_THE_LOG:
         return False
-    return name in ("cls", "super().__init__") or name.removesuffix(".of").endswith("Error")
+    return name in ("cls", "super().__init__", *MAKING_ERRORS) or name.removesuffix(".of").endswith("Error")
 
 
 def _assigned(nodes: list[ast.stmt] | list[ast.AST]) -> dict[str, ast.expr]:
@@ -156,15 +162,15 @@ def _assigned(nodes: list[ast.stmt] | list[ast.AST]) -> dict[str, ast.expr]:
     }
 
 
-def _messages(expression: ast.expr, texts: Mapping[str, ast.expr]) -> Iterator[str]:
+def _messages(expression: ast.expr, texts: Mapping[str, ast.expr], *, least: int = LEAST_LETTERS) -> Iterator[str]:
     if isinstance(expression, ast.IfExp):
-        yield from _messages(expression.body, texts)
-        yield from _messages(expression.orelse, texts)
+        yield from _messages(expression.body, texts, least=least)
+        yield from _messages(expression.orelse, texts, least=least)
     elif isinstance(expression, ast.Name) and expression.id in texts:
         yield from _messages(texts[expression.id], {})
     elif isinstance(expression, (ast.Constant, ast.JoinedStr)):
         text = message_of(expression)
-        if " " in text and sum(map(str.isalpha, "".join(_literals(expression)))) >= LEAST_LETTERS:
+        if " " in text and sum(map(str.isalpha, "".join(_literals(expression)))) >= least:
             yield text
         for part in getattr(expression, "values", ()):
             if isinstance(part, ast.FormattedValue):

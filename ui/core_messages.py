@@ -7,12 +7,16 @@ document or that another process sent.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import cache
 from string import Formatter
 
 from ui.language import ENGLISH, current_language, read_catalog
 
 FOLDERS = ("app/", "ingest/")
+KINDS_FILE = "ingest/readers/kinds.py"  # names of formats: too short to be recognised as whole messages
+KIND_FIELDS = ("kind", "container", "what")
+NOTES_FIELD = "reasons"  # lines of a place and a reason each
 MAX_CHARS = 4_000  # longer ones stay as they are
 
 
@@ -21,12 +25,42 @@ def translate_message(message: str) -> str:
     language = current_language()
     if language == ENGLISH or not message or len(message) > MAX_CHARS:
         return message
-    for pattern, translation in _messages(language):
+    return _translated(message, _messages(language))
+
+
+def _translated(message: str, known: list[tuple[re.Pattern[str], str]]) -> str:
+    for pattern, translation in known:
         found = pattern.fullmatch(message)
         if found is not None:
-            values = {name: translate_message(value) for name, value in found.groupdict().items() if value != message}
+            values = {name: _value(name, value) for name, value in found.groupdict().items() if value != message}
             return translation.format(**values)
     return message
+
+
+def _value(name: str, value: str) -> str:
+    if name in KIND_FIELDS:
+        return _kinds(current_language()).get(value, value)
+    return "\n".join(map(_note, value.split("\n"))) if name == NOTES_FIELD else translate_message(value)
+
+
+def _note(line: str) -> str:
+    """A line `place: reason` with its reason translated, which may be the first sentence of a message. The place may
+    have colons, too."""
+    for end in re.finditer(": ", line):
+        reason = line[end.end() :]
+        for known in (_messages(current_language()), _first_sentences(current_language())):
+            if (translated := _translated(reason, known)) != reason:
+                return line[: end.end()] + translated
+    return line
+
+
+@cache
+def _kinds(language: str) -> dict[str, str]:
+    return {
+        str(each.id): str(each.string)
+        for each in read_catalog(language)
+        if any(path == KINDS_FILE for path, _line in each.locations)
+    }
 
 
 @cache
@@ -35,10 +69,30 @@ def _messages(language: str) -> list[tuple[re.Pattern[str], str]]:
     texts = {
         str(each.id): str(each.string)
         for each in read_catalog(language)
-        if any(path.startswith(FOLDERS) for path, _line in each.locations)
+        if any(path.startswith(FOLDERS) and path != KINDS_FILE for path, _line in each.locations)
     }
+    return _patterns(texts)
+
+
+def _patterns(texts: Mapping[str, str]) -> list[tuple[re.Pattern[str], str]]:
     ordered = sorted(texts, key=lambda text: -sum(len(literal) for literal, *_ in Formatter().parse(text)))
     return [(_pattern(text), texts[text]) for text in ordered]
+
+
+@cache
+def _first_sentences(language: str) -> list[tuple[re.Pattern[str], str]]:
+    """The first sentences of messages, without the advice after them."""
+    firsts: dict[str, str] = {}
+    for each in read_catalog(language):
+        text, translation = (str(part).partition(". ")[0] for part in (each.id, each.string))
+        is_message = any(path.startswith(FOLDERS) and path != KINDS_FILE for path, _line in each.locations)
+        if is_message and text != str(each.id) and _fields(translation) <= _fields(text):
+            firsts[text] = translation
+    return _patterns(firsts)
+
+
+def _fields(text: str) -> set[str]:
+    return {field for _, field, *_ in Formatter().parse(text) if field}
 
 
 def _pattern(text: str) -> re.Pattern[str]:

@@ -20,6 +20,7 @@ _TIMES = {18: "h:mm AM/PM", 19: "h:mm:ss AM/PM", 20: "h:mm", 21: "h:mm:ss", 45: 
 _NUMBERS = {1: "0", 2: "0.00", 3: "#,##0", 4: "#,##0.00", 9: "0%", 10: "0.00%", 37: "#,##0", 38: "#,##0"}
 _NUMBERS |= {11: "0.00E+00", 39: "#,##0.00", 40: "#,##0.00", 46: "[h]:mm:ss"}
 BUILT_IN = {**_NUMBERS, **_DATES, **_TIMES}
+_ERRORS = {0: "#NULL!", 7: "#DIV/0!", 15: "#VALUE!", 23: "#REF!", 29: "#NAME?", 36: "#NUM!", 42: "#N/A"}
 _LITERAL = re.compile(r'"[^"]*"|\\.|_.|\*.|\[[^\]]*\]')
 _POWER = re.compile(r"[0#?](?:\.(?P<places>[0#?]+))?E[+-](?P<exponent>0+)", re.I)
 # The tokens of a number format: text, escaped character, currency, padding, digit placeholders, any other character.
@@ -87,6 +88,11 @@ def _power(value: float, section: str) -> str:
     shown = f"{mantissa}E{exponent[0]}{exponent[1:].lstrip('0').rjust(len(match['exponent']), '0')}"
     whole = f"{value:.{_DIGITS}g}"
     return shown if whole == shown else f"{shown} ({whole})"
+
+
+def error_text(code: int) -> str:
+    """What a cell shows of an error with this code, in binary workbooks of any age."""
+    return _ERRORS.get(code, "#N/A")
 
 
 def shown_number(text: str) -> str:

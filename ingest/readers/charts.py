@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from ingest.readers.cell_values import formatted_value, shown_number
 from ingest.readers.opc import Element, attribute, first
@@ -25,16 +25,21 @@ def chart_blocks(root: Element) -> Iterator[Block]:
     named = [(_name(one), _points(one, "cat", "xVal"), _points(one, "val", "yVal")) for one in series]
     sizes = [_points(one, "bubbleSize") for one in series]
     categories = max((points for _, points, _ in named), key=len, default={})
-    keys = sorted({key for _, points, values in named for key in (*points, *values)})
     names = [name or f"Series {number}" for number, (name, _, _) in enumerate(named, start=1)]
-    for key in keys:
-        values = [(name, points.get(key, "")) for name, (_, _, points) in zip(names, named, strict=True)]
-        bubbles = [(f"{name} (size)", points.get(key, "")) for name, points in zip(names, sizes, strict=True)]
-        yield record_block([("Category", categories.get(key, "")), *values, *bubbles])
+    values = [(name, points) for name, (_, _, points) in zip(names, named, strict=True)]
+    bubbles = [(f"{name} (size)", points) for name, points in zip(names, sizes, strict=True)]
+    yield from point_blocks(categories, [*values, *bubbles])
     if not series:  # charts since Office 2016 use other element names
         cached = [(point.text or "").strip() for point in root.iter("{*}pt", "{*}v")]
         if any(cached):
             yield Block("; ".join(filter(None, map(shown_number, cached))))
+
+
+def point_blocks(categories: Mapping[int, str], columns: Sequence[tuple[str, Mapping[int, str]]]) -> Iterator[Block]:
+    """A record for each point of a chart, from the values of its series by the number of the point."""
+    for key in sorted({*categories, *(key for _, points in columns for key in points)}):
+        values = [(name, points.get(key, "")) for name, points in columns]
+        yield record_block([("Category", categories.get(key, "")), *values])
 
 
 def diagram_blocks(root: Element) -> Iterator[Block]:

@@ -214,10 +214,11 @@ def _refused(reason: str) -> DocumentError:
     return DocumentError(f"This file cannot be read: {reason}.")
 
 
-def _readable(media_type: str) -> str:
-    if media_type not in READABLE:
-        raise _refused(f"it is {media_type}")
-    return media_type
+def _readable(kind: str) -> str:
+    """The media type `kind`, if there is a reader for it."""
+    if kind not in READABLE:
+        raise _refused(f"it is {kind}")
+    return kind
 
 
 def _signature(head: bytes) -> str:

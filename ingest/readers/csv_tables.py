@@ -5,11 +5,11 @@ from __future__ import annotations
 import csv
 import re
 from collections import Counter
-from collections.abc import Iterator
-from itertools import chain, islice
+from collections.abc import Iterator, Sequence
+from itertools import chain, islice, pairwise
 from typing import BinaryIO
 
-from ingest.readers.grids import render_rows
+from ingest.readers.grids import SENTENCE_ENDS, render_rows
 from ingest.readers.limits import ReadLimits
 from ingest.readers.parts import Opened
 from ingest.readers.tables import block_pieces
@@ -19,6 +19,9 @@ _DELIMITERS = ";\t|,"  # comma last, so that it loses ties: it also occurs in nu
 _SAMPLE_LINES = 200
 _SAMPLE_CHARACTERS = 1_000_000
 _MAX_JOINED = 1_000  # lines that an open quote may join into one cell
+_NO_DELIMITER = "\x1f"  # separates nothing: quotes still hold a cell together
+_LEAST_DIVIDED = 0.5  # of the lines from the first one that a delimiter divides
+_MOSTLY = 0.8
 _DECLARED = re.compile(r'\s*(?P<quote>"?)sep=(?P<sign>.)(?P=quote)\s*', re.I)  # Excel's first line
 
 
@@ -42,15 +45,65 @@ def _rows(lines: Iterator[str]) -> Iterator[list[str]]:
 
 
 def _delimiter_of(sample: list[str]) -> str:
-    """The delimiter that gives most lines the same number of cells; among equals, the one with more cells."""
+    """The delimiter that gives most lines the same number of cells; among equals, the one with more cells.
 
-    def agreement(delimiter: str) -> tuple[float, int]:
-        widths = [len(row) for row in split_rows(iter(sample), delimiter) if any(row)]
-        counts = Counter(width for width in widths if width > 1)
-        width, lines = max(counts.items(), key=lambda item: (item[1] * (item[0] - 1), item[0]), default=(1, 0))
-        return (lines / max(1, len(widths))) ** 2 * min(width - 1, 3), width
+    `_NO_DELIMITER` if the lines have one column, whose cells may hold commas and semicolons.
+    """
+    best, agreed = _NO_DELIMITER, (0.0, 0)
+    for delimiter in _DELIMITERS:
+        rows = [row for row in split_rows(iter(sample), delimiter) if any(map(str.strip, row))]
+        if _separates_columns(rows, delimiter) and (agreement := _agreement(rows)) > agreed:
+            best, agreed = delimiter, agreement
+    return best
 
-    return max(_DELIMITERS, key=agreement)
+
+def _agreement(rows: Sequence[list[str]]) -> tuple[float, int]:
+    counts = Counter(len(row) for row in rows if len(row) > 1)
+    width, lines = max(counts.items(), key=lambda item: (item[1] * (item[0] - 1), item[0]), default=(1, 0))
+    return (lines / max(1, len(rows))) ** 2 * min(width - 1, 3), width
+
+
+def _separates_columns(rows: Sequence[list[str]], delimiter: str) -> bool:
+    """Whether the delimiter separates columns, and is not merely a sign within the texts of one column."""
+    begin = next((number for number, row in enumerate(rows) if len(row) > 1), None)
+    if begin is None:
+        return False
+    divided = [row[:-1] if len(row) > 2 and not row[-1].strip() else row for row in rows[begin:] if len(row) > 1]
+    if len(divided) < _LEAST_DIVIDED * (len(rows) - begin) or (len(divided) == 1 and len(rows) > 2):
+        return False
+    in_texts = sum(_is_within_text(row) for row in divided)
+    if delimiter not in ",;" or not _is_within_text(divided[0]) or in_texts < _MOSTLY * len(divided):
+        return True
+    return begin == 0 and (all(map(_are_digits_around, divided)) or _has_names(divided))
+
+
+def _is_within_text(row: Sequence[str]) -> bool:
+    """Whether every delimiter of the row can be one of prose: before a space, or within a number."""
+    return all(_is_within_number(left, right) or right[:1] == " " for left, right in pairwise(row))
+
+
+def _are_digits_around(row: Sequence[str]) -> bool:
+    return all(_is_within_number(left, right) for left, right in pairwise(row))
+
+
+def _is_within_number(left: str, right: str) -> bool:
+    return left[-1:].isdigit() and right[:1].isdigit()
+
+
+def _has_names(rows: Sequence[list[str]]) -> bool:
+    """Whether the first row names columns, although a space follows each delimiter, as in `Smith, John`."""
+    names, *records = ([cell.strip() for cell in row] for row in rows)
+    alike = [row for row in records if len(row) == len(names)]
+    is_name = all(name and not any(map(str.isdigit, name)) for name in names) and names[-1][-1] not in SENTENCE_ENDS
+    if not is_name or not alike or len(alike) < _MOSTLY * len(records):
+        return False
+    for name, column in zip(names, zip(*alike, strict=True), strict=True):
+        if sum(any(map(str.isdigit, cell)) for cell in column) >= _MOSTLY * len(alike):
+            return True
+        if name in column:
+            return False
+    is_case_other = all(map(str.islower, names)) and not any(row[0].islower() for row in alike)
+    return len(names) > 2 or is_case_other
 
 
 def split_rows(lines: Iterator[str], delimiter: str) -> Iterator[list[str]]:

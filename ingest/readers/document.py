@@ -94,7 +94,7 @@ _FORMATS: dict[str, tuple[str, _Open]] = {
     XLSX: ("Excel workbook", _container("sheets", "read_xlsx")),
     DOC: ("Word document", _whole("legacy_office", "read_doc")),
     PPT: ("PowerPoint presentation", _whole("legacy_office", "read_ppt")),
-    XLS: ("Excel workbook", _whole("legacy_office", "read_xls")),
+    XLS: ("Excel workbook", _container("legacy_office", "read_xls")),
     RTF: ("RTF document", _whole("rtf", "read_rtf")),
     **dict.fromkeys((ODT, ODS, ODP), ("OpenDocument file", _container("open_document", "read_open_document"))),
     "text/csv": ("table", _streamed("csv_tables", "read_csv", takes_charset=True)),

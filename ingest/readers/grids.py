@@ -22,13 +22,14 @@ _FULL = 0.8  # least share of filled cells in a row of column names
 _MAX_NAME = 80
 _MAX_GROUP = 60  # characters of a name over several columns; a longer one is the title of the table
 _FEWEST_LETTERS = 3
+SENTENCE_ENDS = (".", "!", "?", "…", "。", "！", "？")
 _NUMBER = re.compile(
     r"[^\w\s]{0,3}\s?\d[\d.,'\s\u00a0\u202f]*(?:e[+-]?\d+)?\s?(?:[^\w\s]{1,2}|[A-Z]{3}|\([-\d.]+\))?", re.I
 )
 _DATE = re.compile(r"\d{1,4}[-./]\d{1,2}[-./]\d{1,4}(?:[ T]\d\d:\d\d.*)?|\d{1,2}:\d\d(?::\d\d)?(?:\.\d+)?(?: ?[AP]M)?")
 _NAMED_DATE = re.compile(r" \(\d{4}-\d\d-\d\d\)\Z")  # behind names of months or days
 _YEAR = re.compile(r"(?:1[89]|20|21)\d\d")
-_NO_VALUE = {"none", "null", "nan", "unknown", "missing", "not available", "tbd"}
+_NO_VALUE = {"none", "null", "nan", "unknown", "missing", "not available", "tbd", "true", "false"}
 
 Row = Sequence[str]
 
@@ -140,16 +141,40 @@ def _single_column(rows: list[Row]) -> Iterator[Block]:
     texts = [row[_columns(row)[0]] for row in rows]
     column = _columns(rows[0])[0] if rows else 0
     is_one = all(_columns(row) == [column] for row in rows)
-    if is_one and len(texts) > 1 and len(texts[0]) <= _MAX_NAME and _kind(texts[0]) == "t":
+    if is_one and _names_others(texts):
         yield from filter(None, (_record(row, [""] * column + [texts[0]]) for row in rows[1:]))
     else:
         for row in rows:
             yield _plain(row, level=ROW)
 
 
+def _names_others(texts: Sequence[str]) -> bool:
+    """Whether the first text of a single column can name the others: it is short, and not one of them by its look."""
+    first, others = "".join(texts[:1]), texts[1:]
+    if not others or len(first) > _MAX_NAME or _kind(first) != "t" or first in others:
+        return False
+    return not any(
+        sign(first) and sum(map(sign, others)) > len(others) / 2 for sign in (_ends_sentence, _has_digit, _has_comma)
+    )
+
+
+def _ends_sentence(text: str) -> bool:
+    return text[-1:] in SENTENCE_ENDS
+
+
+def _has_digit(text: str) -> bool:
+    return any(map(str.isdigit, text))
+
+
+def _has_comma(text: str) -> bool:
+    return ", " in text
+
+
 def _find_names(head: list[Row]) -> tuple[int, int]:
     """The index of the first row of column names, and the number of such rows; 0 if there are none."""
     width = max(len(_columns(row)) for row in head)
+    if width == 1 and len(head) > 1:
+        return 0, int(_names_others([row[_columns(row)[0]] for row in head]))
     left = min(_columns(row)[0] for row in head)
     for number, row in enumerate(head):
         columns = _columns(row)

@@ -1,27 +1,31 @@
-"""Office formats from before 2007 (doc, ppt, xls) and xlsb, with libraries of the extra `office`."""
+"""Office formats from before 2007 (doc, ppt, xls), with libraries of the extra `office`."""
 
 from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import struct
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
+from itertools import chain
 from typing import Any, Literal
 
 from app.errors import DocumentError
 from app.types.documents import MetadataValue
 from app.types.texts import ExtractedText
+from ingest.readers.binary_sheets import is_binary_workbook, read_xlsb
 from ingest.readers.grids import SPANNED, render_rows
 from ingest.readers.limits import ReadLimits
 from ingest.readers.media_types import DOC, PPT, XLS
-from ingest.readers.ooxml import Walk
-from ingest.readers.opc import Package
-from ingest.readers.package import check_package, iso_date
+from ingest.readers.members import ReadMember
+from ingest.readers.package import iso_date
 from ingest.readers.parts import Block
 from ingest.readers.sheets import under_heading
-from ingest.readers.slides import join_pages
+from ingest.readers.slides import check_slides, join_pages
 from ingest.readers.tables import join_blocks
-from ingest.readers.xls_formats import XlsFormats
+from ingest.readers.xls_cells import XlsCells
+from ingest.readers.xls_drawings import XlsDrawings
+from ingest.readers.xls_records import XlsRecords
 
 try:
     from office_oxide import Document, OfficeOxideError
@@ -29,9 +33,7 @@ try:
 except ImportError:
     Document = None  # type: ignore[assignment, misc]
 
-_ZIP = b"PK\x03\x04"
 _WORD = re.compile(r"[^\W\d_]{2}")
-_NUMBERS = (int, float, date, time, timedelta)
 _MOST_SOUGHT = 10**9  # characters scanned for missing parts, in total
 _BETWEEN = re.compile(r"\n|[;:.!?]")
 _SIGN = re.compile(r"\w")
@@ -52,11 +54,7 @@ def read_doc(data: bytes, limits: ReadLimits) -> ExtractedText:
 
 def read_ppt(data: bytes, limits: ReadLimits) -> ExtractedText:
     sections, title, metadata, _ = _parsed(data, "ppt", "PowerPoint presentation")
-    if len(sections) > limits.max_pages:
-        raise DocumentError(
-            f"This presentation has {len(sections):,} slides; the limit is {limits.max_pages:,}. Split it, or raise "
-            "GIRCSE_MAX_DOCUMENT_PAGES."
-        )
+    check_slides(sections, limits)
     pages = [
         [
             *_blocks(slide["elements"]),
@@ -71,28 +69,26 @@ def read_ppt(data: bytes, limits: ReadLimits) -> ExtractedText:
     )
 
 
-def read_xls(data: bytes, limits: ReadLimits) -> ExtractedText:
-    """A workbook: xls, Excel 4, or xlsb, which is a zip archive."""
+def read_xls(data: bytes, limits: ReadLimits, read_member: ReadMember) -> ExtractedText:
+    """A workbook: xls, Excel 4, or xlsb, which is a zip archive and can embed files for `read_member`."""
+    if is_binary_workbook(data):
+        return read_xlsb(data, limits, read_member)
     _require()
-    package: Package | None = None
-    if data.startswith(_ZIP):
-        check_package(data, limits, kind="Excel workbook", folder="xl/")
+    records = XlsRecords(data)
+    if records.is_encrypted:
+        raise _protected("Excel workbook")
     try:
         with _Panics("Excel workbook"), CalamineWorkbook.from_filelike(io.BytesIO(data)) as workbook:
-            shown = "" if data.startswith(_ZIP) else _plain_text(data)
-            blocks = list(_sheets(workbook, XlsFormats(data)))
-        if data.startswith(_ZIP):
-            package = Package(data)
-            blocks += _drawings(package)
+            blocks = list(_sheets(workbook, records))
     except PasswordError as error:
         raise _protected("Excel workbook") from error
     except CalamineError as error:
         blocks = list(_of_excel_4(data, error))
     else:
-        blocks += _missing(shown, blocks, _WORD)  # words only: numbers may be formatted differently
+        if not records.is_whole:
+            blocks += _missing(_plain_text(data), blocks, _WORD)  # words only: numbers may be formatted differently
     text, marks, cells = join_blocks(blocks, limits)
-    metadata = package.notes() if package else {}
-    return ExtractedText(text, "", XLS, metadata, marks=marks, cells=cells)
+    return ExtractedText(text, "", XLS, _notes(records.embedded, 0), marks=marks, cells=cells)
 
 
 def _parsed(
@@ -110,20 +106,38 @@ def _parsed(
     values = [("author", properties.get("author")), ("created", iso_date(properties.get("created") or ""))]
     values.append(("modified", iso_date(properties.get("modified") or "")))
     metadata: dict[str, MetadataValue] = {key: value for key, value in values if value}
-    if embedded := sum(map(_embedded, structure["sections"])):
-        metadata |= {"skipped_parts": embedded, "skipped": f"{embedded} embedded objects are not read."}
+    metadata |= _left_out(structure["sections"], has_numbers=form == "doc")
     return structure["sections"], properties.get("title") or "", metadata, shown
 
 
-def _embedded(part: Any) -> int:
-    """The number of embedded objects of other programs in a part."""
+def _left_out(sections: list[Mapping[str, Any]], *, has_numbers: bool) -> dict[str, MetadataValue]:
+    """Notes about what the library does not give."""
+    return _notes(_count(sections, _is_embedded), _count(sections, _is_list) if has_numbers else 0)
+
+
+def _notes(embedded: int, lists: int) -> dict[str, MetadataValue]:
+    """Notes about embedded objects, and lists without numbers, as many as there are."""
+    notes = [f"{embedded} embedded objects are not read."] if embedded else []
+    notes += [f"Lists whose automatic numbers or bullets are not read: {lists}."] if lists else []
+    return {"skipped_parts": embedded + lists, "skipped": "\n".join(notes)} if notes else {}
+
+
+def _count(part: Any, is_counted: Callable[[Mapping[str, Any]], bool]) -> int:
+    """The number of elements of a kind in a part; those within such an element do not count."""
     if isinstance(part, list):
-        return sum(map(_embedded, part))
+        return sum(_count(each, is_counted) for each in part)
     if not isinstance(part, dict):
         return 0
-    if part.get("type") == "image":
-        return bool(_OBJECT.fullmatch(part.get("alt_text") or ""))
-    return sum(_embedded(value) for value in part.values() if isinstance(value, list | dict))
+    return 1 if is_counted(part) else sum(_count(each, is_counted) for each in part.values())
+
+
+def _is_embedded(element: Mapping[str, Any]) -> bool:
+    """Whether it is an embedded object of another program."""
+    return element.get("type") == "image" and bool(_OBJECT.fullmatch(element.get("alt_text") or ""))
+
+
+def _is_list(element: Mapping[str, Any]) -> bool:
+    return element.get("type") == "list"
 
 
 def _missing(shown: str, blocks: Sequence[Block], sought: re.Pattern[str] = _SIGN) -> list[Block]:
@@ -147,18 +161,6 @@ def _packed_parts(text: str) -> Iterator[str]:
     """Letters and digits of each sentence or value: comparable although cells are cut and joined differently."""
     parts = ("".join(filter(str.isalnum, part)) for part in _BETWEEN.split(text))
     return filter(None, parts)
-
-
-def _drawings(package: Package) -> Iterator[Block]:
-    """Text boxes, charts and SmartArt of a binary workbook, which are XML. Its comments are not, and are counted."""
-    workbook = package.main_part("xl/workbook.bin")
-    for kind in ("worksheet", "chartsheet"):
-        for sheet in package.related(workbook, kind):
-            for drawing in package.related(sheet, "drawing"):
-                root = package.optional(drawing)
-                yield from () if root is None else Walk(package, drawing).blocks(root)
-            for comments in package.related(sheet, "comments"):
-                package.left_out.append(f"{comments}: Comments of binary workbooks are not read.")
 
 
 def _plain_text(data: bytes) -> str:
@@ -211,22 +213,34 @@ def _row(row: Mapping[str, Any]) -> list[str]:
     return cells
 
 
-def _sheets(workbook: CalamineWorkbook, formats: XlsFormats) -> Iterator[Block]:
+def _sheets(workbook: CalamineWorkbook, records: XlsRecords) -> Iterator[Block]:
     for name in workbook.sheet_names:
-        rows = _rows(workbook.get_sheet_by_name(name), formats, formats.sheet(name))
-        yield from under_heading(name, render_rows(rows, has_gaps=True))
+        cells, drawings = _recorded(records, name)
+        rows = _rows(workbook.get_sheet_by_name(name), cells)
+        yield from under_heading(name, chain(render_rows(rows, has_gaps=True), drawings.blocks()))
 
 
-def _rows(sheet: CalamineSheet, formats: XlsFormats, codes: Mapping[int, Mapping[int, str]]) -> Iterator[list[str]]:
+def _recorded(records: XlsRecords, sheet: str) -> tuple[XlsCells, XlsDrawings]:
+    """What the records of a sheet say of its cells, and of what stands beside them."""
+    cells, drawings = XlsCells(records), XlsDrawings()
+    records.is_whole &= sheet in records.sheets
+    for record in records.records(sheet):
+        try:
+            is_of_cells = record.depth == 1 and records.sheets[sheet].is_worksheet and cells.add(record)
+            if not is_of_cells and records.is_biff_8:
+                drawings.add(record)
+        except struct.error:
+            records.is_whole = False
+    return cells, drawings
+
+
+def _rows(sheet: CalamineSheet, recorded: XlsCells) -> Iterator[list[str]]:
     top, left = sheet.start or (0, 0)
     regions = [(r1 - top, c1 - left, r2 - top, c2 - left) for (r1, c1), (r2, c2) in sheet.merged_cell_ranges or ()]
     texts: dict[tuple[int, int], str] = {}
     for number, row in enumerate(sheet.to_python()):
-        own = codes.get(number + top, {})
         cells = [
-            formats.shown(value, code)
-            if isinstance(value, _NUMBERS) and (code := own.get(column + left))
-            else _shown(value)
+            _shown(value) if (text := recorded.shown(number + top, column + left, value)) is None else text
             for column, value in enumerate(row)
         ]
         for r1, c1, r2, c2 in regions:

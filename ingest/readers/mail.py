@@ -12,6 +12,7 @@ from email.errors import HeaderParseError
 from email.header import decode_header
 from email.message import EmailMessage
 from email.utils import parsedate_to_datetime
+from typing import Any, cast
 
 from app.errors import DocumentError
 from app.types.documents import MetadataValue
@@ -34,6 +35,7 @@ _ENCODED_WORDS = re.compile(r"(=\?[^?\s]+\?[BbQq]\?[^?\s]*\?=)\s+(?==\?[^?\s]+\?
 _ESCAPED_BYTES = re.compile("[\\udc80-\\udcff]")  # non-ASCII header bytes, as the parser keeps them
 _MAX_HEADER = 1_000
 _LONGEST_RAW = 20_000
+_LONGEST_PARSED = 5_000  # characters of a header
 _MAX_PARTS = 10_000
 _BODY_TYPES = ("text/plain", "text/html", "text/enriched")
 # Files that a saved web page (MHTML) brings along for its look.
@@ -52,8 +54,18 @@ def read_message(data: bytes, limits: ReadLimits, read_member: ReadMember) -> Ex
     return message_text(headers, _parts(message), limits, read_member, media_type="message/rfc822")
 
 
+class _ShortHeaders(email.policy.EmailPolicy):
+    """Parses only the begin of a long header: the time for its parameters grows with the square of their length."""
+
+    def header_fetch_parse(self, name: str, value: str) -> Any:
+        return super().header_fetch_parse(name, value[:_LONGEST_PARSED])
+
+
+_POLICY = cast("email.policy.Policy[EmailMessage]", _ShortHeaders())  # its type stub has no way to say so
+
+
 def parse_message(data: bytes) -> EmailMessage:
-    return email.message_from_bytes(data.removeprefix(codecs.BOM_UTF8).lstrip(b"\r\n"), policy=email.policy.default)
+    return email.message_from_bytes(data.removeprefix(codecs.BOM_UTF8).lstrip(b"\r\n"), policy=_POLICY)
 
 
 def message_text(

@@ -19,7 +19,7 @@ from ingest.readers.package import check_package, iso_date
 from ingest.readers.parts import Block, blocks_of
 from ingest.readers.sheets import under_heading
 from ingest.readers.shown_files import ShownFiles
-from ingest.readers.slides import join_pages
+from ingest.readers.slides import check_slides, join_pages
 from ingest.readers.tables import join_blocks
 
 _MEDIA_TYPES = {"text": ODT, "spreadsheet": ODS, "presentation": ODP}
@@ -61,11 +61,7 @@ def read_open_document(data: bytes, limits: ReadLimits, read_member: ReadMember)
     walk = _Walk(package, shown_files, numbers, FormControls(content))
     if kind == "presentation":
         pages = list(walk.slides(root, styles))
-        if len(pages) > limits.max_pages:
-            raise DocumentError(
-                f"This presentation has {len(pages):,} slides; the limit is {limits.max_pages:,}. Split it, or raise "
-                "GIRCSE_MAX_DOCUMENT_PAGES."
-            )
+        check_slides(pages, limits)
         joined = join_pages(pages, limits)
         text, marks, cells, starts = joined.text, joined.marks, joined.cells, joined.page_starts
         metadata["pages"] = len(pages)

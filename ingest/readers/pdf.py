@@ -22,8 +22,9 @@ from ingest.readers.limits import ReadLimits, check_length
 from ingest.readers.package import core_metadata
 from ingest.readers.parts import Opened, Piece
 from ingest.readers.pdf_fields import loaded
-from ingest.readers.pdf_layout import PageLayout, largest_text, layout_of
+from ingest.readers.pdf_layout import PageLayout, layout_of
 from ingest.readers.pdf_prints import has_print, share_of_pictures
+from ingest.readers.pdf_titles import PdfTitles, is_stamp
 from ingest.readers.pdf_words import PageWord
 from ingest.readers.reading_order import PageText
 from ingest.readers.recognized_lines import READ_SIDE, is_installed
@@ -31,7 +32,6 @@ from ingest.readers.recognized_pages import RecognizedPages, has_ink, ranges
 from ingest.readers.text import clean_text
 
 _PAGE_BREAK = "\n\n"
-_MAX_TITLE_LINE = 120
 _FEW_LETTERS = 50  # a page with fewer may be a scan with a stamp on it
 _LEAST_SIDE = 1_000  # pixels of an image for recognition: the size in inches may be wrong
 _SCAN = 0.3  # least share of a scanned page that pictures cover
@@ -39,15 +39,8 @@ _LONGEST_STAMP, _STAMPED_SCAN = 400, 0.5  # letters and share of a stamped scan:
 _MOST_GARBLED = 4  # garbled letters in words that a page may lose without recognition
 _SIGN = 2  # distinct letters of a sign or a line of dots; words have more
 _READ_AGAIN = 0.6  # share of a line's words: if fewer were recognised, the line of the text layer is kept, too
-_MAX_TITLE, _FEWEST_LETTERS = 200, 3
 _LETTERS = re.compile(r"[^\W\d_]")
 _NO_TITLES = ("", "untitled", "unspecified", "(anonymous)", "anonymous")
-# Lines of archives and publishers, in the margin or above the title.
-_STAMP = re.compile(
-    r"(?:arxiv|hal|doi|issn|isbn|preprint)\s*[:\-]|https?://|www\.|doi\.org|downloaded |"
-    r"(?:page|seite|p\.)\s*\d|[\W\d]+$|accepted |received |published |copyright|©|\(c\)",
-    re.IGNORECASE,
-)
 _DATE = re.compile(r"(?:D:)?(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?")
 
 
@@ -65,15 +58,21 @@ def read_pdf(stream: BinaryIO, limits: ReadLimits) -> Opened:
     title, metadata = _properties(document)
     metadata["pages"] = page_count
     metadata |= pdf_pages.attachments_of(document).metadata
-    pages = _Pages(document, files, limits, metadata)
-    return Opened("", metadata, pages.pieces(), late_title=lambda: pages.largest or title or pages.first_line)
+    titles = PdfTitles(document, title)
+    pages = _Pages(document, files, limits, metadata, titles)
+    return Opened("", metadata, pages.pieces(), late_title=lambda: pages.title)
 
 
 class _Pages:
-    """The text of the pages, from the text layer or by recognition, and candidates for the title."""
+    """The text of the pages, from the text layer or by recognition."""
 
     def __init__(
-        self, document: PdfDocument, files: ExitStack, limits: ReadLimits, metadata: dict[str, MetadataValue]
+        self,
+        document: PdfDocument,
+        files: ExitStack,
+        limits: ReadLimits,
+        metadata: dict[str, MetadataValue],
+        titles: PdfTitles,
     ) -> None:
         self._document = document
         self._files = files
@@ -81,7 +80,8 @@ class _Pages:
         self._metadata = metadata
         self._recognized = RecognizedPages(limits)
         self._hyphens = Hyphens()
-        self.largest = self.first_line = ""
+        self._titles = titles
+        self.title = ""  # after the last page
 
     def pieces(self) -> Iterator[Piece]:
         has_text, count = False, len(self._document)
@@ -102,16 +102,20 @@ class _Pages:
                     continue
                 if picture is None:
                     piece = Piece(layout.text, begins_page=True)
+                    self._titles.add_page(_sure(shown.own)[0])
                 else:
                     yield Piece("", share=(number - 1) / count)
                     recognized = _with_layer(self._recognized.page(picture, number), layout)
                     piece = Piece(recognized.text or layout.text, begins_page=True, words=recognized.words)
+                    if recognized.text:
+                        self._titles.add_recognized(self._recognized.title, recognized.text, shown.added)
+                    else:
+                        self._titles.add_page(_sure(shown.own)[0])
                 if shown.comments:
                     piece = replace(piece, text="\n\n".join(filter(None, (piece.text, *shown.comments))))
-                if piece.text.strip() and not has_text:
-                    self._name(layout, piece)
                 has_text = has_text or bool(piece.text.strip())
                 yield piece
+            self.title = self._titles.best  # while the document is open
         self._recognized.note(self._metadata)
         if not has_text:
             raise failure or _no_text(count, self._recognized.unread)
@@ -124,15 +128,6 @@ class _Pages:
         layout = layout._replace(text=clean_text(layout.text).strip())
         self._hyphens.note(layout.text)
         return layout, self._picture(page, layout, number, is_garbled=left_out > _MOST_GARBLED)
-
-    def _name(self, layout: PageLayout, piece: Piece) -> None:
-        if piece.words:
-            self.largest = self._recognized.title
-        else:
-            title = " ".join(clean_text(largest_text(layout.lines)).split())
-            is_title = len(title) <= _MAX_TITLE and len(_LETTERS.findall(title)) >= _FEWEST_LETTERS
-            self.largest = title if is_title and not _STAMP.match(title) else ""
-        self.first_line = _first_line(piece.text)
 
     def _picture(self, page: PdfPage, layout: PageLayout, number: int, *, is_garbled: bool) -> Image.Image | None:
         """The image of a page that shows text missing from its text layer; else None.
@@ -214,7 +209,7 @@ def _unreadable(number: int, error: Exception) -> DocumentError:
 def _properties(document: PdfDocument) -> tuple[str, dict[str, MetadataValue]]:
     properties = {key: clean_text(value).strip() for key, value in document.get_metadata_dict(skip_empty=True).items()}
     title, author = properties.get("Title", ""), properties.get("Author", "")
-    if title.lower() in _NO_TITLES or title.startswith("Microsoft Word - ") or _STAMP.match(title):
+    if title.lower() in _NO_TITLES or title.startswith("Microsoft Word - ") or is_stamp(title):
         title = ""
     author = "" if author.lower() in _NO_TITLES else author
     return title, core_metadata(author, _date(properties.get("CreationDate", "")), _date(properties.get("ModDate", "")))
@@ -230,9 +225,3 @@ def _date(text: str) -> datetime | None:
         return datetime(year, month or 1, day or 1, hour, minute, second)
     except ValueError:
         return None
-
-
-def _first_line(page: str) -> str:
-    lines = (line.strip() for line in page.split("\n"))
-    line = next((line for line in lines if line and not _STAMP.match(line)), "")
-    return line if len(line) <= _MAX_TITLE_LINE else ""

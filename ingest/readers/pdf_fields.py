@@ -36,7 +36,14 @@ _LINE = 12.0  # points: the height of a line of a value that is not drawn
 class LoadedPage(NamedTuple):
     page: pdfium.PdfPage
     words: list[PageWord]  # including those of annotations
+    own: list[PageWord]  # without them
     comments: list[str]  # with their authors; a viewer shows them beside the page
+
+    @property
+    def added(self) -> list[PageWord]:
+        """The words of annotations."""
+        own = set(map(_key, self.own))
+        return [word for word in self.words if _key(word) not in own]
 
 
 @contextmanager
@@ -45,12 +52,12 @@ def loaded(document: pdfium.PdfDocument, number: int) -> Iterator[LoadedPage]:
     with page_of(document, number) as page:
         own, comments = words_of(page), list(_comments(page))
         if not any(raw.FPDFAnnot_GetSubtype(annotation) in _SHOWN for annotation in _annotations(page)):
-            yield LoadedPage(page, own, comments)
+            yield LoadedPage(page, own, own, comments)
             return
         values = list(_values(page, document.formenv))
         raw.FPDFPage_Flatten(page, raw.FLAT_NORMALDISPLAY)
     with page_of(document, number) as page:
-        yield LoadedPage(page, with_values(own, words_of(page), values), comments)
+        yield LoadedPage(page, with_values(own, words_of(page), values), own, comments)
 
 
 class _Value(NamedTuple):

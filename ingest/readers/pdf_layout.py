@@ -289,23 +289,23 @@ def _has_cells(row: Sequence[Line]) -> bool:
     return any(after.left - before.right > _CELLS * before.height for before, after in pairwise(row))
 
 
-def largest_text(lines: Sequence[Line]) -> str:
-    """The first level text in the largest letters, if these are larger than most; else empty."""
+def largest_lines(lines: Sequence[Line]) -> list[Line]:
+    """The first level lines in the largest letters, if these are larger than most; else none."""
     sizes: Counter[float] = Counter()
     level = [line for line in lines if all(word.turns == 0 for word in line.words)]
     for line in level:
         for word in line.words:
             sizes[round(word.size, 1)] += len(word.text)
     if not sizes:
-        return ""
+        return []
     usual = sizes.most_common(1)[0][0]
     largest = max(sizes)
     if largest < _SAME_SIZE * usual:
-        return ""
-    run: list[str] = []
+        return []
+    run: list[Line] = []
     for line in level:
         if max(round(word.size, 1) for word in line.words) >= 0.98 * largest:
-            run.append(line.text)
+            run.append(line)
         elif run:
             break
-    return " ".join(run)
+    return run

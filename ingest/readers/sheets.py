@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 
 from lxml import etree
@@ -25,11 +25,11 @@ from ingest.readers.tables import join_blocks
 
 _CELL = re.compile(r"([A-Z]{1,3})(\d{1,7})")
 _MERGED = re.compile(rb"""<(?:\w+:)?mergeCell\b[^>]{0,200}?\bref\s*=\s*["']([A-Z]+\d+):([A-Z]+\d+)["']""")
-_CODES = re.compile(r'&(?:"[^"]*"|K[0-9A-F]{6}|\d+|[A-Z])', re.I)  # format codes in headers and footers
+_CODES = re.compile(r'&(?:"[^"]*"|K[0-9A-F]{6}|\[\w+\]|\d+|[A-Z])', re.I)  # format codes in headers and footers
 _LINE_END = re.compile(rb"<br\s*/?>", re.IGNORECASE)
 _RECOVERING = etree.XMLParser(recover=True, resolve_entities=False, no_network=True, remove_pis=True)
 _THREADED = "[Threaded comment]"
-_MAX_COLUMN = 16_384
+MAX_COLUMN = 16_384
 
 
 def read_xlsx(data: bytes, limits: ReadLimits, read_member: ReadMember) -> ExtractedText:
@@ -52,6 +52,86 @@ def under_heading(sheet: str, blocks: Iterator[Block]) -> Iterator[Block]:
         yield from blocks
 
 
+def people_of(package: Package, workbook: str) -> dict[str, str]:
+    """The names of the authors of threaded comments, by their ids."""
+    root = next(map(package.optional, package.related(workbook, "person")), None)
+    persons = () if root is None else root.iter("{*}person")
+    return {attribute(person, "id"): attribute(person, "displayName") for person in persons}
+
+
+def drawn_on(package: Package, part: str) -> Iterator[Block]:
+    """What is drawn on the sheet in `part`: text boxes, charts, SmartArt, and labels of form controls."""
+    drawn = set[str]()
+    for drawing in package.related(part, "drawing"):
+        root = package.optional(drawing)
+        for block in () if root is None else Walk(package, drawing).blocks(root):
+            drawn.add(block.text)
+            yield block
+    for drawing in package.related(part, "vmlDrawing"):  # newer programs store form labels twice
+        yield from (block for block in _labels(package, drawing) if block.text not in drawn)
+
+
+def _labels(package: Package, part: str) -> Iterator[Block]:
+    """Labels of form controls and text boxes; notes are parsed as comments. VML is often not well-formed."""
+    try:
+        root = etree.fromstring(_LINE_END.sub(b"\n", package.read(part)), _RECOVERING)
+    except (KeyError, etree.LxmlError, zipfile.BadZipFile, OSError, EOFError, ValueError) as error:
+        package.left_out.append(f"{part}: It is missing or damaged ({type(error).__name__}).")
+        return
+    for shape in () if root is None else root.iter("{*}shape"):
+        kind = attribute(first(shape, "ClientData"), "ObjectType")
+        box = first(shape, "textbox")
+        text = "" if box is None or kind == "Note" else " ".join("".join(box.itertext()).split())
+        if text:
+            yield Block(text)
+
+
+def embedded_in(package: Package, part: str, shown_files: ShownFiles) -> Iterator[Block]:
+    """The texts of files of Office that are embedded in the sheet in `part`."""
+    for name in chain(package.related(part, "package"), package.related(part, "oleObject")):
+        text = shown_files.text(name)
+        if text is None:
+            package.left_out.append(f"{part}: An embedded file is not read ({name}).")
+        else:
+            yield from blocks_of(text)
+
+
+def xml_comments(package: Package, part: str, people: Mapping[str, str]) -> Iterator[Block]:
+    """The comments in an XML part, threaded or not. `people` are the authors of threaded ones."""
+    root = package.optional(part)
+    if root is None:
+        return
+    authors = [author.text or "" for author in root.iter("{*}author")]
+    for comment in root.iter("{*}comment", "{*}threadedComment"):
+        body = first(comment, "text")
+        text = "" if body is None else _text_of(body) or (body.text or "")
+        number = attribute(comment, "authorId")
+        author = authors[int(number)] if number.isdecimal() and int(number) < len(authors) else ""
+        author = author or people.get(attribute(comment, "personId"), "")
+        yield from comment_block(attribute(comment, "ref"), author, text)
+
+
+def cell_name(row: int, column: int) -> str:
+    """The name of a cell, such as `B3`; row and column are counted from 0."""
+    letters, column = "", min(column, MAX_COLUMN) + 1
+    while column:
+        column, letter = divmod(column - 1, 26)
+        letters = chr(ord("A") + letter) + letters
+    return f"{letters}{row + 1}"
+
+
+def comment_block(cell: str, author: str, text: str) -> Iterator[Block]:
+    """The block of a comment; none for an empty one, and for a copy of a threaded comment for older programs."""
+    if text.strip() and not text.startswith(_THREADED):
+        by = f" by {author}" if author and not text.startswith(author) else ""
+        yield Block(f"Comment on {cell}{by}: {text.strip()}")
+
+
+def margin_texts(texts: Iterable[str]) -> list[str]:
+    """Headers and footers of printed pages, without the codes of formats, page numbers and dates."""
+    return [margin for text in texts if any(map(str.isalnum, margin := " ".join(_CODES.sub(" ", text).split())))]
+
+
 class _Workbook:
     def __init__(self, package: Package, shown_files: ShownFiles) -> None:
         self._package = package
@@ -65,9 +145,7 @@ class _Workbook:
             self._first("styles"),
             is_1904=is_1904 is not None and attribute(is_1904, "date1904") in ("1", "true", "on"),
         )
-        people = self._first("person")
-        persons = () if people is None else people.iter("{*}person")
-        self._people = {attribute(person, "id"): attribute(person, "displayName") for person in persons}
+        self._people = people_of(package, self._part)
 
     def blocks(self) -> Iterator[Block]:
         relations = self._package.relations(self._part)
@@ -82,61 +160,17 @@ class _Workbook:
 
     def _sheet(self, part: str) -> Iterator[Block]:
         data = self._package.read(part)
-        margins, drawn = list[str](), set[str]()
+        margins = list[str]()
         yield from render_rows(self._rows(part, data, margins), has_gaps=True)
-        for drawing in self._package.related(part, "drawing"):
-            root = self._package.optional(drawing)
-            if root is not None:
-                for block in Walk(self._package, drawing).blocks(root):
-                    drawn.add(block.text)
-                    yield block
-        for drawing in self._package.related(part, "vmlDrawing"):  # newer programs store form labels twice
-            yield from (block for block in self._labels(drawing) if block.text not in drawn)
-        yield from self._embedded(part)
-        yield from self._comments(part)
-        yield from (Block(text) for text in dict.fromkeys(margins))
-
-    def _labels(self, part: str) -> Iterator[Block]:
-        """Labels of form controls and text boxes; notes are parsed as comments. VML is often not well-formed."""
-        try:
-            root = etree.fromstring(_LINE_END.sub(b"\n", self._package.read(part)), _RECOVERING)
-        except (KeyError, etree.LxmlError, zipfile.BadZipFile, OSError, EOFError, ValueError) as error:
-            self._package.left_out.append(f"{part}: It is missing or damaged ({type(error).__name__}).")
-            return
-        for shape in () if root is None else root.iter("{*}shape"):
-            kind = attribute(first(shape, "ClientData"), "ObjectType")
-            box = first(shape, "textbox")
-            text = "" if box is None or kind == "Note" else " ".join("".join(box.itertext()).split())
-            if text:
-                yield Block(text)
-
-    def _embedded(self, part: str) -> Iterator[Block]:
-        for name in chain(self._package.related(part, "package"), self._package.related(part, "oleObject")):
-            text = self._shown_files.text(name)
-            if text is None:
-                self._package.left_out.append(f"{part}: An embedded file is not read ({name}).")
-            else:
-                yield from blocks_of(text)
-
-    def _comments(self, part: str) -> Iterator[Block]:
+        yield from drawn_on(self._package, part)
+        yield from embedded_in(self._package, part, self._shown_files)
         for name in chain(self._package.related(part, "comments"), self._package.related(part, "threadedComment")):
-            root = self._package.optional(name)
-            if root is None:
-                continue
-            authors = [author.text or "" for author in root.iter("{*}author")]
-            for comment in root.iter("{*}comment", "{*}threadedComment"):
-                body = first(comment, "text")
-                text = "" if body is None else _text_of(body) or (body.text or "")
-                number = attribute(comment, "authorId")
-                author = authors[int(number)] if number.isdecimal() and int(number) < len(authors) else ""
-                author = author or self._people.get(attribute(comment, "personId"), "")
-                if text.strip() and not text.startswith(_THREADED):
-                    by = f" by {author}" if author and not text.startswith(author) else ""
-                    yield Block(f"Comment on {attribute(comment, 'ref')}{by}: {text.strip()}")
+            yield from xml_comments(self._package, name, self._people)
+        yield from (Block(text) for text in dict.fromkeys(margins))
 
     def _rows(self, part: str, data: bytes, margins: list[str]) -> Iterator[list[str]]:
         """Yields non-empty rows. One empty row stands for any number of missing rows, and separates declared tables."""
-        regions = _Regions(data)
+        regions = Regions(_merged_in(data))
         borders = set(self._borders(part))
         unknown = before = 0
         parser = etree.iterparse(
@@ -144,9 +178,7 @@ class _Workbook:
         )
         for _, element in parser:
             if local(element) == "headerFooter":
-                margins += [
-                    margin for node in element if (margin := " ".join(_CODES.sub(" ", node.text or "").split()))
-                ]
+                margins += margin_texts(node.text or "" for node in element)
                 continue
             refuse_entities(element)
             declared = element.get("r", "")
@@ -158,7 +190,7 @@ class _Workbook:
                 column = _column(cell.get("r", "")) or len(cells) + 1
                 text = self._text(cell)
                 unknown += text is None
-                cells += [""] * (min(column, _MAX_COLUMN) - len(cells) - 1)
+                cells += [""] * (min(column, MAX_COLUMN) - len(cells) - 1)
                 cells.append(text or "")
             yield regions.fill(number, cells)
             before = number
@@ -204,14 +236,22 @@ class _Workbook:
         return self._formats.shown(text, cell.get("s", ""))
 
 
-class _Regions:
-    """Merged cells: the text of the first cell is repeated in each of its rows, once per row."""
+def _merged_in(data: bytes) -> Iterator[tuple[int, int, int, int]]:
+    for begin, end in _MERGED.findall(data):
+        (left, top), (right, bottom) = (_CELL.findall(corner.decode("ascii"))[0] for corner in (begin, end))
+        yield _column(left), int(top), _column(right), int(bottom)
 
-    def __init__(self, data: bytes) -> None:
+
+class Regions:
+    """Merged cells: the text of the first cell is repeated in each of its rows, once per row.
+
+    `merged`: left, top, right and bottom of each, counted from 1.
+    """
+
+    def __init__(self, merged: Iterable[tuple[int, int, int, int]]) -> None:
         self._starts: dict[int, list[tuple[int, int, int]]] = {}
-        for begin, end in _MERGED.findall(data):
-            (left, top), (right, bottom) = (_CELL.findall(corner.decode("ascii"))[0] for corner in (begin, end))
-            self._starts.setdefault(int(top), []).append((_column(left), min(_column(right), _MAX_COLUMN), int(bottom)))
+        for left, top, right, bottom in merged:
+            self._starts.setdefault(top, []).append((left, min(right, MAX_COLUMN), bottom))
         self._open: list[tuple[int, int, int, str]] = []
 
     def fill(self, number: int, cells: list[str]) -> list[str]:
@@ -237,7 +277,7 @@ def _column(reference: str) -> int:
     number = 0
     for letter in reference.rstrip("0123456789"):
         number = number * 26 + ord(letter) - ord("A") + 1
-    return number if 0 < number <= _MAX_COLUMN else 0
+    return number if 0 < number <= MAX_COLUMN else 0
 
 
 def _text_of(element: Element) -> str:

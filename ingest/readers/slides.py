@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from app.errors import DocumentError
 from app.types.texts import Cell, ExtractedText, Mark
@@ -31,11 +31,7 @@ def read_pptx(data: bytes, limits: ReadLimits, read_member: ReadMember) -> Extra
     shown = first(package.root(presentation), "sldIdLst")
     identities = [] if shown is None else [_identity(slide) for slide in shown.iterchildren("{*}sldId")]
     slides = [relations[identity].target for identity in identities if identity in relations]
-    if len(slides) > limits.max_pages:
-        raise DocumentError(
-            f"This presentation has {len(slides):,} slides; the limit is {limits.max_pages:,}. Split it, or raise "
-            "GIRCSE_MAX_DOCUMENT_PAGES."
-        )
+    check_slides(slides, limits)
     title, metadata = package.properties()
     inserted = ShownFiles(package, limits, read_member).text
     pages = [list(_slide_blocks(package, slide, inserted)) for slide in slides]
@@ -63,6 +59,15 @@ def read_pptx(data: bytes, limits: ReadLimits, read_member: ReadMember) -> Extra
         marks=joined.marks,
         cells=joined.cells,
     )
+
+
+def check_slides(slides: Sequence[object], limits: ReadLimits) -> None:
+    """Raises DocumentError if there are too many."""
+    if len(slides) > limits.max_pages:
+        raise DocumentError(
+            f"This presentation has {len(slides):,} slides; the limit is {limits.max_pages:,}. Split it, or raise "
+            "GIRCSE_MAX_DOCUMENT_PAGES."
+        )
 
 
 def join_pages(pages: list[list[Block]], limits: ReadLimits) -> ExtractedText:

@@ -1,11 +1,11 @@
-"""OpenDocument files and a Word 97 document, which no library of the tests writes."""
+"""OpenDocument files, binary workbooks and a Word 97 document, which no library of the tests writes."""
 
 from __future__ import annotations
 
 import io
 import struct
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from outlook_files import compound_file
 
@@ -28,6 +28,34 @@ def open_document(kind: str, inner: str, **parts: str) -> bytes:
     return buffer.getvalue()
 
 
+def flat_document(kind: str, inner: str) -> bytes:
+    """An OpenDocument file that is one XML file."""
+    media_type = f"application/vnd.oasis.opendocument.{kind}"
+    body = f"<office:body><office:{kind}>{inner}</office:{kind}></office:body>"
+    return f'<?xml version="1.0"?><office:document {NAMES} office:mimetype="{media_type}">{body}</office:document>'.encode()
+
+
+SAVED_PAGE = b"""From: <Saved by a browser>
+Subject: Of cities
+MIME-Version: 1.0
+Content-Type: multipart/related; type="text/html"; boundary="--b"
+
+----b
+Content-Type: text/html; charset=utf-8
+Content-Transfer-Encoding: quoted-printable
+Content-Location: https://example.org/cities
+
+<html><head><title>Of cities</title></head><body><p>K=C3=B6ln lies on the Rhine.</p><img src=3D"a.png"></body></html>
+----b
+Content-Type: image/png
+Content-Transfer-Encoding: base64
+Content-Location: https://example.org/a.png
+
+iVBORw0KGgo=
+----b--
+"""
+
+
 def p(text: str) -> str:
     return f"<text:p>{text}</text:p>"
 
@@ -44,10 +72,50 @@ def record(kind: int, data: bytes) -> bytes:
     return struct.pack("<HH", kind, len(data)) + data
 
 
-def excel_97(rows: Sequence[Sequence[str | float]], formats: Sequence[str]) -> bytes:
-    """One sheet S of BIFF8, with a format for each column."""
+def drawn_text(identity: int, *chunks: str, kind: int = 6) -> bytes:
+    """An object of a sheet with a text; each chunk stands in a record of its own, in as few bytes as it can."""
+    packed = [
+        (b"\0" + chunk.encode("latin-1")) if chunk.isascii() else b"\1" + chunk.encode("utf-16-le") for chunk in chunks
+    ]
+    count = sum(map(len, chunks))
+    return (
+        record(0x005D, struct.pack("<HHHH", 0x15, 0x12, kind, identity) + bytes(14))
+        + record(0x01B6, bytes(10) + struct.pack("<HH", count, 16) + bytes(4))
+        + b"".join(record(0x003C, each) for each in packed)
+        + record(0x003C, bytes(16))
+    )
+
+
+def old_text(text: str, *, length: str = "H") -> bytes:
+    return struct.pack(f"<{length}B", len(text), 1) + text.encode("utf-16-le")
+
+
+def old_chart(
+    title: str, axis: str, names: Sequence[str], categories: Sequence[str], values: Sequence[Sequence[float]]
+) -> bytes:
+    """The part of a chart within that of its sheet."""
+    found = record(0x0809, struct.pack("<HHHHII", 0x0600, 0x0020, 0, 0, 0, 0x0600))
+    for name in names:
+        found += record(0x1003, bytes(12)) + record(0x100D, b"\0\0" + old_text(name, length="B"))
+    for text, link in ((axis, 2), (title, 1)):
+        found += record(0x1025, bytes(32)) + record(0x100D, b"\0\0" + old_text(text, length="B"))
+        found += record(0x1027, struct.pack("<HHH", link, 0, 0))
+    found += record(0x1065, struct.pack("<H", 1))
+    for column, points in enumerate(values):
+        for row, value in enumerate(points):
+            found += record(0x0203, struct.pack("<HHHd", row, column, 0, value))
+    found += record(0x1065, struct.pack("<H", 2))
+    for row, category in enumerate(categories):
+        found += record(0x0204, struct.pack("<HHH", row, 0, 0) + old_text(category))
+    return found + record(0x000A, b"")
+
+
+def excel_97(
+    rows: Sequence[Sequence[str | float]], formats: Sequence[str], more: bytes = b"", head_more: bytes = b""
+) -> bytes:
+    """One sheet S of BIFF8, with a format for each column; `more` records end the sheet."""
     begin = struct.pack("<HHHHII", 0x0600, 0x0005, 0, 0, 0, 0x0600)
-    head = record(0x0809, begin) + record(0x0042, struct.pack("<H", 1200))
+    head = record(0x0809, begin) + head_more + record(0x0042, struct.pack("<H", 1200))
     for number, code in enumerate(formats):
         head += record(0x041E, struct.pack("<HHB", 164 + number, len(code), 0) + code.encode("latin-1"))
     for number in range(len(formats)):
@@ -63,7 +131,78 @@ def excel_97(rows: Sequence[Sequence[str | float]], formats: Sequence[str]) -> b
                 sheet += record(0x0204, at + struct.pack("<HB", len(value), 0) + value.encode("latin-1"))
             else:
                 sheet += record(0x0203, at + struct.pack("<d", value))
-    return compound_file({"Workbook": head + sheet + record(0x000A, b"")})
+    return compound_file({"Workbook": head + sheet + more + record(0x000A, b"")})
+
+
+def binary_record(kind: int, data: bytes = b"") -> bytes:
+    """A record of a binary workbook: kind and length in groups of seven bits."""
+    head = bytes([kind]) if kind < 128 else bytes([kind & 0x7F | 0x80, kind >> 7])
+    size = len(data)
+    while size > 127:
+        head, size = head + bytes([size & 0x7F | 0x80]), size >> 7
+    return head + bytes([size]) + data
+
+
+def wide(text: str) -> bytes:
+    return struct.pack("<I", len(text)) + text.encode("utf-16-le")
+
+
+def binary_cell(kind: int, column: int, value: bytes, style: int = 0) -> bytes:
+    return binary_record(kind, struct.pack("<II", column, style) + value)
+
+
+def binary_workbook(
+    rows: Mapping[int, Sequence[bytes]],
+    *,
+    texts: Sequence[str] = (),
+    formats: Sequence[str] = (),
+    more: bytes = b"",
+    comments: Sequence[tuple[str, int, int, str]] = (),
+    is_early: bool = False,
+    parts: Mapping[str, str | bytes] | None = None,
+    relations: str = "",
+) -> bytes:
+    """One sheet S of an xlsb: cells by row, comments as author, row, column and text, and `more` records after the rows.
+
+    `is_early`: as Excel 2007 wrote it before its release.
+    """
+    kind = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+    links = '<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">{}</Relationships>'
+    link = f'<Relationship Id="{{}}" Type="{kind}/{{}}" Target="{{}}"/>'
+    sheet = binary_record(129) + binary_record(145)
+    for number, cells in rows.items():
+        sheet += binary_record(0, struct.pack("<I", number) + bytes(13)) + b"".join(cells)
+    sheet += binary_record(146) + more
+    bundle = bytes(8) + bytes(4 if is_early else 0) + wide("r1") + wide("S")
+    styles = b"".join(binary_record(44, struct.pack("<H", 164 + at) + wide(code)) for at, code in enumerate(formats))
+    styles += binary_record(617) + binary_record(47, bytes(16))
+    styles += b"".join(binary_record(47, struct.pack("<HH", 0, 164 + at) + bytes(12)) for at in range(len(formats)))
+    notes = b"".join(binary_record(632, wide(author)) for author, *_ in comments)
+    for number, (_, row, column, text) in enumerate(comments):
+        notes += binary_record(635, struct.pack("<IIIII", number, row, row, column, column) + bytes(16))
+        notes += binary_record(637, b"\0" + wide(text))
+    files: dict[str, str | bytes] = {
+        "[Content_Types].xml": "<Types>application/vnd.ms-excel.sheet.binary.macroEnabled.main</Types>",
+        "_rels/.rels": links.format(link.format("r1", "officeDocument", "xl/workbook.bin")),
+        "xl/_rels/workbook.bin.rels": links.format(
+            link.format("r1", "worksheet", "worksheets/sheet1.bin")
+            + link.format("r2", "sharedStrings", "sharedStrings.bin")
+            + link.format("r3", "styles", "styles.bin")
+        ),
+        "xl/workbook.bin": binary_record(153, bytes(12)) + binary_record(156, bundle),
+        "xl/sharedStrings.bin": b"".join(binary_record(19, b"\0" + wide(text)) for text in texts),
+        "xl/styles.bin": styles,
+        "xl/worksheets/sheet1.bin": sheet,
+        "xl/worksheets/_rels/sheet1.bin.rels": links.format(
+            link.format("c", "comments", "../comments1.bin") + relations
+        ),
+        "xl/comments1.bin": notes,
+    }
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, data in (files | dict(parts or {})).items():
+            archive.writestr(zipfile.ZipInfo(name), data)
+    return buffer.getvalue()
 
 
 def excel_4(rows: Sequence[Sequence[str | float]]) -> bytes:
@@ -125,6 +264,36 @@ def old_word(text: str) -> bytes:
     return header + table + directory + sectors
 
 
+def _powerpoint_record(kind: int, data: bytes, *, instance: int = 0, is_container: bool = False) -> bytes:
+    return struct.pack("<HHI", (0xF if is_container else 0) | instance << 4, kind, len(data)) + data
+
+
+def powerpoint_97(*slides: tuple[str, str]) -> bytes:
+    """Slides of a title and a body, whose texts are in the list of the document."""
+    listed = b""
+    for number, texts in enumerate(slides):
+        listed += _powerpoint_record(0x03F3, struct.pack("<IIIII", 2 + number, 0, 2, 256 + number, 0))
+        for kind, text in enumerate(texts):
+            listed += _powerpoint_record(0x0F9F, struct.pack("<I", kind))
+            listed += _powerpoint_record(0x0FA0, text.encode("utf-16-le"))
+    document = _powerpoint_record(0x03E9, struct.pack("<IIIIIIIIHHBBBB", 5760, 4320, *[0] * 12))
+    document += _powerpoint_record(0x0FF0, listed, is_container=True) + _powerpoint_record(0x03EA, b"")
+    parts = [_powerpoint_record(0x03E8, document, is_container=True)]
+    slide = _powerpoint_record(0x03EF, bytes(24))
+    parts += [_powerpoint_record(0x03EE, slide, is_container=True)] * len(slides)
+    places = [sum(map(len, parts[:number])) for number in range(len(parts) + 1)]
+    directory = struct.pack("<I", 1 | len(parts) << 20) + struct.pack(f"<{len(parts)}I", *places[:-1])
+    stream = b"".join(parts) + _powerpoint_record(0x1772, directory)
+    edit = struct.pack("<IHBBIIIIHH", 256, 0, 0, 3, 0, places[-1], 1, 1 + len(parts), 1, 0)
+    user = struct.pack("<IIIHHBBH", 20, 0xE391C05F, len(stream), 0, 0x03F4, 3, 0, 0) + struct.pack("<I", 8)
+    return compound_file(
+        {
+            "PowerPoint Document": stream + _powerpoint_record(0x0FF5, edit),
+            "Current User": _powerpoint_record(0x0FF6, user),
+        }
+    )
+
+
 RICH_TEXT = (
     rb"{\rtf1\ansi{\fonttbl{\f0 Arial;}{\f1\fcharset128 Mincho;}}{\info{\author Ada}}{\header Head\par}\f0 Paris and K\'f6ln"
     rb"{\footnote On the {\f1\'93\'fa} Rhine.}\par Of cities \u8364?{\shp{\*\shpinst{\sp{\sn wzDescription}{\sv A map}}}}\par"
@@ -140,7 +309,22 @@ def other_office_samples() -> dict[str, bytes]:
         "a.ods": open_document("spreadsheet", table),
         "a.odp": open_document("presentation", f"<draw:page>{p('Paris')}</draw:page><draw:page>{p('Two')}</draw:page>"),
         "a.rtf": RICH_TEXT,
+        "a.ppt": powerpoint_97(("Of cities", "Paris\rK\xf6ln"), ("Two", "More")),
+        "a.fodt": flat_document("text", p("Of cities") + table),
+        "a.mhtml": SAVED_PAGE,
         "a.doc": old_word("Of cities\rParis lies on the Seine.\r"),
-        "a.xls": excel_97([["City", "n"], ["Paris", 1.5]], ["General", '0.0" m"']),
+        "a.xls": excel_97(
+            [["City", "n"], ["Paris", 1.5]],
+            ["General", '0.0" m"'],
+            drawn_text(1, "On the Seine.", kind=0x19)
+            + record(0x001C, struct.pack("<HHHH", 1, 0, 0, 1) + old_text("Ada"))
+            + old_chart("Cities", "m", ["n"], ["Paris"], [[1.5]]),
+        ),
+        "a.xlsb": binary_workbook(
+            {0: [binary_cell(7, 0, bytes(4)), binary_cell(6, 1, wide("n"))], 1: [binary_cell(6, 0, wide("Paris"))]},
+            texts=["City"],
+            formats=['0.0" m"'],
+            comments=[("Ada", 1, 0, "On the Seine.")],
+        ),
         "b.xls": excel_4([["City", "n"], ["Paris", 1.5]]),
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,12 +12,18 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
+from other_office_samples import excel_97, record
+from outlook_files import compound_file
+from sample_files import pdf, zip_of
 from seen_html import Seen
 
 from app.api.problems import add_problem_handlers
-from app.errors import UnknownCollectionError, UnknownLensError
+from app.errors import DocumentError, UnknownCollectionError, UnknownLensError
 from app.types.access import Principal, Role, WebSession
 from app.types.quotas import QuotaUse
+from ingest.readers.content_types import _UNREADABLE
+from ingest.readers.document import _FORMATS, read_document
+from ingest.readers.kinds import KINDS
 from scripts.make_texts import CORE, ROOT, find_faults, find_messages, find_texts, messages_of_python, texts_of_python
 from ui.account_page import account_drawer
 from ui.core_messages import MAX_CHARS, translate_message
@@ -213,3 +220,78 @@ def test_an_unknown_path_is_refused_in_the_language_that_is_asked_for() -> None:
 
 def test_every_module_whose_messages_are_translated_is_there() -> None:
     assert [name for name in CORE if not (ROOT / name).exists()] == []
+
+
+def _names_of_formats() -> set[str]:
+    """Every constant that the readers pass on as the name of a format."""
+    names = {name for name, _ in _FORMATS.values()} | {name for _, name in _UNREADABLE}
+    for path in ROOT.glob("ingest/readers/*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.Call):
+                continue
+            called, given = ast.unparse(node.func), [*node.args, *(each.value for each in node.keywords)]
+            texts = [each.value for each in given if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+            if called in ("damaged", "too_deep", "_damaged", "_protected", "_Panics", "Members"):
+                names.update(texts[:1])
+            elif called in ("_parsed", "_parse"):
+                names.update(text for text in texts if " " in text)
+            elif called == "check_package":
+                names.update(text for text in texts if "/" not in text and "." not in text)
+    return names
+
+
+def test_every_name_of_a_format_has_a_translation() -> None:
+    names = _names_of_formats()
+    assert {"zip archive", "Excel workbook", "JSON", "a RAR archive", "message"} <= names
+    assert names <= set(KINDS)
+    catalog = read_catalog("de")
+    assert [name for name in KINDS if not catalog.get(name)] == []
+
+
+REFUSED = {
+    "a.txt": b"",
+    "b.txt": b" ",
+    "a.json": b'{"a": ',
+    "b.json": b"[" * 100_000,
+    "a.ipynb": b"[]",
+    "a.zip": zip_of({"a.txt": "", "b.rar": b"Rar!\x1a\x07" + bytes(20)}),
+    "a.rar": b"Rar!\x1a\x07" + bytes(20),
+    "a.gif": b"GIF89a" + bytes(20),
+    "a.ps": b"%!PS-Adobe",
+    "a.xls": bytes.fromhex("d0cf11e0a1b11ae1") + bytes(600),
+    "b.xls": excel_97([["x"]], ["General"], head_more=record(0x002F, bytes(54))),
+    "a.xlsb": b"PK\x03\x04 no",
+    "a.xlsx": zip_of({"[Content_Types].xml": "spreadsheetml", "xl/workbook.xml": "<"}),
+    "a.doc": bytes.fromhex("d0cf11e0a1b11ae1") + bytes(600),
+    "a.ole": compound_file({"Unknown": b"x"}),
+    "a.odt": zip_of({"mimetype": "application/vnd.oasis.opendocument.text", "content.xml": "<a/>"}),
+    "b.odt": zip_of(
+        {
+            "mimetype": "application/vnd.oasis.opendocument.text",
+            "content.xml": "",
+            "META-INF/manifest.xml": "<a><encryption-data/></a>",
+        }
+    ),
+    "a.docx": zip_of(
+        {"[Content_Types].xml": "wordprocessingml", "word/document.xml": "<!DOCTYPE a [<!ENTITY b 'c'>]><a/>"}
+    ),
+    "a.pdf": b"%PDF-1.7\n",
+    "b.pdf": pdf("x", password="y"),
+    "a.png": b"\x89PNG\r\n\x1a\n" + bytes(20),
+    "a.epub": zip_of({"mimetype": "application/epub+zip", "META-INF/container.xml": "<a/>"}),
+    "a.eml": b"\n\n",
+    "a.mbox": b"x",
+    "a.bin": bytes(range(256)) * 4,
+}
+
+
+@pytest.mark.parametrize("name", sorted(REFUSED))
+def test_a_refused_file_says_why_in_german(name: str) -> None:
+    with pytest.raises(DocumentError) as refused:
+        read_document(REFUSED[name], uri=name)
+    english = str(refused.value)
+    with speaking("de"):
+        german = translate_message(english)
+    assert german != english
+    left = re.sub(r"\([A-Z][A-Za-z]*(?:: [^)]*)?.*?\)|GIRCSE_\w+|pip install \S+", "", german)  # errors of libraries
+    assert not re.findall(r"\b(?:This|the|is|it|and|of|file|archive|Save|workbook|document)\b", left)

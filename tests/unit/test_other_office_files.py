@@ -2,19 +2,39 @@
 
 from __future__ import annotations
 
+import struct
+from typing import ClassVar
+
 import pytest
 from office_files import NAMES as OFFICE_NAMES
 from office_files import OFFICE
-from other_office_samples import NAMES, cell, content, excel_4, excel_97, old_word, open_document, p, row
-from sample_files import zip_of
+from other_office_samples import (
+    NAMES,
+    binary_cell,
+    binary_record,
+    binary_workbook,
+    cell,
+    content,
+    drawn_text,
+    excel_4,
+    excel_97,
+    old_chart,
+    old_text,
+    old_word,
+    open_document,
+    other_office_samples,
+    p,
+    record,
+    row,
+    wide,
+)
+from sample_files import with_part, zip_of
 
 from app.errors import DocumentError
 from app.types.texts import ExtractedText
-from ingest.readers import legacy_office
 from ingest.readers.document import read_document
-from ingest.readers.legacy_office import _blocks, _embedded, _missing
+from ingest.readers.legacy_office import _blocks, _left_out, _missing
 from ingest.readers.limits import ReadLimits
-from ingest.readers.opc import Package
 from ingest.readers.parts import Block
 
 
@@ -257,31 +277,126 @@ def test_workbook_of_1997_shows_numbers_as_their_formats_do():
     ]
 
 
+class TestBesideTheCellsOfOldWorkbooks:
+    ROWS: ClassVar[list[list[str | float]]] = [["City", "Units"], ["Rome", 5.0]]
+
+    def shown(self, more: bytes) -> list[str]:
+        return lines(excel_97(self.ROWS, ["General"], more), "a.xls")
+
+    def test_text_boxes_and_comments(self):
+        note = record(0x001C, struct.pack("<HHHH", 1, 27, 0, 2) + old_text("Ada"))
+        more = drawn_text(1, "Boxed, in two ", "parts – of two kinds") + drawn_text(2, "Sure?", kind=0x19) + note
+        assert self.shown(more) == [
+            "Sheet S",
+            "City: Rome; Units: 5",
+            "Boxed, in two parts – of two kinds",
+            "Comment on AB2 by Ada: Sure?",
+        ]
+
+    def test_headers_and_footers(self):
+        further = bytes(30) + struct.pack("<HHHH", 0, 0, 5, 0) + bytes(0) + old_text("First")
+        more = record(0x0014, old_text("&LACME &P")) + record(0x0015, old_text("&P / &N")) + record(0x089C, further)
+        assert self.shown(more) == ["Sheet S", "City: Rome; Units: 5", "ACME", "First"]
+
+    def test_charts(self):
+        chart = old_chart("Harvest", "Tons", ["Tea", "Rice"], ["North", "South"], [[1.5, 2.0], [3.0, 4.0]])
+        assert self.shown(chart) == [
+            "Sheet S",
+            "City: Rome; Units: 5",
+            "Chart: Harvest",
+            "Tons",
+            "Category: North; Tea: 1.5; Rice: 3",
+            "Category: South; Tea: 2; Rice: 4",
+        ]
+
+    def test_damaged_records_cost_only_what_they_hold(self):
+        assert self.shown(record(0x001C, b"\0"))[:2] == ["Sheet S", "City: Rome; Units: 5"]
+
+    def test_encrypted_is_protected(self):
+        with pytest.raises(DocumentError, match="protected by a password"):
+            read(excel_97(self.ROWS, ["General"], head_more=record(0x002F, bytes(54))), "a.xls")
+
+
 def test_workbook_of_1992():
     assert lines(excel_4([["City", "Units"], ["Köln", 5.0]]), "a.xls") == ["Sheet1", "City: Köln; Units: 5"]
 
 
-def test_drawings_of_a_binary_workbook():
-    relations = '<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">{}</Relationships>'
-    link = f'<Relationship Id="{{}}" Type="{OFFICE}/{{}}" Target="{{}}"/>'
-    shape = "<x:sp><x:txBody><a:p><a:r><a:t>Beside</a:t></a:r></a:p></x:txBody></x:sp>"
-    box = f"<x:wsDr xmlns:x='urn:x' {OFFICE_NAMES}>{shape}</x:wsDr>"
-    sheet = link.format("d", "drawing", "d.xml") + link.format("c", "comments", "comments1.bin")
-    package = Package(
-        zip_of(
-            {
-                "xl/workbook.bin": b"",
-                "xl/_rels/workbook.bin.rels": relations.format(link.format("s", "worksheet", "sheet1.bin")),
-                "xl/_rels/sheet1.bin.rels": relations.format(sheet),
-                "xl/d.xml": box,
-            }
+class TestBinaryWorkbooks:
+    def test_every_kind_of_cell_is_shown_as_its_format_says(self):
+        packed = [struct.pack("<i", 7 << 2 | 2), struct.pack("<i", 725 << 2 | 3), struct.pack("<d", 2.5)[4:]]
+        names = [binary_cell(7, column, struct.pack("<I", column)) for column in range(3)]
+        rows = {
+            0: names,
+            1: [binary_cell(6, 0, wide("whole")), binary_cell(2, 1, packed[0])],
+            2: [binary_cell(6, 0, wide("hundredths")), binary_cell(2, 1, packed[1], style=1)],
+            3: [binary_cell(62, 0, b"\0" + wide("half a float")), binary_cell(2, 1, packed[2])],
+            4: [binary_cell(8, 0, wide("formula")), binary_cell(9, 1, struct.pack("<d", 0.1), style=2)],
+            5: [binary_cell(6, 0, wide("error")), binary_cell(3, 1, b"\x07"), binary_cell(11, 2, b"\x17")],
+            6: [binary_cell(6, 0, wide("truth")), binary_cell(4, 1, b"\1"), binary_cell(10, 2, b"\0")],
+            7: [
+                binary_cell(6, 0, wide("next")),
+                binary_record(16, bytes(4) + struct.pack("<d", 1e300)),
+                binary_record(18, bytes(8)),
+            ],
+            8: [binary_cell(6, 0, wide("day")), binary_cell(5, 1, struct.pack("<d", 45413.0), style=3)],
+            9: [binary_cell(6, 0, wide("no text")), binary_cell(7, 1, struct.pack("<I", 99)), binary_cell(1, 2, b"")],
+        }
+        data = binary_workbook(rows, texts=["Kind", "Value", "More"], formats=['0.00" €"', "0.0%", "d/m/yyyy"])
+        assert lines(data, "a.xlsb") == [
+            "Sheet S",
+            "Kind: whole; Value: 7",
+            "Kind: hundredths; Value: 7.25 €",
+            "Kind: half a float; Value: 2.5",
+            "Kind: formula; Value: 10.0%",
+            "Kind: error; Value: #DIV/0!; More: #REF!",
+            "Kind: truth; Value: TRUE; More: FALSE",
+            "Kind: next; Value: 1e+300; More: Kind",
+            "Kind: day; Value: 2024-05-01",
+            "Kind: no text",
+        ]
+
+    def test_comments_margins_and_merged_cells(self):
+        rows = {
+            0: [binary_cell(6, 0, wide("City")), binary_cell(6, 1, wide("Units"))],
+            1: [binary_cell(6, 0, wide("Rome")), binary_cell(6, 1, wide("5"))],
+            2: [binary_cell(6, 1, wide("6"))],
+        }
+        margins = struct.pack("<H", 0) + wide('&LMade by &"Arial"ACME') + b"\xff" * 4 + wide("&P")
+        more = binary_record(176, struct.pack("<IIII", 1, 2, 0, 0)) + binary_record(479, margins)
+        comments = [("Ada", 1, 0, "On the Tiber."), ("", 2, 27, "Far away."), ("", 3, 0, "[Threaded comment]\nNo.")]
+        assert lines(binary_workbook(rows, more=more, comments=comments), "a.xlsb") == [
+            "Sheet S",
+            "City: Rome; Units: 5",
+            "City: Rome; Units: 6",
+            "Comment on A2 by Ada: On the Tiber.",
+            "Comment on AB3: Far away.",
+            "Made by ACME",
+        ]
+
+    def test_a_file_of_excel_2007_before_its_release(self):
+        data = binary_workbook({0: [binary_cell(6, 0, wide("An example"))]}, is_early=True)
+        assert lines(data, "a.xlsb") == ["Sheet S", "An example"]
+
+    def test_a_sheet_without_a_part_is_told(self):
+        data = binary_workbook({}, comments=[("", 0, 0, "Kept.")])
+        lost = with_part(data, "xl/workbook.bin", lambda part: part + binary_record(156, bytes(8) + wide("no") * 2))
+        found = read(lost, "a.xlsb")
+        assert found.text == "Sheet S\n\nComment on A1: Kept."
+        assert found.metadata == {"skipped_parts": 1, "skipped": "xl/workbook.bin: A sheet has no part."}
+
+    @pytest.mark.parametrize("part", ["xl/workbook.bin", "xl/worksheets/sheet1.bin", "xl/sharedStrings.bin"])
+    def test_a_part_that_is_cut_off_is_damaged(self, part):
+        with pytest.raises(DocumentError, match=r"damaged \(error: A (?:record|text) .*is cut off"):
+            read(with_part(other_office_samples()["a.xlsb"], part, lambda data: data[:-1]), "a.xlsb")
+
+    def test_text_boxes(self):
+        shape = "<x:sp><x:txBody><a:p><a:r><a:t>Beside</a:t></a:r></a:p></x:txBody></x:sp>"
+        data = binary_workbook(
+            {},
+            relations=f'<Relationship Id="d" Type="{OFFICE}/drawing" Target="/xl/d.xml"/>',
+            parts={"xl/d.xml": f"<x:wsDr xmlns:x='urn:x' {OFFICE_NAMES}>{shape}</x:wsDr>"},
         )
-    )
-    assert [block.text for block in legacy_office._drawings(package)] == ["Beside"]
-    assert package.notes() == {
-        "skipped_parts": 1,
-        "skipped": "xl/comments1.bin: Comments of binary workbooks are not read.",
-    }
+        assert lines(data, "a.xlsb") == ["Sheet S", "Beside"]
 
 
 class TestOldWord:
@@ -297,7 +412,7 @@ class TestOldWord:
         blocks = [Block("Rome lies here."), Block("City: Rome; Units: 5")]
         assert [block.text for block in _missing(shown, blocks)] == missing
 
-    def test_embedded_objects_are_told(self):
+    def test_embedded_objects_and_numbers_of_lists_are_told(self):
         picture = {"type": "image", "alt_text": "Embedded Microsoft Excel chart"}
         elements = [
             picture,
@@ -305,7 +420,12 @@ class TestOldWord:
             {"type": "image", "alt_text": "A map"},
         ]
         assert [block.text for block in _blocks(elements)] == ["Picture: A map"]
-        assert _embedded([{"elements": elements}]) == 2
+        assert _left_out([{"elements": elements}], has_numbers=True) == {
+            "skipped_parts": 3,
+            "skipped": "2 embedded objects are not read.\nLists whose automatic numbers or bullets are not read: 1.",
+        }
+        assert _left_out([{"elements": [{"type": "image", "alt_text": "A map"}]}], has_numbers=True) == {}
+        assert _left_out([{"elements": elements}], has_numbers=False)["skipped_parts"] == 2
 
     def test_paragraphs(self):
         assert lines(old_word("Of cities\rRome lies on the Tiber – and Köln does not.\r"), "a.doc") == [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -397,6 +398,79 @@ def test_stamps_name_no_document(stamp: str, size: int, turned: bool) -> None:
     assert found.title == "Dense Passages for Everybody"
     assert flat(found.text).count("2004" if "2004" in stamp else stamp.split()[0]) == 1
     assert stamp not in read(drawn(lambda canvas: draw(canvas, with_title=False))).title
+
+
+def big(text: str, size: float = 30, top: float = 800) -> Callable[[Canvas], None]:
+    def draw(canvas: Canvas) -> None:
+        canvas.setFont("Helvetica", size)
+        canvas.drawString(60, top, text)
+        canvas.setFont("Helvetica", 11)
+
+    return draw
+
+
+def page(*drawings: Callable[[Canvas], None]) -> Callable[[Canvas], None]:
+    def draw(canvas: Canvas) -> None:
+        for each in drawings:
+            each(canvas)
+
+    return draw
+
+
+@pytest.mark.parametrize(
+    "annotation",
+    [
+        field(b"/FT/Tx/T(n)/V(Ada Lovelace)/AP<</N 7 0 R>>"),
+        b"<</Type/Annot/Subtype/Stamp/Rect[40 300 300 380]/F 4/AP<</N 7 0 R>>>>",
+        b"<</Type/Annot/Subtype/FreeText/Rect[40 360 300 390]/F 4/Contents(Ada Lovelace)/AP<</N 7 0 R>>>>",
+    ],
+    ids=["field", "stamp", "text"],
+)
+def test_what_annotations_show_names_no_document(annotation: bytes) -> None:
+    look = stream(
+        b"BT /F1 40 Tf 4 6 Td (Ada Lovelace) Tj ET",
+        b"/Type/XObject/Subtype/Form/BBox[0 0 260 50]/Resources<</Font<</F1 4 0 R>>>>",
+    )
+    whole = annotated(annotation, look)
+    assert "Ada Lovelace" in flat(text_of(whole))
+    assert read(whole).title == "Name of the applicant:"
+    alone = whole.replace(stream(b"BT /F1 12 Tf 40 350 Td (Name of the applicant:) Tj ET"), stream(b""))
+    assert read(alone).title == "a"  # the name of the file
+
+
+@pytest.mark.parametrize("header", ["ACME Limited", "Volume 3 of the Annals", "DRAFT", "xiv", "Page 3 of 9", "- 3 -"])
+def test_running_headers_page_numbers_and_marks_name_no_document(header: str) -> None:
+    texts = [big(header), big("Dense Passages for Everybody", size=16, top=740), lines(*PROSE, top=700)]
+    untitled = [big(header), lines(*PROSE, top=700)]
+    later = page(big(re.sub(r"\d", "4", header)), lines(*PROSE, top=650))
+    other = page(lines(*PROSE, top=650))
+    assert read(drawn(page(*texts), later)).title == "Dense Passages for Everybody"
+    assert read(drawn(page(*texts), other, later)).title == "Dense Passages for Everybody"  # odd pages have a header
+    assert read(drawn(page(*untitled), later)).title == PROSE[0]
+
+
+def test_a_title_that_later_pages_repeat_in_small_letters_stays_the_title() -> None:
+    header = big("Dense Passages for Everybody", size=8)
+    first = page(big("Dense Passages for Everybody", size=20), lines(*PROSE, top=700))
+    assert read(drawn(first, page(header, lines(*PROSE, top=700)))).title == "Dense Passages for Everybody"
+
+
+def test_a_title_comes_from_properties_and_outline_where_no_text_is_large() -> None:
+    def outlined(*names: str, title: str = "") -> Callable[[Canvas], None]:
+        def draw(canvas: Canvas) -> None:
+            lines(*PROSE)(canvas)
+            canvas.setTitle(title)
+            for name in names:
+                canvas.bookmarkPage(name)
+                canvas.addOutlineEntry(name, name, level=0)
+
+        return draw
+
+    assert read(drawn(outlined("Of cities"))).title == "Of cities"
+    assert read(drawn(outlined("Of cities", "Of rivers"))).title == PROSE[0]
+    assert read(drawn(outlined("Of cities", title="Of all"))).title == "Of all"
+    contents = page(big("Contents"), outlined("Of cities"))
+    assert read(drawn(contents)).title == "Of cities"
 
 
 def test_the_page_view_has_the_words_of_the_text_in_its_order(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from sample_files import mailbox, message, pdf, tar_of, word_file, zip_of
 from app.errors import DocumentError
 from ingest.readers import ReadLimits
 from ingest.readers.document import read_document
+from ingest.readers.mail import parse_message
 
 HEAD = "From: Ada Lovelace <ada@example.org>\nTo: bob@example.org\nDate: Wed, 01 May 2024 10:00:00 +0200"
 
@@ -28,6 +29,12 @@ def archives(files: dict[str, str | bytes]) -> list[Any]:
 
 
 class TestMessages:
+    @pytest.mark.parametrize("name", ["Content-Type", "Content-Disposition", "Date"])
+    def test_only_the_begin_of_a_long_header_is_parsed(self, name):
+        parsed = parse_message(f"Subject: x\n{name}: text/plain; {'a<a>;' * 40_000}\n\nBody.".encode())
+        assert len(parsed[name]) <= 5_000
+        assert parsed.get_content_type() == "text/plain"
+
     def test_people_date_and_body(self):
         found = read_document(message("Körper.\nZwei.", subject="Of cities"), uri="a.eml")
         assert found.text.split("\n\n") == ["# Of cities", HEAD, "Körper.\nZwei."]

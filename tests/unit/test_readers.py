@@ -221,8 +221,8 @@ def test_xlsx_names_sheets_and_keeps_headers():
 
 
 def test_repeated_headers_stop_at_the_character_limit():
-    row: list[object] = [1]
-    data = workbook({"S": [["H" * 1_000], *[row] * 50]})
+    row: list[object] = [1, 2]
+    data = workbook({"S": [["H" * 1_000, "n"], *[row] * 50]})
     with pytest.raises(DocumentError, match="longer than 20,000 characters"):
         read_document(data, uri="a.xlsx", limits=ReadLimits(max_characters=20_000))
 

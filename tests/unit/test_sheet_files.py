@@ -423,6 +423,61 @@ class TestDelimiters:
         ]
 
 
+class TestOneColumn:
+    """Commas and semicolons within the texts of a single column separate nothing."""
+
+    @pytest.mark.parametrize(
+        "cells",
+        [
+            pytest.param(["Paris, the capital, is large.", "Köln is old.", "Rome, too."], id="sentences"),
+            pytest.param(["Paris; Seine", "Köln; Rhine; old", "Rome"], id="semicolons"),
+            pytest.param(["12 Main St, Springfield, IL 62701", "1 Rue X, Paris, 75001"], id="addresses"),
+            pytest.param(["Smith, John", "Doe, Jane", "Lovelace, Ada"], id="names"),
+            pytest.param(['He said "yes", then left.', '"No", she said.', "Fine."], id="quotes"),
+            pytest.param(["1,5", "2,7", "3,1"], id="decimal commas"),
+            pytest.param(["About 1,200 people, or more,", "came to 3 towns, all told"], id="numbers in prose"),
+        ],
+    )
+    def test_below_its_name(self, cells):
+        assert lines("\n".join(["Note", *cells]), "a.csv") == [f"Note: {cell}" for cell in cells]
+        quoted = "\n".join('"' + cell.replace('"', '""') + '"' for cell in ["Note", *cells])
+        assert lines(quoted, "a.csv") == [f"Note: {cell}" for cell in cells]
+
+    @pytest.mark.parametrize(
+        "cells",
+        [
+            pytest.param(["Smith, John", "Doe, Jane", "Lovelace, Ada"], id="names"),
+            pytest.param(["Last, First", "Doe, Jane", "Lovelace, Ada"], id="a name of the same form"),
+            pytest.param(["12 Main St, Springfield, IL 62701", "1 Rue X, Paris, 75001"], id="addresses"),
+            pytest.param(["Paris is big.", "Köln is old.", "Rome, too, is old."], id="sentences"),
+            pytest.param(["Paris, France, Europe", "Lima, Peru, America", "Rome, Italy, Europe"], id="places"),
+        ],
+    )
+    def test_without_a_name_has_none(self, cells):
+        assert lines("\n".join(cells), "a.csv") == cells
+        assert lines("\n".join(f'"{cell}"' for cell in cells), "a.csv") == cells
+
+    def test_a_title_that_holds_commas_stays_whole(self):
+        text = '"Remarks, collected; by Ada"\n"Paris is large."\nKöln; old\n"Rome, too"\n'
+        assert lines(text, "a.csv") == [
+            f"Remarks, collected; by Ada: {cell}" for cell in ("Paris is large.", "Köln; old", "Rome, too")
+        ]
+
+    @pytest.mark.parametrize(
+        ("text", "rows"),
+        [
+            ("name, age\nAda, 36\nAlan, 41\n", ["name: Ada; age: 36", "name: Alan; age: 41"]),
+            ("name, city\nAda, London\n", ["name: Ada; city: London"]),
+            ("Name, Job, City\nAda, Mathematician, Paris\n", ["Name: Ada; Job: Mathematician; City: Paris"]),
+            ("a,b\n" + "1,2\n" * 2, ["a: 1; b: 2"] * 2),
+            ("1,2\n2,7\n", ["1; 2", "2; 7"]),
+            ("id,note\n1,Paris, too\n", ["id: 1; note: Paris; Column 3: too"]),
+        ],
+    )
+    def test_columns_stay_columns(self, text, rows):
+        assert lines(text, "a.csv") == rows
+
+
 class TestOpenQuotes:
     def test_cost_their_line_alone(self):
         text = 'size,n\n"12 inch,5\n8 inch,6\n"6 inch",7\n'

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from office_files import OFFICE, paragraph, show, word
-from other_office_samples import excel_97, old_word, open_document, p
+from other_office_samples import binary_cell, binary_workbook, excel_97, old_word, open_document, p, wide
 from outlook_files import compound_file
 from sample_files import unzipped, with_part, workbook, zip_of
 
@@ -20,6 +20,7 @@ TEXT = with_part(
     lambda xml: xml.replace(b"/>", b"><wordprocessingml/></Types>"),
 )
 OBJECT = '<w:p><w:r><w:object><o:OLEObject xmlns:o="o" ProgID="Excel.Sheet.12" r:id="e"/></w:object></w:r></w:p>'
+BINARY_SHEET = "xl/worksheets/sheet1.bin"
 FRAME = '<p:graphicFrame><a:graphic><a:graphicData><p:oleObj r:id="e"/></a:graphicData></a:graphic></p:graphicFrame>'
 
 
@@ -41,6 +42,7 @@ def hosts(name: str, data: bytes) -> dict[str, bytes]:
         "a.docx": with_file(word(paragraph("Before") + OBJECT), "word/document.xml", name, data),
         "a.pptx": with_file(show(FRAME), "ppt/slides/slide1.xml", name, data),
         "a.xlsx": with_file(workbook({"S": [["Before"]]}), "xl/worksheets/sheet1.xml", name, data),
+        "a.xlsb": with_file(binary_workbook({0: [binary_cell(6, 0, wide("Before"))]}), BINARY_SHEET, name, data),
     }
 
 
@@ -48,7 +50,7 @@ def read(data: bytes, uri: str, limits: ReadLimits | None = None) -> ExtractedTe
     return read_document(data, uri=uri, limits=limits or ReadLimits())
 
 
-@pytest.mark.parametrize("host", ["a.docx", "a.pptx", "a.xlsx", "a.odt"])
+@pytest.mark.parametrize("host", ["a.docx", "a.pptx", "a.xlsx", "a.xlsb", "a.odt"])
 @pytest.mark.parametrize(
     ("name", "data", "last"),
     [
@@ -65,7 +67,7 @@ def test_embedded_office_files_are_read(host: str, name: str, data: bytes, last:
     assert "skipped" not in found.metadata
 
 
-@pytest.mark.parametrize("host", ["a.docx", "a.xlsx", "a.odt"])
+@pytest.mark.parametrize("host", ["a.docx", "a.xlsx", "a.xlsb", "a.odt"])
 @pytest.mark.parametrize("data", [b"", b"no file", compound_file({"Equation Native": b"x"}), b"<p>a page</p>"])
 def test_other_embedded_files_are_counted(host: str, data: bytes) -> None:
     found = read(hosts("a.bin", data)[host], host)

@@ -1,0 +1,263 @@
+"""Binary workbooks (xlsb): packages as xlsx, but sheets, texts, styles and comments are records ([MS-XLSB])."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import NamedTuple
+
+from lxml.etree import Element as new_element
+from lxml.etree import SubElement
+
+from app.types.texts import ExtractedText
+from ingest.readers.cell_values import CellFormats, error_text
+from ingest.readers.grids import render_rows
+from ingest.readers.limits import ReadLimits
+from ingest.readers.media_types import XLS
+from ingest.readers.members import ReadMember
+from ingest.readers.opc import Package
+from ingest.readers.package import check_package
+from ingest.readers.parts import Block
+from ingest.readers.sheets import (
+    MAX_COLUMN,
+    Regions,
+    cell_name,
+    comment_block,
+    drawn_on,
+    embedded_in,
+    margin_texts,
+    people_of,
+    under_heading,
+    xml_comments,
+)
+from ingest.readers.shown_files import ShownFiles
+from ingest.readers.tables import join_blocks
+
+# Kinds of records.
+_ROW, _END_OF_ROWS, _MERGED, _MARGINS = 0, 146, 176, 479
+_PROPERTIES, _SHEET, _TEXT, _TABLE = 153, 156, 19, 343
+_FORMAT, _STYLES, _STYLE = 44, 617, 47
+_AUTHOR, _COMMENT, _COMMENT_TEXT = 632, 635, 637
+# Kinds of cells, with their values. The short ones stand right of the cell before and have no column.
+_SHORT = {13: 2, 14: 3, 15: 4, 16: 5, 17: 6, 18: 7}
+_RK, _ERROR, _BOOLEAN, _REAL, _STRING, _SHARED, _RICH = 2, 3, 4, 5, 6, 7, 62
+_FORMULAS = {8: _STRING, 9: _REAL, 10: _BOOLEAN, 11: _ERROR}
+_CELLS = {_RK, _ERROR, _BOOLEAN, _REAL, _STRING, _SHARED, _RICH}
+_MAX_ROW = 1_048_576
+_NO_STRING = 0xFFFFFFFF
+
+
+def is_binary_workbook(data: bytes) -> bool:
+    return data.startswith(b"PK\x03\x04")
+
+
+def read_xlsb(data: bytes, limits: ReadLimits, read_member: ReadMember) -> ExtractedText:
+    """A binary workbook. `read_member` parses embedded files of Office that a sheet shows. Raises DocumentError, or an
+    error of `parser_errors`, if it is damaged."""
+    check_package(data, limits, kind="Excel workbook", folder="xl/")
+    package = Package(data)
+    title, metadata = package.properties()
+    workbook = _BinaryWorkbook(package, ShownFiles(package, limits, read_member))
+    text, marks, cells = join_blocks(workbook.blocks(), limits)
+    return ExtractedText(
+        text, title=title, media_type=XLS, metadata=metadata | package.notes(), marks=marks, cells=cells
+    )
+
+
+class _Record(NamedTuple):
+    kind: int
+    body: bytes
+
+    def numbers(self, form: str, at: int = 0) -> tuple[int, ...]:
+        """Little-endian numbers from `at` on. Raises struct.error if the record is too short, as does `string`."""
+        return struct.unpack_from(f"<{form}", self.body, at)
+
+    def string(self, at: int) -> tuple[str, int]:
+        """The text at `at`, which its length in UTF-16 units precedes, and the place after it."""
+        (count,) = self.numbers("I", at)
+        if count == _NO_STRING:
+            return "", at + 4
+        end = at + 4 + 2 * count
+        if end > len(self.body):
+            raise struct.error(f"A text of {count:,} characters is cut off.")
+        return self.body[at + 4 : end].decode("utf-16-le", "replace"), end
+
+
+def _records(data: bytes) -> Iterator[_Record]:
+    at, end = 0, len(data)
+    while at < end:
+        kind, at = data[at], at + 1
+        if kind & 0x80 and at < end:
+            kind, at = kind & 0x7F | (data[at] & 0x7F) << 7, at + 1
+        size = 0
+        for shift in (0, 7, 14, 21):
+            if at == end:
+                raise struct.error("A record is cut off.")
+            byte, at = data[at], at + 1
+            size |= (byte & 0x7F) << shift
+            if not byte & 0x80:
+                break
+        if at + size > end:
+            raise struct.error("A record is cut off.")
+        yield _Record(kind, data[at : at + size])
+        at += size
+
+
+class _BinaryWorkbook:
+    def __init__(self, package: Package, shown_files: ShownFiles) -> None:
+        self._package = package
+        self._shown_files = shown_files
+        self._part = package.main_part("xl/workbook.bin")
+        self._people = people_of(package, self._part)
+        self._texts = [record.string(1)[0] for record in self._related("sharedStrings") if record.kind == _TEXT]
+        self._is_1904 = False
+        self._sheets = list(self._sheets_of())
+        self._formats = self._formats_of()
+
+    def blocks(self) -> Iterator[Block]:
+        for name, part in self._sheets:
+            yield from under_heading(name, self._sheet(part))
+
+    def _related(self, kind: str) -> Iterator[_Record]:
+        for part in self._package.related(self._part, kind):
+            yield from _records(self._package.read(part))
+
+    def _sheets_of(self) -> Iterator[tuple[str, str]]:
+        """The names and parts of the sheets."""
+        relations = self._package.relations(self._part)
+        for record in _records(self._package.read(self._part)):
+            if record.kind == _PROPERTIES:
+                self._is_1904 = bool(record.body[0] & 1)
+            elif record.kind == _SHEET:
+                identity, name = _identity_and_name(record)
+                if identity in relations:
+                    yield name, relations[identity].target
+                else:
+                    self._package.left_out.append(f"{self._part}: A sheet has no part.")
+
+    def _formats_of(self) -> CellFormats:
+        styles = new_element("styleSheet")
+        formats, styled = SubElement(styles, "numFmts"), SubElement(styles, "cellXfs")
+        is_of_cells = False
+        for record in self._related("styles"):
+            if record.kind == _FORMAT:
+                code = "".join(filter(str.isprintable, record.string(2)[0]))
+                SubElement(formats, "numFmt", numFmtId=str(record.numbers("H")[0]), formatCode=code)
+            elif record.kind == _STYLE:
+                if is_of_cells:
+                    SubElement(styled, "xf", numFmtId=str(record.numbers("H", 2)[0]))
+            elif record.kind in (_STYLES, _STYLES + 1):  # begin and end
+                is_of_cells = record.kind == _STYLES
+        return CellFormats(styles, is_1904=self._is_1904)
+
+    def _sheet(self, part: str) -> Iterator[Block]:
+        data = self._package.read(part)
+        merged, margins = list[tuple[int, int, int, int]](), list[str]()
+        for record in _records(data):
+            if record.kind == _MERGED:
+                top, bottom, left, right = record.numbers("IIII")
+                merged.append((left + 1, top + 1, right + 1, bottom + 1))
+            elif record.kind == _MARGINS:
+                margins += margin_texts(_margins(record))
+        yield from render_rows(self._rows(part, data, Regions(merged)), has_gaps=True)
+        yield from drawn_on(self._package, part)
+        yield from embedded_in(self._package, part, self._shown_files)
+        for comments in self._package.related(part, "comments"):
+            yield from _comments(self._package.read(comments))
+        for comments in self._package.related(part, "threadedComment"):
+            yield from xml_comments(self._package, comments, self._people)
+        yield from (Block(text) for text in dict.fromkeys(margins))
+
+    def _rows(self, part: str, data: bytes, regions: Regions) -> Iterator[list[str]]:
+        """Yields non-empty rows. One empty row stands for any number of missing rows, and separates declared tables."""
+        borders = set(self._borders(part))
+        number = before = 0
+        cells: list[str] = []
+        for record in _records(data):
+            if record.kind in (_ROW, _END_OF_ROWS):
+                if cells:
+                    if number != before + 1 or number in borders:
+                        yield []
+                    yield regions.fill(number, cells)
+                    before, cells = number, []
+                if record.kind == _END_OF_ROWS:
+                    return
+                number = min(record.numbers("I")[0], _MAX_ROW) + 1
+            else:
+                self._add_cell(record, cells)
+
+    def _borders(self, part: str) -> Iterator[int]:
+        """The first rows of declared tables, and the rows after them."""
+        for name in self._package.related(part, "table"):
+            for record in _records(self._package.read(name)):
+                if record.kind == _TABLE:
+                    top, bottom = record.numbers("II")
+                    yield from (top + 1, bottom + 2)
+
+    def _add_cell(self, record: _Record, cells: list[str]) -> None:
+        kind = _SHORT.get(record.kind, _FORMULAS.get(record.kind, record.kind))
+        if kind not in _CELLS:
+            return
+        at = 0 if record.kind in _SHORT else 4
+        column = record.numbers("I")[0] if at else len(cells)
+        style = record.numbers("I", at)[0] & 0xFFFFFF
+        text = self._text(kind, record, at + 4, str(style))
+        cells += [""] * (min(column, MAX_COLUMN - 1) - len(cells))
+        cells.append(text)
+
+    def _text(self, kind: int, record: _Record, at: int, style: str) -> str:
+        """The text that the cell shows."""
+        if kind == _SHARED:
+            (index,) = record.numbers("I", at)
+            text = self._texts[index] if index < len(self._texts) else ""
+            return self._formats.shown_text(text, style)
+        if kind in (_STRING, _RICH):
+            return self._formats.shown_text(record.string(at + (kind == _RICH))[0], style)
+        if kind == _BOOLEAN:
+            return "TRUE" if record.numbers("B", at)[0] else "FALSE"
+        if kind == _ERROR:
+            return error_text(record.numbers("B", at)[0])
+        value = _number(record.numbers("i", at)[0]) if kind == _RK else struct.unpack_from("<d", record.body, at)[0]
+        return self._formats.shown(str(int(value)) if value.is_integer() else repr(value), style)
+
+
+def _identity_and_name(record: _Record) -> tuple[str, str]:
+    """The id of a sheet's relation, and its name, which end the record. They follow 8 bytes, and 12 in files of
+    Excel 2007 before its release."""
+    for at in (8, 12):
+        with suppress(struct.error):
+            identity, after = record.string(at)
+            name, end = record.string(after)
+            if end == len(record.body):
+                return identity, name
+    raise struct.error("The name of a sheet is cut off.")
+
+
+def _number(packed: int) -> float:
+    """The number in 32 bits: an integer or the upper half of a float, perhaps to be divided by 100."""
+    if packed & 2:
+        value = float(packed >> 2)
+    else:
+        (value,) = struct.unpack("<d", bytes(4) + struct.pack("<i", packed & ~3))
+    return value / 100 if packed & 1 else value
+
+
+def _margins(record: _Record) -> Iterator[str]:
+    at = 2
+    while at < len(record.body):
+        text, at = record.string(at)
+        yield text
+
+
+def _comments(data: bytes) -> Iterator[Block]:
+    authors, author, cell = list[str](), "", ""
+    for record in _records(data):
+        if record.kind == _AUTHOR:
+            authors.append(record.string(0)[0])
+        elif record.kind == _COMMENT:
+            number, row, _, column = record.numbers("IIII")
+            author = authors[number] if number < len(authors) else ""
+            cell = cell_name(row, column)
+        elif record.kind == _COMMENT_TEXT:
+            yield from comment_block(cell, author, record.string(1)[0])

@@ -1,0 +1,141 @@
+"""Records of a workbook from before 2007 ([MS-XLS], BIFF5 and BIFF8), and its number formats and sheets."""
+
+from __future__ import annotations
+
+import io
+import struct
+from collections.abc import Iterator
+from datetime import datetime
+from typing import NamedTuple
+
+import olefile
+
+from ingest.readers.cell_dates import EPOCH
+from ingest.readers.cell_values import BUILT_IN
+
+BEGIN, END, CONTINUED = 0x0809, 0x000A, 0x003C  # of a part of the stream, and of a record
+_ENCRYPTED, _DATE_MODE, _SHEET, _STYLE, _FORMAT = 0x002F, 0x0022, 0x0085, 0x00E0, 0x041E
+_BIFF_8 = 0x0600
+_WORKSHEET = 0
+_EMBEDDED = "MBD"  # begin of the name of an object's folder
+
+
+class Record(NamedTuple):
+    kind: int
+    chunks: list[bytes]  # the body, and those of the records that continue it
+    depth: int  # 1 in a part of the stream, 2 in a chart within a sheet
+    is_biff_8: bool
+
+    @property
+    def body(self) -> bytes:
+        return self.chunks[0]
+
+    def numbers(self, form: str, at: int = 0) -> tuple[int, ...]:
+        """Little-endian numbers from `at` on. Raises struct.error if the record is too short, as do `number`, `real`
+        and `string`."""
+        return struct.unpack_from(f"<{form}", self.body, at)
+
+    def number(self, at: int) -> int:
+        """The 16-bit number at `at`."""
+        return self.numbers("H", at)[0]
+
+    def real(self, at: int) -> float:
+        value: float = struct.unpack_from("<d", self.body, at)[0]
+        return value
+
+    def string(self, at: int, *, is_short: bool = False) -> tuple[str, int]:
+        """The text at `at`, and the place after it. Its length precedes it: in BIFF8 in 16 bits (8 if `is_short`), and
+        a flag; in BIFF5 in 8 bits."""
+        if not self.is_biff_8:
+            (end,) = self.numbers("B", at)
+            return decoded(self.body[at + 1 : at + 1 + end], 0), at + 1 + end
+        count, flag = self.numbers("BB" if is_short else "HB", at)
+        begin = at + (2 if is_short else 3)
+        end = begin + count * (1 + (flag & 1))
+        return decoded(self.body[begin:end], flag), end
+
+
+class _Sheet(NamedTuple):
+    start: int  # of its part of the stream
+    is_worksheet: bool  # not a chart or macros
+
+
+class XlsRecords:
+    """What a workbook says before its sheets. Without sheets for files that are no compound files, and for damaged or
+    encrypted ones."""
+
+    def __init__(self, data: bytes) -> None:
+        self.is_encrypted = self.is_biff_8 = False
+        self.epoch = EPOCH
+        self.sheets: dict[str, _Sheet] = {}
+        self._codes = dict(BUILT_IN)
+        self._styles: list[int] = []  # number of the format, by style
+        self._stream, self.embedded = _workbook(data)  # and the number of embedded objects
+        if len(self._stream) >= 6:
+            self.is_biff_8 = struct.unpack_from("<HHH", self._stream)[::2] == (BEGIN, _BIFF_8)
+        self.is_whole = self.is_biff_8  # whether the records say all that sheets show beside their cells
+        for record in self._part(0):
+            try:
+                self._add(record)
+            except struct.error:
+                self.is_whole = False
+
+    def records(self, sheet: str) -> Iterator[Record]:
+        """The records of a sheet, with those of charts within it."""
+        return self._part(self.sheets[sheet].start) if sheet in self.sheets else iter(())
+
+    def code(self, style: int) -> str:
+        """The number format with the index `style`; empty for the general one."""
+        return self._codes.get(self._styles[style], "") if style < len(self._styles) else ""
+
+    def _add(self, record: Record) -> None:
+        if record.kind == _ENCRYPTED:
+            self.is_encrypted = True
+        elif record.kind == _DATE_MODE and record.number(0) == 1:
+            self.epoch = datetime(1904, 1, 1)
+        elif record.kind == _FORMAT:
+            self._codes[record.number(0)] = record.string(2)[0]
+        elif record.kind == _STYLE:
+            self._styles.append(record.number(2))
+        elif record.kind == _SHEET:
+            start, _, kind = record.numbers("IBB")
+            self.sheets[record.string(6, is_short=True)[0]] = _Sheet(start, kind == _WORKSHEET)
+
+    def _part(self, at: int) -> Iterator[Record]:
+        """The records from `at` to the end of the part that begins there, with those of parts within it."""
+        stream, depth = self._stream, 0
+        held: Record | None = None
+        while at + 4 <= len(stream):
+            kind, size = struct.unpack_from("<HH", stream, at)
+            body = stream[at + 4 : at + 4 + size]
+            at += 4 + size
+            if kind == CONTINUED:
+                if held:
+                    held.chunks.append(body)
+                continue
+            if held:
+                yield held
+            depth += kind == BEGIN
+            held = Record(kind, [body], depth, self.is_biff_8)
+            depth -= kind == END
+            if depth <= 0:
+                break
+        if held:
+            yield held
+
+
+def decoded(data: bytes, flag: int) -> str:
+    """A text of one byte a character, or of two if bit 0 of `flag` is set."""
+    return data.decode("utf-16-le", "replace") if flag & 1 else data.decode("latin-1")
+
+
+def _workbook(data: bytes) -> tuple[bytes, int]:
+    """The stream of the workbook, and the number of objects of other programs beside it. Empty if it is damaged."""
+    try:
+        with olefile.OleFileIO(io.BytesIO(data)) as compound:
+            name = next((name for name in ("Workbook", "Book") if compound.exists(name)), "")
+            folders = compound.listdir(streams=False, storages=True)
+            embedded = sum(len(path) == 1 and path[0].startswith(_EMBEDDED) for path in folders)
+            return compound.openstream(name).read() if name else b"", embedded
+    except (OSError, ValueError, TypeError, LookupError, AttributeError, struct.error):
+        return b"", 0  # the libraries say what is damaged
