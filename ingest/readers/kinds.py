@@ -7,7 +7,4 @@ KINDS = (
     *("Word document", "PowerPoint presentation", "Excel workbook", "OpenDocument file", "RTF document"),
     *("manual page", "subtitles", "message", "mailbox", "zip archive", "tar archive"),
     "This JSON",
-    # Formats that are not read.
-    *("a BMP image", "an icon", "a program", "a database", "a 7z archive", "a RAR archive", "audio or video"),
-    *("audio", "a video", "a Parquet table", "an HDF5 file", "a NumPy array", "a DjVu document", "a font"),
 )
