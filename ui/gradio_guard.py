@@ -136,8 +136,9 @@ def _without_cors(send: Send) -> Send:
 
 async def _refuse(scope: Scope, receive: Receive, send: Send) -> None:
     """Answers 404: a page for a person whose browser opens an address, a problem for everything else."""
-    is_person = scope["method"] in ("GET", "HEAD") and "text/html" in Headers(scope=scope).get("accept", "")
-    await (HTMLResponse(render_missing_page(), 404) if is_person else _refusal())(scope, receive, send)
+    is_person = scope["method"] in ("GET", "HEAD") and "text/html" in Headers(scope=scope).get("accept", "").lower()
+    page = HTMLResponse(render_missing_page(), 404, {"Cache-Control": "no-store"}) if is_person else _refusal()
+    await page(scope, receive, send)
 
 
 def _refusal() -> JSONResponse:

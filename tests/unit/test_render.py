@@ -515,9 +515,9 @@ def test_signs_of_markdown_are_left_out_of_snippets_and_the_mark_stays_where_it_
 
 @pytest.mark.parametrize(("uri", "sign"), [("file:///trip.zip", ""), ("post/letter.eml", ""), ("notes/a.py", "# ")])
 def test_names_of_members_lose_the_sign_that_their_reader_wrote(uri: str, sign: str) -> None:
-    text = "# days/one.txt\n\nIt rained. # 5 stays.\n\n# days/two.txt\n\nThe sun."
+    text = "# days/one.txt\n\nIt rained. # 5 stays.\n\n# days/two.txt\n\n# Count to five\n\nThe sun."
     seen = Tags(shown(result(hit(text, document=HitDocument("d1", "trip", uri, {})))))
-    assert f"{sign}days/one.txt\n\nIt rained. # 5 stays.\n\n{sign}days/two.txt" in seen.text
+    assert f"{sign}days/one.txt\n\nIt rained. # 5 stays.\n\n{sign}days/two.txt\n\n# Count" in seen.text
     assert ("# days" in seen.text) == bool(sign)
 
 

@@ -500,6 +500,8 @@ def test_a_language_that_the_model_does_not_read_is_told_in_that_of_the_page() -
     by_meaning = replace(unread, ranking=UnreadRanking.MEANING)
     shown = render_results(replace(result, unread=by_meaning), Choices())
     assert "looks like German. The hits are ranked by meaning alone" in shown
+    assert "Ask in English for better hits." in shown
+    assert "by meaning, too" not in shown
 
 
 def test_what_to_try_where_nothing_fits(search: NoHits) -> None:

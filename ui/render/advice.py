@@ -18,6 +18,8 @@ _RANKINGS = {
     UnreadRanking.MEANING: later("The hits are ranked by meaning alone, which the model may misread."),
     UnreadRanking.MODEL: later("The hits are ranked again by a model, which may misread the query."),
 }
+_BY_MEANING = later("Ask in {} to search by meaning, too.")
+_BETTER = later("Ask in {} for better hits.")
 
 
 def render_weak(result: SearchResult, chosen: Choices) -> Markup:
@@ -49,8 +51,12 @@ def render_language(unread: UnreadLanguage | None) -> Markup:
     read, language = _(unread.read), _(unread.language)
     return html(
         '<details class="notice"><summary>[[This model supports {}, not {}.]]</summary><p>[[Your query looks like '
-        "{}.]] {} [[Ask in {} to search by meaning, too.]]</p></details>"
-    ).format(read, language, language, _(_RANKINGS[unread.ranking]), read)
+        "{}.]] {} {}</p></details>"
+    ).format(read, language, language, _(_RANKINGS[unread.ranking]), _(_advice(unread.ranking)).format(read))
+
+
+def _advice(ranking: UnreadRanking) -> str:
+    return _BY_MEANING if ranking is UnreadRanking.WORDS else _BETTER
 
 
 def _nothing_found(result: SearchResult, chosen: Choices) -> str:

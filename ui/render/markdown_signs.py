@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 
 _SUFFIXES = (".md", ".markdown", ".mdown", ".mkd")
-# Their readers put "# " before the name of each member or attachment.
+# Their readers put "# " before the name of each member or attachment. A line without a suffix may be a comment.
 _CONTAINERS = (".zip", ".tar", ".tgz", ".tar.gz", ".tar.bz2", ".tar.xz", ".tbz2", ".txz", ".eml", ".msg", ".mbox")
-_MEMBER = re.compile(r"(?:\A|(?<=\n\n))# (?=[^\n]+(?:\n\n|\Z))")
+_MEMBER = re.compile(r"(?:\A|(?<=\n\n))# (?=[^\n]*[^\s.]\.\w{1,8}(?:\n\n|\Z))")
 _FENCED = re.compile(r"^[ \t]*(```|~~~)[^\n]*\n(.*?)(?:^[ \t]*\1[ \t]*$\n?|\Z)", re.MULTILINE | re.DOTALL)
 _SIGNS = re.compile(
     r"(?P<code>(?P<ticks>`+)(?P<inner>[^`\n]+)(?P=ticks))"

@@ -57,7 +57,7 @@ def render_first_sight(example: Sequence[ShownExample]) -> str:
 def _render_first_steps() -> Markup:
     return html(
         '<p class="first-steps"><a class="primary-link" href="{}">[[Add your files]]</a> <span>[[Drop a folder and '
-        "search it a minute later. Nothing leaves this machine.]]</span></p>"
+        "search it a minute later.]]</span></p>"
     ).format(DOCUMENTS.path)
 
 
