@@ -306,6 +306,8 @@ def test_an_answer_of_another_model_is_not_taken(url: str) -> None:
 
     async def answer(request: Request) -> Response:
         passed = await passed_on(request, url)
+        if request.url.path == "/healthz":  # a ping, if the machine is busy
+            return passed
         passed.headers["x-gircse-fingerprint"] = found = next(fingerprints)
         if request.url.path == "/api/v1/model":
             return JSONResponse(json.loads(bytes(passed.body)) | {"fingerprint": found})
