@@ -195,7 +195,7 @@ def test_the_notice_says_what_ranked_the_hits(toy_services_class: Any, tmp_path:
         tuned = {Leg.DENSE: 0.5, Leg.SPARSE: 0.5}
         validation = CrossValidation(8, 32, 5, 0.5, 0.6, 0.02)
         applied = WeightTuning("1", "library", tuned, validation, "ann", datetime.now(UTC), is_applied=True)
-        toy.services.catalog.save_weight_tuning(applied)
+        toy.services.catalog.weights.save(applied)
         assert ranking() is UnreadRanking.TUNED
         assert ranking(mode=SearchMode.DENSE) is UnreadRanking.MEANING
 
