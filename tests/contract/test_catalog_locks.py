@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from api_application import api_of
 from fastapi.testclient import TestClient
+from locked_catalog import locked
 from patience import PATIENCE_S, wait_until
 from sqlalchemy import Engine, event, text
 
-from app.catalog import SqlCatalog, connect, lock_waits
-from app.catalog.engine import writing
+from app.catalog import SqlCatalog, lock_waits
 from app.errors import CatalogUnavailableError
 from app.types.documents import Lens
 from app.types.patience import answering
@@ -26,24 +26,6 @@ pytestmark = pytest.mark.timeout(300)
 BUSY = "The catalog at .* is busy: "
 
 
-@pytest.fixture
-def locked(engine: Engine) -> Callable[[], AbstractContextManager[None]]:
-    """Holds what each write of a lens needs, on connections of its own, as another process would."""
-
-    @contextmanager
-    def lock() -> Iterator[None]:
-        other = connect(engine.url.render_as_string(hide_password=False))
-        with writing(other).begin() as connection:
-            if engine.dialect.name == "postgresql":
-                connection.execute(text("LOCK TABLE lens IN ACCESS EXCLUSIVE MODE"))
-            else:
-                connection.execute(text("SELECT 1"))
-            yield
-        other.dispose()
-
-    return lock
-
-
 @pytest.fixture(autouse=True)
 def background_waits_long(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that a request that waited as long as background work would never end."""
@@ -51,9 +33,9 @@ def background_waits_long(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_request_does_not_wait_for_a_locked_catalog(
-    catalog: SqlCatalog, locked: Callable[[], AbstractContextManager[None]], monkeypatch: pytest.MonkeyPatch
+    catalog: SqlCatalog, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with answering(), locked():
+    with answering(), locked(engine):
         with pytest.raises(CatalogUnavailableError, match=BUSY):
             catalog.save_lens(Lens("topic", "Same topic"))
         monkeypatch.setattr(lock_waits, "LOCK_S", 2 * PATIENCE_S)
@@ -63,11 +45,9 @@ def test_a_request_does_not_wait_for_a_locked_catalog(
         catalog.save_lens(Lens("topic", "Same topic"))
 
 
-def test_background_work_waits_for_a_locked_catalog(
-    catalog: SqlCatalog, locked: Callable[[], AbstractContextManager[None]]
-) -> None:
+def test_background_work_waits_for_a_locked_catalog(catalog: SqlCatalog, engine: Engine) -> None:
     with ThreadPoolExecutor(1) as background:
-        with locked():
+        with locked(engine):
             saved = background.submit(catalog.save_lens, Lens("topic", "Same topic"))
             with answering(), pytest.raises(CatalogUnavailableError, match=BUSY):
                 catalog.save_lens(Lens("place", "Same place"))
@@ -76,11 +56,9 @@ def test_background_work_waits_for_a_locked_catalog(
     assert [each.name for each in catalog.lenses()] == ["topic"]
 
 
-def test_a_request_does_not_wait_behind_background_work_that_waits(
-    catalog: SqlCatalog, locked: Callable[[], AbstractContextManager[None]]
-) -> None:
+def test_a_request_does_not_wait_behind_background_work_that_waits(catalog: SqlCatalog, engine: Engine) -> None:
     with ThreadPoolExecutor(4) as background:
-        with locked():
+        with locked(engine):
             saved = [background.submit(catalog.save_lens, Lens(f"topic {at}", "Same topic")) for at in range(4)]
             with answering(), pytest.raises(CatalogUnavailableError, match=BUSY):
                 catalog.save_lens(Lens("place", "Same place"))
@@ -90,10 +68,10 @@ def test_a_request_does_not_wait_behind_background_work_that_waits(
 
 
 def test_reads_of_a_request_are_answered_or_fail_early_while_the_catalog_is_locked(
-    catalog: SqlCatalog, engine: Engine, locked: Callable[[], AbstractContextManager[None]]
+    catalog: SqlCatalog, engine: Engine
 ) -> None:
     catalog.save_lens(Lens("topic", "Same topic"))
-    with answering(), locked():
+    with answering(), locked(engine):
         if engine.dialect.name == "sqlite":
             assert [each.name for each in catalog.lenses()] == ["topic"]
         else:
@@ -132,12 +110,12 @@ def test_many_requests_that_write_at_once_wait_for_each_other(
 
 
 def test_the_api_answers_503_and_names_the_catalog(
-    catalog: SqlCatalog, locked: Callable[[], AbstractContextManager[None]], toy_services_factory: Callable[..., Any]
+    catalog: SqlCatalog, engine: Engine, toy_services_factory: Callable[..., Any]
 ) -> None:
     services = replace(toy_services_factory().services, catalog=catalog)
     lens = {"name": "topic", "query_instruction": "Same topic"}
     with TestClient(api_of(services)) as client:
-        with locked():
+        with locked(engine):
             refusal = client.post("/api/v1/lenses", json=lens)
         assert refusal.status_code == 503
         assert "The catalog at" in refusal.json()["detail"]
