@@ -47,10 +47,11 @@ def render_language(unread: UnreadLanguage | None) -> Markup:
     if not unread:
         return Markup("")
     read, language = _(unread.read), _(unread.language)
+    ranking = "" if unread.ranking is None else _(_RANKINGS[unread.ranking])
     return html(
         '<details class="notice"><summary>[[This model supports {}, not {}.]]</summary><p>[[Your query looks like '
         "{}.]] {} [[Ask in {} to search by meaning, too.]]</p></details>"
-    ).format(read, language, language, _(_RANKINGS[unread.ranking]), read)
+    ).format(read, language, language, ranking, read)
 
 
 def _nothing_found(result: SearchResult, chosen: Choices) -> str:
