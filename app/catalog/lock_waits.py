@@ -22,7 +22,7 @@ LOCK_S = 4.0  # in a request
 BACKGROUND_S = 30.0
 _NOTABLE_S = 0.5  # a smaller difference is not worth a statement
 _AGAIN_S = 0.05  # in a request that has just waited in vain
-_POLL_S = 0.01
+POLL_S = 0.01
 _FAIR_S = 0.5
 _BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 _LOCK_NOT_AVAILABLE = "55P03"
@@ -49,7 +49,8 @@ def one_transaction() -> Iterator[None]:
         _until.reset(token)
 
 
-def _left_s() -> float:
+def left_s() -> float:
+    """How long the present transaction may still wait to begin; outside of one, as `patience_s`."""
     until = _until.get()
     return patience_s() if until is None else max(until - time.monotonic(), _AGAIN_S)
 
@@ -66,16 +67,25 @@ def is_busy(cause: BaseException | None) -> bool:
     return isinstance(cause, PoolTimeoutError) or getattr(cause, "sqlstate", None) == _LOCK_NOT_AVAILABLE
 
 
+def are_connections_used_up(cause: BaseException) -> bool:
+    """Whether this error, for which `is_busy` holds, is the pool's."""
+    return isinstance(cause, PoolTimeoutError) and not isinstance(cause, TurnTimeoutError)
+
+
+class TurnTimeoutError(PoolTimeoutError):
+    """Other threads of this process have written for too long."""
+
+
 class PatientPool(QueuePool):
     """A pool of connections that waits for a free one as long as the current transaction may wait."""
 
-    _timeout = property(lambda self: _left_s(), lambda self, seconds: None)
+    _timeout = property(lambda self: left_s(), lambda self, seconds: None)
 
 
 def begin_sqlite(connection: Connection, statement: str) -> None:
     """Begins a transaction. Polls for the write lock more often than SQLite's own handler, which pauses for 0.1 s."""
     driver: Any = connection.connection.driver_connection
-    seconds = _left_s()
+    seconds = left_s()
     until = time.monotonic() + seconds
     _until.set(None)
     driver.execute("PRAGMA busy_timeout = 0")
@@ -85,7 +95,7 @@ def begin_sqlite(connection: Connection, statement: str) -> None:
         except OperationalError as error:
             if not is_busy(error.orig) or time.monotonic() > until:
                 raise
-            time.sleep(_POLL_S)
+            time.sleep(POLL_S)
         else:
             break
     driver.execute(f"PRAGMA busy_timeout = {int(patience_s() * 1000)}")  # of the statements that follow
@@ -99,7 +109,10 @@ def prepare_postgres(connection: Any, _record: object) -> None:
 
 
 def begin_postgres(connection: Connection) -> None:
-    seconds = _left_s()
+    driver: Any = connection.connection.driver_connection
+    if driver.autocommit:
+        return  # PostgreSQL would warn that SET LOCAL has no effect outside of a transaction
+    seconds = left_s()
     _until.set(None)
     if abs(seconds - LOCK_S) > _NOTABLE_S:
         # A connection that streams its results would declare a cursor for it.
@@ -122,12 +135,12 @@ class Turns:
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """Raises PoolTimeoutError."""
-        seconds = _left_s()
+        """Raises TurnTimeoutError."""
+        seconds = left_s()
         mine = _Writer(time.monotonic())
         try:
             if not self._wait(mine, seconds):
-                raise PoolTimeoutError(f"other writes have not ended within {seconds:.2g} s")
+                raise TurnTimeoutError(f"other writes have not ended within {seconds:.2g} s")
             yield
         finally:  # also after Ctrl-C while it waited: the turn may have been given to it meanwhile
             self._leave(mine)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,14 +18,15 @@ from locked_catalog import locked
 from patience import PATIENCE_S, wait_until
 from sqlalchemy import Engine, event, text
 
-from app.catalog import SqlCatalog, lock_waits
+from app.catalog import SqlCatalog, connect, lock_waits
+from app.catalog.sessions import Database
 from app.errors import CatalogUnavailableError
 from app.types.documents import Lens
 from app.types.patience import answering
 
 pytestmark = pytest.mark.timeout(300)
 
-BUSY = "The catalog at .* is busy: "
+BUSY = "The catalog at .* is busy: another transaction holds a lock[.] Try again soon"
 
 
 @pytest.fixture(autouse=True)
@@ -56,6 +59,21 @@ def test_background_work_waits_for_a_locked_catalog(catalog: SqlCatalog, engine:
     assert [each.name for each in catalog.lenses()] == ["topic"]
 
 
+def test_a_new_connection_waits_no_longer_than_a_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLite's driver would wait for 5 s of its own before the first poll."""
+    engine = connect(f"sqlite:///{tmp_path / 'new.db'}")
+    with closing(sqlite3.connect(tmp_path / "new.db", isolation_level=None)) as other:
+        other.execute("CREATE TABLE made (id)")
+        other.execute("BEGIN EXCLUSIVE")
+        waits: list[float] = []
+        monkeypatch.setattr("app.catalog.engine.time.sleep", waits.append)
+        monkeypatch.setattr(lock_waits, "LOCK_S", 0.05)
+        with answering(), pytest.raises(CatalogUnavailableError, match=BUSY), Database(engine).reading():
+            pytest.fail("It is locked.")
+        assert len(waits) > 1  # it polls, and each poll returns at once
+    engine.dispose()
+
+
 def test_a_request_does_not_wait_behind_background_work_that_waits(catalog: SqlCatalog, engine: Engine) -> None:
     with ThreadPoolExecutor(4) as background:
         with locked(engine):
@@ -85,7 +103,10 @@ def test_a_request_does_not_wait_for_a_connection_while_all_are_in_use(catalog: 
             for _ in range(15):
                 taken.enter_context(engine.connect())
             found = background.submit(catalog.lenses)
-            with answering(), pytest.raises(CatalogUnavailableError, match=BUSY):
+            with (
+                answering(),
+                pytest.raises(CatalogUnavailableError, match="busy: all connections are in use"),
+            ):
                 catalog.lenses()
             assert not found.done()
         assert found.result() == []
