@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 from app.access.accounts import Accounts
 from app.access.hashing import digest, is_same
 from app.access.throttle import Throttle
-from app.errors import LoginRequiredError, UnknownUserError
+from app.errors import CatalogUnavailableError, LoginRequiredError, UnknownUserError
 from app.types.access import AuditEntry, Principal, WebSession
 from app.types.documents import utc_now
+from app.types.patience import hardly_waiting
 
 if TYPE_CHECKING:  # avoids importing SQL
     from app.catalog import SqlAccess
@@ -102,7 +103,8 @@ class Logins:
         if not is_same(session.credential, self._accounts.credential_of(session.user)):
             raise LoginRequiredError("Your session has ended. Log in again.")
         if is_use and abs(now - session.used_at) >= NOTED_EVERY:  # in the future, if the clock was ahead
-            self._ledger.use_session(session.token_hash, now)
+            with suppress(CatalogUnavailableError), hardly_waiting():  # the next request notes it
+                self._ledger.use_session(session.token_hash, now)
         return replace(principal, session_id=session.id)
 
     def principal_of_key(self, shown: str, *, address: str) -> Principal:

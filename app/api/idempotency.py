@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 from typing import Annotated, Any
 
 from fastapi import Header, Response
 from pydantic import TypeAdapter
 
-from app.errors import ConflictError, InputError
+from app.errors import CatalogUnavailableError, ConflictError, InputError
 from app.ports.catalog import IdempotencyRecords
 from app.types.access import OPERATOR, current_principal
+from app.types.patience import waiting_long
 
 KEPT = timedelta(days=1)
 LEASE = timedelta(minutes=5)  # longer than any request takes; afterwards a request whose process died may run again
+
+_log = logging.getLogger(__name__)
 
 IdempotencyKey = Annotated[
     str | None,
@@ -43,6 +48,7 @@ def answer_once(
 
     `request_text` identifies the request: the same key with another text is an InputError. While the first request
     still runs, a second one is a ConflictError. Failures are not recorded, so the client can send the request again.
+    A result that a locked catalog does not record is returned nevertheless: a second request runs after LEASE.
     `shape` is the type of the response body.
     """
     if key is None:
@@ -59,10 +65,15 @@ def answer_once(
         return _answer(record.body, record.status, is_repeated=True)
     try:
         body = TypeAdapter(shape).dump_json(TypeAdapter(shape).validate_python(do(), from_attributes=True)).decode()
-        answers.keep(caller, key, status=status, body=body, keep=KEPT)
     except BaseException:
-        answers.forget(caller, key)
+        with suppress(CatalogUnavailableError), waiting_long():
+            answers.forget(caller, key)
         raise
+    try:
+        with waiting_long():
+            answers.keep(caller, key, status=status, body=body, keep=KEPT)
+    except CatalogUnavailableError as error:
+        _log.warning("The answer to a request with an Idempotency-Key is not recorded: %s", error)
     return _answer(body, status)
 
 

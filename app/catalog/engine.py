@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -17,23 +18,26 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from app.catalog.damage import is_altered_value, is_damage, is_full
 from app.catalog.lock_waits import (
+    POLL_S,
     PatientPool,
+    are_connections_used_up,
     begin_postgres,
     begin_sqlite,
     is_busy,
+    left_s,
     note_failure,
-    patience_s,
     prepare_postgres,
 )
 from app.catalog.moved_file import refuse_moved
 from app.catalog.watched_connection import HangWatch
 from app.errors import CatalogUnavailableError, DamagedCatalogError, GircseError, InputError, full_disk_reason
 
-_LOCK_POLL_S = 0.02
 # Detect a vanished server; the defaults take 15 minutes or never do.
 _NOTICE_LOSS = {"connect_timeout": 3, "tcp_user_timeout": 15_000, "keepalives_idle": 10, "keepalives_interval": 3}
 # Override PGCLIENTENCODING and the role's settings.
 _POSTGRES_ARGUMENTS = {**_NOTICE_LOSS, "client_encoding": "UTF8"}
+_log = logging.getLogger(__name__)
+
 _BEGIN = "sqlite_begin"  # execution option: the statement that opens a transaction
 
 
@@ -57,7 +61,7 @@ def connect(database_url: str) -> Engine:
         shown = url.render_as_string(hide_password=True)
         raise InputError(f"Unsupported catalog URL {shown!r}: use sqlite:///FILE or postgresql://USER@HOST/NAME.")
     Path(str(url.database)).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    engine = create_engine(url, poolclass=PatientPool)
+    engine = create_engine(url, poolclass=PatientPool, connect_args={"timeout": 0})  # _use_wal and begin_sqlite poll
     event.listen(engine, "connect", _prepare_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
     event.listen(engine, "handle_error", _drop_read_only)
@@ -97,17 +101,15 @@ def _prepare_sqlite(connection: SqliteConnection, _record: object) -> None:
 
 
 def _use_wal(connection: SqliteConnection) -> None:
-    """Retries: while another process opens a new file, SQLite reports SQLITE_BUSY immediately instead of waiting for
-    the lock.
-    """
-    give_up = time.monotonic() + patience_s()
+    """Polls: while another process opens a new file, SQLite reports SQLITE_BUSY immediately, whatever its timeout."""
+    until = time.monotonic() + left_s()
     while True:
         try:
             connection.execute("PRAGMA journal_mode = WAL")
         except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > give_up:
+            if not is_busy(error) or time.monotonic() > until:
                 raise
-            time.sleep(_LOCK_POLL_S)
+            time.sleep(POLL_S)
         else:
             return
 
@@ -147,9 +149,15 @@ def unavailable(engine: Engine, cause: BaseException) -> CatalogUnavailableError
         return CatalogUnavailableError(full_disk_reason(f"the catalog {shown}"))
     if is_busy(cause):
         note_failure()
+        _log.warning("The catalog at %s is busy: %s", shown, cause)
+        if are_connections_used_up(cause):
+            return CatalogUnavailableError(
+                f"The catalog at {shown} is busy: all connections are in use. Try again soon. If this goes on, look "
+                "for a command or a transaction that has not ended."
+            )
         return CatalogUnavailableError(
-            f"The catalog at {shown} is busy: {cause}. Try again soon. If this goes on, look for a command or a "
-            "transaction that has not ended."
+            f"The catalog at {shown} is busy: another transaction holds a lock. Try again soon. If this goes on, look "
+            "for a command or a transaction that has not ended."
         )
     return CatalogUnavailableError(
         f"The catalog at {shown} does not answer: {cause}. Check GIRCSE_DATABASE_URL and that the database is up."

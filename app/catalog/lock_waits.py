@@ -22,7 +22,7 @@ LOCK_S = 4.0  # in a request
 BACKGROUND_S = 30.0
 _NOTABLE_S = 0.5  # a smaller difference is not worth a statement
 _AGAIN_S = 0.05  # in a request that has just waited in vain
-_POLL_S = 0.01
+POLL_S = 0.01
 _FAIR_S = 0.5
 _BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 _LOCK_NOT_AVAILABLE = "55P03"
@@ -49,7 +49,8 @@ def one_transaction() -> Iterator[None]:
         _until.reset(token)
 
 
-def _left_s() -> float:
+def left_s() -> float:
+    """How long the present transaction may still wait to begin; outside of one, as `patience_s`."""
     until = _until.get()
     return patience_s() if until is None else max(until - time.monotonic(), _AGAIN_S)
 
@@ -66,16 +67,25 @@ def is_busy(cause: BaseException | None) -> bool:
     return isinstance(cause, PoolTimeoutError) or getattr(cause, "sqlstate", None) == _LOCK_NOT_AVAILABLE
 
 
+def are_connections_used_up(cause: BaseException) -> bool:
+    """Whether this error, for which `is_busy` holds, is the pool's."""
+    return isinstance(cause, PoolTimeoutError) and not isinstance(cause, TurnTimeoutError)
+
+
+class TurnTimeoutError(PoolTimeoutError):
+    """Other threads of this process have written for too long."""
+
+
 class PatientPool(QueuePool):
     """A pool of connections that waits for a free one as long as the current transaction may wait."""
 
-    _timeout = property(lambda self: _left_s(), lambda self, seconds: None)
+    _timeout = property(lambda self: left_s(), lambda self, seconds: None)
 
 
 def begin_sqlite(connection: Connection, statement: str) -> None:
     """Begins a transaction. Polls for the write lock more often than SQLite's own handler, which pauses for 0.1 s."""
     driver: Any = connection.connection.driver_connection
-    seconds = _left_s()
+    seconds = left_s()
     until = time.monotonic() + seconds
     _until.set(None)
     driver.execute("PRAGMA busy_timeout = 0")
@@ -85,7 +95,7 @@ def begin_sqlite(connection: Connection, statement: str) -> None:
         except OperationalError as error:
             if not is_busy(error.orig) or time.monotonic() > until:
                 raise
-            time.sleep(_POLL_S)
+            time.sleep(POLL_S)
         else:
             break
     driver.execute(f"PRAGMA busy_timeout = {int(patience_s() * 1000)}")  # of the statements that follow
@@ -99,7 +109,10 @@ def prepare_postgres(connection: Any, _record: object) -> None:
 
 
 def begin_postgres(connection: Connection) -> None:
-    seconds = _left_s()
+    driver: Any = connection.connection.driver_connection
+    if driver.autocommit:
+        return  # PostgreSQL would warn that SET LOCAL has no effect outside of a transaction
+    seconds = left_s()
     _until.set(None)
     if abs(seconds - LOCK_S) > _NOTABLE_S:
         # A connection that streams its results would declare a cursor for it.
@@ -111,70 +124,60 @@ def begin_postgres(connection: Connection) -> None:
 class Turns:
     """Gives the threads of this process turns at SQLite's write lock. Waiting threads keep no connection from readers.
 
-    A running thread may go before those that wait, which saves a switch of threads; but a thread that has waited for
-    _FAIR_S is next. With a semaphore, one of 40 threads with 20 writes each waited nearly until the end.
+    A thread that arrives may take a free turn before those that wait, which saves a switch of threads; one that has
+    waited for _FAIR_S is next. With a semaphore, one of 40 threads with 20 writes each waited nearly until the end.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._is_taken = False
-        self._waiting: deque[_Waiting] = deque()
+        self._writer: _Writer | None = None  # whose turn it is
+        self._waiting: deque[_Writer] = deque()
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """Raises PoolTimeoutError."""
-        seconds = _left_s()
-        if not self._take(seconds):
-            raise PoolTimeoutError(f"other writes have not ended within {seconds:.2g} s")
+        """Raises TurnTimeoutError."""
+        seconds = left_s()
+        mine = _Writer(time.monotonic())
         try:
+            if not self._wait(mine, seconds):
+                raise TurnTimeoutError(f"other writes have not ended within {seconds:.2g} s")
             yield
-        finally:
-            self._give_on()
+        finally:  # also after Ctrl-C while it waited: the turn may have been given to it meanwhile
+            self._leave(mine)
 
-    def _take(self, seconds: float) -> bool:
-        mine = _Waiting(time.monotonic())
+    def _wait(self, mine: _Writer, seconds: float) -> bool:
         with self._lock:
-            if self._is_taken_by(mine):
+            if self._takes(mine):
                 return True
             self._waiting.append(mine)
         while mine.called.wait(max(mine.since + seconds - time.monotonic(), 0)):
             with self._lock:
                 mine.called.clear()
-                if mine.has_turn or self._is_taken_by(mine):
+                if self._takes(mine):
                     return True
+        return False
+
+    def _takes(self, mine: _Writer) -> bool:
+        if self._writer is None:
+            self._writer = mine
+            if mine in self._waiting:
+                self._waiting.remove(mine)
+        return self._writer is mine
+
+    def _leave(self, mine: _Writer) -> None:
         with self._lock:
-            if mine.has_turn:  # just given to this thread
-                return True
-            self._waiting.remove(mine)
-            if not self._is_taken:  # this thread may have been called meanwhile
-                self._call_next()
-            return False
-
-    def _is_taken_by(self, mine: _Waiting) -> bool:
-        if self._is_taken:
-            return False
-        self._is_taken = True
-        if mine in self._waiting:
-            self._waiting.remove(mine)
-        return True
-
-    def _give_on(self) -> None:
-        with self._lock:
-            if self._waiting and time.monotonic() - self._waiting[0].since > _FAIR_S:
-                following = self._waiting.popleft()
-                following.has_turn = True
-                following.called.set()
-            else:
-                self._is_taken = False
-                self._call_next()
-
-    def _call_next(self) -> None:
-        if self._waiting:
-            self._waiting[0].called.set()
+            if mine in self._waiting:
+                self._waiting.remove(mine)
+            if self._writer is mine:
+                self._writer = None
+            if self._writer is None and self._waiting:  # `mine` may have been called in vain
+                first = self._waiting[0]
+                if time.monotonic() - first.since > _FAIR_S:
+                    self._writer = self._waiting.popleft()
+                first.called.set()
 
 
 @dataclass(eq=False, slots=True)
-class _Waiting:
+class _Writer:
     since: float  # time.monotonic()
-    has_turn: bool = False
     called: threading.Event = field(default_factory=threading.Event)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import unicodedata
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from app.errors import ConflictError, ForbiddenError, InputError, NotFoundError
+from app.errors import CatalogUnavailableError, ConflictError, ForbiddenError, InputError, NotFoundError
 from app.types.documents import require_text
 from app.types.search import SearchRequest
 from app.types.searches import (
@@ -84,14 +85,15 @@ class RecordedSearches:
         return [search for search in past if self._is_reached(search.request)]
 
     def record(self, request: SearchRequest) -> None:
-        """Adds to the history, unless the request is too long. If the history is switched off, deletes what was
-        recorded before."""
+        """Adds to the history, unless the request is too long or the catalog is locked. If the history is switched off,
+        deletes what was recorded before."""
         owner, question = self._owner(), question_of(request)
-        if self.history_limit:
-            if len(json.dumps(question)) <= MAX_REQUEST_CHARACTERS:
-                self._records.record_search(owner, question, keep=self.history_limit)
-        elif self._records.past_searches(owner, limit=1):
-            self._records.forget_searches(owner)
+        with suppress(CatalogUnavailableError):  # the search has been answered
+            if self.history_limit:
+                if len(json.dumps(question)) <= MAX_REQUEST_CHARACTERS:
+                    self._records.record_search(owner, question, keep=self.history_limit)
+            elif self._records.past_searches(owner, limit=1):
+                self._records.forget_searches(owner)
 
     def forget(self, search_id: str | None = None) -> int:
         """Deletes one search of the history, or all that the caller sees. Returns how many; NotFoundError for an

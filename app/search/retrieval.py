@@ -169,8 +169,6 @@ def find_points(
         labels=labels,
         with_payload=False,
     )
-    if leg is not Leg.FEEDBACK and weights.get(Leg.FEEDBACK):
-        weights = WEIGHTS  # a person's own feedback switched it off
     terms = term_count(request)
     points = fuse(legs, terms=terms, weights=weights, most=request.limit)
     if leg is not Leg.FEEDBACK:

@@ -129,7 +129,7 @@ class SearchService:
             default_rerank = self._default_rerank(request, vectors)
             if request.rerank is None:
                 request = replace(request, rerank=default_rerank)
-            weighting = self._weighting(query_text, request.mode, collection)
+            weighting = self._weighting(request, query_text, collection)
             query_label = self._label_query(request, collection, timings_ms)
             for depth in DEPTHS[:VALUE_DEPTHS] if request.values else DEPTHS:
                 with self._timed(timings_ms, "index"):
@@ -244,9 +244,9 @@ class SearchService:
         is_needed = bool(self._instruction(request)) and changes_similarity(vectors)
         return self._rerank_candidates if is_needed else 0
 
-    def _weighting(self, query: str, mode: SearchMode, collection: Collection) -> Weighting:
-        read = None if mode is SearchMode.SPARSE else self._embedder.info.language
-        return Weighting.of(query, read=read, tuned=self._catalog.weights.applied(collection.name))
+    def _weighting(self, request: SearchRequest, query: str, collection: Collection) -> Weighting:
+        read = None if request.mode is SearchMode.SPARSE else self._embedder.info.language
+        return Weighting.of(request, query, read=read, tuned=self._catalog.weights.applied(collection.name))
 
     def _rerank(
         self, candidates: Sequence[Candidate], request: SearchRequest, timings_ms: dict[str, float]

@@ -10,7 +10,7 @@ from app.search.query_language import unread_language
 from app.search.reranking import Candidate
 from app.search.retrieval import LegWeights
 from app.types.documents import ScoredPoint
-from app.types.search import Leg, UnreadLanguage, UnreadRanking
+from app.types.search import Leg, SearchRequest, UnreadLanguage, UnreadRanking
 
 
 class Weighting(NamedTuple):
@@ -22,9 +22,12 @@ class Weighting(NamedTuple):
     read: str | None
 
     @classmethod
-    def of(cls, query: str, *, read: str | None, tuned: LegWeights | None) -> Weighting:
-        """tuned: the weights of the collection that judgements chose, if any."""
+    def of(cls, request: SearchRequest, query: str, *, read: str | None, tuned: LegWeights | None) -> Weighting:
+        """query: as the person wrote it. tuned: the weights of the collection that judgements chose, if any. They do
+        not apply if they count pseudo-feedback and the person's own feedback switches it off."""
         language = unread_language(query, read)
+        if tuned is not None and tuned.get(Leg.FEEDBACK) and (request.like or request.unlike):
+            tuned = None
         return cls(tuned or (UNREAD_WEIGHTS if language else WEIGHTS), tuned is not None, language, read)
 
     def unread(
@@ -33,7 +36,7 @@ class Weighting(NamedTuple):
         """The notice about the query's language. legs: as retrieved. is_by_value: whether values rank the hits."""
         if self.language is None or self.read is None:
             return None
-        return UnreadLanguage(self.language, self.read, self._ranking(hits, legs, is_by_value))
+        return UnreadLanguage(self.language, self.read, self._ranking(hits, legs, is_by_value) if hits else None)
 
     def _ranking(
         self, hits: Sequence[Candidate], legs: Mapping[Leg, Sequence[ScoredPoint]], is_by_value: bool

@@ -36,7 +36,29 @@ def current_request() -> Request | None:
 def answering() -> Iterator[None]:
     """Everything within the block answers one request. Tasks started inside inherit that; threads only if they run in a
     copy of the context."""
-    token = _current.set(Request())
+    with _current_is(Request()):
+        yield
+
+
+@contextmanager
+def hardly_waiting() -> Iterator[None]:
+    """For a write that the answer does not need: its waits end almost at once, and those of the request stay."""
+    hurried = Request()
+    hurried.note_failure()
+    with _current_is(hurried):
+        yield
+
+
+@contextmanager
+def waiting_long() -> Iterator[None]:
+    """For a write that must not fail though a person waits for it: it waits as long as background work."""
+    with _current_is(None):
+        yield
+
+
+@contextmanager
+def _current_is(request: Request | None) -> Iterator[None]:
+    token = _current.set(request)
     try:
         yield
     finally:

@@ -450,14 +450,15 @@ _UNREAD_RANKINGS: Mapping[UnreadRanking, str] = {
 
 @dataclass(frozen=True, slots=True)
 class UnreadLanguage:
-    """language: of the query. read: the only language of the model."""
+    """language: of the query. read: the only language of the model. ranking: None without hits."""
 
     language: str
     read: str
-    ranking: UnreadRanking
+    ranking: UnreadRanking | None
 
     def __str__(self) -> str:
-        return f"This model reads {self.read}, and this looks like {self.language}. {_UNREAD_RANKINGS[self.ranking]}"
+        languages = f"This model reads {self.read}, and this looks like {self.language}."
+        return languages if self.ranking is None else f"{languages} {_UNREAD_RANKINGS[self.ranking]}"
 
 
 @dataclass(frozen=True, slots=True)

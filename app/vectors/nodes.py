@@ -159,10 +159,8 @@ class NodeTransport(httpx.BaseTransport):
         def send() -> None:
             try:
                 sent.set_result(self._send(node, request, path, self._write_s))
-            except (httpx.HTTPError, RuntimeError) as error:  # RuntimeError: the client was closed
+            except BaseException as error:  # noqa: BLE001 - the waiting thread raises it again
                 sent.set_exception(error)
-            finally:
-                sent.cancel()  # does nothing if it has a result; after any other error, nobody waits for one
 
         threading.Thread(target=send, name="qdrant-write", daemon=True).start()
         while not wait([sent], timeout=QUIET_S).done:
@@ -195,7 +193,7 @@ class NodeTransport(httpx.BaseTransport):
         timeouts = dict.fromkeys(("connect", "read", "write", "pool"), PING_S)
         try:
             answer = self._http.send(node.addressed(request, b"/readyz", timeouts))
-        except (httpx.TransportError, RuntimeError):  # RuntimeError: the client was closed
+        except (httpx.HTTPError, RuntimeError):  # RuntimeError: the client was closed
             return False
         node.heard_at = time.monotonic()
         return answer.status_code not in _AWAY

@@ -10,12 +10,16 @@ import httpx
 
 from app.wiring.bounded_http import BoundedClient
 
+_KEPT_S = 3_600.0
+
 
 class ServerPings:
     """`options` are those of `httpx.Client`, whose `limits` do not apply."""
 
     def __init__(self, *, ping_s: float, **options: Any) -> None:
-        self._client = BoundedClient(**{**options, "limits": httpx.Limits(max_connections=None)})
+        # The connection stays open between pings: a new one resolves the name, which may hang while the server works.
+        limits = httpx.Limits(max_connections=None, keepalive_expiry=_KEPT_S)
+        self._client = BoundedClient(**{**options, "limits": limits})
         self._ping_s = ping_s
         self._lock = threading.Lock()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="gircse-ping")

@@ -2,46 +2,31 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, closing
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from api_application import api_of
 from fastapi.testclient import TestClient
+from locked_catalog import locked
 from patience import PATIENCE_S, wait_until
 from sqlalchemy import Engine, event, text
 
 from app.catalog import SqlCatalog, connect, lock_waits
-from app.catalog.engine import writing
+from app.catalog.sessions import Database
 from app.errors import CatalogUnavailableError
 from app.types.documents import Lens
 from app.types.patience import answering
 
 pytestmark = pytest.mark.timeout(300)
 
-BUSY = "The catalog at .* is busy: "
-
-
-@pytest.fixture
-def locked(engine: Engine) -> Callable[[], AbstractContextManager[None]]:
-    """Holds what each write of a lens needs, on connections of its own, as another process would."""
-
-    @contextmanager
-    def lock() -> Iterator[None]:
-        other = connect(engine.url.render_as_string(hide_password=False))
-        with writing(other).begin() as connection:
-            if engine.dialect.name == "postgresql":
-                connection.execute(text("LOCK TABLE lens IN ACCESS EXCLUSIVE MODE"))
-            else:
-                connection.execute(text("SELECT 1"))
-            yield
-        other.dispose()
-
-    return lock
+BUSY = "The catalog at .* is busy: another transaction holds a lock[.] Try again soon"
 
 
 @pytest.fixture(autouse=True)
@@ -51,9 +36,9 @@ def background_waits_long(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_request_does_not_wait_for_a_locked_catalog(
-    catalog: SqlCatalog, locked: Callable[[], AbstractContextManager[None]], monkeypatch: pytest.MonkeyPatch
+    catalog: SqlCatalog, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with answering(), locked():
+    with answering(), locked(engine):
         with pytest.raises(CatalogUnavailableError, match=BUSY):
             catalog.save_lens(Lens("topic", "Same topic"))
         monkeypatch.setattr(lock_waits, "LOCK_S", 2 * PATIENCE_S)
@@ -63,11 +48,9 @@ def test_a_request_does_not_wait_for_a_locked_catalog(
         catalog.save_lens(Lens("topic", "Same topic"))
 
 
-def test_background_work_waits_for_a_locked_catalog(
-    catalog: SqlCatalog, locked: Callable[[], AbstractContextManager[None]]
-) -> None:
+def test_background_work_waits_for_a_locked_catalog(catalog: SqlCatalog, engine: Engine) -> None:
     with ThreadPoolExecutor(1) as background:
-        with locked():
+        with locked(engine):
             saved = background.submit(catalog.save_lens, Lens("topic", "Same topic"))
             with answering(), pytest.raises(CatalogUnavailableError, match=BUSY):
                 catalog.save_lens(Lens("place", "Same place"))
@@ -76,11 +59,24 @@ def test_background_work_waits_for_a_locked_catalog(
     assert [each.name for each in catalog.lenses()] == ["topic"]
 
 
-def test_a_request_does_not_wait_behind_background_work_that_waits(
-    catalog: SqlCatalog, locked: Callable[[], AbstractContextManager[None]]
-) -> None:
+def test_a_new_connection_waits_no_longer_than_a_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLite's driver would wait for 5 s of its own before the first poll."""
+    engine = connect(f"sqlite:///{tmp_path / 'new.db'}")
+    with closing(sqlite3.connect(tmp_path / "new.db", isolation_level=None)) as other:
+        other.execute("CREATE TABLE made (id)")
+        other.execute("BEGIN EXCLUSIVE")
+        waits: list[float] = []
+        monkeypatch.setattr("app.catalog.engine.time.sleep", waits.append)
+        monkeypatch.setattr(lock_waits, "LOCK_S", 0.05)
+        with answering(), pytest.raises(CatalogUnavailableError, match=BUSY), Database(engine).reading() as session:
+            session.execute(text("SELECT 1"))
+        assert len(waits) > 1  # it polls, and each poll returns at once
+    engine.dispose()
+
+
+def test_a_request_does_not_wait_behind_background_work_that_waits(catalog: SqlCatalog, engine: Engine) -> None:
     with ThreadPoolExecutor(4) as background:
-        with locked():
+        with locked(engine):
             saved = [background.submit(catalog.save_lens, Lens(f"topic {at}", "Same topic")) for at in range(4)]
             with answering(), pytest.raises(CatalogUnavailableError, match=BUSY):
                 catalog.save_lens(Lens("place", "Same place"))
@@ -90,10 +86,10 @@ def test_a_request_does_not_wait_behind_background_work_that_waits(
 
 
 def test_reads_of_a_request_are_answered_or_fail_early_while_the_catalog_is_locked(
-    catalog: SqlCatalog, engine: Engine, locked: Callable[[], AbstractContextManager[None]]
+    catalog: SqlCatalog, engine: Engine
 ) -> None:
     catalog.save_lens(Lens("topic", "Same topic"))
-    with answering(), locked():
+    with answering(), locked(engine):
         if engine.dialect.name == "sqlite":
             assert [each.name for each in catalog.lenses()] == ["topic"]
         else:
@@ -107,7 +103,10 @@ def test_a_request_does_not_wait_for_a_connection_while_all_are_in_use(catalog: 
             for _ in range(15):
                 taken.enter_context(engine.connect())
             found = background.submit(catalog.lenses)
-            with answering(), pytest.raises(CatalogUnavailableError, match=BUSY):
+            with (
+                answering(),
+                pytest.raises(CatalogUnavailableError, match="busy: all connections are in use"),
+            ):
                 catalog.lenses()
             assert not found.done()
         assert found.result() == []
@@ -132,12 +131,12 @@ def test_many_requests_that_write_at_once_wait_for_each_other(
 
 
 def test_the_api_answers_503_and_names_the_catalog(
-    catalog: SqlCatalog, locked: Callable[[], AbstractContextManager[None]], toy_services_factory: Callable[..., Any]
+    catalog: SqlCatalog, engine: Engine, toy_services_factory: Callable[..., Any]
 ) -> None:
     services = replace(toy_services_factory().services, catalog=catalog)
     lens = {"name": "topic", "query_instruction": "Same topic"}
     with TestClient(api_of(services)) as client:
-        with locked():
+        with locked(engine):
             refusal = client.post("/api/v1/lenses", json=lens)
         assert refusal.status_code == 503
         assert "The catalog at" in refusal.json()["detail"]

@@ -17,6 +17,7 @@ import pytest
 from argon2 import PasswordHasher
 from hypothesis import given
 from hypothesis import strategies as st
+from locked_catalog import locked
 
 from app.access import hashing
 from app.access.accounts import Accounts, check_collections
@@ -36,6 +37,7 @@ from app.errors import (
 )
 from app.settings import Settings
 from app.types.access import OPERATOR, Principal, Role, User, acting_as, current_principal, matches
+from app.types.patience import answering, current_request
 
 SECRET = "gs_a-secret-that-nobody-guesses"
 PASSWORD = "correct horse battery"
@@ -294,6 +296,20 @@ def test_a_session_that_is_not_used_ends_sooner(accounts: Accounts, toy_services
     clock.now += timedelta(minutes=30)
     with pytest.raises(LoginRequiredError):
         logins.principal_of_session(token)
+
+
+def test_a_session_is_valid_while_its_use_cannot_be_noted(logins: Logins, clock: Clock, toy_services: Any) -> None:
+    catalog = toy_services.services.catalog
+    token, begin = logins.log_in("anna", PASSWORD, address="10.0.0.1"), clock.now
+    clock.now += timedelta(minutes=2)
+    with answering(), locked(catalog.database.engine):
+        assert logins.principal_of_session(token).name == "anna"
+        request = current_request()
+        assert request is not None
+        assert not request.has_just_failed  # else its own writes would not wait
+    assert [each.used_at for each in catalog.access.web_sessions("anna")] == [begin]
+    logins.principal_of_session(token)
+    assert [each.used_at for each in catalog.access.web_sessions("anna")] == [clock.now]
 
 
 @pytest.mark.parametrize(("ahead", "goes_on"), [(timedelta(hours=1), True), (timedelta(days=365), False)])

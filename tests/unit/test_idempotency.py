@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
 from api_application import api_of
 from fastapi.testclient import TestClient
+from locked_catalog import locked
+from patience import PATIENCE_S
 
+from app.api.idempotency import answer_once
+from app.catalog import SqlCatalog, lock_waits
+from app.errors import CatalogUnavailableError, ConflictError, InputError
 from app.types.access import Principal, Role, acting_as
+from app.types.patience import answering
 
 KEY = {"Idempotency-Key": "0f8fad5b-d9cb-469f-a165-70867728950e"}
 
@@ -74,6 +82,85 @@ def test_failure_is_not_kept(client: TestClient) -> None:
     assert client.post("/api/v1/documents", json=body, headers=KEY).status_code == 404
     client.post("/api/v1/collections", json={"name": "birds"})
     assert client.post("/api/v1/documents", json=body, headers=KEY).status_code == 202
+
+
+class Operation:
+    """An operation with an Idempotency-Key, during which another process locks the catalog."""
+
+    def __init__(self, catalog: SqlCatalog) -> None:
+        self._catalog = catalog
+        self.runs = 0
+        self._is_free = threading.Event()
+
+    def ask(self, *, error: Exception | None = None, free_in_s: float = PATIENCE_S) -> Any:
+        def do() -> str:
+            self.runs += 1
+            if self.runs == 1:
+                self._begin_lock(threads)
+                timer.start()
+                if error:
+                    raise error
+            return "done"
+
+        timer = threading.Timer(free_in_s, self._is_free.set)
+        try:
+            with ThreadPoolExecutor(1) as threads, self._freed_at_end(), answering():
+                return answer_once(
+                    self._catalog.idempotency, "a key", request_text=lambda: "text", do=do, shape=str, status=200
+                )
+        finally:
+            timer.cancel()
+
+    @contextmanager
+    def _freed_at_end(self) -> Iterator[None]:
+        try:
+            yield
+        finally:
+            self._is_free.set()
+
+    def _begin_lock(self, threads: ThreadPoolExecutor) -> None:
+        is_locked = threading.Event()
+
+        def hold() -> None:
+            with locked(self._catalog.database.engine):
+                is_locked.set()
+                assert self._is_free.wait(PATIENCE_S)
+
+        threads.submit(hold)
+        assert is_locked.wait(PATIENCE_S)
+
+
+@pytest.fixture
+def operation(toy_services: Any) -> Operation:
+    return Operation(toy_services.services.catalog)
+
+
+def test_recording_outlasts_a_lock_that_fails_requests(operation: Operation, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lock_waits, "LOCK_S", 0.05)
+    for _ in range(2):
+        assert operation.ask(free_in_s=1).body == b'"done"'
+    assert operation.runs == 1
+
+
+def test_a_failure_during_a_lock_keeps_no_key(operation: Operation, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lock_waits, "LOCK_S", 0.05)
+    with pytest.raises(CatalogUnavailableError, match="is away"):
+        operation.ask(error=CatalogUnavailableError("The catalog is away."), free_in_s=1)
+    assert operation.ask().body == b'"done"'
+
+
+def test_a_lock_that_lasts_changes_no_answer(operation: Operation, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lock_waits, "BACKGROUND_S", 0.1)
+    assert operation.ask().body == b'"done"'
+    with pytest.raises(ConflictError, match="still running"):
+        operation.ask()
+    assert operation.runs == 1
+
+
+def test_a_lock_that_lasts_hides_no_error(operation: Operation, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lock_waits, "BACKGROUND_S", 0.1)
+    with pytest.raises(InputError, match="too long"):
+        operation.ask(error=InputError("The name is too long."))
 
 
 def test_request_that_is_being_done_is_a_conflict(client: TestClient, toy_services: Any) -> None:

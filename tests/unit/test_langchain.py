@@ -215,6 +215,8 @@ def test_truncated_dimensions_are_normalised_again(tiny):
         (lambda: GircseEmbeddings(instruction="x"), "Did you mean query_instruction or document_instruction?"),
         (lambda: GircseEmbeddings(model_name="x"), "Did you mean model?"),
         (lambda: GircseRetriever(top_n=3), "Options: .*url, api_key, collection"),
+        (lambda: GircseRetriever(api_token="x"), r"Did you mean api_key\?"),
+        (lambda: GircseRetriever(top_k=3), r"Did you mean k\?"),
         (lambda: GircseReranker(query_instruction="x"), "Did you mean instruction?"),
     ],
 )

@@ -9,11 +9,14 @@ from api_application import api_of
 from fastapi.testclient import TestClient
 from hypothesis import given
 from hypothesis import strategies as st
+from locked_catalog import locked
 
 from app.api.search_schemas import SearchQuestion
+from app.catalog import lock_waits
 from app.collections.own_searches import RecordedSearches
 from app.errors import InputError, NotFoundError
 from app.search.value_syntax import parse_values
+from app.types.patience import answering
 from app.types.search import SearchMode, SearchRequest, read_request
 from app.types.searches import question_of
 
@@ -102,6 +105,18 @@ def test_a_history_that_is_switched_off_is_empty_and_forgotten(toy_services: Any
     assert off.history() == []
     off.record(request)
     assert own(toy_services).history() == []
+
+
+def test_a_locked_catalog_fails_no_search_whose_history_it_keeps(
+    toy_services: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lock_waits, "LOCK_S", 0.1)
+    request = SearchRequest(query="cat", collection="library")
+    own(toy_services).record(request)
+    with answering(), locked(toy_services.services.catalog.database.engine):
+        own(toy_services).record(request)
+        own(toy_services, history_limit=0).record(request)
+    assert len(own(toy_services).history()) == 1
 
 
 def test_what_cannot_be_saved_is_refused_with_the_reason(toy_services: Any) -> None:

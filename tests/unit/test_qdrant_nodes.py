@@ -135,6 +135,19 @@ def test_a_write_that_one_node_does_not_answer_is_sent_to_the_other(
     assert answers == {"two"}
 
 
+def test_an_error_of_any_class_ends_a_write_whose_node_answers_pings(
+    servers: list[OddServer], client_of: Callable[..., httpx.Client], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nodes, "QUIET_S", 0.05)
+    client = client_of(servers[0], write_s=3_600)
+
+    def trace(name: str, info: object) -> None:  # httpcore calls it at each step
+        raise LookupError(name)
+
+    with pytest.raises(LookupError):
+        client.put(UPSERT, extensions={"trace": trace})
+
+
 def test_a_write_may_take_long_while_the_node_answers_pings(
     servers: list[OddServer], client_of: Callable[..., httpx.Client], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,12 +16,14 @@ from app.search import weighting
 from app.search.bm25 import query_vector
 from app.search.fusion import UNREAD_WEIGHTS, WEIGHTS, word_share
 from app.search.query_language import other_language, unread_language
+from app.search.weighting import Weighting
 from app.testing import ToyEmbedder, text_source
 from app.types.search import Leg, SearchMode, SearchRequest, UnreadRanking
 from app.types.values import LensValue
 from app.types.weights import CrossValidation, WeightTuning
 from embedder.model.contract import read_contract
 from embedder.model_info import MODEL_PACKAGES, SHIPPED_MODELS
+from ui.render.advice import render_language
 
 MODELS = Path(__file__).parents[2] / "embedder/models"
 GERMAN = """Wie reagieren die Preise, wenn die Nachfrage sinkt?
@@ -195,9 +197,31 @@ def test_the_notice_says_what_ranked_the_hits(toy_services_class: Any, tmp_path:
         tuned = {Leg.DENSE: 0.5, Leg.SPARSE: 0.5}
         validation = CrossValidation(8, 32, 5, 0.5, 0.6, 0.02)
         applied = WeightTuning("1", "library", tuned, validation, "ann", datetime.now(UTC), is_applied=True)
-        toy.services.catalog.save_weight_tuning(applied)
+        toy.services.catalog.weights.save(applied)
         assert ranking() is UnreadRanking.TUNED
         assert ranking(mode=SearchMode.DENSE) is UnreadRanking.MEANING
+
+
+def test_without_hits_the_notice_says_nothing_on_ranking(toy_services_class: Any, tmp_path: Path) -> None:
+    with ExitStack() as opened:
+        toy = ferries(toy_services_class(tmp_path, opened, embedder=EnglishEmbedder()))
+        request = SearchRequest(GERMAN_QUERY, "library", instruction="", filters={"kind": "none"})
+        result = toy.services.search.search(request)
+    assert result.hits == ()
+    assert str(result.unread) == "This model reads English, and this looks like German."
+    assert "rank" not in render_language(result.unread)
+
+
+def test_own_feedback_switches_off_weights_that_count_pseudo_feedback() -> None:
+    tuned = {Leg.DENSE: 0.3, Leg.FEEDBACK: 0.2, Leg.SPARSE: 0.5}
+    plain = SearchRequest(GERMAN_QUERY, "library")
+    for request in (replace(plain, like=("a",)), replace(plain, unlike=("a",))):
+        chosen = Weighting.of(request, request.query, read="English", tuned=tuned)
+        assert (chosen.weights, chosen.is_tuned) == (UNREAD_WEIGHTS, False)
+        chosen = Weighting.of(request, request.query, read="English", tuned={Leg.DENSE: 0.5, Leg.SPARSE: 0.5})
+        assert chosen.is_tuned
+    chosen = Weighting.of(plain, plain.query, read="English", tuned=tuned)
+    assert (chosen.weights, chosen.is_tuned) == (tuned, True)
 
 
 def test_the_language_is_detected_once_per_search(

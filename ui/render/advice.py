@@ -49,13 +49,14 @@ def render_language(unread: UnreadLanguage | None) -> Markup:
     if not unread:
         return Markup("")
     read, language = _(unread.read), _(unread.language)
+    ranking = "" if unread.ranking is None else _(_RANKINGS[unread.ranking])
     return html(
         '<details class="notice"><summary>[[This model supports {}, not {}.]]</summary><p>[[Your query looks like '
         "{}.]] {} {}</p></details>"
-    ).format(read, language, language, _(_RANKINGS[unread.ranking]), _(_advice(unread.ranking)).format(read))
+    ).format(read, language, language, ranking, _(_advice(unread.ranking)).format(read))
 
 
-def _advice(ranking: UnreadRanking) -> str:
+def _advice(ranking: UnreadRanking | None) -> str:
     return _BY_MEANING if ranking is UnreadRanking.WORDS else _BETTER
 
 
