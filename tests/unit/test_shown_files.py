@@ -98,7 +98,7 @@ def test_an_embedded_file_too_long_beside_others_is_left_out(host: str) -> None:
     rows = workbook({"S": [["City", "Land"], *[["Rome", "Italy"]] * 50]})
     length = len(read(hosts("a.xlsx", rows)[host], host).text)
     files = unzipped(hosts("a.xlsx", rows)[host])
-    shown_twice = {
+    shown_twice: dict[str, tuple[str, bytes | None]] = {
         "a.docx": ("word/document.xml", OBJECT.encode()),
         "a.pptx": ("ppt/slides/slide1.xml", FRAME.encode()),
         "a.odt": ("content.xml", b'<draw:frame><draw:object-ole xlink:href="./a.xlsx"/></draw:frame>'),
