@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from lxml.etree import Element as new_element
 from lxml.etree import SubElement
@@ -16,7 +17,7 @@ from ingest.readers.grids import render_rows
 from ingest.readers.limits import ReadLimits
 from ingest.readers.media_types import XLS
 from ingest.readers.members import ReadMember
-from ingest.readers.opc import Package
+from ingest.readers.opc import DAMAGED_PART, Package
 from ingest.readers.package import check_package
 from ingest.readers.parts import Block
 from ingest.readers.sheets import (
@@ -40,12 +41,14 @@ _PROPERTIES, _SHEET, _TEXT, _TABLE = 153, 156, 19, 343
 _FORMAT, _STYLES, _STYLE = 44, 617, 47
 _AUTHOR, _COMMENT, _COMMENT_TEXT = 632, 635, 637
 # Kinds of cells, with their values. The short ones stand right of the cell before and have no column.
-_SHORT = {13: 2, 14: 3, 15: 4, 16: 5, 17: 6, 18: 7}
-_RK, _ERROR, _BOOLEAN, _REAL, _STRING, _SHARED, _RICH = 2, 3, 4, 5, 6, 7, 62
+_SHORT = {12: 1, 13: 2, 14: 3, 15: 4, 16: 5, 17: 6, 18: 7}
+_BLANK, _RK, _ERROR, _BOOLEAN, _REAL, _STRING, _SHARED, _RICH = 1, 2, 3, 4, 5, 6, 7, 62
 _FORMULAS = {8: _STRING, 9: _REAL, 10: _BOOLEAN, 11: _ERROR}
-_CELLS = {_RK, _ERROR, _BOOLEAN, _REAL, _STRING, _SHARED, _RICH}
+_CELLS = {_BLANK, _RK, _ERROR, _BOOLEAN, _REAL, _STRING, _SHARED, _RICH}
 _MAX_ROW = 1_048_576
 _NO_STRING = 0xFFFFFFFF
+_NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_T = TypeVar("_T")
 
 
 def is_binary_workbook(data: bytes) -> bool:
@@ -110,7 +113,8 @@ class _BinaryWorkbook:
         self._shown_files = shown_files
         self._part = package.main_part("xl/workbook.bin")
         self._people = people_of(package, self._part)
-        self._texts = [record.string(1)[0] for record in self._related("sharedStrings") if record.kind == _TEXT]
+        self._texts = list(self._of_parts(self._part, "sharedStrings", _shared_texts))
+        self._unknown = 0  # cells of a sheet whose text is not among the shared ones
         self._is_1904 = False
         self._sheets = list(self._sheets_of())
         self._formats = self._formats_of()
@@ -119,9 +123,20 @@ class _BinaryWorkbook:
         for name, part in self._sheets:
             yield from under_heading(name, self._sheet(part))
 
-    def _related(self, kind: str) -> Iterator[_Record]:
-        for part in self._package.related(self._part, kind):
-            yield from _records(self._package.read(part))
+    def _of_parts(self, part: str, kind: str, parse: Callable[[Iterator[_Record]], Iterator[_T]]) -> Iterator[_T]:
+        """What `parse` finds in the parts of a kind that `part` links to. Damage ends only the part that has it."""
+        for name in self._package.related(part, kind):
+            yield from self._until_damage(name, parse(self._records_of(name)))
+
+    def _records_of(self, part: str) -> Iterator[_Record]:
+        yield from _records(self._package.read(part))
+
+    def _until_damage(self, part: str, found: Iterator[_T]) -> Iterator[_T]:
+        """What is found before the first damage, which is noted: the rest of the workbook can be read."""
+        try:
+            yield from found
+        except DAMAGED_PART as error:
+            self._package.leave_out(part, error)
 
     def _sheets_of(self) -> Iterator[tuple[str, str]]:
         """The names and parts of the sheets."""
@@ -139,16 +154,11 @@ class _BinaryWorkbook:
     def _formats_of(self) -> CellFormats:
         styles = new_element("styleSheet")
         formats, styled = SubElement(styles, "numFmts"), SubElement(styles, "cellXfs")
-        is_of_cells = False
-        for record in self._related("styles"):
-            if record.kind == _FORMAT:
-                code = "".join(filter(str.isprintable, record.string(2)[0]))
-                SubElement(formats, "numFmt", numFmtId=str(record.numbers("H")[0]), formatCode=code)
-            elif record.kind == _STYLE:
-                if is_of_cells:
-                    SubElement(styled, "xf", numFmtId=str(record.numbers("H", 2)[0]))
-            elif record.kind in (_STYLES, _STYLES + 1):  # begin and end
-                is_of_cells = record.kind == _STYLES
+        for number, code in self._of_parts(self._part, "styles", _number_formats):
+            if code is None:
+                SubElement(styled, "xf", numFmtId=str(number))
+            else:
+                SubElement(formats, "numFmt", numFmtId=str(number), formatCode=_NOT_IN_XML.sub("", code))
         return CellFormats(styles, is_1904=self._is_1904)
 
     def _sheet(self, part: str) -> Iterator[Block]:
@@ -156,15 +166,13 @@ class _BinaryWorkbook:
         merged, margins = list[tuple[int, int, int, int]](), list[str]()
         for record in _records(data):
             if record.kind == _MERGED:
-                top, bottom, left, right = record.numbers("IIII")
-                merged.append((left + 1, top + 1, right + 1, bottom + 1))
+                merged += self._until_damage(part, _merged(record))
             elif record.kind == _MARGINS:
-                margins += margin_texts(_margins(record))
+                margins += margin_texts(self._until_damage(part, _margins(record)))
         yield from render_rows(self._rows(part, data, Regions(merged)), has_gaps=True)
         yield from drawn_on(self._package, part)
         yield from embedded_in(self._package, part, self._shown_files)
-        for comments in self._package.related(part, "comments"):
-            yield from _comments(self._package.read(comments))
+        yield from self._of_parts(part, "comments", _comments)
         for comments in self._package.related(part, "threadedComment"):
             yield from xml_comments(self._package, comments, self._people)
         yield from (Block(text) for text in dict.fromkeys(margins))
@@ -172,28 +180,29 @@ class _BinaryWorkbook:
     def _rows(self, part: str, data: bytes, regions: Regions) -> Iterator[list[str]]:
         """Yields non-empty rows. One empty row stands for any number of missing rows, and separates declared tables."""
         borders = set(self._borders(part))
-        number = before = 0
+        number = before = self._unknown = 0
         cells: list[str] = []
         for record in _records(data):
             if record.kind in (_ROW, _END_OF_ROWS):
+                while cells and not cells[-1]:
+                    cells.pop()
                 if cells:
                     if number != before + 1 or number in borders:
                         yield []
                     yield regions.fill(number, cells)
                     before, cells = number, []
                 if record.kind == _END_OF_ROWS:
-                    return
+                    break
                 number = min(record.numbers("I")[0], _MAX_ROW) + 1
             else:
                 self._add_cell(record, cells)
+        if self._unknown:
+            self._package.left_out.append(f"{part}: The texts of {self._unknown:,} cells are missing.")
 
     def _borders(self, part: str) -> Iterator[int]:
         """The first rows of declared tables, and the rows after them."""
-        for name in self._package.related(part, "table"):
-            for record in _records(self._package.read(name)):
-                if record.kind == _TABLE:
-                    top, bottom = record.numbers("II")
-                    yield from (top + 1, bottom + 2)
+        for top, bottom in self._of_parts(part, "table", _tables):
+            yield from (top + 1, bottom + 2)
 
     def _add_cell(self, record: _Record, cells: list[str]) -> None:
         kind = _SHORT.get(record.kind, _FORMULAS.get(record.kind, record.kind))
@@ -208,10 +217,14 @@ class _BinaryWorkbook:
 
     def _text(self, kind: int, record: _Record, at: int, style: str) -> str:
         """The text that the cell shows."""
+        if kind == _BLANK:
+            return ""
         if kind == _SHARED:
             (index,) = record.numbers("I", at)
-            text = self._texts[index] if index < len(self._texts) else ""
-            return self._formats.shown_text(text, style)
+            if index >= len(self._texts):
+                self._unknown += 1
+                return ""
+            return self._formats.shown_text(self._texts[index], style)
         if kind in (_STRING, _RICH):
             return self._formats.shown_text(record.string(at + (kind == _RICH))[0], style)
         if kind == _BOOLEAN:
@@ -243,6 +256,38 @@ def _number(packed: int) -> float:
     return value / 100 if packed & 1 else value
 
 
+def _shared_texts(records: Iterator[_Record]) -> Iterator[str]:
+    for record in records:
+        if record.kind == _TEXT:
+            yield record.string(1)[0]
+
+
+def _number_formats(records: Iterator[_Record]) -> Iterator[tuple[int, str | None]]:
+    """The numbers of formats with their codes, and those of the styles of cells, in their order, without one."""
+    is_of_cells = False
+    for record in records:
+        if record.kind == _FORMAT:
+            yield record.numbers("H")[0], record.string(2)[0]
+        elif record.kind == _STYLE:
+            if is_of_cells:
+                yield record.numbers("H", 2)[0], None
+        elif record.kind in (_STYLES, _STYLES + 1):  # begin and end
+            is_of_cells = record.kind == _STYLES
+
+
+def _tables(records: Iterator[_Record]) -> Iterator[tuple[int, ...]]:
+    """The first and the last row of each declared table, counted from 0."""
+    for record in records:
+        if record.kind == _TABLE:
+            yield record.numbers("II")
+
+
+def _merged(record: _Record) -> Iterator[tuple[int, int, int, int]]:
+    """The left, top, right and bottom of merged cells, counted from 1."""
+    top, bottom, left, right = record.numbers("IIII")
+    yield left + 1, top + 1, right + 1, bottom + 1
+
+
 def _margins(record: _Record) -> Iterator[str]:
     at = 2
     while at < len(record.body):
@@ -250,9 +295,9 @@ def _margins(record: _Record) -> Iterator[str]:
         yield text
 
 
-def _comments(data: bytes) -> Iterator[Block]:
+def _comments(records: Iterator[_Record]) -> Iterator[Block]:
     authors, author, cell = list[str](), "", ""
-    for record in _records(data):
+    for record in records:
         if record.kind == _AUTHOR:
             authors.append(record.string(0)[0])
         elif record.kind == _COMMENT:

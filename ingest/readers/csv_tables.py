@@ -6,7 +6,7 @@ import csv
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import chain, islice, pairwise
+from itertools import chain, islice, pairwise, takewhile
 from typing import BinaryIO
 
 from ingest.readers.grids import SENTENCE_ENDS, render_rows
@@ -22,6 +22,19 @@ _MAX_JOINED = 1_000  # lines that an open quote may join into one cell
 _NO_DELIMITER = "\x1f"  # separates nothing: quotes still hold a cell together
 _LEAST_DIVIDED = 0.5  # of the lines from the first one that a delimiter divides
 _MOSTLY = 0.8
+_MOST_WORDS = 3  # of the name of a column
+# Words that end the names of columns in English and German, and seldom stand in a list of names or places.
+_COLUMN_WORDS = frozenset(
+    re.findall(
+        r"\w+",
+        """
+        name title city town country state region capital question answer term meaning definition description key value
+        category type label language translation word author email phone address date status comment note role
+        titel stadt ort land hauptstadt frage antwort begriff bedeutung beschreibung wert kategorie typ sprache
+        übersetzung wort autor telefon adresse datum kommentar notiz vorname nachname
+        """,
+    )
+)
 _DECLARED = re.compile(r'\s*(?P<quote>"?)sep=(?P<sign>.)(?P=quote)\s*', re.I)  # Excel's first line
 
 
@@ -68,13 +81,24 @@ def _separates_columns(rows: Sequence[list[str]], delimiter: str) -> bool:
     begin = next((number for number, row in enumerate(rows) if len(row) > 1), None)
     if begin is None:
         return False
-    divided = [row[:-1] if len(row) > 2 and not row[-1].strip() else row for row in rows[begin:] if len(row) > 1]
-    if len(divided) < _LEAST_DIVIDED * (len(rows) - begin) or (len(divided) == 1 and len(rows) > 2):
+    divided = [row for row in rows[begin:] if len(row) > 1]
+    if len(divided) < _LEAST_DIVIDED * (len(rows) - begin):
+        divided = _table_above_notes(rows, begin)
+    divided = [row[:-1] if len(row) > 2 and not row[-1].strip() else row for row in divided]
+    if not divided or (len(divided) == 1 and len(rows) > 2):
         return False
     in_texts = sum(_is_within_text(row) for row in divided)
     if delimiter not in ",;" or not _is_within_text(divided[0]) or in_texts < _MOSTLY * len(divided):
         return True
     return begin == 0 and (all(map(_are_digits_around, divided)) or _has_names(divided))
+
+
+def _table_above_notes(rows: Sequence[list[str]], begin: int) -> list[list[str]]:
+    """The rows from `begin` to the first that is not divided; empty unless they look like a table, however many lines
+    follow it."""
+    run = list(takewhile(lambda row: len(row) > 1, rows[begin:]))
+    is_table = len({len(row) for row in run}) == 1 and all(map(str.strip, run[0]))
+    return run if is_table and len(run) > (2 if begin else 1) else []
 
 
 def _is_within_text(row: Sequence[str]) -> bool:
@@ -102,8 +126,17 @@ def _has_names(rows: Sequence[list[str]]) -> bool:
             return True
         if name in column:
             return False
-    is_case_other = all(map(str.islower, names)) and not any(row[0].islower() for row in alike)
-    return len(names) > 2 or is_case_other
+    if len(names) > 2:
+        return True
+    if any(map(_is_column_word, names)):
+        return all(len(name.split()) <= _MOST_WORDS for name in names)
+    if all(map(str.islower, names)):
+        return not any(row[0].islower() for row in alike)
+    return all(name[0].isupper() for name in names) and all(row[0].islower() for row in alike)
+
+
+def _is_column_word(name: str) -> bool:
+    return name.casefold().split()[-1] in _COLUMN_WORDS
 
 
 def split_rows(lines: Iterator[str], delimiter: str) -> Iterator[list[str]]:

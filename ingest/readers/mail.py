@@ -36,12 +36,17 @@ _ESCAPED_BYTES = re.compile("[\\udc80-\\udcff]")  # non-ASCII header bytes, as t
 _MAX_HEADER = 1_000
 _LONGEST_RAW = 20_000
 _LONGEST_PARSED = 5_000  # characters of a header
+_LONGEST_PARAMETER = 1_000
+# Tokens of a header: quoted text, comment, end of a parameter, anything else. Each ends where the next one begins.
+_HEADER_TOKEN = re.compile(r'"(?:[^"\\]|\\.?)*+"?|(?P<comment>\((?:[^()\\]|\\.?)*+\)?)|(?P<end>;)|[^";(]+', re.DOTALL)
+_PARAMETER = re.compile(r"\s*(boundary|charset|name|filename|format|delsp)[*\d]*\s*=", re.IGNORECASE)
 _MAX_PARTS = 10_000
 _BODY_TYPES = ("text/plain", "text/html", "text/enriched")
 # Files that a saved web page (MHTML) brings along for its look.
 _OF_A_PAGE = ("text/css", "text/javascript", "application/javascript", "application/x-javascript", "font/woff2")
 _WORD = re.compile(r"\w{3,}")
 _OTHER_WORDS = 0.4  # least share of new words in an alternative; with fewer it differs only in layout
+_WITH_PARAMETERS = ("content-type", "content-disposition")
 _SHOWN_HEADERS = ("From", "To", "Cc", "Date")
 
 
@@ -55,13 +60,39 @@ def read_message(data: bytes, limits: ReadLimits, read_member: ReadMember) -> Ex
 
 
 class _ShortHeaders(email.policy.EmailPolicy):
-    """Parses only the begin of a long header: the time for its parameters grows with the square of their length."""
+    """Parses only the begin of a long header, and the parameters that a reader needs: the time for parameters grows
+    with the square of their length."""
 
     def header_fetch_parse(self, name: str, value: str) -> Any:
-        return super().header_fetch_parse(name, value[:_LONGEST_PARSED])
+        if len(value) > _LONGEST_PARSED:
+            value = _shortened(value) if name.lower() in _WITH_PARAMETERS else value[:_LONGEST_PARSED]
+        return super().header_fetch_parse(name, value)
 
 
 _POLICY = cast("email.policy.Policy[EmailMessage]", _ShortHeaders())  # its type stub has no way to say so
+
+
+def _shortened(value: str) -> str:
+    """The value of a header with its needed parameters alone, in at most 5,000 characters."""
+    begin, *parameters = _split_at_semicolons(value)
+    kept = [begin[:_LONGEST_PARAMETER]]
+    left = _LONGEST_PARSED - len(kept[0])
+    for parameter in parameters:
+        if len(parameter) <= _LONGEST_PARAMETER and _PARAMETER.match(parameter) and len(parameter) < left:
+            kept.append(parameter)
+            left -= len(parameter) + 1
+    return ";".join(kept)
+
+
+def _split_at_semicolons(value: str) -> list[str]:
+    """The value and the parameters of a header, without comments."""
+    pieces: list[list[str]] = [[]]
+    for token in _HEADER_TOKEN.finditer(value):
+        if token["end"]:
+            pieces.append([])
+        elif not token["comment"]:
+            pieces[-1].append(token[0])
+    return ["".join(piece) for piece in pieces]
 
 
 def parse_message(data: bytes) -> EmailMessage:

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import io
 import posixpath
+import struct
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import NamedTuple, TypeAlias
@@ -18,6 +20,19 @@ from app.types.documents import MetadataValue
 from ingest.readers.package import iso_date
 
 Element: TypeAlias = etree._Element
+
+# What reading a part raises that is missing or damaged, compressed in an unknown way, or encrypted.
+DAMAGED_PART = (
+    KeyError,
+    etree.LxmlError,
+    struct.error,
+    zipfile.BadZipFile,
+    zlib.error,
+    OSError,
+    EOFError,
+    ValueError,
+    RuntimeError,
+)
 
 _MOST_NOTES = 5  # notes about parts that were left out
 _LIBRARIES = {"python-docx", "python-pptx", "openpyxl"}  # default authors that libraries write
@@ -58,9 +73,15 @@ class Package:
         """The root of a part. None, and a note in `left_out`, if it cannot be parsed: the rest of the document can."""
         try:
             return self.root(part)
-        except (KeyError, etree.LxmlError, zipfile.BadZipFile, OSError, EOFError, ValueError) as error:
-            self.left_out.append(f"{part}: It is missing or damaged ({type(error).__name__}).")
+        except DAMAGED_PART as error:
+            self.leave_out(part, error)
             return None
+
+    def leave_out(self, part: str, error: Exception) -> None:
+        """Notes, once, that a part could not be parsed, or not to its end."""
+        note = f"{part}: It is missing or damaged ({type(error).__name__})."
+        if note not in self.left_out:
+            self.left_out.append(note)
 
     def relations(self, part: str) -> Mapping[str, Relation]:
         if part not in self._relations:

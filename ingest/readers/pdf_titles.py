@@ -1,4 +1,5 @@
-"""The title of a PDF: from the largest text of its first page, its properties, its outline, or its first line."""
+"""The title of a PDF: from the largest text of its first page, its properties, its outline, a large
+running header, or its first line."""
 
 from __future__ import annotations
 
@@ -68,12 +69,16 @@ class PdfTitles:
 
     @property
     def best(self) -> str:
-        """The title; empty if nothing names the document."""
+        """The title; empty if nothing names the document. A running header in the largest letters is better than the
+        first line, and may be a title that each page repeats."""
         largest, first = self._recognized or ("", "")
+        running = ""
         if self._recognized is None:
             lines = [line for line in self._lines if not self._is_running(line)]
             largest, first = _largest(lines), "\n".join(line.text for line in lines)
-        return choose_title(filter(None, (largest, self._declared, _outlined(self._document), _first_line(first))))
+            running = _largest(self._lines)
+        candidates = (largest, self._declared, _outlined(self._document), running, _first_line(first))
+        return choose_title(filter(None, candidates))
 
     def _is_running(self, line: Line) -> bool:
         """Whether the line stands at the same place, in the same size, on one of the next pages."""

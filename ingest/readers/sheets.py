@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import re
-import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 
@@ -17,7 +16,7 @@ from ingest.readers.limits import ReadLimits
 from ingest.readers.media_types import XLSX
 from ingest.readers.members import ReadMember
 from ingest.readers.ooxml import Walk
-from ingest.readers.opc import Element, Package, attribute, first, local, refuse_entities
+from ingest.readers.opc import DAMAGED_PART, Element, Package, attribute, first, local, refuse_entities
 from ingest.readers.package import check_package
 from ingest.readers.parts import Block, blocks_of
 from ingest.readers.shown_files import ShownFiles
@@ -75,8 +74,8 @@ def _labels(package: Package, part: str) -> Iterator[Block]:
     """Labels of form controls and text boxes; notes are parsed as comments. VML is often not well-formed."""
     try:
         root = etree.fromstring(_LINE_END.sub(b"\n", package.read(part)), _RECOVERING)
-    except (KeyError, etree.LxmlError, zipfile.BadZipFile, OSError, EOFError, ValueError) as error:
-        package.left_out.append(f"{part}: It is missing or damaged ({type(error).__name__}).")
+    except DAMAGED_PART as error:
+        package.leave_out(part, error)
         return
     for shape in () if root is None else root.iter("{*}shape"):
         kind = attribute(first(shape, "ClientData"), "ObjectType")

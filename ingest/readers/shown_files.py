@@ -9,9 +9,10 @@ from dataclasses import replace
 
 import olefile
 
+from app.types.left_out import left_out
 from ingest.readers.content_types import detect
 from ingest.readers.errors import parser_errors
-from ingest.readers.limits import ReadLimits, check_length
+from ingest.readers.limits import ReadLimits
 from ingest.readers.media_types import DOC, DOCX, ODP, ODS, ODT, PPT, PPTX, XLS, XLSX
 from ingest.readers.members import ReadMember
 from ingest.readers.opc import Package
@@ -35,13 +36,14 @@ class ShownFiles:
         self._characters = 0  # of all texts that were returned
 
     def text(self, part: str) -> str | None:
-        """The text of a file; None if it cannot be parsed or is nested too deeply. Raises DocumentError if all texts
-        together are too long."""
+        """The text of a file; None if it cannot be parsed, is nested too deeply, or is too long beside those before it.
+        Notes what the file itself leaves out."""
         if part not in self._texts:
             self._texts[part] = self._read(part)
         text = self._texts[part]
-        self._characters += len(text or "")
-        check_length(self._characters, self._limits)
+        if text is None or self._characters + len(text) > self._limits.max_characters:
+            return None
+        self._characters += len(text)
         return text
 
     def _read(self, part: str) -> str | None:
@@ -54,9 +56,12 @@ class ShownFiles:
                 limits = replace(limits, max_nesting=limits.max_nesting - 1)
                 if media_type not in _EMBEDDED or limits.max_nesting < 0:
                     return None
-            return self._read_member(data, uri=part, media_type=media_type, limits=limits).text
+            extracted = self._read_member(data, uri=part, media_type=media_type, limits=limits)
         except parser_errors():  # includes refusals
             return None
+        if missing := left_out(extracted.metadata):
+            self._package.left_out.append(f"{part}: {' '.join(missing)}")
+        return extracted.text
 
 
 def _embedded(data: bytes) -> bytes:

@@ -125,3 +125,29 @@ def test_a_saved_web_page_is_read_without_its_style_sheets_and_pictures():
     found = read(f"{HEAD}Subject: A page\n{multipart('related', page, style, picture)}", "page.mhtml")
     assert found.text.endswith("SEEN")
     assert (found.title, found.metadata.get("attachments")) == ("A page", None)
+
+
+LONG = "y" * 6_000
+
+
+@pytest.mark.parametrize(
+    "before",
+    [f'x="{LONG}";', f'x="{LONG}; boundary=wrong";', f"({LONG}; boundary=wrong)", "x=y; " * 2_000, f"x={LONG};\n\t"],
+    ids=["quoted", "quoted with a semicolon", "comment", "many", "folded"],
+)
+def test_what_stands_before_it_hides_no_boundary(before: str) -> None:
+    parts = f"--BB\n{PLAIN}\n--BB\n{TABLE}\n--BB--\n"
+    found = read(f'{HEAD}Content-Type: multipart/mixed; {before} boundary="BB"\n\n{parts}').text
+    assert found.endswith("PLAIN words here\n\n# t.csv\n\na: 1; b: SEEN")
+
+
+def test_what_stands_before_them_hides_neither_charset_nor_file_name() -> None:
+    head = f'{HEAD}Content-Type: text/plain; x="{LONG}"; charset=koi8-r; format=flowed\n\n'
+    assert read(head.encode() + "Привет \nмир".encode("koi8-r")).text.endswith("Привет мир")
+    file = f'Content-Type: text/csv\nContent-Disposition: attachment; x="{LONG}"; filename="t.csv"\n\na,b\n1,2'
+    assert "# t.csv" in read(f"{HEAD}{multipart('mixed', PLAIN, file)}").text
+
+
+@pytest.mark.parametrize("sign", ['"', '\\"', "(", "\\", ";", '";', "a=", "boundary=", "(\\"])
+def test_a_long_header_of_any_signs_is_parsed(sign: str) -> None:
+    assert read(f"{HEAD}Content-Type: text/plain; {sign * 200_000}\n\nSEEN").text.endswith("SEEN")

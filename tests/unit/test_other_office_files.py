@@ -28,7 +28,7 @@ from other_office_samples import (
     row,
     wide,
 )
-from sample_files import with_part, zip_of
+from sample_files import unzipped, with_part, zip_of
 
 from app.errors import DocumentError
 from app.types.texts import ExtractedText
@@ -384,10 +384,83 @@ class TestBinaryWorkbooks:
         assert found.text == "Sheet S\n\nComment on A1: Kept."
         assert found.metadata == {"skipped_parts": 1, "skipped": "xl/workbook.bin: A sheet has no part."}
 
-    @pytest.mark.parametrize("part", ["xl/workbook.bin", "xl/worksheets/sheet1.bin", "xl/sharedStrings.bin"])
+    @pytest.mark.parametrize("part", ["xl/workbook.bin", "xl/worksheets/sheet1.bin"])
     def test_a_part_that_is_cut_off_is_damaged(self, part):
         with pytest.raises(DocumentError, match=r"damaged \(error: A (?:record|text) .*is cut off"):
             read(with_part(other_office_samples()["a.xlsb"], part, lambda data: data[:-1]), "a.xlsb")
+
+    SHEET_PART = "xl/worksheets/sheet1.bin"
+
+    @pytest.mark.parametrize("size", [None, 0, -1, -3])
+    @pytest.mark.parametrize(
+        ("part", "kept"),
+        [
+            ("xl/comments1.bin", ["City: Rome; Width: 8.5 m"]),
+            ("xl/styles.bin", ["City: Rome; Width: 8.5", "Comment on A2 by Ada: On the Tiber."]),
+            ("xl/sharedStrings.bin", ["Width: 8.5 m", "No values: City", "Comment on A2 by Ada: On the Tiber."]),
+            ("xl/tables/table1.bin", ["City: Rome; Width: 8.5 m", "Comment on A2 by Ada: On the Tiber."]),
+        ],
+    )
+    def test_damage_beside_the_sheets_is_told(self, part: str, kept: list[str], size: int | None) -> None:
+        rows = {
+            0: [binary_cell(6, 0, wide("City")), binary_cell(6, 1, wide("Width"))],
+            1: [binary_cell(7, 0, struct.pack("<I", 0)), binary_cell(5, 1, struct.pack("<d", 8.5), 1)],
+        }
+        table = f'<Relationship Id="t" Type="{OFFICE}/table" Target="/xl/tables/table1.bin"/>'
+        whole = binary_workbook(
+            rows,
+            texts=["Rome"],
+            formats=['0.0" m"'],
+            comments=[("Ada", 1, 0, "On the Tiber.")],
+            relations=table,
+            parts={"xl/tables/table1.bin": binary_record(343, struct.pack("<II", 0, 1))},
+        )
+        assert "skipped" not in read(whole, "a.xlsb").metadata
+        files = unzipped(whole)
+        rest = {name: data for name, data in files.items() if name != part}
+        found = read(zip_of(rest if size is None else rest | {part: files[part][:size] or b"\xff"}), "a.xlsb")
+        assert found.metadata["skipped"].startswith(f"{part}: It is missing or damaged (")
+        assert found.text.split("\n\n")[1:] == kept
+
+    def test_what_stands_before_damage_is_read(self) -> None:
+        data = binary_workbook({}, comments=[("Ada", 1, 0, "First."), ("Ada", 2, 0, "Second.")])
+        found = read(with_part(data, "xl/comments1.bin", lambda part: part[:-3]), "a.xlsb")
+        assert found.text == "Sheet S\n\nComment on A2 by Ada: First."
+        assert found.metadata["skipped"] == "xl/comments1.bin: It is missing or damaged (error)."
+
+    def test_cells_without_their_texts_are_counted(self) -> None:
+        cells = [binary_cell(7, at, struct.pack("<I", at)) for at in range(3)]
+        found = read(binary_workbook({0: cells}, texts=["Kept"]), "a.xlsb")
+        assert found.text == "Sheet S\n\nKept"
+        assert found.metadata["skipped"] == f"{self.SHEET_PART}: The texts of 2 cells are missing."
+
+    @pytest.mark.parametrize("record", [binary_record(479, b"\0\0\5\0\0\0a"), binary_record(176, b"\0")])
+    def test_a_damaged_margin_or_merge_is_told(self, record: bytes) -> None:
+        merged = binary_record(176, struct.pack("<IIII", 0, 1, 0, 0))
+        rows = {0: [binary_cell(6, 0, wide("A")), binary_cell(6, 1, wide("b"))], 1: [binary_cell(6, 1, wide("c"))]}
+        found = read(binary_workbook(rows, more=record + record + merged), "a.xlsb")
+        assert found.text == "Sheet S\n\nA: A; b: c"
+        assert found.metadata["skipped"] == f"{self.SHEET_PART}: It is missing or damaged (error)."
+
+    @pytest.mark.parametrize("code", ["0\xa0€", '0\\\xa0"€"', "0\u2009€", "0\u202f€", '0" \x07€"', '0" \ufffe€"'])
+    def test_units_behind_spaces_of_any_kind(self, code: str) -> None:
+        rows = {0: [binary_cell(6, 0, wide("Price")), binary_cell(5, 1, struct.pack("<d", 7.0), 1)]}
+        assert lines(binary_workbook(rows, formats=[code]), "a.xlsb")[-1].endswith("7 €")
+
+    def test_blank_cells_keep_the_columns_of_those_right_of_them(self) -> None:
+        rk = struct.pack("<Ii", 0, 5 << 2 | 2)
+        rows = {
+            0: [binary_cell(6, at, wide(text)) for at, text in enumerate(["Name", "Alpha", "Beta"])],
+            1: [binary_cell(6, 0, wide("x")), binary_cell(1, 1, b""), binary_record(13, rk)],
+            2: [binary_cell(6, 0, wide("y")), binary_record(12, bytes(4)), binary_record(13, rk)],
+            3: [binary_cell(6, 0, wide("z")), binary_record(13, rk), binary_record(12, bytes(4))],
+            4: [binary_cell(1, 0, b""), binary_record(12, bytes(4))],
+        }
+        assert lines(binary_workbook(rows), "a.xlsb")[1:] == [
+            "Name: x; Beta: 5",
+            "Name: y; Beta: 5",
+            "Name: z; Alpha: 5",
+        ]
 
     def test_text_boxes(self):
         shape = "<x:sp><x:txBody><a:p><a:r><a:t>Beside</a:t></a:r></a:p></x:txBody></x:sp>"

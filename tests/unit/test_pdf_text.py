@@ -438,15 +438,32 @@ def test_what_annotations_show_names_no_document(annotation: bytes) -> None:
     assert read(alone).title == "a"  # the name of the file
 
 
-@pytest.mark.parametrize("header", ["ACME Limited", "Volume 3 of the Annals", "DRAFT", "xiv", "Page 3 of 9", "- 3 -"])
-def test_running_headers_page_numbers_and_marks_name_no_document(header: str) -> None:
+MARKS = ["DRAFT", "xiv", "Page 3 of 9", "- 3 -"]
+
+
+@pytest.mark.parametrize("header", ["ACME Limited", "Volume 3 of the Annals", *MARKS])
+def test_running_headers_page_numbers_and_marks_are_no_titles(header: str) -> None:
     texts = [big(header), big("Dense Passages for Everybody", size=16, top=740), lines(*PROSE, top=700)]
     untitled = [big(header), lines(*PROSE, top=700)]
     later = page(big(re.sub(r"\d", "4", header)), lines(*PROSE, top=650))
     other = page(lines(*PROSE, top=650))
     assert read(drawn(page(*texts), later)).title == "Dense Passages for Everybody"
     assert read(drawn(page(*texts), other, later)).title == "Dense Passages for Everybody"  # odd pages have a header
-    assert read(drawn(page(*untitled), later)).title == PROSE[0]
+    assert read(drawn(page(*untitled), later)).title == (PROSE[0] if header in MARKS else header)
+
+
+@pytest.mark.parametrize("title", ["Invoice 4711", "Chapter 1", "Safety data sheet"])
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_a_large_title_that_each_page_repeats_is_better_than_its_first_line(title: str, count: int) -> None:
+    def numbered(number: int, *text: str) -> Callable[[Canvas], None]:
+        return page(big(re.sub("1$", str(number), title)), lines(*text, top=700))
+
+    pages = [numbered(number, *PROSE[number % 2 :]) for number in range(1, count + 1)]
+    copies = [numbered(1, *PROSE)] * count
+    small = [page(lines("ACME Limited", *PROSE[number:], top=800)) for number in range(2)]
+    assert read(drawn(*pages)).title == title
+    assert read(drawn(*copies)).title == title
+    assert read(drawn(*small)).title == PROSE[0]
 
 
 def test_a_title_that_later_pages_repeat_in_small_letters_stays_the_title() -> None:

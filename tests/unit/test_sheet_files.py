@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import io
 import itertools
+import re
 from collections.abc import Callable
 
 import openpyxl
@@ -456,6 +457,43 @@ class TestOneColumn:
     def test_without_a_name_has_none(self, cells):
         assert lines("\n".join(cells), "a.csv") == cells
         assert lines("\n".join(f'"{cell}"' for cell in cells), "a.csv") == cells
+
+    @pytest.mark.parametrize(
+        ("head", "rows"),
+        [
+            ("Name, City", ["John, Berlin", "Mary, Paris"]),
+            ("Name, City", ["John, Berlin"]),
+            ("First Name, Last Name", ["John, Smith", "Mary, Jones"]),
+            ("Country, Capital", ["France, Paris", "Spain, Madrid", "Italy, Rome"]),
+            ("Question, Answer", ["Who, Me", "Where, Here"]),
+            ("Begriff; Bedeutung", ["CPU; Recheneinheit", "API; Schnittstelle"]),
+            ("English, German", ["house, Haus", "tree, Baum"]),
+            ("Name, Flag", ["x, true", "y, false"]),
+        ],
+    )
+    def test_two_columns_of_texts_are_divided_below_their_names(self, head: str, rows: list[str]) -> None:
+        names, *values = (re.split("[,;] ", row) for row in (head, *rows))
+        wanted = [f"{names[0]}: {left}; {names[1]}: {right}" for left, right in values]
+        assert lines("\n".join([head, *rows]), "a.csv") == wanted
+
+    @pytest.mark.parametrize("head", ["Cities, countries", "Facts about a country, some", "Paris, France"])
+    def test_other_first_rows_name_no_columns(self, head: str) -> None:
+        cells = [head, "Berlin, Germany", "Rome, Italy"]
+        assert lines("\n".join(cells), "a.csv") == cells
+
+    @pytest.mark.parametrize("count", [1, 4, 30])
+    @pytest.mark.parametrize("title", ["", "Figures of the year\n\n"])
+    def test_notes_below_a_table_take_no_columns_from_it(self, title: str, count: int) -> None:
+        notes = [f"note {'x' * number}, as told" if number % 2 else f"note {'x' * number}" for number in range(count)]
+        found = lines(title + "a,b\n1,2\n3,4\n" + "\n".join(notes), "a.csv")
+        assert [line for line in found if line[0] == "a"][:2] == ["a: 1; b: 2", "a: 3; b: 4"]
+
+    @pytest.mark.parametrize(
+        "text",
+        ["one,two\nthree\nfour\nfive\nsix", "Hello,\nyou,\nwho\nread\nthis\nhere", "Of\na,b\nc,d\ne\nf\ng\nh\ni"],
+    )
+    def test_few_divided_lines_are_no_table(self, text: str) -> None:
+        assert "; " not in "\n".join(lines(text, "a.csv"))
 
     def test_a_title_that_holds_commas_stays_whole(self):
         text = '"Remarks, collected; by Ada"\n"Paris is large."\nKöln; old\n"Rome, too"\n'

@@ -75,9 +75,55 @@ def test_other_embedded_files_are_counted(host: str, data: bytes) -> None:
     assert found.metadata["skipped_parts"] == 1
 
 
-def test_files_in_files_end_at_the_limits() -> None:
+WITHIN = b"><wordprocessingml/></Types>"
+
+
+def docx_with(name: str, data: bytes) -> bytes:
+    """A Word document with a file, which is recognised as one where it is embedded itself."""
+    whole = hosts(name, data)["a.docx"]
+    return with_part(whole, "[Content_Types].xml", lambda xml: xml.replace(b"/>", WITHIN))
+
+
+@pytest.mark.parametrize("host", ["a.docx", "a.pptx", "a.xlsx", "a.xlsb", "a.odt"])
+def test_what_embedded_files_leave_out_is_told(host: str) -> None:
+    found = read(hosts("a.docx", docx_with("b.bin", b"no file"))[host], host)
+    assert found.text.endswith("Before")
+    assert found.metadata["skipped_parts"] == 1
+    assert "a.docx: Could not be read: 1 parts." in str(found.metadata["skipped"])
+    assert "An embedded file is not read" in str(found.metadata["skipped"])
+
+
+@pytest.mark.parametrize("host", ["a.docx", "a.pptx", "a.xlsx", "a.xlsb", "a.odt"])
+def test_an_embedded_file_too_long_beside_others_is_left_out(host: str) -> None:
+    rows = workbook({"S": [["City", "Land"], *[["Rome", "Italy"]] * 50]})
+    length = len(read(hosts("a.xlsx", rows)[host], host).text)
+    files = unzipped(hosts("a.xlsx", rows)[host])
+    shown_twice: dict[str, tuple[str, bytes | None]] = {
+        "a.docx": ("word/document.xml", OBJECT.encode()),
+        "a.pptx": ("ppt/slides/slide1.xml", FRAME.encode()),
+        "a.odt": ("content.xml", b'<draw:frame><draw:object-ole xlink:href="./a.xlsx"/></draw:frame>'),
+        "a.xlsx": ("xl/worksheets/_rels/sheet1.xml.rels", None),
+        "a.xlsb": ("xl/worksheets/_rels/sheet1.bin.rels", None),
+    }
+    part, shown = shown_twice[host]
+    if shown is None:
+        begin = files[part].rindex(b'<Relationship Id="e"')
+        shown = files[part][begin : files[part].index(b"/>", begin) + 2]
+        files[part] = files[part].replace(shown, shown + shown.replace(b'Id="e"', b'Id="f"'))
+    else:
+        assert shown in files[part]
+        files[part] = files[part].replace(shown, shown * 2)
+    assert read(zip_of(files), host).text.count("Rome") == 100
+    found = read(zip_of(files), host, ReadLimits(max_characters=length + 100))
+    assert found.text.count("Rome") == 50
+    assert found.metadata["skipped_parts"] == 1
+
+
+def test_files_in_files_end_at_the_limits_and_are_told() -> None:
     inner = TEXT
     for _ in range(5):
-        inner = hosts("a.docx", inner)["a.docx"]
-    assert "Rome" not in read(inner, "a.docx").text
+        inner = docx_with("a.docx", inner)
+    found = read(inner, "a.docx")
+    assert "Rome" not in found.text
+    assert found.metadata["skipped_parts"] == 1
     assert "Rome" in read(inner, "a.docx", ReadLimits(max_nesting=5)).text
