@@ -7,6 +7,7 @@ shown in full. Dates and times: see cell_dates.py."""
 from __future__ import annotations
 
 import re
+import struct
 from datetime import datetime
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 from functools import lru_cache
@@ -93,6 +94,15 @@ def _power(value: float, section: str) -> str:
 def error_text(code: int) -> str:
     """What a cell shows of an error with this code, in binary workbooks of any age."""
     return _ERRORS.get(code, "#N/A")
+
+
+def packed_number(packed: int) -> float:
+    """The number in 32 bits: an integer or the upper half of a float, perhaps to be divided by 100."""
+    if packed & 2:
+        value = float(packed >> 2)
+    else:
+        (value,) = struct.unpack("<d", bytes(4) + struct.pack("<i", packed & ~3))
+    return value / 100 if packed & 1 else value
 
 
 def shown_number(text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import struct
+from datetime import datetime
 
 import olefile
 import pytest
@@ -11,7 +12,7 @@ from other_office_samples import binary_cell, binary_workbook, excel_97, record,
 from outlook_files import Tree, compound_file
 
 from ingest.readers.document import read_document
-from ingest.readers.xls_cells import XlsCells, shown_value
+from ingest.readers.xls_cells import XlsCells
 from ingest.readers.xls_records import XlsRecords
 
 
@@ -35,6 +36,36 @@ def test_values_in_their_formats(value: float, code: str, shown: str) -> None:
     binary = binary_workbook({0: names, 1: cells}, formats=[code])
     for data, name in ((old, "a.xls"), (binary, "a.xlsb")):
         assert read_document(data, uri=name).text.split("\n\n")[-1] == f"What: x; Value: {shown}"
+
+
+@pytest.mark.parametrize(
+    ("value", "is_1904", "code", "shown"),
+    [
+        (1.0, False, "yyyy-mm-dd", "1900-01-01"),
+        (5.0, False, "yyyy-mm-dd", "1900-01-05"),
+        (59.0, False, "yyyy-mm-dd", "1900-02-28"),
+        (61.0, False, "yyyy-mm-dd", "1900-03-01"),
+        (5.0, False, "d-mmm-yy", "5-Jan-00 (1900-01-05)"),
+        (5.5, False, "[h]:mm", "132:00"),
+        (5.0, True, "yyyy-mm-dd", "1904-01-06"),
+        (-1.5, False, "[h]:mm", "-36:00"),
+        (0.000663194, False, "mm:ss.0", "00:57.3"),
+    ],
+)
+def test_days_and_times_of_1997(value: float, code: str, shown: str, *, is_1904: bool) -> None:
+    mode = record(0x0022, struct.pack("<H", is_1904))
+    text = read_document(
+        excel_97([["What", "Value"], ["x", value]], ["General", code], head_more=mode), uri="a.xls"
+    ).text
+    assert text.split("\n\n")[-1] == f"What: x; Value: {shown}"
+
+
+def test_numbers_of_few_bytes() -> None:
+    rows: list[list[str | float]] = [["What", "Value"], ["x", 2.0], ["y"], ["z"]]
+    cells = record(0x027E, struct.pack("<HHHi", 2, 1, 1, 725 << 2 | 3))
+    cells += record(0x00BD, struct.pack("<HHHiH", 3, 1, 1, -5 << 2 | 2, 1))
+    text = read_document(excel_97(rows, ["General", "0.00"], cells), uri="a.xls").text
+    assert text.split("\n\n")[-3:] == ["What: x; Value: 2.00", "What: y; Value: 7.25", "What: z; Value: -5.00"]
 
 
 def test_numbers_below_a_cell_of_several_lines_and_right_of_a_gap() -> None:
@@ -66,7 +97,7 @@ def test_records_of_numbers(version: int, name: str) -> None:
     workbook = XlsRecords(_workbook(several, chart, formula, version=version, name=name))
     assert _codes(workbook) == {2: {3: "0%", 4: "0.0"}, 4: {0: "0.0"}}
     assert list(workbook.records("T")) == []
-    assert shown_value(1.0, "d/m/yyyy", workbook.epoch) == "1904-01-02"
+    assert workbook.epoch == datetime(1904, 1, 1)
 
 
 def _codes(workbook: XlsRecords) -> dict[int, dict[int, str]]:
@@ -74,7 +105,7 @@ def _codes(workbook: XlsRecords) -> dict[int, dict[int, str]]:
     for each in workbook.records("S"):
         if each.depth == 1:
             cells.add(each)
-    return dict(cells.codes)
+    return {row: {column: each.code for column, each in numbers.items()} for row, numbers in cells.numbers.items()}
 
 
 @pytest.mark.parametrize(
