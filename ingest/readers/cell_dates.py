@@ -46,11 +46,16 @@ def shows_moment(code: str) -> bool:
 
 
 def shown_moment(value: float, code: str, epoch: datetime) -> str | None:
-    """The date or time that a cell shows; None if the calendar ends before. `epoch` is the day before the first."""
+    """The date or time that a cell shows; None if the calendar ends before. `epoch` is the day before the first.
+
+    Times of day below zero are shown with a sign, as in the calendar of 1904; in that of 1900, Excel shows none."""
     pieces = _pieces(code)
     kinds = {piece.kind for piece in pieces}
     if "elapsed" in kinds:
         return _elapsed(value, pieces)
+    if value < 0 and not kinds & _DATE:
+        shown = shown_moment(-value, code, epoch)
+        return f"-{shown}" if shown and re.search("[1-9]", shown) else shown
     if 0 < value < 60 and epoch == EPOCH:
         value += 1  # Excel counts a 29 February 1900, which did not exist
     try:
@@ -129,7 +134,8 @@ def _shown(moment: datetime, piece: _Piece, language: str, *, has_halves: bool) 
     if kind in ("month", "d") and len(text) > 2:
         return _name(moment, piece, language)
     if kind == "halves":
-        return text.split("/")[moment.hour >= 12]
+        half = text.split("/")[moment.hour >= 12]
+        return half.upper() if len(half) == 2 else half
     if kind == "fraction":
         return f"{moment.microsecond / 1e6:.{min(len(text) - 1, _MOST_PLACES)}f}"[1:]
     hour = (moment.hour % 12 or 12) if has_halves else moment.hour
