@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from babel import Locale, UnknownLocaleError
 
-EPOCH = datetime(1899, 12, 30)
+EPOCH, EPOCH_1904 = datetime(1899, 12, 30), datetime(1904, 1, 1)
 _DAY = timedelta(days=1)
 _ENGLISH = "en"
 # The tokens of a format for dates: text, escaped character, language, elapsed time, other brackets and padding, halves

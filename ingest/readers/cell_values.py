@@ -15,7 +15,7 @@ from functools import lru_cache
 from operator import eq, ge, gt, le, lt, ne
 from typing import NamedTuple
 
-from ingest.readers.cell_dates import EPOCH, shown_moment, shows_moment
+from ingest.readers.cell_dates import EPOCH, EPOCH_1904, shown_moment, shows_moment
 from ingest.readers.opc import Element, attribute, first
 
 _DATES = {14: "yyyy-mm-dd", 15: "d-mmm-yy", 16: "d-mmm", 17: "mmm-yy", 22: "yyyy-mm-dd h:mm"}
@@ -57,7 +57,7 @@ class CellFormats:
         formats = first(styles, "cellXfs")
         numbers = [] if formats is None else [attribute(xf, "numFmtId") for xf in formats.iterchildren("{*}xf")]
         self._codes = [codes.get(int(number), "") if number.isdecimal() else "" for number in numbers]
-        self._epoch = datetime(1904, 1, 1) if is_1904 else EPOCH
+        self._epoch = EPOCH_1904 if is_1904 else EPOCH
 
     def shown(self, text: str, style: str) -> str:
         """The number `text` in the format with index `style`; unformatted without a known format."""

@@ -5,12 +5,11 @@ from __future__ import annotations
 import io
 import struct
 from collections.abc import Iterator
-from datetime import datetime
 from typing import NamedTuple
 
 import olefile
 
-from ingest.readers.cell_dates import EPOCH
+from ingest.readers.cell_dates import EPOCH, EPOCH_1904
 from ingest.readers.cell_values import BUILT_IN
 
 BEGIN, END, CONTINUED = 0x0809, 0x000A, 0x003C  # of a part of the stream, and of a record
@@ -92,7 +91,7 @@ class XlsRecords:
         if record.kind == _ENCRYPTED:
             self.is_encrypted = True
         elif record.kind == _DATE_MODE and record.number(0) == 1:
-            self.epoch = datetime(1904, 1, 1)
+            self.epoch = EPOCH_1904
         elif record.kind == _FORMAT:
             self._codes[record.number(0)] = record.string(2)[0]
         elif record.kind == _STYLE:

@@ -8,9 +8,12 @@ import struct
 
 import openpyxl
 import pytest
+from lxml import etree
 from other_office_samples import binary_cell, binary_workbook, excel_97, record, wide
 
+from app.types.texts import Cell
 from ingest.readers.cell_values import formatted_value
+from ingest.readers.charts import chart_blocks, point_blocks
 from ingest.readers.document import read_document
 
 
@@ -126,3 +129,49 @@ def _in_workbooks(value: float, code: str, *, is_1904: bool = False) -> dict[str
     }
     texts = {kind: read_document(data, uri=f"a.{kind}").text for kind, data in files.items()}
     return {kind: text.rpartition("What: x; Value: ")[2] for kind, text in texts.items()}
+
+
+@pytest.mark.parametrize(
+    ("code", "shown"),
+    [
+        ("0" + "x" * 60_000, "5" + "x" * 254),
+        ('0"' + "x" * 252 + '"', "5" + "x" * 252),
+        ('0"' + "x" * 253 + '"', "5"),  # its quote is cut off
+    ],
+)
+def test_formats_are_read_up_to_their_limit(code: str, shown: str) -> None:
+    assert formatted_value("5", code) == shown
+    assert _in_workbooks(5.0, code[:256]) == dict.fromkeys(("xlsx", "xls", "xlsb"), shown)
+
+
+class _Counted(dict[int, str]):
+    """Points of a series that count how often they are asked for."""
+
+    asked = 0
+
+    def get(self, key: int, default: str = "") -> str:  # type: ignore[override]
+        type(self).asked += 1
+        return super().get(key, default)
+
+    def __getitem__(self, key: int) -> str:
+        type(self).asked += 1
+        return super().__getitem__(key)
+
+
+def test_work_for_a_chart_grows_with_its_points() -> None:
+    """Not with the product of series and points: most series have no value at most points."""
+    count = 300
+    columns = [(f"S{number}", _Counted({number: str(number)})) for number in range(count)]
+    blocks = list(point_blocks({0: "East"}, columns))
+    assert [block.text for block in blocks[:2]] == ["Category: East; S0: 0", "S1: 1"]
+    assert blocks[1].cells == (Cell(0, 4, 5, 2),)
+    assert len(blocks) == count
+    assert _Counted.asked <= count
+
+
+@pytest.mark.parametrize(("mark", "shown"), [('<c:date1904 val="1"/>', "1904-01-06"), ("", "1900-01-05")])
+def test_dates_of_charts(mark: str, shown: str) -> None:
+    points = '<c:formatCode>yyyy-mm-dd</c:formatCode><c:pt idx="0"><c:v>5</c:v></c:pt>'
+    values = f"<c:ser><c:val><c:numRef><c:numCache>{points}</c:numCache></c:numRef></c:val></c:ser>"
+    chart = etree.fromstring(f'<c:chartSpace xmlns:c="c">{mark}<c:chart>{values}</c:chart></c:chartSpace>')
+    assert [block.text for block in chart_blocks(chart)] == [f"Series 1: {shown}"]
