@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import struct
 from datetime import datetime
+from itertools import chain
 
 import olefile
 import pytest
@@ -96,13 +97,12 @@ def test_records_of_numbers(version: int, name: str) -> None:
     formula = record(0x0006, struct.pack("<HHH", 4, 0, 1) + bytes(16))
     workbook = XlsRecords(_workbook(several, chart, formula, version=version, name=name))
     assert _codes(workbook) == {2: {3: "0%", 4: "0.0"}, 4: {0: "0.0"}}
-    assert list(workbook.records("T")) == []
     assert workbook.epoch == datetime(1904, 1, 1)
 
 
 def _codes(workbook: XlsRecords) -> dict[int, dict[int, str]]:
     cells = XlsCells(workbook)
-    for each in workbook.records("S"):
+    for each in chain.from_iterable(map(workbook.records, workbook.sheets)):
         if each.depth == 1:
             cells.add(each)
     return {row: {column: each.code for column, each in numbers.items()} for row, numbers in cells.numbers.items()}
@@ -135,7 +135,7 @@ def test_embedded_objects_are_counted() -> None:
 @pytest.mark.parametrize("data", [b"", b"\xd0\xcf\x11\xe0", b"no workbook", compound_file({"Other": b"x"})])
 def test_other_files_have_no_formats(data: bytes) -> None:
     workbook = XlsRecords(data)
-    assert (workbook.sheets, workbook.is_whole) == ({}, False)
+    assert (workbook.sheets, workbook.is_whole) == ([], False)
 
 
 def test_cut_workbooks_end_where_their_records_end() -> None:
@@ -143,3 +143,28 @@ def test_cut_workbooks_end_where_their_records_end() -> None:
     assert _codes(XlsRecords(whole)) == {0: {0: "0.0"}}
     for end in range(512, len(whole), 61):
         _codes(XlsRecords(whole[:end]))
+
+
+@pytest.mark.parametrize(
+    ("page", "codec", "name", "unit"),
+    [
+        (1251, "cp1251", "Лист1", "руб."),
+        (1250, "cp1250", "Účty", "Kč"),
+        (1253, "cp1253", "Φύλλο1", "τεμ."),
+        (932, "cp932", "Data", "円"),  # calamine reads no Japanese names
+        (None, "cp1252", "Größe", "Stück–"),
+    ],
+)
+def test_texts_of_1995_are_in_their_code_page(page: int | None, codec: str, name: str, unit: str) -> None:
+    code, encoded = f'0 "{unit}"'.encode(codec), name.encode(codec)
+    head = record(0x0809, struct.pack("<HHHH", 0x0500, 5, 0, 0))
+    head += record(0x0042, struct.pack("<H", page)) if page else b""
+    head += record(0x041E, struct.pack("<HB", 164, len(code)) + code)
+    head += record(0x00E0, struct.pack("<HHH", 0, 164, 0) + bytes(10))
+    start = len(head) + 4 + 7 + len(encoded) + 4
+    head += record(0x0085, struct.pack("<IHB", start, 0, len(encoded)) + encoded) + record(0x000A, b"")
+    sheet = record(0x0809, struct.pack("<HHHH", 0x0500, 0x10, 0, 0)) + record(
+        0x0203, struct.pack("<HHHd", 0, 0, 0, 5.0)
+    )
+    data = compound_file({"Book": head + sheet + record(0x000A, b"")})
+    assert read_document(data, uri="a.xls").text.split("\n\n")[-2:] == [f"Sheet {name}", f"5 {unit}"]
