@@ -15,6 +15,7 @@ from app.types.texts import Cell
 from ingest.readers.cell_values import formatted_value
 from ingest.readers.charts import chart_blocks, point_blocks
 from ingest.readers.document import read_document
+from ingest.readers.grids import render_rows
 
 
 @pytest.mark.parametrize(
@@ -175,3 +176,10 @@ def test_dates_of_charts(mark: str, shown: str) -> None:
     values = f"<c:ser><c:val><c:numRef><c:numCache>{points}</c:numCache></c:numRef></c:val></c:ser>"
     chart = etree.fromstring(f'<c:chartSpace xmlns:c="c">{mark}<c:chart>{values}</c:chart></c:chartSpace>')
     assert [block.text for block in chart_blocks(chart)] == [f"Series 1: {shown}"]
+
+
+@pytest.mark.parametrize("value", ["150000000000000000000", "0.000012", "-150", "198356388"])
+def test_powers_of_ten_are_values_and_no_names(value: str) -> None:
+    shown = formatted_value(value, "0.00E+00")
+    rows = [["Tea", shown], ["Rice", shown], ["Corn", shown]]
+    assert [block.text for block in render_rows(rows)] == [f"{name}; {shown}" for name in ("Tea", "Rice", "Corn")]
