@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from babel import Locale, UnknownLocaleError
 
-EPOCH = datetime(1899, 12, 30)
+EPOCH, EPOCH_1904 = datetime(1899, 12, 30), datetime(1904, 1, 1)
 _DAY = timedelta(days=1)
 _ENGLISH = "en"
 # The tokens of a format for dates: text, escaped character, language, elapsed time, other brackets and padding, halves
@@ -29,6 +29,7 @@ _TOKEN = re.compile(
 _HEXADECIMAL = re.compile(r"[0-9A-F]+", re.IGNORECASE)
 _DATE, _TIME = {"y", "month", "d"}, {"h", "minute", "s", "elapsed"}
 _SECONDS = {"h": 3600, "m": 60, "s": 1}
+_MOST_PLACES = 6  # of a second: datetime knows no more
 
 
 class _Piece(NamedTuple):
@@ -45,15 +46,20 @@ def shows_moment(code: str) -> bool:
 
 
 def shown_moment(value: float, code: str, epoch: datetime) -> str | None:
-    """The date or time that a cell shows; None if the calendar ends before. `epoch` is the day before the first."""
+    """The date or time that a cell shows; None if the calendar ends before. `epoch` is the day before the first.
+
+    Times of day below zero are shown with a sign, as in the calendar of 1904; in that of 1900, Excel shows none."""
     pieces = _pieces(code)
     kinds = {piece.kind for piece in pieces}
     if "elapsed" in kinds:
         return _elapsed(value, pieces)
+    if value < 0 and not kinds & _DATE:
+        shown = shown_moment(-value, code, epoch)
+        return f"-{shown}" if shown and re.search("[1-9]", shown) else shown
     if 0 < value < 60 and epoch == EPOCH:
         value += 1  # Excel counts a 29 February 1900, which did not exist
     try:
-        moment = epoch + timedelta(seconds=round(value * _DAY.total_seconds()))
+        moment = epoch + timedelta(seconds=round(value * _DAY.total_seconds(), _places(pieces)))
     except OverflowError:  # after the year 9999
         return None
     if not kinds & _DATE:
@@ -61,7 +67,7 @@ def shown_moment(value: float, code: str, epoch: datetime) -> str | None:
     date = moment.date().isoformat()
     if any(piece.kind in ("month", "d") and len(piece.text) > 2 for piece in pieces):
         return f"{_text(moment, pieces, _language(code))} ({date})"
-    at = [number for number, piece in enumerate(pieces) if piece.kind in _TIME or piece.kind == "halves"]
+    at = [number for number, piece in enumerate(pieces) if piece.kind in _TIME | {"fraction", "halves"}]
     if not at or moment.time() == time():
         return date
     return f"{date} {_text(moment, pieces[at[0] : at[-1] + 1], _ENGLISH)}"
@@ -91,15 +97,25 @@ def _kind(token: re.Match[str]) -> tuple[str, str]:
     return "", token["text"] or token["sign"] or token["other"] or ""
 
 
+def _places(pieces: tuple[_Piece, ...]) -> int:
+    """The decimal places of the seconds that a format shows; digits beyond them are rounded."""
+    longest = max((len(piece.text) - 1 for piece in pieces if piece.kind == "fraction"), default=0)
+    return min(longest, _MOST_PLACES)
+
+
 def _elapsed(value: float, pieces: tuple[_Piece, ...]) -> str:
-    seconds = round(abs(value) * _DAY.total_seconds())
-    texts = ["-" if value < 0 else ""]
+    places = _places(pieces)
+    parts = round(abs(value) * _DAY.total_seconds() * 10**places)
+    seconds, fraction = divmod(parts, 10**places)
+    texts = ["-" if value < 0 and parts else ""]
     for kind, text in pieces:
         unit = {"month": "m", "minute": "m"}.get(kind, text[:1] if kind == "elapsed" else kind)
         if kind == "elapsed":
             texts.append(str(seconds // _SECONDS[unit]).rjust(len(text), "0"))
         elif unit in _SECONDS:
             texts.append(str(seconds // _SECONDS[unit] % 60).rjust(len(text), "0"))
+        elif kind == "fraction":
+            texts.append(f".{fraction:0{places}}")
         elif not kind:
             texts.append(text)
     return " ".join("".join(texts).split())
@@ -118,9 +134,10 @@ def _shown(moment: datetime, piece: _Piece, language: str, *, has_halves: bool) 
     if kind in ("month", "d") and len(text) > 2:
         return _name(moment, piece, language)
     if kind == "halves":
-        return text.split("/")[moment.hour >= 12]
+        half = text.split("/")[moment.hour >= 12]
+        return half.upper() if len(half) == 2 else half
     if kind == "fraction":
-        return f"{moment.microsecond / 1e6:.{len(text) - 1}f}"[1:]
+        return f"{moment.microsecond / 1e6:.{min(len(text) - 1, _MOST_PLACES)}f}"[1:]
     hour = (moment.hour % 12 or 12) if has_halves else moment.hour
     number = {"month": moment.month, "d": moment.day, "h": hour, "minute": moment.minute, "s": moment.second}.get(kind)
     return text if number is None else str(number).rjust(min(len(text), 2), "0")

@@ -7,11 +7,15 @@ shown in full. Dates and times: see cell_dates.py."""
 from __future__ import annotations
 
 import re
+import struct
+from collections.abc import Sequence
 from datetime import datetime
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 from functools import lru_cache
+from operator import eq, ge, gt, le, lt, ne
+from typing import NamedTuple
 
-from ingest.readers.cell_dates import EPOCH, shown_moment, shows_moment
+from ingest.readers.cell_dates import EPOCH, EPOCH_1904, shown_moment, shows_moment
 from ingest.readers.opc import Element, attribute, first
 
 _DATES = {14: "yyyy-mm-dd", 15: "d-mmm-yy", 16: "d-mmm", 17: "mmm-yy", 22: "yyyy-mm-dd h:mm"}
@@ -22,6 +26,7 @@ _NUMBERS |= {11: "0.00E+00", 39: "#,##0.00", 40: "#,##0.00", 46: "[h]:mm:ss"}
 BUILT_IN = {**_NUMBERS, **_DATES, **_TIMES}
 _ERRORS = {0: "#NULL!", 7: "#DIV/0!", 15: "#VALUE!", 23: "#REF!", 29: "#NAME?", 36: "#NUM!", 42: "#N/A"}
 _LITERAL = re.compile(r'"[^"]*"|\\.|_.|\*.|\[[^\]]*\]')
+_QUOTED = re.compile(r'"[^"]*"|\\.')
 _POWER = re.compile(r"[0#?](?:\.(?P<places>[0#?]+))?E[+-](?P<exponent>0+)", re.I)
 # The tokens of a number format: text, escaped character, currency, padding, digit placeholders, any other character.
 _FORM = re.compile(
@@ -30,11 +35,13 @@ _FORM = re.compile(
     re.DOTALL,
 )
 _SECTION_END = re.compile(r'((?:"[^"]*"|\\.|[^";\\])*)(?:;|\Z)', re.DOTALL)
-_CONDITION = re.compile(r"\[[<>=]")
+_CONDITION = re.compile(r"\[(<=|>=|<>|<|>|=)(-?(?:\d+\.?\d*|\.\d+)(?:E[+-]?\d+)?)\]", re.I)
+_COMPARE = {"<": lt, "<=": le, ">": gt, ">=": ge, "=": eq, "<>": ne}
 _OTHERWISE_SHOWN = set("eE/@,")  # signs of powers of ten, fractions, text, thousands
 _GENERAL = "0.###############"
 _MAX_DIGITS = 30
-_LONGEST = 255  # characters of a format, the limit of Excel
+_LONGEST = 255  # characters of a format that are read, the limit of Excel
+_MOST_SECTIONS = 3  # for numbers
 _DAYS = range(-693_593, 2_958_466)  # serial days of the years 1 to 9999
 _DIGITS = 15  # significant digits that a spreadsheet stores
 
@@ -46,12 +53,11 @@ class CellFormats:
         codes = dict(BUILT_IN)
         for number_format in () if styles is None else styles.iter("{*}numFmt"):
             if attribute(number_format, "numFmtId").isdecimal():
-                code = attribute(number_format, "formatCode")[:_LONGEST]
-                codes[int(attribute(number_format, "numFmtId"))] = code
+                codes[int(attribute(number_format, "numFmtId"))] = attribute(number_format, "formatCode")
         formats = first(styles, "cellXfs")
         numbers = [] if formats is None else [attribute(xf, "numFmtId") for xf in formats.iterchildren("{*}xf")]
         self._codes = [codes.get(int(number), "") if number.isdecimal() else "" for number in numbers]
-        self._epoch = datetime(1904, 1, 1) if is_1904 else EPOCH
+        self._epoch = EPOCH_1904 if is_1904 else EPOCH
 
     def shown(self, text: str, style: str) -> str:
         """The number `text` in the format with index `style`; unformatted without a known format."""
@@ -61,7 +67,24 @@ class CellFormats:
     def shown_text(self, text: str, style: str) -> str:
         """The text in the format with index `style`, which may add words: `"Nr. "@`."""
         code = self._codes[int(style)] if style.isdecimal() and int(style) < len(self._codes) else ""
-        return _around_text(code).replace("@", text) if "@" in code and text else text
+        return _around_text(_sections(code)).replace("@", text) if "@" in code and text else text
+
+
+class _Condition(NamedTuple):
+    sign: str
+    bound: float
+
+    def holds(self, value: float) -> bool:
+        return bool(_COMPARE[self.sign](value, self.bound))
+
+
+class _Section(NamedTuple):
+    """A section of a format, which shows the numbers that no section before it shows and for which `condition`
+    holds."""
+
+    code: str
+    condition: _Condition | None
+    is_unsigned: bool  # shows negative numbers only, without their sign
 
 
 def formatted_value(text: str, code: str, epoch: datetime = EPOCH) -> str:
@@ -73,10 +96,14 @@ def formatted_value(text: str, code: str, epoch: datetime = EPOCH) -> str:
         int(value)  # raises for infinity and NaN
     except (ValueError, OverflowError):
         return text
-    section = _first_section(code)
-    if int(value) in _DAYS and shows_moment(section):
-        return shown_moment(value, section, epoch) or shown_number(text)
-    return _power(value, section) or _number(text, code)
+    sections = _number_sections(_sections(code))
+    section = next((each for each in sections if not each.condition or each.condition.holds(value)), None)
+    if section is None:
+        return shown_number(text)
+    if shows_moment(section.code):
+        shown = shown_moment(abs(value) if section.is_unsigned else value, section.code, epoch)
+        return shown if shown and int(value) in _DAYS else shown_number(text)
+    return _power(value, section.code) or _number(text, section)
 
 
 def _power(value: float, section: str) -> str:
@@ -95,6 +122,15 @@ def error_text(code: int) -> str:
     return _ERRORS.get(code, "#N/A")
 
 
+def packed_number(packed: int) -> float:
+    """The number in 32 bits: an integer or the upper half of a float, perhaps to be divided by 100."""
+    if packed & 2:
+        value = float(packed >> 2)
+    else:
+        (value,) = struct.unpack("<d", bytes(4) + struct.pack("<i", packed & ~3))
+    return value / 100 if packed & 1 else value
+
+
 def shown_number(text: str) -> str:
     """The number without binary rounding noise: at most 15 significant digits."""
     if len(text) <= _DIGITS or not text.replace(".", "", 1).lstrip("-").isdecimal():
@@ -102,35 +138,67 @@ def shown_number(text: str) -> str:
     return f"{float(text):.{_DIGITS}g}"
 
 
-@lru_cache(1024)
-def _first_section(code: str) -> str:
-    """The format for positive numbers; empty for the general one."""
-    match = _SECTION_END.match(code)
-    section = match[1] if match else ""
-    return "" if "general" in section.lower() else section
+def _sections(code: str) -> tuple[str, ...]:
+    """The sections of a format, which semicolons separate; none if a quote is not closed."""
+    return _split(code[:_LONGEST])
 
 
 @lru_cache(1024)
-def _around_text(code: str) -> str:
-    """The part of the format for texts, with `@` at the place of the text; `@` alone if there is no such part."""
+def _split(code: str) -> tuple[str, ...]:
     sections, at = list[str](), 0
-    while at < len(code) and (match := _SECTION_END.match(code, at)):
+    while at < len(code):
+        match = _SECTION_END.match(code, at)
+        if match is None:
+            return ()
         sections.append(match[1])
         at = match.end()
-    section = next((section for section in reversed(sections) if "@" in _LITERAL.sub("", section)), "@")
+    return tuple(sections)
+
+
+@lru_cache(1024)
+def _number_sections(sections: tuple[str, ...]) -> tuple[_Section, ...]:
+    """The sections for numbers, each with its own condition or the usual one."""
+    if len(sections) > 1 and _is_of_text(sections[-1]):
+        sections = sections[:-1]
+    sections = sections[:_MOST_SECTIONS]
+    usual = [_Condition(">" if len(sections) > 2 else ">=", 0), _Condition("<", 0)][: len(sections) - 1]
+    conditions: list[_Condition | None] = [*usual, None]
+    for at, section in enumerate(sections):
+        if match := _CONDITION.search(_QUOTED.sub("", section)):
+            conditions[at] = _Condition(match[1], float(match[2]))
+    return tuple(
+        _Section(section, conditions[at], _is_of_negatives(conditions[at], conditions[:at]))
+        for at, section in enumerate(sections)
+    )
+
+
+def _is_of_text(section: str) -> bool:
+    return "@" in _LITERAL.sub("", section)
+
+
+def _is_of_negatives(condition: _Condition | None, before: Sequence[_Condition | None]) -> bool:
+    """Whether a section shows negative numbers only; `before`: the conditions of the sections before it."""
+    if condition is None:
+        first = before[0] if len(before) == 1 else None
+        return first is not None and first.sign in (">", ">=") and first.bound <= 0
+    return condition.sign in ("<", "<=") and condition.bound <= 0
+
+
+@lru_cache(1024)
+def _around_text(sections: tuple[str, ...]) -> str:
+    """The section for texts, with `@` at the place of the text; `@` alone if there is no such section."""
+    section = next(filter(_is_of_text, reversed(sections)), "@")
     pieces = (token["text"] or token["sign"] or token["other"] or "" for token in _FORM.finditer(section))
     shown = "".join(pieces)
     return shown if shown.count("@") == 1 else "@"
 
 
-def _number(text: str, code: str) -> str:
-    forms = _forms(code)
+def _number(text: str, section: _Section) -> str:
+    form = _form(section.code)
+    if form is None:
+        return shown_number(text)
     try:
         value = Decimal(shown_number(text))
-        has_own_form = len(forms) > 1 and value < 0
-        form = forms[2] if len(forms) > 2 and not value else forms[1] if has_own_form else forms[0]
-        if form is None:
-            return shown_number(text)
         if not form.places:
             # Formats without digit placeholders show only their text, as "-" for zero; formats of colours alone show
             # nothing.
@@ -138,27 +206,13 @@ def _number(text: str, code: str) -> str:
         shown = form.shown(abs(value))
     except InvalidOperation:  # not a number, or with more digits than Decimal keeps
         return text
-    sign = "-" if value < 0 and not has_own_form and any("1" <= sign <= "9" for sign in shown) else ""
+    sign = "-" if value < 0 and not section.is_unsigned and any("1" <= sign <= "9" for sign in shown) else ""
     return " ".join((sign + shown).split())
 
 
 @lru_cache(1024)
-def _forms(code: str) -> tuple[_Form | None, ...]:
-    """The parts for positive, negative and zero values. None for a part with a condition, or one that would drop
-    digits."""
-    forms, at = list[str](), 0
-    while at < len(code):
-        match = _SECTION_END.match(code, at)
-        if match is None:  # an unclosed quote
-            return (None,)
-        forms.append(match[1])
-        at = match.end()
-    if any(map(_CONDITION.search, forms)):
-        return (None,)
-    return tuple(_form(form) for form in forms or [""])
-
-
 def _form(form: str) -> _Form | None:
+    """The section as placeholders and texts; None if it would drop digits."""
     texts, places = [""], list[str]()
     for token in _FORM.finditer(form):
         if token["digits"] or token["general"]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 
+from ingest.readers.cell_dates import EPOCH, EPOCH_1904
 from ingest.readers.cell_values import formatted_value, shown_number
-from ingest.readers.opc import Element, attribute, first
+from ingest.readers.opc import Element, attribute, first, is_on
 from ingest.readers.parts import Block
 from ingest.readers.tables import record_block
 
@@ -22,8 +24,9 @@ def chart_blocks(root: Element) -> Iterator[Block]:
     others = [text for text in texts if text not in title]
     if others:  # axes and labels
         yield Block("\n".join(dict.fromkeys(others)))
-    named = [(_name(one), _points(one, "cat", "xVal"), _points(one, "val", "yVal")) for one in series]
-    sizes = [_points(one, "bubbleSize") for one in series]
+    epoch = EPOCH_1904 if is_on(first(root, "date1904")) else EPOCH
+    named = [(_name(one), _points(one, epoch, "cat", "xVal"), _points(one, epoch, "val", "yVal")) for one in series]
+    sizes = [_points(one, epoch, "bubbleSize") for one in series]
     categories = max((points for _, points, _ in named), key=len, default={})
     names = [name or f"Series {number}" for number, (name, _, _) in enumerate(named, start=1)]
     values = [(name, points) for name, (_, _, points) in zip(names, named, strict=True)]
@@ -37,9 +40,12 @@ def chart_blocks(root: Element) -> Iterator[Block]:
 
 def point_blocks(categories: Mapping[int, str], columns: Sequence[tuple[str, Mapping[int, str]]]) -> Iterator[Block]:
     """A record for each point of a chart, from the values of its series by the number of the point."""
-    for key in sorted({*categories, *(key for _, points in columns for key in points)}):
-        values = [(name, points.get(key, "")) for name, points in columns]
-        yield record_block([("Category", categories.get(key, "")), *values])
+    shown: dict[int, list[tuple[int, str, str]]] = {key: [(0, "Category", text)] for key, text in categories.items()}
+    for column, (name, points) in enumerate(columns, start=1):
+        for key, value in points.items():
+            shown.setdefault(key, []).append((column, name, value))
+    for _, fields in sorted(shown.items()):
+        yield record_block([(name, value) for _, name, value in fields], [column for column, _, _ in fields])
 
 
 def diagram_blocks(root: Element) -> Iterator[Block]:
@@ -59,7 +65,7 @@ def _name(series: Element) -> str:
     return "" if text is None else " ".join(shown_number(value.text or "") for value in text.iter("{*}v")).strip()
 
 
-def _points(series: Element, *names: str) -> dict[int, str]:
+def _points(series: Element, epoch: datetime, *names: str) -> dict[int, str]:
     """Values by index. For categories with several levels, outer levels come first: `2024 Q1`."""
     data = next((node for name in names if (node := first(series, name)) is not None), None)
     points: dict[int, str] = {}
@@ -72,6 +78,6 @@ def _points(series: Element, *names: str) -> dict[int, str]:
             index = attribute(point, "idx")
             value = first(point, "v")
             if index.isdecimal() and value is not None and len(points) < _MAX_POINTS:
-                text = formatted_value(value.text or "", attribute(point, "formatCode") or code)
+                text = formatted_value(value.text or "", attribute(point, "formatCode") or code, epoch)
                 points[int(index)] = f"{text} {points[int(index)]}" if int(index) in points else text
     return points

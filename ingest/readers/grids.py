@@ -24,7 +24,7 @@ _MAX_GROUP = 60  # characters of a name over several columns; a longer one is th
 _FEWEST_LETTERS = 3
 SENTENCE_ENDS = (".", "!", "?", "…", "。", "！", "？")
 _NUMBER = re.compile(
-    r"[^\w\s]{0,3}\s?\d[\d.,'\s\u00a0\u202f]*(?:e[+-]?\d+)?\s?(?:[^\w\s]{1,2}|[A-Z]{3}|\([-\d.]+\))?", re.I
+    r"[^\w\s]{0,3}\s?\d[\d.,'\s\u00a0\u202f]*(?:e[+-]?\d+)?\s?(?:[^\w\s]{1,2}|[A-Z]{3}|\([-+\d.e]+\))?", re.I
 )
 _DATE = re.compile(r"\d{1,4}[-./]\d{1,2}[-./]\d{1,4}(?:[ T]\d\d:\d\d.*)?|\d{1,2}:\d\d(?::\d\d)?(?:\.\d+)?(?: ?[AP]M)?")
 _NAMED_DATE = re.compile(r" \(\d{4}-\d\d-\d\d\)\Z")  # behind names of months or days

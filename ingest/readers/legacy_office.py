@@ -25,7 +25,7 @@ from ingest.readers.slides import check_slides, join_pages
 from ingest.readers.tables import join_blocks
 from ingest.readers.xls_cells import XlsCells
 from ingest.readers.xls_drawings import XlsDrawings
-from ingest.readers.xls_records import XlsRecords
+from ingest.readers.xls_records import Sheet, XlsRecords
 
 try:
     from office_oxide import Document, OfficeOxideError
@@ -214,19 +214,23 @@ def _row(row: Mapping[str, Any]) -> list[str]:
 
 
 def _sheets(workbook: CalamineWorkbook, records: XlsRecords) -> Iterator[Block]:
-    for name in workbook.sheet_names:
-        cells, drawings = _recorded(records, name)
+    names = workbook.sheet_names
+    sheets = records.sheets if len(records.sheets) == len(names) else [None] * len(names)
+    for name, sheet in zip(names, sheets, strict=True):
+        cells, drawings = _recorded(records, sheet)
         rows = _rows(workbook.get_sheet_by_name(name), cells)
         yield from under_heading(name, chain(render_rows(rows, has_gaps=True), drawings.blocks()))
 
 
-def _recorded(records: XlsRecords, sheet: str) -> tuple[XlsCells, XlsDrawings]:
-    """What the records of a sheet say of its cells, and of what stands beside them."""
+def _recorded(records: XlsRecords, sheet: Sheet | None) -> tuple[XlsCells, XlsDrawings]:
+    """What the records of a sheet say of its cells, and of what stands beside them; nothing without a sheet."""
     cells, drawings = XlsCells(records), XlsDrawings()
-    records.is_whole &= sheet in records.sheets
+    if sheet is None:
+        records.is_whole = False
+        return cells, drawings
     for record in records.records(sheet):
         try:
-            is_of_cells = record.depth == 1 and records.sheets[sheet].is_worksheet and cells.add(record)
+            is_of_cells = record.depth == 1 and sheet.is_worksheet and cells.add(record)
             if not is_of_cells and records.is_biff_8:
                 drawings.add(record)
         except struct.error:

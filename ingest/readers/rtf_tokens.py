@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import codecs
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
+
+from ingest.readers.code_pages import codec_of_code_page, known_codec
 
 _TOKEN = re.compile(
     rb"\\(?P<word>[a-zA-Z]{1,32})(?P<number>-?[0-9]{1,10})? ?"
@@ -20,10 +21,6 @@ _CODE_PAGES = {77: "mac_roman", 128: "cp932", 129: "cp949", 130: "cp1361", 134: 
 _CODE_PAGES |= {162: "cp1254", 163: "cp1258", 177: "cp1255", 178: "cp1256", 186: "cp1257", 204: "cp1251"}
 _CODE_PAGES |= {222: "cp874", 238: "cp1250", 254: "cp437", 255: "cp437"}
 _CHARACTER_SETS = {"ansi": "cp1252", "mac": "mac_roman", "pc": "cp437", "pca": "cp850"}
-# Code pages of Apple for \ansicpg, which Python does not know by number.
-_OF_APPLE = {10000: "mac_roman", 10006: "mac_greek", 10007: "mac_cyrillic", 10029: "mac_latin2", 10079: "mac_iceland"}
-_OF_APPLE |= {10081: "mac_turkish"}
-_DEFAULT = "cp1252"
 
 
 class Token(NamedTuple):
@@ -66,8 +63,5 @@ def code_page_of_font(number: int) -> str | None:
 
 def code_page(word: str, number: int | None) -> str:
     """The code page of the document from \\ansi, \\mac, \\pc, \\pca or \\ansicpgN; windows-1252 if unknown."""
-    name = _CHARACTER_SETS.get(word) or _OF_APPLE.get(number or 0) or f"cp{number or 1252}"
-    try:
-        return codecs.lookup("utf-8" if name == "cp65001" else name).name
-    except LookupError:
-        return _DEFAULT
+    name = _CHARACTER_SETS.get(word)
+    return known_codec(name) if name else codec_of_code_page(number or 1252)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
+from itertools import count
 from typing import NamedTuple
 
 from app.types.texts import ROW, Cell, Mark
@@ -18,24 +19,24 @@ _MAX_PARAGRAPH = 300
 _MAX_KEY = 80
 
 
-def record_block(fields: Iterable[tuple[str, str]]) -> Block:
-    """The paragraphs of a record as one block of level ROW."""
+def record_block(fields: Iterable[tuple[str, str]], columns: Iterable[int] | None = None) -> Block:
+    """The paragraphs of a record as one block of level ROW. `columns`: see `render_fields`."""
     text, cells = "", []
-    for paragraph in render_fields(fields):
+    for paragraph in render_fields(fields, columns):
         text += "\n\n" if text else ""
         cells += [moved(cell, len(text)) for cell in paragraph.cells]
         text += paragraph.text
     return Block(text, ROW, tuple(cells))
 
 
-def render_fields(fields: Iterable[tuple[str, str]]) -> Iterator[Block]:
-    """A record as `name: value; name: value`.
+def render_fields(fields: Iterable[tuple[str, str]], columns: Iterable[int] | None = None) -> Iterator[Block]:
+    """A record as `name: value; name: value`. `columns` has the columns of the fields, which are 0, 1, 2 … without it.
 
     A record too long for a chunk is split into paragraphs. Each names its values and begins with the first field, which
     usually identifies the record.
     """
     parts: list[_Field] = []
-    for column, (name, value) in enumerate(fields):
+    for column, (name, value) in zip(count() if columns is None else columns, fields, strict=False):
         label = f"{name}: " if name else ""
         if len(value) > _MAX_PARAGRAPH:
             parts.extend(_Field(label, piece, column) for piece in _pieces(value))

@@ -80,7 +80,7 @@ class XlsDrawings:
     """What one sheet of Excel 97 to 2003 shows beside its cells."""
 
     def __init__(self) -> None:
-        self._texts: dict[int, str] = {}  # of objects, by their ids
+        self._texts: dict[int, list[str]] = {}  # of objects, by their ids, which damaged files give twice
         self._inner: list[str] = []  # of objects within charts
         self._notes: list[tuple[int, int, int, str]] = []  # row, column, id of the object, author
         self._margins: list[str] = []
@@ -111,16 +111,16 @@ class XlsDrawings:
         if text and depth > 1:
             self._inner.append(text)
         elif text:
-            self._texts[self._identity] = text
+            self._texts.setdefault(self._identity, []).append(text)
 
     def blocks(self) -> Iterator[Block]:
         noted = {identity for _, _, identity, _ in self._notes}
-        yield from (Block(text) for identity, text in self._texts.items() if identity not in noted)
+        yield from (Block(text) for identity, texts in self._texts.items() if identity not in noted for text in texts)
         yield from map(Block, self._inner)
         for chart in self._charts:
             yield from chart.blocks()
         for row, column, identity, author in self._notes:
-            yield from comment_block(cell_name(row, column), author, self._texts.get(identity, ""))
+            yield from comment_block(cell_name(row, column), author, "\n".join(self._texts.get(identity, [])))
         yield from (Block(text) for text in dict.fromkeys(margin_texts(self._margins)))
 
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 import io
 import struct
 from collections.abc import Iterator
-from datetime import datetime
 from typing import NamedTuple
 
 import olefile
 
-from ingest.readers.cell_dates import EPOCH
+from ingest.readers.cell_dates import EPOCH, EPOCH_1904
 from ingest.readers.cell_values import BUILT_IN
+from ingest.readers.code_pages import DEFAULT, codec_of_code_page
 
 BEGIN, END, CONTINUED = 0x0809, 0x000A, 0x003C  # of a part of the stream, and of a record
-_ENCRYPTED, _DATE_MODE, _SHEET, _STYLE, _FORMAT = 0x002F, 0x0022, 0x0085, 0x00E0, 0x041E
+_ENCRYPTED, _DATE_MODE, _CODE_PAGE = 0x002F, 0x0022, 0x0042
+_SHEET, _STYLE, _FORMAT = 0x0085, 0x00E0, 0x041E
 _BIFF_8 = 0x0600
 _WORKSHEET = 0
 _EMBEDDED = "MBD"  # begin of the name of an object's folder
@@ -24,7 +25,7 @@ class Record(NamedTuple):
     kind: int
     chunks: list[bytes]  # the body, and those of the records that continue it
     depth: int  # 1 in a part of the stream, 2 in a chart within a sheet
-    is_biff_8: bool
+    encoding: str  # of texts in BIFF5; empty in BIFF8, whose texts are Unicode
 
     @property
     def body(self) -> bytes:
@@ -46,16 +47,16 @@ class Record(NamedTuple):
     def string(self, at: int, *, is_short: bool = False) -> tuple[str, int]:
         """The text at `at`, and the place after it. Its length precedes it: in BIFF8 in 16 bits (8 if `is_short`), and
         a flag; in BIFF5 in 8 bits."""
-        if not self.is_biff_8:
+        if self.encoding:
             (end,) = self.numbers("B", at)
-            return decoded(self.body[at + 1 : at + 1 + end], 0), at + 1 + end
+            return self.body[at + 1 : at + 1 + end].decode(self.encoding, "replace"), at + 1 + end
         count, flag = self.numbers("BB" if is_short else "HB", at)
         begin = at + (2 if is_short else 3)
         end = begin + count * (1 + (flag & 1))
         return decoded(self.body[begin:end], flag), end
 
 
-class _Sheet(NamedTuple):
+class Sheet(NamedTuple):
     start: int  # of its part of the stream
     is_worksheet: bool  # not a chart or macros
 
@@ -67,12 +68,13 @@ class XlsRecords:
     def __init__(self, data: bytes) -> None:
         self.is_encrypted = self.is_biff_8 = False
         self.epoch = EPOCH
-        self.sheets: dict[str, _Sheet] = {}
+        self.sheets: list[Sheet] = []
         self._codes = dict(BUILT_IN)
         self._styles: list[int] = []  # number of the format, by style
         self._stream, self.embedded = _workbook(data)  # and the number of embedded objects
         if len(self._stream) >= 6:
             self.is_biff_8 = struct.unpack_from("<HHH", self._stream)[::2] == (BEGIN, _BIFF_8)
+        self._encoding = "" if self.is_biff_8 else DEFAULT
         self.is_whole = self.is_biff_8  # whether the records say all that sheets show beside their cells
         for record in self._part(0):
             try:
@@ -80,9 +82,9 @@ class XlsRecords:
             except struct.error:
                 self.is_whole = False
 
-    def records(self, sheet: str) -> Iterator[Record]:
+    def records(self, sheet: Sheet) -> Iterator[Record]:
         """The records of a sheet, with those of charts within it."""
-        return self._part(self.sheets[sheet].start) if sheet in self.sheets else iter(())
+        return self._part(sheet.start)
 
     def code(self, style: int) -> str:
         """The number format with the index `style`; empty for the general one."""
@@ -92,14 +94,16 @@ class XlsRecords:
         if record.kind == _ENCRYPTED:
             self.is_encrypted = True
         elif record.kind == _DATE_MODE and record.number(0) == 1:
-            self.epoch = datetime(1904, 1, 1)
+            self.epoch = EPOCH_1904
+        elif record.kind == _CODE_PAGE and self._encoding:
+            self._encoding = codec_of_code_page(record.number(0))
         elif record.kind == _FORMAT:
             self._codes[record.number(0)] = record.string(2)[0]
         elif record.kind == _STYLE:
             self._styles.append(record.number(2))
         elif record.kind == _SHEET:
             start, _, kind = record.numbers("IBB")
-            self.sheets[record.string(6, is_short=True)[0]] = _Sheet(start, kind == _WORKSHEET)
+            self.sheets.append(Sheet(start, kind == _WORKSHEET))
 
     def _part(self, at: int) -> Iterator[Record]:
         """The records from `at` to the end of the part that begins there, with those of parts within it."""
@@ -116,7 +120,7 @@ class XlsRecords:
             if held:
                 yield held
             depth += kind == BEGIN
-            held = Record(kind, [body], depth, self.is_biff_8)
+            held = Record(kind, [body], depth, self._encoding)
             depth -= kind == END
             if depth <= 0:
                 break

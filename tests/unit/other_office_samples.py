@@ -117,7 +117,7 @@ def excel_97(
     begin = struct.pack("<HHHHII", 0x0600, 0x0005, 0, 0, 0, 0x0600)
     head = record(0x0809, begin) + head_more + record(0x0042, struct.pack("<H", 1200))
     for number, code in enumerate(formats):
-        head += record(0x041E, struct.pack("<HHB", 164 + number, len(code), 0) + code.encode("latin-1"))
+        head += record(0x041E, struct.pack("<H", 164 + number) + old_text(code))
     for number in range(len(formats)):
         head += record(0x00E0, struct.pack("<HHH", 0, 164 + number, 0) + bytes(14))
     name = struct.pack("<HBB", 0, 1, 0) + b"S"
@@ -159,6 +159,7 @@ def binary_workbook(
     more: bytes = b"",
     comments: Sequence[tuple[str, int, int, str]] = (),
     is_early: bool = False,
+    is_1904: bool = False,
     parts: Mapping[str, str | bytes] | None = None,
     relations: str = "",
 ) -> bytes:
@@ -189,7 +190,7 @@ def binary_workbook(
             + link.format("r2", "sharedStrings", "sharedStrings.bin")
             + link.format("r3", "styles", "styles.bin")
         ),
-        "xl/workbook.bin": binary_record(153, bytes(12)) + binary_record(156, bundle),
+        "xl/workbook.bin": binary_record(153, bytes([is_1904]) + bytes(11)) + binary_record(156, bundle),
         "xl/sharedStrings.bin": b"".join(binary_record(19, b"\0" + wide(text)) for text in texts),
         "xl/styles.bin": styles,
         "xl/worksheets/sheet1.bin": sheet,

@@ -293,6 +293,12 @@ class TestBesideTheCellsOfOldWorkbooks:
             "Comment on AB2 by Ada: Sure?",
         ]
 
+    def test_text_boxes_with_one_id(self):
+        boxes = drawn_text(1, "One") + drawn_text(1, "Two")
+        assert self.shown(boxes) == ["Sheet S", "City: Rome; Units: 5", "One", "Two"]
+        note = record(0x001C, struct.pack("<HHHH", 1, 27, 0, 1) + old_text("Ada"))
+        assert self.shown(boxes + note)[2:] == ["Comment on AB2 by Ada: One\nTwo"]
+
     def test_headers_and_footers(self):
         further = bytes(30) + struct.pack("<HHHH", 0, 0, 5, 0) + bytes(0) + old_text("First")
         more = record(0x0014, old_text("&LACME &P")) + record(0x0015, old_text("&P / &N")) + record(0x089C, further)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import struct
+from datetime import datetime
+from itertools import chain
 
 import olefile
 import pytest
@@ -11,7 +13,7 @@ from other_office_samples import binary_cell, binary_workbook, excel_97, record,
 from outlook_files import Tree, compound_file
 
 from ingest.readers.document import read_document
-from ingest.readers.xls_cells import XlsCells, shown_value
+from ingest.readers.xls_cells import XlsCells
 from ingest.readers.xls_records import XlsRecords
 
 
@@ -35,6 +37,36 @@ def test_values_in_their_formats(value: float, code: str, shown: str) -> None:
     binary = binary_workbook({0: names, 1: cells}, formats=[code])
     for data, name in ((old, "a.xls"), (binary, "a.xlsb")):
         assert read_document(data, uri=name).text.split("\n\n")[-1] == f"What: x; Value: {shown}"
+
+
+@pytest.mark.parametrize(
+    ("value", "is_1904", "code", "shown"),
+    [
+        (1.0, False, "yyyy-mm-dd", "1900-01-01"),
+        (5.0, False, "yyyy-mm-dd", "1900-01-05"),
+        (59.0, False, "yyyy-mm-dd", "1900-02-28"),
+        (61.0, False, "yyyy-mm-dd", "1900-03-01"),
+        (5.0, False, "d-mmm-yy", "5-Jan-00 (1900-01-05)"),
+        (5.5, False, "[h]:mm", "132:00"),
+        (5.0, True, "yyyy-mm-dd", "1904-01-06"),
+        (-1.5, False, "[h]:mm", "-36:00"),
+        (0.000663194, False, "mm:ss.0", "00:57.3"),
+    ],
+)
+def test_days_and_times_of_1997(value: float, code: str, shown: str, *, is_1904: bool) -> None:
+    mode = record(0x0022, struct.pack("<H", is_1904))
+    text = read_document(
+        excel_97([["What", "Value"], ["x", value]], ["General", code], head_more=mode), uri="a.xls"
+    ).text
+    assert text.split("\n\n")[-1] == f"What: x; Value: {shown}"
+
+
+def test_numbers_of_few_bytes() -> None:
+    rows: list[list[str | float]] = [["What", "Value"], ["x", 2.0], ["y"], ["z"]]
+    cells = record(0x027E, struct.pack("<HHHi", 2, 1, 1, 725 << 2 | 3))
+    cells += record(0x00BD, struct.pack("<HHHiH", 3, 1, 1, -5 << 2 | 2, 1))
+    text = read_document(excel_97(rows, ["General", "0.00"], cells), uri="a.xls").text
+    assert text.split("\n\n")[-3:] == ["What: x; Value: 2.00", "What: y; Value: 7.25", "What: z; Value: -5.00"]
 
 
 def test_numbers_below_a_cell_of_several_lines_and_right_of_a_gap() -> None:
@@ -65,16 +97,15 @@ def test_records_of_numbers(version: int, name: str) -> None:
     formula = record(0x0006, struct.pack("<HHH", 4, 0, 1) + bytes(16))
     workbook = XlsRecords(_workbook(several, chart, formula, version=version, name=name))
     assert _codes(workbook) == {2: {3: "0%", 4: "0.0"}, 4: {0: "0.0"}}
-    assert list(workbook.records("T")) == []
-    assert shown_value(1.0, "d/m/yyyy", workbook.epoch) == "1904-01-02"
+    assert workbook.epoch == datetime(1904, 1, 1)
 
 
 def _codes(workbook: XlsRecords) -> dict[int, dict[int, str]]:
     cells = XlsCells(workbook)
-    for each in workbook.records("S"):
+    for each in chain.from_iterable(map(workbook.records, workbook.sheets)):
         if each.depth == 1:
             cells.add(each)
-    return dict(cells.codes)
+    return {row: {column: each.code for column, each in numbers.items()} for row, numbers in cells.numbers.items()}
 
 
 @pytest.mark.parametrize(
@@ -104,7 +135,7 @@ def test_embedded_objects_are_counted() -> None:
 @pytest.mark.parametrize("data", [b"", b"\xd0\xcf\x11\xe0", b"no workbook", compound_file({"Other": b"x"})])
 def test_other_files_have_no_formats(data: bytes) -> None:
     workbook = XlsRecords(data)
-    assert (workbook.sheets, workbook.is_whole) == ({}, False)
+    assert (workbook.sheets, workbook.is_whole) == ([], False)
 
 
 def test_cut_workbooks_end_where_their_records_end() -> None:
@@ -112,3 +143,28 @@ def test_cut_workbooks_end_where_their_records_end() -> None:
     assert _codes(XlsRecords(whole)) == {0: {0: "0.0"}}
     for end in range(512, len(whole), 61):
         _codes(XlsRecords(whole[:end]))
+
+
+@pytest.mark.parametrize(
+    ("page", "codec", "name", "unit"),
+    [
+        (1251, "cp1251", "Лист1", "руб."),
+        (1250, "cp1250", "Účty", "Kč"),
+        (1253, "cp1253", "Φύλλο1", "τεμ."),
+        (932, "cp932", "Data", "円"),  # calamine reads no Japanese names
+        (None, "cp1252", "Größe", "Stück–"),
+    ],
+)
+def test_texts_of_1995_are_in_their_code_page(page: int | None, codec: str, name: str, unit: str) -> None:
+    code, encoded = f'0 "{unit}"'.encode(codec), name.encode(codec)
+    head = record(0x0809, struct.pack("<HHHH", 0x0500, 5, 0, 0))
+    head += record(0x0042, struct.pack("<H", page)) if page else b""
+    head += record(0x041E, struct.pack("<HB", 164, len(code)) + code)
+    head += record(0x00E0, struct.pack("<HHH", 0, 164, 0) + bytes(10))
+    start = len(head) + 4 + 7 + len(encoded) + 4
+    head += record(0x0085, struct.pack("<IHB", start, 0, len(encoded)) + encoded) + record(0x000A, b"")
+    sheet = record(0x0809, struct.pack("<HHHH", 0x0500, 0x10, 0, 0)) + record(
+        0x0203, struct.pack("<HHHd", 0, 0, 0, 5.0)
+    )
+    data = compound_file({"Book": head + sheet + record(0x000A, b"")})
+    assert read_document(data, uri="a.xls").text.split("\n\n")[-2:] == [f"Sheet {name}", f"5 {unit}"]
