@@ -12,7 +12,7 @@ from lxml.etree import Element as new_element
 from lxml.etree import SubElement
 
 from app.types.texts import ExtractedText
-from ingest.readers.cell_values import CellFormats, error_text
+from ingest.readers.cell_values import CellFormats, error_text, packed_number
 from ingest.readers.grids import render_rows
 from ingest.readers.limits import ReadLimits
 from ingest.readers.media_types import XLS
@@ -231,7 +231,9 @@ class _BinaryWorkbook:
             return "TRUE" if record.numbers("B", at)[0] else "FALSE"
         if kind == _ERROR:
             return error_text(record.numbers("B", at)[0])
-        value = _number(record.numbers("i", at)[0]) if kind == _RK else struct.unpack_from("<d", record.body, at)[0]
+        value = (
+            packed_number(record.numbers("i", at)[0]) if kind == _RK else struct.unpack_from("<d", record.body, at)[0]
+        )
         return self._formats.shown(str(int(value)) if value.is_integer() else repr(value), style)
 
 
@@ -245,15 +247,6 @@ def _identity_and_name(record: _Record) -> tuple[str, str]:
             if end == len(record.body):
                 return identity, name
     raise struct.error("The name of a sheet is cut off.")
-
-
-def _number(packed: int) -> float:
-    """The number in 32 bits: an integer or the upper half of a float, perhaps to be divided by 100."""
-    if packed & 2:
-        value = float(packed >> 2)
-    else:
-        (value,) = struct.unpack("<d", bytes(4) + struct.pack("<i", packed & ~3))
-    return value / 100 if packed & 1 else value
 
 
 def _shared_texts(records: Iterator[_Record]) -> Iterator[str]:
