@@ -467,7 +467,7 @@ class TestOneColumn:
             ("Country, Capital", ["France, Paris", "Spain, Madrid", "Italy, Rome"]),
             ("Question, Answer", ["Who, Me", "Where, Here"]),
             ("Begriff; Bedeutung", ["CPU; Recheneinheit", "API; Schnittstelle"]),
-            ("English, German", ["house, Haus", "tree, Baum"]),
+            ("English, German", ["bread, Brot", "tree, Baum"]),
             ("Name, Flag", ["x, true", "y, false"]),
         ],
     )
