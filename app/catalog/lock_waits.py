@@ -109,9 +109,9 @@ def prepare_postgres(connection: Any, _record: object) -> None:
 
 
 def begin_postgres(connection: Connection) -> None:
-    driver: Any = connection.connection.driver_connection
-    if driver.autocommit:
-        return  # PostgreSQL would warn that SET LOCAL has no effect outside of a transaction
+    driver: Any = connection.connection.dbapi_connection  # a detached connection has no driver_connection
+    if driver is None or driver.autocommit:
+        return  # lost; or PostgreSQL would warn that SET LOCAL has no effect outside of a transaction
     seconds = left_s()
     _until.set(None)
     if abs(seconds - LOCK_S) > _NOTABLE_S:
