@@ -124,8 +124,8 @@ def begin_postgres(connection: Connection) -> None:
 class Turns:
     """Gives the threads of this process turns at SQLite's write lock. Waiting threads keep no connection from readers.
 
-    A thread that arrives may take a free turn before those that wait, which saves a switch of threads; one that has
-    waited for _FAIR_S is next. With a semaphore, one of 40 threads with 20 writes each waited nearly until the end.
+    A new thread may take a free turn at once, because a switch of threads takes time. A thread that has waited for
+    _FAIR_S goes first. With a semaphore, one of 40 threads with 20 writes each waited nearly until the end.
     """
 
     def __init__(self) -> None:

@@ -102,7 +102,7 @@ window.gircse = (() => {
     if (field.matches("input, textarea") && field.ariaExpanded !== "true" && !field.closest("dialog, [popover]")) field.blur();
   }
 
-  /* Gradio opens a list of choices at every key, also at those that leave it (Tab, with Shift or without): the list then stays open. */
+  /* Gradio opens a list of choices at every key. Tab and Shift+Tab leave the list, so it would stay open: they never reach Gradio. */
   const LEAVING = ["Tab", "Shift", "Control", "Alt", "Meta"];
   function hideLeaving(event) {
     if (LEAVING.includes(event.key) && event.target.matches?.("[role='combobox']")) event.stopPropagation();
