@@ -12,7 +12,6 @@ import sys
 import threading
 from collections.abc import Generator
 from dataclasses import asdict, dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -113,17 +112,7 @@ def clear_caches() -> None:
         for each in vars(sys.modules[_OF_CALLABLES]).values():
             if hasattr(each, "cache_clear"):
                 each.cache_clear()
-    if gc.get_freeze_count() > _frozen_before():  # a server that a test started has frozen what was there
-        gc.unfreeze()
-        gc.collect()
-        gc.freeze()
-        _frozen_before.cache_clear()
-        _frozen_before()  # now, and not when a further server may have frozen more
-
-
-@cache
-def _frozen_before() -> int:
-    return gc.get_freeze_count()
+    gc.unfreeze()  # what was there when a test started a server; its garbage is collected as before
 
 
 def _peak_mb() -> int:

@@ -105,8 +105,6 @@ def test_applications_of_a_module_are_given_back() -> None:
 
 
 def test_what_servers_froze_is_looked_through_again() -> None:
-    clear_caches()
-
     class Held:
         pass
 
@@ -119,4 +117,5 @@ def test_what_servers_froze_is_looked_through_again() -> None:
         gc.collect()
         assert reference() is not None
         clear_caches()
+        gc.collect()
         assert reference() is None
