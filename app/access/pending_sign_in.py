@@ -37,12 +37,13 @@ class PendingSignIn:
 
 
 def opened(sealed: str, key: bytes, *, now: datetime) -> PendingSignIn:
-    """Raises UntrustedSignInError if the signature does not match this key, or the cookie is too old."""
+    """Raises UntrustedSignInError if the signature does not match this key, or the cookie is too old, or was
+    made by a clock that was ahead by more than LIFETIME."""
     body, _, seal = sealed.partition(".")
     if not hmac.compare_digest(_seal(body.encode("utf-8", "replace"), key).encode(), seal.encode("utf-8", "replace")):
         raise UntrustedSignInError("the cookie was not signed by this server")
     pending = PendingSignIn(**json.loads(base64.urlsafe_b64decode(body)))
-    if pending.until <= now.timestamp():
+    if not 0 < pending.until - now.timestamp() <= 2 * LIFETIME.total_seconds():
         raise UntrustedSignInError("the cookie is too old")
     return pending
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
-from sqlalchemy import delete, select, update
+from sqlalchemy import ColumnElement, and_, delete, not_, or_, select, update
 from sqlalchemy.orm import Session
 
 from app.catalog.sessions import CatalogPart, insert_into
@@ -17,13 +17,16 @@ from app.catalog.tables import DocumentRow, GarbageRow, IndexNumberRow
 from app.errors import ConflictError
 from app.types.documents import GarbageItem, GarbageKind
 
+# Longer than any reservation. Rows that are due later were noted while the clock was ahead.
+_FARTHEST = timedelta(days=1)
+
 
 class SqlGarbage(CatalogPart):
     """Lists garbage for the garbage collector."""
 
     def due(self, *, limit: int = 100) -> list[GarbageItem]:
         with self._database.reading() as session:
-            statement = select(GarbageRow).where(GarbageRow.due_at <= self._database.clock())
+            statement = select(GarbageRow).where(_is_due(self._database.clock()))
             rows = session.scalars(statement.order_by(GarbageRow.due_at).limit(limit))
             return [GarbageItem(row.kind, row.name, row.due_at) for row in rows]
 
@@ -70,21 +73,22 @@ def of_kind(session: Session, kind: GarbageKind) -> list[str]:
 
 def adopt_index(session: Session, index: str, now: datetime) -> None:
     """Start using a reserved index: delete its garbage row. Raises ConflictError if the reservation has expired."""
-    statement = delete(GarbageRow).where(
-        GarbageRow.kind == GarbageKind.INDEX, GarbageRow.name == index, GarbageRow.due_at > now
-    )
+    statement = delete(GarbageRow).where(_is_reserved(index, now))
     if session.scalar(statement.returning(GarbageRow.name)) is None:
         raise ConflictError(f"The reservation of the index {index!r} has expired: start again.")
 
 
 def prolong(session: Session, index: str, now: datetime, until: datetime) -> bool:
-    statement = (
-        update(GarbageRow)
-        .where(GarbageRow.kind == GarbageKind.INDEX, GarbageRow.name == index, GarbageRow.due_at > now)
-        .values(due_at=until)
-        .returning(GarbageRow.name)
-    )
+    statement = update(GarbageRow).where(_is_reserved(index, now)).values(due_at=until).returning(GarbageRow.name)
     return session.scalar(statement) is not None
+
+
+def _is_reserved(index: str, now: datetime) -> ColumnElement[bool]:
+    return and_(GarbageRow.kind == GarbageKind.INDEX, GarbageRow.name == index, not_(_is_due(now)))
+
+
+def _is_due(now: datetime) -> ColumnElement[bool]:
+    return or_(GarbageRow.due_at <= now, GarbageRow.due_at > now + _FARTHEST)
 
 
 def next_index(session: Session, collection: str) -> str:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
-from sqlalchemy import ColumnElement, delete, update
+from sqlalchemy import ColumnElement, and_, delete, or_, update
 
 from app.catalog.sessions import CatalogPart, add_unless_taken
 from app.catalog.tables import AnswerRow
 from app.types.idempotency import IdempotencyRecord
+
+# Longer than a request runs, and than its answer is kept. Rows that end later were written while the clock was ahead.
+_FARTHEST_OPEN = timedelta(hours=1)
+_FARTHEST = timedelta(days=2)
 
 
 class SqlIdempotency(CatalogPart):
     def begin(self, caller: str, key: str, *, digest: str, lease: timedelta) -> IdempotencyRecord | None:
         now = self._database.clock()
         with self._database.writing() as session:
-            session.execute(delete(AnswerRow).where(AnswerRow.until <= now))
+            session.execute(delete(AnswerRow).where(_is_over(now)))
             while True:
                 if add_unless_taken(session, AnswerRow(caller=caller, key=key, digest=digest, until=now + lease)):
                     return None
@@ -31,6 +35,11 @@ class SqlIdempotency(CatalogPart):
     def forget(self, caller: str, key: str) -> None:
         with self._database.writing() as session:
             session.execute(delete(AnswerRow).where(*_open(caller, key)))
+
+
+def _is_over(now: datetime) -> ColumnElement[bool]:
+    is_lost = and_(AnswerRow.status.is_(None), AnswerRow.until > now + _FARTHEST_OPEN)
+    return or_(AnswerRow.until <= now, AnswerRow.until > now + _FARTHEST, is_lost)
 
 
 def _open(caller: str, key: str) -> tuple[ColumnElement[bool], ...]:

@@ -127,7 +127,9 @@ class ApiKey:
     scopes: tuple[Scope, ...] = ()
 
     def is_valid(self, now: datetime) -> bool:
-        return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
+        return self.revoked_at is None and (
+            self.expires_at is None or not _is_over(self.created_at, self.expires_at, now)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,12 +149,14 @@ class WebSession:
     browser: str = ""
 
     def has_ended(self, now: datetime, idle: timedelta | None) -> bool:
-        """Whether the session has expired. idle: how long it may be unused; None for no limit.
+        """Whether the session has expired. idle: how long it may be unused; None for no limit."""
+        is_idle = idle is not None and self.used_at + idle <= now
+        return is_idle or _is_over(self.created_at, self.expires_at, now)
 
-        One that begins in the future, further ahead than it lasts, began while the clock was wrong, and has ended, too.
-        """
-        is_ahead = self.created_at - now > self.expires_at - self.created_at
-        return is_ahead or self.expires_at <= now or (idle is not None and self.used_at + idle <= now)
+
+def _is_over(begin: datetime, end: datetime, now: datetime) -> bool:
+    """Also true if it begins later than now by more than it lasts: it was made while the clock was ahead."""
+    return end <= now or begin - now > end - begin
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,6 +49,18 @@ class TestKeptAnswers:
         clock.now += timedelta(seconds=1)
         assert begin(catalog) is None
 
+    def test_a_clock_that_was_ahead_blocks_no_key(self, catalog: SqlCatalog, clock: Clock) -> None:
+        right = clock.now
+        clock.now = right + timedelta(hours=2)
+        begin(catalog, "lost")
+        begin(catalog, "answered")
+        catalog.idempotency.keep("anna", "answered", status=201, body="{}", keep=DAY)
+        clock.now = right
+        assert begin(catalog, "lost") is None
+        assert begin(catalog, "answered") == IdempotencyRecord("d", 201, "{}")
+        clock.now = right - timedelta(days=2)
+        assert begin(catalog, "answered") is None
+
     def test_of_many_at_once_one_begins(self, catalog: SqlCatalog) -> None:
         with ThreadPoolExecutor(8) as pool:
             began = list(pool.map(lambda _: begin(catalog), range(24)))

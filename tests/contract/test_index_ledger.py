@@ -57,6 +57,20 @@ def test_a_reservation_that_ends_is_a_removal_unless_it_is_used_or_prolonged(cat
         catalog.indexes.add_building(replace(LIBRARY, active_index=unused))
 
 
+def test_a_clock_that_was_ahead_keeps_no_garbage_and_no_reservation(catalog: SqlCatalog, clock: Clock) -> None:
+    right = clock.now
+    clock.advance(timedelta(days=365))
+    catalog.garbage.note(GarbageKind.FILE, ["f"], due_in=timedelta(0))
+    unused, in_use = (catalog.indexes.reserve(name, lease=LEASE) for name in ("a", "b"))
+    clock.now = right
+    assert names(catalog, GarbageKind.FILE) == ["f"]
+    assert names(catalog, GarbageKind.INDEX) == [unused, in_use]
+    with pytest.raises(ConflictError, match="has expired"):  # it may be removed at any moment
+        catalog.indexes.prolong_reservation(in_use, lease=LEASE)
+    with pytest.raises(ConflictError, match="has expired"):
+        catalog.create_collection(replace(LIBRARY, name="b", active_index=in_use))
+
+
 def test_a_removal_noted_again_while_it_is_done_is_not_forgotten(catalog: SqlCatalog, clock: Clock) -> None:
     catalog.garbage.note(GarbageKind.FILE, ["f", "g", "f"], due_in=timedelta(0))
     first, second = catalog.garbage.due()

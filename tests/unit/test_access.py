@@ -143,6 +143,18 @@ def test_a_key_ends_at_once_even_after_it_was_used(accounts: Accounts, clock: Cl
     refused(accounts, shown)
 
 
+def test_no_key_of_a_clock_that_was_ahead_lasts_for_long(accounts: Accounts, clock: Clock) -> None:
+    right, month = clock.now, timedelta(days=30)
+    clock.now = right + month
+    _, barely = accounts.add_key("anna", expires_at=clock.now + month)
+    clock.now += timedelta(days=1)
+    _, far = accounts.add_key("anna", expires_at=clock.now + month)
+    _, endless = accounts.add_key("anna")
+    clock.now = right
+    assert {accounts.principal_of_key(shown).name for shown in (barely, endless)} == {"anna"}
+    refused(accounts, far)
+
+
 def test_a_key_of_a_user_of_the_same_name_who_came_later_is_not_theirs(accounts: Accounts) -> None:
     _, shown = accounts.add_key("anna")
     accounts.remove_user("anna")

@@ -319,7 +319,13 @@ def test_a_sign_in_that_takes_too_long_is_begun_again() -> None:
     now, key = utc_now(), b"key"
     pending = PendingSignIn.begin("/documents", now=now)
     assert opened(pending.sealed(key), key, now=now + timedelta(minutes=9, seconds=59)) == pending
-    for sealed, then in ((pending.sealed(key), now + timedelta(minutes=10)), (pending.sealed(b"other"), now)):
+    clock_back = now - timedelta(minutes=10)
+    assert opened(pending.sealed(key), key, now=clock_back) == pending
+    for sealed, then in (
+        (pending.sealed(key), now + timedelta(minutes=10)),
+        (pending.sealed(key), clock_back - timedelta(seconds=1)),
+        (pending.sealed(b"other"), now),
+    ):
         with pytest.raises(UntrustedSignInError):
             opened(sealed, key, now=then)
 
