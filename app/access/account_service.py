@@ -64,7 +64,7 @@ class AccountService:
         granted = own_collections(admin) if collections is None else tuple(collections)
         require_grant(admin, role, granted)
         user = self._accounts.add_user(name, role=role, collections=granted, password=password)
-        self._authorizer.note("user.added", name, {"role": role.label})
+        self._authorizer.note_done("user.added", name, {"role": role.label})
         return user
 
     def change_user(
@@ -88,7 +88,7 @@ class AccountService:
             name, role=role, collections=granted, is_disabled=is_disabled, password=password, quotas=quotas
         )
         state = "disabled" if user.disabled_at else "enabled"
-        self._authorizer.note("user.changed", name, {"role": user.role.label, "state": state})
+        self._authorizer.note_done("user.changed", name, {"role": user.role.label, "state": state})
         return user
 
     def identities(self) -> dict[str, list[Identity]]:
@@ -104,7 +104,7 @@ class AccountService:
         """Let every person who signs in with this identity log in as this user."""
         self._within(self.me(), name)
         self._accounts.connect_user(name, identity)
-        self._authorizer.note("user.connected", name, asdict(identity))
+        self._authorizer.note_done("user.connected", name, asdict(identity))
 
     def disconnect_user(self, name: str) -> int:
         """Unlink all identities and end all sessions. Returns the number of unlinked identities."""
@@ -119,7 +119,7 @@ class AccountService:
             raise ForbiddenError(
                 "The current password is wrong, or you use an API key. Only users change their own password."
             )
-        self._authorizer.note("password.changed", principal.name)
+        self._authorizer.note_done("password.changed", principal.name)
 
     def remove_user(self, name: str) -> None:
         self._within(self.me(), name)
@@ -180,7 +180,7 @@ class AccountService:
     def _end(self, sessions: Sequence[WebSession]) -> None:
         self._ledger.end_sessions([session.token_hash for session in sessions])
         for session in sessions:
-            self._authorizer.note("session.ended", session.id, {"user": session.user})
+            self._authorizer.note_done("session.ended", session.id, {"user": session.user})
 
     # Keys
 
@@ -225,7 +225,7 @@ class AccountService:
             expires_at=self._latest_end(principal, expires_at),
             scopes=scopes,
         )
-        self._authorizer.note("key.added", key.id, {"user": owner.name, "role": key.role.label})
+        self._authorizer.note_done("key.added", key.id, {"user": owner.name, "role": key.role.label})
         return key, secret
 
     def revoke_key(self, key_id: str) -> None:
@@ -234,7 +234,7 @@ class AccountService:
         if key is None:
             raise NotFoundError(f"No key with the id {key_id!r}. `gircse keys list` shows all keys.")
         self._ledger.revoke_key(key_id)
-        self._authorizer.note("key.revoked", key_id, {"user": key.user})
+        self._authorizer.note_done("key.revoked", key_id, {"user": key.user})
 
     def _within_or_own(self, principal: Principal, name: str) -> User:
         """A key may have fewer rights than its owner, but may create keys for the owner: they get no more rights

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from app.errors import ForbiddenError, LoginRequiredError, UnknownCollectionError
+from app.errors import CatalogUnavailableError, ForbiddenError, LoginRequiredError, UnknownCollectionError
 from app.types.access import AuditEntry, Principal, Role, current_principal
 from app.types.documents import CountedCollection, utc_now
+from app.types.patience import waiting_long
 
 if TYPE_CHECKING:  # avoids importing SQL
     from app.catalog import SqlCatalog
+
+_log = logging.getLogger(__name__)
 
 
 def without_hidden(error: UnknownCollectionError, principal: Principal) -> UnknownCollectionError:
@@ -76,9 +80,21 @@ class Authorizer:
         return frozenset(filter(principal.covers, names))
 
     def note(self, action: str, subject: str, detail: Mapping[str, str] | None = None) -> None:
-        """Add an entry to the audit log in the caller's name."""
+        """Add an entry to the audit log in the caller's name, before the operation."""
+        self._catalog.access.note(self._entry(action, subject, detail))
+
+    def note_done(self, action: str, subject: str, detail: Mapping[str, str] | None = None) -> None:
+        """As `note`, after the operation: waits long for a locked catalog, and if that is in vain, writes the entry to
+        the log of the service. So no request fails whose operation was done.
+        """
+        entry = self._entry(action, subject, detail)
+        try:
+            with waiting_long():
+                self._catalog.access.note(entry)
+        except CatalogUnavailableError as error:
+            _log.error("This entry is missing in the audit log: %s (%s)", entry, error)
+
+    def _entry(self, action: str, subject: str, detail: Mapping[str, str] | None) -> AuditEntry:
         principal = self.require_role()
         more = {"key": principal.key_id} if principal.key_id else {}
-        self._catalog.access.note(
-            AuditEntry(self._clock(), principal.name, action, subject, {**more, **(detail or {})})
-        )
+        return AuditEntry(self._clock(), principal.name, action, subject, {**more, **(detail or {})})

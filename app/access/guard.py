@@ -164,7 +164,8 @@ def _checked(function: Callable[..., Any], rule: Rule, access: Access) -> Callab
     authorizer, parameters = access.authorizer, signature(function)
     collections_of = _collections(rule.subjects, parameters, access)
     given = [(_Argument(parameters, name), make) for name, make in rule.give.items()]
-    note = _note(rule.audit, parameters, authorizer)
+    write = authorizer.note_done if rule.audit is not None and rule.audit.after else authorizer.note
+    note = _note(rule.audit, parameters, write)
     notes_before = rule.audit is not None and not rule.audit.after
 
     def checked(*args: Any, **keywords: Any) -> Any:
@@ -213,7 +214,7 @@ def _collections(
 
 
 def _note(
-    audit: Audit | None, parameters: Signature, authorizer: Authorizer
+    audit: Audit | None, parameters: Signature, write: Callable[[str, str, Mapping[str, str]], None]
 ) -> Callable[[tuple[str, ...], tuple[Any, ...], Mapping[str, Any]], None]:
     if audit is None:
         return lambda names, args, keywords: None
@@ -224,7 +225,7 @@ def _note(
         detail = {
             name: names[0] if name == "collection" else arguments[name].of(args, keywords) for name in audit.detail
         }
-        authorizer.note(audit.event, subject.of(args, keywords), detail)
+        write(audit.event, subject.of(args, keywords), detail)
 
     return note
 

@@ -181,7 +181,9 @@ def move_noted(
     documents = [access.catalog.document(document_id) for document_id in document_ids]
     moved = library.move_documents(document_ids, collection)
     for document in documents:
-        access.authorizer.note("document.moved", document.id, {"collection": document.collection, "to": collection})
+        access.authorizer.note_done(
+            "document.moved", document.id, {"collection": document.collection, "to": collection}
+        )
     return moved
 
 

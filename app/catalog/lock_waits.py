@@ -84,7 +84,7 @@ class PatientPool(QueuePool):
 
 def begin_sqlite(connection: Connection, statement: str) -> None:
     """Begins a transaction. Polls for the write lock more often than SQLite's own handler, which pauses for 0.1 s."""
-    driver: Any = connection.connection.driver_connection
+    driver: Any = connection.connection.dbapi_connection
     seconds = left_s()
     until = time.monotonic() + seconds
     _until.set(None)
