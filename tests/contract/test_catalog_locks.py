@@ -85,6 +85,18 @@ def test_a_request_does_not_wait_behind_background_work_that_waits(catalog: SqlC
     assert len(catalog.lenses()) == 4
 
 
+def test_a_connection_without_transactions_gets_no_limit_of_one(engine: Engine) -> None:
+    """PostgreSQL would warn with each statement."""
+    if engine.dialect.name != "postgresql":
+        pytest.skip("SQLite has no such limit")
+    warnings: list[str | None] = []
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        driver: Any = connection.connection.dbapi_connection
+        driver.add_notice_handler(lambda notice: warnings.append(notice.message_primary))
+        connection.execute(text("SELECT 1"))
+    assert warnings == []
+
+
 def test_reads_of_a_request_are_answered_or_fail_early_while_the_catalog_is_locked(
     catalog: SqlCatalog, engine: Engine
 ) -> None:
