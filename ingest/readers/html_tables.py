@@ -15,7 +15,6 @@ from ingest.readers.tables import record_block
 _MOST_SPANNED = 1_000  # rows or columns, the limit of browsers
 _MOST_CELLS = 1_000_000  # of a grid: spans can blow up a small file
 _LAYOUT_ROLES = {"presentation", "none"}
-_MOST_LAID_OUT = 400  # characters of a cell: with longer ones the table lays out a page
 _CELLS = ("td", "th")
 
 

@@ -18,7 +18,6 @@ from ingest.readers.garbled import is_garbled
 from ingest.readers.glyph_names import GlyphNames
 
 _HYPHEN, _NO_UNICODE = 0x02, 0xFFFE  # PDFium's codes for a hyphen at a line end, where it joins the lines
-_SOFT_HYPHEN = 0xAD
 _BULLETS = {0xF0B7: "•", 0xF0A7: "▪", 0xF0A8: "□", 0xF0FC: "✓"}  # codes in symbol fonts
 _LIGATURES = range(0xFB00, 0xFB07)
 _ACCENTS = dict(
