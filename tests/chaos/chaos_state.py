@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from app.services import Services
-from app.types.documents import Document, DocumentState, JobState
+from app.types.documents import Document, DocumentState, JobState, utc_now
 from app.vectors.filters import NUMBERS_FIELD
 from app.vectors.points import WORDS
 
@@ -53,7 +53,9 @@ def read_state(services: Services, collection: str) -> State:
     catalog = services.catalog
     index = catalog.collection(collection).active_index
     points = _points_by_document(services, index)
-    faults = [f"{count} jobs are {state}" for state, count in _bad_jobs(services).items()]
+    bad = _bad_jobs(services)
+    faults = [f"{count} jobs are {state}" for state, count in bad.items()]
+    faults += [f"at {utc_now()}: {job}" for state in bad for job in catalog.jobs(state=state)]
     stored = {}
     for document in catalog.documents(collection, limit=_MOST_DOCUMENTS):
         own = points.pop(document.id, [])
