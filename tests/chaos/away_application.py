@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Self
 
 from chaos_processes import Supervisor
+from open_jobs import count_open
 from patience import wait_until
 
 from app.services import Services
@@ -70,8 +71,7 @@ class AwayApplication:
     def assert_all_done(self, *, documents: int, timeout_s: float = 120) -> None:
         """Every job is done, and the index holds the chunks of the documents and nothing else."""
         catalog = self.services.catalog
-        open_states = (JobState.QUEUED, JobState.RUNNING, JobState.FAILED)
-        wait_until(lambda: not any(catalog.job_counts()[state] for state in open_states), timeout_s=timeout_s)
+        wait_until(lambda: not count_open(catalog.job_counts()), timeout_s=timeout_s)
         assert catalog.job_counts()[JobState.DEAD] == 0
         ready = catalog.documents(_COLLECTION, state=DocumentState.READY)
         assert len(ready) == len(catalog.documents(_COLLECTION)) == documents

@@ -18,6 +18,7 @@ from chaos_postgres import KillablePostgres
 from chaos_processes import KillableQdrant, Supervisor, begin_imports, processes_of
 from chaos_proxy import FailingProxy
 from chaos_state import State, differences, read_state
+from open_jobs import OPEN_STATES, count_open
 from qdrant_servers import QdrantServer
 
 from app.errors import UnavailableError, UnknownDocumentError
@@ -41,7 +42,6 @@ _IDLE_TIMEOUT_S = 600
 _POLL_S = 0.1
 _MOMENT_S = 0.01
 _WORK_TIMEOUT_S = 8
-_OPEN_STATES = (JobState.QUEUED, JobState.RUNNING, JobState.FAILED)
 
 
 def worker_environment(home: Path, model: str) -> dict[str, str]:
@@ -260,9 +260,9 @@ def patiently(action: Callable[[], T]) -> T:
 
 def wait_until_idle(services: Services, *, timeout_s: float = _IDLE_TIMEOUT_S) -> None:
     deadline = time.monotonic() + timeout_s
-    while any((counts := patiently(services.catalog.job_counts))[state] for state in _OPEN_STATES):
+    while count_open(counts := patiently(services.catalog.job_counts)):
         if time.monotonic() > deadline:
-            waiting = [job for state in _OPEN_STATES for job in services.catalog.jobs(state=state)]
+            waiting = [job for state in OPEN_STATES for job in services.catalog.jobs(state=state)]
             raise TimeoutError(f"After {timeout_s} s there are still {counts}, as {waiting[:3]}")
         time.sleep(_POLL_S)
 
