@@ -34,7 +34,7 @@ from app.types.search import SearchMode, SearchRequest
 from app.types.standing import PreparedSearch, StandingMatch, Told
 from embedder.lru import LRUCache
 
-if TYPE_CHECKING:  # it brings in SQL
+if TYPE_CHECKING:  # avoids importing SQL
     from app.catalog import SqlCatalog
 
 log = logging.getLogger(__name__)

@@ -18,7 +18,7 @@ from app.maintenance.vector_check import compare_vectors
 from app.settings import Settings
 from app.types.documents import StoredFile, utc_now
 
-if TYPE_CHECKING:  # it brings in SQL
+if TYPE_CHECKING:  # avoids importing SQL
     from app.catalog import SqlCatalog
 
 VECTORS = 16  # chunks per index that are embedded again

@@ -26,7 +26,7 @@ from app.types.options import taking
 from app.types.search import ALL_COLLECTIONS
 from app.types.standing import StandingSearch, Strength, Watch
 
-if TYPE_CHECKING:  # it brings in SQL
+if TYPE_CHECKING:  # avoids importing SQL
     from app.catalog import SqlCatalog
 
 saved = typer.Typer(no_args_is_help=True, help="Save, list, run, watch and delete searches.")

@@ -18,7 +18,7 @@ from app.types.access import OPERATOR
 from app.types.source_addresses import check_source
 from app.types.sources import SourceKind, SourceOptions
 
-if TYPE_CHECKING:  # it brings in SQL
+if TYPE_CHECKING:  # avoids importing SQL
     from app.catalog import SqlCatalog
 
 sources = typer.Typer(

@@ -22,7 +22,7 @@ from app.services import Services
 from app.types.documents import MAX_ATTEMPTS, JobKind, JobState
 from app.types.upkeep import JobReport
 
-if TYPE_CHECKING:  # it brings in SQL
+if TYPE_CHECKING:  # avoids importing SQL
     from app.catalog import SqlCatalog
 
 STOP_TIMEOUT_S = 10

@@ -22,7 +22,7 @@ from app.documents.library import Library
 from app.errors import ConflictError
 from app.types.documents import DocumentKey, Job, JobPriority, Source, SourceFailure
 
-if TYPE_CHECKING:  # it brings in SQL
+if TYPE_CHECKING:  # avoids importing SQL
     from app.catalog import SqlCatalog
 
 Find = Callable[

@@ -15,7 +15,7 @@ from app.maintenance.reindex import Reindexer, ReindexReport
 from app.types.documents import CONTRACT, Collection, IndexRole
 from app.types.upkeep import ContractChange, ReindexState, ReindexStatus
 
-if TYPE_CHECKING:  # it brings in SQL
+if TYPE_CHECKING:  # avoids importing SQL
     from app.catalog import SqlCatalog
 
 log = logging.getLogger(__name__)

@@ -25,7 +25,7 @@ from app.ports.parts import BlobStore, VectorIndex
 from app.types.documents import Collection, Point
 from app.types.lens_indexes import LABEL_PREFIX
 
-if TYPE_CHECKING:  # it brings in SQL
+if TYPE_CHECKING:  # avoids importing SQL
     from app.catalog import CatalogSnapshot, SqlCatalog
 
 Row = dict[str, object]

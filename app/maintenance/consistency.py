@@ -22,7 +22,7 @@ from app.ports.parts import BlobStore, VectorIndex
 from app.search.retrieval import KEYS_OF_EVERY_CHUNK
 from app.types.documents import Chunk, Collection, Document, GarbageKind, IndexRole, Point
 
-if TYPE_CHECKING:  # it brings in SQL
+if TYPE_CHECKING:  # avoids importing SQL
     from app.catalog import SqlCatalog
 
 _MOST_ASKED = 16  # points per document whose payloads are compared

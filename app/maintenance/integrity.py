@@ -25,7 +25,7 @@ from app.maintenance.index_probe import IndexDamage, probe_index
 from app.ports.parts import BlobStore, VectorIndex
 from app.types.documents import Collection, DocumentState, StoredFile
 
-if TYPE_CHECKING:  # it brings in SQL
+if TYPE_CHECKING:  # avoids importing SQL
     from app.catalog import SqlCatalog
 
 log = logging.getLogger(__name__)

@@ -22,7 +22,7 @@ from app.search.fingerprints import require_same_model
 from app.types.documents import CONTRACT, Collection, Document, IndexRole
 from app.types.upkeep import ContractChange
 
-if TYPE_CHECKING:  # it brings in SQL
+if TYPE_CHECKING:  # avoids importing SQL
     from app.catalog import SqlCatalog
 
 log = logging.getLogger(__name__)

@@ -44,7 +44,7 @@ from app.ports.parts import BlobStore, Embedder, VectorIndex
 from app.types.documents import Chunk, Collection, DocumentRecord, DocumentState, GarbageKind, Judgement, Lens, Point
 from app.types.point_ids import PointIds
 
-if TYPE_CHECKING:  # it brings in SQL
+if TYPE_CHECKING:  # avoids importing SQL
     from app.catalog import SqlCatalog
 
 Tell = Callable[[int], None]

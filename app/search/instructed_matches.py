@@ -19,7 +19,7 @@ from app.types.search import Match
 
 
 class InstructedMatches:
-    """Thread-safe."""
+    """Grades passages under an instruction. Thread-safe."""
 
     def __init__(self, index: SearchedIndex, embedder: Embedder, reranker: Reranker | None = None) -> None:
         """reranker: of the searches. If it uses the embedder itself, its cached vectors are reused."""

@@ -251,8 +251,10 @@ class Objective:
         return Embedded(prefixes, prefixes[:, :steps], none[:, None], none)
 
     def _embed(self, parts: Sequence[tuple[str, Sequence[str], bool]], steps: int) -> Embedded:
-        """Embeds all texts of (instruction, texts, long) together: a step over few rows would leave the processor
-        idle."""
+        """Embeds the texts of all parts in one batch: a step over few rows would leave the processor idle.
+
+        parts: instruction, texts, and whether to use the longer training length.
+        """
         ids = [
             each.ids
             for instruction, texts, long in parts
