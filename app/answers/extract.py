@@ -94,7 +94,7 @@ def choose(scored: Sequence[Scored]) -> Extracted:
     return _best(scored, least=LEAST_SCORE, margin=MARGIN)
 
 
-def choose_read(scored: Sequence[Scored], logits: np.ndarray) -> Extracted:
+def choose_by_reader(scored: Sequence[Scored], logits: np.ndarray) -> Extracted:
     """Chooses the sentences of the answer by scores and a reader's logits (n,) together; none if the best sum is below
     LEAST_READ.
 

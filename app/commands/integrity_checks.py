@@ -8,8 +8,8 @@ from datetime import timedelta
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from app.commands.composition import embedder_of, open_catalog, wiring
 from app.commands.findings import Finding
+from app.commands.wiring import embedder_of, open_catalog, wiring
 from app.documents.blobs import FolderBlobStore
 from app.maintenance.backup_schedule import last_backup, scheduled_backups
 from app.maintenance.consistency import ConsistencyCheck, Inconsistency

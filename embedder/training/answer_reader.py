@@ -194,7 +194,7 @@ def save_reader(model: TrainedReader, folder: Path, *, base: Path) -> None:
     write_reader_contract(folder, contract)
 
 
-def teach(data: Path, folder: Path, *, steps: int, seed: int = 0) -> Path:
+def train_and_save(data: Path, folder: Path, *, steps: int, seed: int = 0) -> Path:
     """Trains a reader on the files of `_TASKS` in `data` and saves it. Raises DataError if a file is missing."""
     paths = {name: data / f"pairs.{name}.jsonl.gz" for name in _TASKS}
     if missing := [str(path) for path in paths.values() if not path.is_file()]:
@@ -227,7 +227,7 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
 
     def work() -> str:
-        return f"Wrote {teach(options.data, options.out, steps=options.steps, seed=options.seed)}."
+        return f"Wrote {train_and_save(options.data, options.out, steps=options.steps, seed=options.seed)}."
 
     errors = (EmbedderError, DataError, OSError)
     return run_command(work, errors=errors, stopped=f"{options.out} was not written.")
