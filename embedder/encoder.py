@@ -48,7 +48,7 @@ _PLAIN_TEXTS = 64  # batch size for the first pass over bare texts
 _REMEMBERED = 4096  # cached bare texts, most of them sentences
 
 
-class BatchReader:
+class BatchEncoder:
     """Runs a loaded model on batches that fit into memory. Thread-safe."""
 
     def __init__(
@@ -77,7 +77,7 @@ class BatchReader:
         self._plain: LRUCache[Ids, Tensor] = LRUCache(_REMEMBERED)
 
     @torch.inference_mode()
-    def read(
+    def encode(
         self,
         prompts: Sequence[Ids],
         steps: int,
@@ -87,7 +87,7 @@ class BatchReader:
         tolerance: float | None = None,
         between_parts: Callable[[], None] | None = None,
     ) -> Tensor:
-        """Computes z_1..z_K (B, K, dimension), float32, L2-normalised.
+        """Embeds one batch of prompts: the vectors after each step, z_1..z_K (B, K, dimension), float32, L2-normalised.
 
         Only z_K if the model takes no steps. Fewer than `steps` if all texts converged earlier by `tolerance`.
         """
@@ -109,14 +109,14 @@ class BatchReader:
         return pooled(states)
 
     @torch.inference_mode()
-    def sentences_read(self, prompt: Ids) -> list[bool]:
-        """For each marked sentence of a prompt, whether the model reads it. Empty if the model reads whole texts."""
+    def encoded_sentences(self, prompt: Ids) -> list[bool]:
+        """For each marked sentence of a prompt, whether it is encoded. Empty if the model encodes whole texts only."""
         return [] if self._selector is None else self._select(self._selector, [prompt]).is_read[0]
 
     def _prepare(
         self, prompts: Sequence[Ids], steps: int, between_parts: Callable[[], None] | None
     ) -> tuple[Sequence[Ids], VectorTransform | None]:
-        """The prompts as the model gets them, and the transform of their vectors by the instructions, or None."""
+        """The prompts to encode, and the transform to apply to their vectors (None: no transform)."""
         if self._selector is not None:
             if not any(INSTRUCTION_END in ids for ids in prompts):
                 return prompts, None
@@ -127,19 +127,20 @@ class BatchReader:
         instructions, texts = split_instructions(prompts)
         if self._expander is not None:
             texts = self._expander.expand(instructions, texts, between_tokens=between_parts)
-        return texts, self._instructions.transform_for(instructions, steps, self._read_instruction)
+        return texts, self._instructions.transform_for(instructions, steps, self._encode_instruction)
 
     def _select(
         self, selector: SentenceSelector, prompts: Sequence[Ids], between_parts: Callable[[], None] | None = None
     ) -> SelectedBatch:
         def own(ids: Ids) -> Tensor:
-            return self._instructions.own(ids, 0, self._read_instruction)[-1]
+            return self._instructions.own(ids, 0, self._encode_instruction)[-1]
 
-        read = partial(self._read_plainly, between_parts=between_parts)
+        read = partial(self._encode_plain, between_parts=between_parts)
         return select_sentences(selector, self._frame, prompts, own=own, read=read)
 
-    def _read_plainly(self, texts: Sequence[Ids], between_parts: Callable[[], None] | None) -> Tensor:
-        """Vectors (N, D) from the base model, cached: passages recur under other instructions."""
+    def _encode_plain(self, texts: Sequence[Ids], between_parts: Callable[[], None] | None) -> Tensor:
+        """Encodes prompts without an instruction by the base model: (N, D). Cached, since passages recur under other
+        instructions."""
         different = dict.fromkeys(texts)
         known = {ids: vector for ids in different if (vector := self._plain.get(ids)) is not None}
         new = [ids for ids in different if ids not in known]
@@ -160,8 +161,8 @@ class BatchReader:
                 "positions. Take fewer steps or a shorter text."
             )
 
-    def _read_instruction(self, ids: Ids, steps: int) -> Tensor:
-        """The instruction's own vectors (K, D), L2-normalised, embedded like a text without an instruction."""
+    def _encode_instruction(self, ids: Ids, steps: int) -> Tensor:
+        """Encodes the instruction like a text without an instruction: (K, D), L2-normalised."""
         steps = resolve_defaults(self._contract, "query", "", steps)[1]
         return self._pool(self._refine([ids], steps), steps)[0]
 
@@ -244,7 +245,7 @@ class Encoder:
         if auxiliary.generator is not None:
             expander = Expander(auxiliary.generator, tokenizer, template, max_length=contract.max_length)
         dimension = truncate_dim or contract.dimension
-        self._reader = BatchReader(
+        self._batch_encoder = BatchEncoder(
             backbone,
             contract,
             self._prompts.frame,
@@ -474,8 +475,8 @@ class Encoder:
         """The part of a text that the model reads under an instruction; empty if it reads the whole text."""
         if self.auxiliary.selector is None or not instruction:
             return ""
-        (prompt,) = self._prompts.encode([text], instruction, tells_cuts=False)
-        is_read = self._reader.sentences_read(prompt.ids)
+        (prompt,) = self._prompts.encode([text], instruction, logs_cuts=False)
+        is_read = self._batch_encoder.encoded_sentences(prompt.ids)
         if all(is_read):
             return ""
         # the prompt may be cut before the last sentences
@@ -576,7 +577,7 @@ class Encoder:
     ) -> np.ndarray:
         """z_1..z_K (B, K, dimension) of one batch; fewer if all converged earlier by `tolerance`."""
         self.check_steps(steps)
-        prefixes = self._reader.read(
+        prefixes = self._batch_encoder.encode(
             prompts, steps, logit_bias=bias, on_step=on_step, tolerance=tolerance, between_parts=between_parts
         )
         return prefixes.cpu().numpy()

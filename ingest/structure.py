@@ -178,7 +178,7 @@ def _complete_pages(document: ExtractedText) -> Iterator[int]:
 
     contents = [content(page) for page in pages]
     for start, before, after in zip(bounds[1:], contents, contents[1:], strict=False):
-        if before and after and _begins_anew(after) and _is_complete(before, after):
+        if before and after and _begins_sentence_or_item(after) and _is_complete(before, after):
             yield start
 
 
@@ -224,7 +224,7 @@ def _is_slide_like(lines: Sequence[str]) -> bool:
     return sum(lengths) <= _LONGEST_SLIDE and lengths[len(lengths) // 2] <= _LONGEST_POINT
 
 
-def _begins_anew(lines: Sequence[str]) -> bool:
+def _begins_sentence_or_item(lines: Sequence[str]) -> bool:
     if _BULLET.match(lines[0]):
         return True
     first = lines[0].lstrip(_CLOSERS + "(«„“‘-•–")

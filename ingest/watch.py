@@ -31,7 +31,7 @@ class Quiet:
     def __len__(self) -> int:
         return len(self._heard)
 
-    def hear(self, paths: set[Path]) -> None:
+    def add(self, paths: set[Path]) -> None:
         now = self._clock()
         self._heard.update(dict.fromkeys(paths, now))
 
@@ -83,9 +83,9 @@ class FolderWatch:
         self._receive(wait_s)
         return self._quiet.take()
 
-    def hear_again(self, paths: set[Path]) -> None:
-        """Puts back paths that could not be processed."""
-        self._quiet.hear(paths)
+    def put_back(self, paths: set[Path]) -> None:
+        """Counts the paths as changed again, because they could not be processed."""
+        self._quiet.add(paths)
 
     def _receive(self, wait_s: float) -> bool:
         """Whether a batch, even an empty one, arrived within `wait_s`. Raises UnavailableError if watching failed."""
@@ -98,9 +98,9 @@ class FolderWatch:
                 f"The folders cannot be watched ({batch}). Raise the system's limit of watches (on Linux: "
                 "sysctl fs.inotify.max_user_watches), or check them at intervals with --poll."
             ) from batch
-        self._quiet.hear(batch)
+        self._quiet.add(batch)
         if len(self._quiet) >= _FLOOD:
-            self._quiet.hear(set(self._roots))
+            self._quiet.add(set(self._roots))
         return True
 
     def _is_wanted(self, path: Path) -> bool:

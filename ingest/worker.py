@@ -80,7 +80,7 @@ class Worker:
             except UnavailableError as error:
                 log.warning("Worker %s waits: %s", self._owner, error)
                 stop.wait(self._poll_s)
-        while not self._slots.wait_until_taken_is(0, timeout_s=_STOP_LOOK_S):
+        while not self._slots.wait_for_taken_count(0, timeout_s=_STOP_LOOK_S):
             pass
         log.info("Worker %s stopped", self._owner)
 
@@ -219,7 +219,7 @@ class Worker:
 
     def _wait_until_alone(self, jobs: list[Job], in_flight: _InFlight) -> None:
         """Waits until no other slot is taken. Returns early if a job must stop; its first heartbeat then raises."""
-        while not self._slots.wait_until_taken_is(1, timeout_s=_STOP_LOOK_S):
+        while not self._slots.wait_for_taken_count(1, timeout_s=_STOP_LOOK_S):
             if any(in_flight.is_leaving(job) for job in jobs):
                 return
 

@@ -69,7 +69,7 @@ class WorkerSlots:
             self._change(-1)
             self._changed.notify_all()
 
-    def wait_until_taken_is(self, count: int, *, timeout_s: float) -> bool:
+    def wait_for_taken_count(self, count: int, *, timeout_s: float) -> bool:
         with self._changed:
             return self._changed.wait_for(lambda: self._taken <= count, timeout_s)
 

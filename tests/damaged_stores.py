@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 
 from app.catalog import connect
 from app.cli import app
-from app.commands.composition import open_services
+from app.commands.wiring import open_services
 from app.edge import EdgeProcess
 from app.settings import Settings
 from app.testing import text_source
@@ -80,8 +80,8 @@ class Installation:
             services.integrity.watching(),
             TestClient(api_of(services), raise_server_exceptions=False) as client,
         ):
-            services.integrity.look()
-            services.integrity.look_at_files()
+            services.integrity.check_indexes()
+            services.integrity.check_files()
             yield client
 
     # What can happen

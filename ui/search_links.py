@@ -7,7 +7,7 @@ from typing import Any
 
 from app.errors import GircseError
 from app.ports.catalog import LensesAndJudgements
-from app.search.lenses import look_through
+from app.search.lenses import resolve_lens
 from app.search.value_syntax import join_values
 from app.types.search import MAX_EXCLUSION_CHARACTERS
 from ui.choices import Choices
@@ -22,7 +22,7 @@ def search_address(catalog: LensesAndJudgements, asked: Mapping[str, Any]) -> st
     instruction, values = asked.get("instruction"), asked.get("values")
     if asked.get("lens"):
         try:
-            instruction, seen = look_through(catalog, asked["lens"], instruction, values)
+            instruction, seen = resolve_lens(catalog, asked["lens"], instruction, values)
             values = [str(each) for each in seen]
         except GircseError:  # deleted lens
             instruction, values = instruction or "", values or []

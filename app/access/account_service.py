@@ -33,7 +33,7 @@ class AccountService:
         quotas: UserQuotas,
         idle: timedelta | None = None,
     ) -> None:
-        """`idle`: the same as in `Logins`."""
+        """`idle`: the time without use after which a session ends; None for no limit. The same as in `Logins`."""
         self._quotas = quotas
         self._accounts = accounts
         self._ledger = ledger

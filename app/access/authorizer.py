@@ -84,8 +84,8 @@ class Authorizer:
         self._catalog.access.note(self._entry(action, subject, detail))
 
     def note_done(self, action: str, subject: str, detail: Mapping[str, str] | None = None) -> None:
-        """As `note`, after the operation: waits long for a locked catalog, and if that is in vain, writes the entry to
-        the log of the service. So no request fails whose operation was done.
+        """Like `note`, but after the operation, so it must not make the request fail: it waits long for a locked
+        catalog. If the catalog stays locked, it writes the entry to the log of the service.
         """
         entry = self._entry(action, subject, detail)
         try:

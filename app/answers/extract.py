@@ -19,15 +19,16 @@ from embedder.text.sentences import sentence_spans
 
 MAX_SENTENCES = 128  # scored per question, from the best passages
 MOST_SENTENCES = 3  # per answer
-WORDS_WEIGHT = 0.55  # of the share of the question's words in a sentence; the sentence's cosine has weight 1
-PASSAGE_WEIGHT = 0.3  # of the cosine of the whole passage
-MARGIN = 0.2  # sentences that score this much lower than the best one are left out
+# A sentence's score is its cosine with the question, plus these weights times the share of the question's words in it
+# and the cosine of its whole passage.
+WORDS_WEIGHT, PASSAGE_WEIGHT = 0.55, 0.3
 LEAST_SCORE = 0.83  # if the best sentence scores lower, there is no answer
+MARGIN = 0.2  # sentences that score this much lower than the best one are left out
 
-MOST_READ = 12  # sentences that a reader scores, the best by vectors and words
-MOST_LOGIT = 4.0  # a reader's logits are bent towards it: beyond, they say nothing more
-READ_SCORE_WEIGHT = 5.0  # of the score by vectors and words; the bent logit has weight 1
-LEAST_READ, READ_MARGIN = 5.8, 2.0  # of this sum: below it there is no answer; so far below the best one is left out
+# A reader scores the best MOST_READ sentences again: its logit, bounded smoothly to ±MOST_LOGIT, plus this weight times
+# the score above.
+MOST_READ, MOST_LOGIT, READ_SCORE_WEIGHT = 12, 4.0, 5.0
+LEAST_READ, READ_MARGIN = 5.8, 2.0  # like LEAST_SCORE and MARGIN, for these scores
 
 # Question words and function words, which an answer need not contain.
 _ASKING = frozenset(
@@ -93,9 +94,12 @@ def choose(scored: Sequence[Scored]) -> Extracted:
     return _best(scored, least=LEAST_SCORE, margin=MARGIN)
 
 
-def choose_read(scored: Sequence[Scored], logits: np.ndarray) -> Extracted:
-    """Chooses the sentences of the answer by a reader's logits (n,) and their scores together; none if none is sure
-    enough."""
+def choose_by_reader(scored: Sequence[Scored], logits: np.ndarray) -> Extracted:
+    """Chooses the sentences of the answer by scores and a reader's logits (n,) together; none if the best sum is below
+    LEAST_READ.
+
+    scored, logits: of the same sentences, in the same order.
+    """
     sums = [
         Scored(one.candidate, MOST_LOGIT * math.tanh(logit / MOST_LOGIT) + READ_SCORE_WEIGHT * one.score)
         for one, logit in zip(scored, logits, strict=True)
@@ -104,7 +108,10 @@ def choose_read(scored: Sequence[Scored], logits: np.ndarray) -> Extracted:
 
 
 def _best(scored: Sequence[Scored], *, least: float, margin: float) -> Extracted:
-    """scored: best first."""
+    """Quotes at most MOST_SENTENCES, without repeated texts; only `nearest` if the best one scores below `least`.
+
+    scored: best first. margin: how far below the best one a sentence may score.
+    """
     if not scored:
         return Extracted()
     if scored[0].score < least:

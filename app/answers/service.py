@@ -9,7 +9,7 @@ from time import perf_counter
 import numpy as np
 
 from app.answers.checks import check_answer_request
-from app.answers.extract import MOST_READ, Extracted, candidates_of, choose, choose_read, score_candidates
+from app.answers.extract import MOST_READ, Extracted, candidates_of, choose, choose_by_reader, score_candidates
 from app.answers.generated import GeneratedAnswer
 from app.answers.prompt import messages_for
 from app.answers.sentence_vectors import SentenceVectors
@@ -183,4 +183,4 @@ def _extracted(head: Answer, vectors: Vectors, reader: SentenceReader | None) ->
         return choose(scored)
     likely = scored[:MOST_READ]
     logits = reader.score(head.searched, [one.candidate.text for one in likely])
-    return choose_read(likely, logits)
+    return choose_by_reader(likely, logits)

@@ -20,8 +20,8 @@ def count_ahead(session: Session, now: datetime) -> int:
 
 
 def bring_back(session: Session, now: datetime, *, lease: timedelta) -> bool:
-    """Makes these jobs due now; returns whether there were any. `lease`: the workers' lease, which may exceed the
-    default.
+    """Makes all misdated jobs due now; returns whether there were any. `lease`: the workers' lease, which may exceed
+    the default.
     """
     farthest = now + max(FARTHEST, 10 * lease)
     leased, scheduled = (

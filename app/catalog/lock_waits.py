@@ -102,7 +102,7 @@ def begin_sqlite(connection: Connection, statement: str) -> None:
 
 
 def prepare_postgres(connection: Any, _record: object) -> None:
-    """Sets the limit of requests for a new connection, so that they need no statement for it."""
+    """Sets `lock_timeout` of a new connection to that of requests, so that most transactions need not set it."""
     connection.autocommit = True
     connection.execute(f"SET lock_timeout = {int(LOCK_S * 1000)}")
     connection.autocommit = False
@@ -122,10 +122,12 @@ def begin_postgres(connection: Connection) -> None:
 
 
 class Turns:
-    """Gives the threads of this process turns at SQLite's write lock. Waiting threads keep no connection from readers.
+    """A fair lock in front of SQLite's write lock, for the threads of this process. A waiting thread holds no
+    connection, so readers can use all of them.
 
-    A new thread may take a free turn at once, because a switch of threads takes time. A thread that has waited for
-    _FAIR_S goes first. With a semaphore, one of 40 threads with 20 writes each waited nearly until the end.
+    A thread that finds the lock free takes it at once, ahead of waiting threads, because switching threads takes time;
+    but a thread that has waited for _FAIR_S comes first. With a semaphore, one of 40 threads with 20 writes each waited
+    nearly until all others had finished.
     """
 
     def __init__(self) -> None:

@@ -27,7 +27,7 @@ class RowCopyRow(Table):
 
 @dataclass(frozen=True, slots=True)
 class _Copied:
-    """columns: besides the key; () means all."""
+    """A table whose rows are copied. columns: the copied ones besides the key; () means all."""
 
     table: str
     columns: tuple[str, ...] = ()

@@ -17,7 +17,7 @@ from app.errors import DeliveryError, GircseError, UnavailableError
 from app.types.access import may_see
 from app.types.standing import Channel, Delivery, News, StandingSearch
 
-if TYPE_CHECKING:  # it brings in SQL
+if TYPE_CHECKING:  # avoids importing SQL
     from app.catalog import SqlCatalog
 
 log = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ from app.search.lenses import find_lens
 from app.types.documents import CountedCollection
 from app.types.lens_indexes import LensIndex, LensIndexState, LensIndexStatus, state_of
 
-if TYPE_CHECKING:  # it brings in SQL
+if TYPE_CHECKING:  # avoids importing SQL
     from app.catalog import SqlCatalog
 
 MOST_OF_COLLECTION = 16  # each one slows every ingestion down a little

@@ -22,7 +22,7 @@ from app.search.value_syntax import parse_values
 from app.types.documents import Collection, Job, Point
 from app.types.lens_indexes import LensIndex
 
-if TYPE_CHECKING:  # it brings in SQL
+if TYPE_CHECKING:  # avoids importing SQL
     from app.catalog import SqlCatalog
 
 _MOST_ROUNDS = 3  # rounds without progress after which the engine is considered faulty

@@ -20,7 +20,7 @@ from app.types.searches import (
     question_of,
 )
 
-if TYPE_CHECKING:  # it brings in SQL
+if TYPE_CHECKING:  # avoids importing SQL
     from app.catalog import SqlSearches
 
 

@@ -17,7 +17,7 @@ from app.types.search import ALL_COLLECTIONS
 from app.types.searches import MAX_SEARCH_NAME_CHARACTERS, SavedSearch
 from app.types.standing import MAX_WEBHOOK_CHARACTERS, Channel, News, StandingSearch, Watch
 
-if TYPE_CHECKING:  # it brings in SQL
+if TYPE_CHECKING:  # avoids importing SQL
     from app.catalog import SqlCatalog
 
 MAX_STANDING_SEARCHES = 100  # per user

@@ -23,7 +23,7 @@ from app.types.quotas import Allowance
 from app.types.sources import ItemMark, Listing, RecurringSource, Round, SourceKind
 from app.types.uris import canonical_uri
 
-if TYPE_CHECKING:  # it brings in SQL
+if TYPE_CHECKING:  # avoids importing SQL
     from app.catalog import SqlCatalog
 
 log = logging.getLogger(__name__)

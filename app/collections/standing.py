@@ -25,7 +25,7 @@ from app.search.exclusions import exclude_negated
 from app.search.instructed_matches import InstructedMatches
 from app.search.questions import request_of
 from app.search.request_checks import check_request, check_value
-from app.search.standing import AskedSearch, StandingSet
+from app.search.standing import MatchableSearch, StandingSet
 from app.search.steering import steer
 from app.search.value_reader import ValueReader
 from app.types.access import may_see
@@ -34,7 +34,7 @@ from app.types.search import SearchMode, SearchRequest
 from app.types.standing import PreparedSearch, StandingMatch, Told
 from embedder.lru import LRUCache
 
-if TYPE_CHECKING:  # it brings in SQL
+if TYPE_CHECKING:  # avoids importing SQL
     from app.catalog import SqlCatalog
 
 log = logging.getLogger(__name__)
@@ -135,7 +135,7 @@ class StandingPreparation:
         self._calibration = MatchCalibration(index, embedder)
         self._off_topic: LRUCache[tuple[object, ...], np.ndarray] = LRUCache(16)
 
-    def prepare(self, standing: Sequence[PreparedSearch], collection: Collection, points: int) -> list[AskedSearch]:
+    def prepare(self, standing: Sequence[PreparedSearch], collection: Collection, points: int) -> list[MatchableSearch]:
         """The searches that can run. For the others the reason is stored in the catalog."""
         scales: dict[tuple[object, ...], Scale] = {}
         changes: list[tuple[PreparedSearch, PreparedSearch]] = []
@@ -249,10 +249,10 @@ def _of_space(prepared: PreparedSearch, kept: PreparedSearch | None) -> Prepared
     return kept if kept is not None and kept.space == prepared.space else prepared
 
 
-def _asked(request: SearchRequest, prepared: PreparedSearch) -> AskedSearch:
+def _asked(request: SearchRequest, prepared: PreparedSearch) -> MatchableSearch:
     scale = Scale(prepared.median, prepared.deviation)
     vector = np.asarray(prepared.vector, dtype=np.float64)
-    return AskedSearch(prepared.id, prepared.owner, request, prepared.strength, vector, scale)
+    return MatchableSearch(prepared.id, prepared.owner, request, prepared.strength, vector, scale)
 
 
 def check_watchable(request: SearchRequest) -> None:

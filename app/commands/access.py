@@ -14,8 +14,8 @@ from app.access.account_service import AccountService
 from app.access.accounts import ADMIN, Accounts
 from app.access.authorized_services import access_to, account_service
 from app.api.account_schemas import KeyAnswer, NewKeyAnswer, UserAnswer
-from app.commands import console
-from app.commands.composition import open_catalog
+from app.commands import terminal
+from app.commands.wiring import open_catalog
 from app.errors import InputError
 from app.settings import load_settings
 from app.types.access import OPERATOR, ApiKey, Identity, RoleName, Scope, User, acting_as
@@ -45,12 +45,12 @@ def open_accounts() -> Iterator[AccountService]:
 
 
 @users.command("list")
-def list_users(as_json: console.JsonLines = False) -> None:
+def list_users(as_json: terminal.JsonLines = False) -> None:
     """List users with their roles and collections."""
     with open_accounts() as accounts:
         found, identities = accounts.users(), accounts.identities()
     if as_json:
-        console.print_json_lines(map(UserAnswer.of, found))
+        terminal.print_json_lines(map(UserAnswer.of, found))
         return
     rows = [
         (
@@ -62,7 +62,7 @@ def list_users(as_json: console.JsonLines = False) -> None:
         )
         for user in found
     ]
-    console.print_table(("name", "role", "collections", "login", ""), rows)
+    terminal.print_table(("name", "role", "collections", "login", ""), rows)
 
 
 @users.command("add")
@@ -117,15 +117,15 @@ def change_user(
 
 
 @users.command("usage")
-def show_usage(name: UserName, as_json: console.JsonLines = False) -> None:
+def show_usage(name: UserName, as_json: terminal.JsonLines = False) -> None:
     """Show a user's quotas: bytes and documents stored, requests in this minute, and the limits."""
     with open_accounts() as accounts:
         found = accounts.quota_use(name)
     if as_json:
-        console.print_json_lines(found)
+        terminal.print_json_lines(found)
         return
     rows = [(each.quota, f"{each.used:,}", "no limit" if each.limit is None else f"{each.limit:,}") for each in found]
-    console.print_table(("quota", "used", "limit"), rows)
+    terminal.print_table(("quota", "used", "limit"), rows)
 
 
 @users.command("connect")
@@ -170,12 +170,12 @@ def _login_methods(user: User, *, is_connected: bool) -> str:
 
 
 @keys.command("list")
-def list_keys(as_json: console.JsonLines = False) -> None:
+def list_keys(as_json: terminal.JsonLines = False) -> None:
     """List API keys, newest first. Secrets are not stored and cannot be shown."""
     with open_accounts() as accounts:
         found = accounts.api_keys()
     if as_json:
-        console.print_json_lines(map(KeyAnswer.of, found))
+        terminal.print_json_lines(map(KeyAnswer.of, found))
         return
     rows = [
         (
@@ -190,7 +190,7 @@ def list_keys(as_json: console.JsonLines = False) -> None:
         )
         for each in found
     ]
-    console.print_table(("id", "user", "label", "role", "collections", "scopes", "created", "state"), rows)
+    terminal.print_table(("id", "user", "label", "role", "collections", "scopes", "created", "state"), rows)
 
 
 @keys.command("add")
@@ -203,7 +203,7 @@ def add_key(
         list[Scope] | None, typer.Option(help="`access`: the key may manage users and keys, within its user's rights.")
     ] = None,
     days: Annotated[int | None, typer.Option(min=1, max=3650, help="Days until it expires. Default: never.")] = None,
-    as_json: console.JsonLines = False,
+    as_json: terminal.JsonLines = False,
 ) -> None:
     """Create an API key and print it once. Programs send it as `Authorization: Bearer KEY`.
 
@@ -220,7 +220,7 @@ def add_key(
             scopes=scope or (),
         )
     if as_json:
-        console.print_json_lines([NewKeyAnswer.of(key, secret=secret)])
+        terminal.print_json_lines([NewKeyAnswer.of(key, secret=secret)])
     else:
         typer.echo(secret)
     typer.echo("Save it now: it is not shown again.", err=True)
@@ -240,13 +240,13 @@ def audit(
     ] = None,
     actor: Annotated[str | None, typer.Option(help="Only actions of this user.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="Maximum number of entries, newest first.")] = 50,
-    as_json: console.JsonLines = False,
+    as_json: terminal.JsonLines = False,
 ) -> None:
     """Show the audit log: logins, changes to keys and users, deletions."""
     with open_accounts() as accounts:
         entries = accounts.audit_entries(actions=action or (), actor=actor, limit=limit)
     if as_json:
-        console.print_json_lines(entries)
+        terminal.print_json_lines(entries)
         return
     rows: Sequence[Sequence[str]] = [
         (
@@ -258,7 +258,7 @@ def audit(
         )
         for each in entries
     ]
-    console.print_table(("at (UTC)", "user", "action", "subject", "details"), rows)
+    terminal.print_table(("at (UTC)", "user", "action", "subject", "details"), rows)
 
 
 def _state_of(key: ApiKey) -> str:

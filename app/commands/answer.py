@@ -11,11 +11,11 @@ from pydantic import TypeAdapter
 
 from app.answers.checks import check_answer_request
 from app.api.answers import WholeAnswer
-from app.commands import console
+from app.commands import terminal
 from app.commands.chosen_collection import SearchedCollection, chosen_collection
-from app.commands.composition import open_services
 from app.commands.search import Filters, parse_filters
 from app.commands.service import Local, find_service
+from app.commands.wiring import open_services
 from app.errors import InputError
 from app.settings import load_settings
 from app.types.answers import DEFAULT_PASSAGES, NO_ANSWER, Answer, AnswerKind, AnswerRequest, Turn
@@ -71,7 +71,7 @@ def answer(
             chosen = chosen_collection(collection, services.catalog)
             found = services.answers.answer(replace(request, collection=chosen))
     if as_json:
-        typer.echo(console.json_of(WholeAnswer.model_validate(found)))
+        typer.echo(terminal.json_of(WholeAnswer.model_validate(found)))
     else:
         print_answer(found)
 
@@ -79,26 +79,26 @@ def answer(
 def print_answer(found: Answer) -> None:
     if found.sent and not found.sentences:
         for message in found.sent:
-            typer.echo(f"--- {message.role}\n{console.printable(message.content)}")
+            typer.echo(f"--- {message.role}\n{terminal.printable(message.content)}")
         return
     for sentence in found.sentences:
         citations = "".join(f"[{number}]" for number in sentence.citations)
         doubt = "" if sentence.is_supported else " (no support found)"
-        typer.echo(f"{console.printable(sentence.text)} {citations}{doubt}".rstrip())
+        typer.echo(f"{terminal.printable(sentence.text)} {citations}{doubt}".rstrip())
     if not found.sentences:
         typer.echo(NO_ANSWER)
     if found.nearest is not None:
-        typer.echo(f"The nearest sentence: “{console.printable(found.nearest.text)}” [{found.nearest.citations[0]}]")
+        typer.echo(f"The nearest sentence: “{terminal.printable(found.nearest.text)}” [{found.nearest.citations[0]}]")
     for note in found.notes:
         if note != NO_ANSWER:
-            typer.echo(console.printable(note))
+            typer.echo(terminal.printable(note))
     cited = {number for sentence in found.quoted for number in sentence.citations}
     for passage in found.passages:
         if passage.number in cited:
             page = f", page {passage.chunk.page}" if passage.chunk.page is not None else ""
             title = passage.document.title or passage.document.uri
             typer.echo(
-                f"[{passage.number}] {console.printable(title)}{page}  {console.printable(passage.document.uri)}"
+                f"[{passage.number}] {terminal.printable(title)}{page}  {terminal.printable(passage.document.uri)}"
             )
 
 

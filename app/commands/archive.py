@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from app.commands import console
-from app.commands.composition import open_services, wiring
+from app.commands import terminal
+from app.commands.wiring import open_services, wiring
 from app.errors import ConflictError
 
 PASSES = 3  # import reads the archive to verify it, to fill the index, and to fill the catalog
@@ -29,12 +29,14 @@ def export(
     with open_services() as services:
         total = services.catalog.counted_collection(collection).document_count
         columns = (TextColumn("packing"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        with Progress(*columns, console=console.stderr) as progress:
+        with Progress(*columns, console=terminal.stderr) as progress:
             bar = progress.add_task("packing", total=total)
             packed = (
                 wiring("transfer")
                 .transfer_of(services)
-                .export_collection(collection, file, tell=lambda documents: progress.update(bar, completed=documents))
+                .export_collection(
+                    collection, file, on_progress=lambda documents: progress.update(bar, completed=documents)
+                )
             )
     size = file.stat().st_size / 1e6
     typer.echo(f"Exported {packed.documents} documents with {packed.chunks} chunks to {file} ({size:.1f} MB).")
@@ -50,17 +52,19 @@ def import_(
     """
     with open_services() as services:
         columns = (TextColumn("verifying and unpacking"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-        with Progress(*columns, console=console.stderr) as progress:
+        with Progress(*columns, console=terminal.stderr) as progress:
             bar = progress.add_task("unpacking", total=PASSES * file.stat().st_size)
             position = 0
 
-            def tell(present: int) -> None:
+            def on_progress(present: int) -> None:
                 """`present` is the position in the file; each pass starts at 0 again."""
                 nonlocal position
                 progress.advance(bar, present - position if present >= position else present)
                 position = present
 
-            report = wiring("transfer").transfer_of(services).import_collection(file, name=name, tell=tell)
+            report = (
+                wiring("transfer").transfer_of(services).import_collection(file, name=name, on_progress=on_progress)
+            )
     typer.echo(
         f"Imported the collection {report.collection!r}: {report.documents} documents with {report.chunks} chunks."
     )

@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from app.commands import console
-from app.commands.composition import open_services, wiring
-from app.commands.mending import rebuild_damaged
+from app.commands import terminal
+from app.commands.repair import rebuild_damaged
+from app.commands.wiring import open_services, wiring
 from app.errors import ConflictError
 from app.maintenance.backup import BackupFacts, BackupReader
 from app.settings import Settings, load_settings
@@ -36,10 +36,10 @@ def backup(
     with open_services() as services:
         total = sum(each.document_count for each in services.catalog.collections())
         columns = (TextColumn("packing"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        with Progress(*columns, console=console.stderr) as progress:
+        with Progress(*columns, console=terminal.stderr) as progress:
             bar = progress.add_task("packing", total=total)
             facts: BackupFacts = wiring("backup").write_backup(
-                services, file, with_indexes=indexes, tell=lambda done: progress.update(bar, completed=done)
+                services, file, with_indexes=indexes, on_progress=lambda done: progress.update(bar, completed=done)
             )
     size = file.stat().st_size / 1e6
     typer.echo(f"{file} contains the catalog and the files of {facts.documents} documents ({size:.1f} MB).")
@@ -93,7 +93,7 @@ def restore(
                 services.index.point_to(collection.name, collection.active_index)
                 services.catalog.lens_indexes.queue_all(collection.name, is_lost=True)
         if rebuild:
-            rebuild_damaged(services, mends_all=True)
+            rebuild_damaged(services, repairs_everything=True)
         else:
             typer.echo("`gircse doctor --rebuild` builds the indexes.")
 
@@ -111,6 +111,6 @@ def _print_changed_settings(settings: Settings, facts: BackupFacts) -> None:
 
 def _print_uris(uris: tuple[str, ...]) -> None:
     for uri in uris[:_MAX_LISTED]:
-        typer.echo(f"  {console.printable(uri)}", err=True)
+        typer.echo(f"  {terminal.printable(uri)}", err=True)
     if len(uris) > _MAX_LISTED:
         typer.echo(f"  {len(uris) - _MAX_LISTED} more", err=True)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from enum import StrEnum
 from importlib.util import find_spec
 
-from app.commands.composition import wiring
+from app.commands.wiring import wiring
 from app.errors import ConflictError, NotFoundError
 from app.services import Services
 

@@ -15,9 +15,9 @@ from pathlib import Path
 import httpx
 from packaging.requirements import Requirement
 
-from app.commands.composition import embedder_of, open_catalog, wiring
 from app.commands.findings import Check, Finding
 from app.commands.integrity_checks import check_backups, check_damage, check_rows, check_sizes, check_vectors
+from app.commands.wiring import embedder_of, open_catalog, wiring
 from app.errors import ProviderUnavailableError
 from app.ports.parts import Embedder
 from app.runtime.memory import allowed_bytes

@@ -11,7 +11,7 @@ from app.commands.service import RunningService
 from app.errors import InputError
 from app.types.defaults import DEFAULT_COLLECTION, SAMPLE_COLLECTION
 
-if TYPE_CHECKING:  # it brings in SQL
+if TYPE_CHECKING:  # avoids importing SQL
     from app.catalog import SqlCatalog
 
 _DEFAULT = f"Default: the only one, else {DEFAULT_COLLECTION!r}."

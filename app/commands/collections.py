@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from app.commands import console
+from app.commands import terminal
 from app.commands.chosen_collection import OnlyCollection, only_collection
-from app.commands.composition import open_catalog, open_services
 from app.commands.reindex import prune
+from app.commands.wiring import open_catalog, open_services
 from app.errors import ConflictError
 from app.types.defaults import CHUNK_OVERLAP, CHUNK_TOKENS
 
@@ -19,12 +19,12 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmat
 
 
 @collections.command("list")
-def list_collections(as_json: console.JsonLines = False) -> None:
+def list_collections(as_json: terminal.JsonLines = False) -> None:
     """List collections."""
     with open_catalog() as catalog:
         found = catalog.collections()
     if as_json:
-        console.print_json_lines(found)
+        terminal.print_json_lines(found)
         return
     rows = [
         (
@@ -38,14 +38,14 @@ def list_collections(as_json: console.JsonLines = False) -> None:
         for each in found
     ]
     columns = ("name", "documents", "chunks", "document steps", "model fingerprint", "paused")
-    console.print_table(columns, rows)
+    terminal.print_table(columns, rows)
 
 
 @collections.command("show")
-def show_collection(name: OnlyCollection = None, _: console.IsJson = False) -> None:
+def show_collection(name: OnlyCollection = None, _: terminal.IsJson = False) -> None:
     """Show all data of a collection as JSON."""
     with open_catalog() as catalog:
-        typer.echo(console.json_of(catalog.counted_collection(only_collection(name, catalog))))
+        typer.echo(terminal.json_of(catalog.counted_collection(only_collection(name, catalog))))
 
 
 @collections.command("create")

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from app.commands import console
-from app.commands.composition import open_services
-from app.commands.mending import mend_differences, rebuild_damaged
+from app.commands import terminal
+from app.commands.repair import rebuild_damaged, repair_differences
+from app.commands.wiring import open_services
 
 
 def check(
@@ -18,7 +18,7 @@ def check(
         typer.Option("--unmanaged", help="With --fix: also delete points and indexes that gircse did not write."),
     ] = False,
     rebuild: Annotated[bool, typer.Option("--rebuild", hidden=True)] = False,  # moved to `gircse doctor`
-    as_json: console.JsonLines = False,
+    as_json: terminal.JsonLines = False,
 ) -> None:
     """Compare the catalog with the vectors and the stored files, in both directions.
 
@@ -31,6 +31,6 @@ def check(
     with open_services() as services:
         if rebuild:
             rebuild_damaged(services)
-        elif mend_differences(services, lambda difference: fix, removes_unmanaged=unmanaged, as_json=as_json):
+        elif repair_differences(services, lambda difference: fix, removes_unmanaged=unmanaged, as_json=as_json):
             typer.echo("`gircse check --fix` repairs this.", err=True)
             raise typer.Exit(1)

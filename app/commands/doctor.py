@@ -11,12 +11,12 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from app.commands import consistency, console
+from app.commands import consistency, terminal
 from app.commands.checks import CHECKS
-from app.commands.composition import open_services
 from app.commands.findings import Check, Finding, ask
 from app.commands.integrity_checks import VECTORS, check_hashes, check_vectors
-from app.commands.mending import rebuild_damaged
+from app.commands.repair import rebuild_damaged
+from app.commands.wiring import open_services
 from app.settings import load_settings
 
 
@@ -61,7 +61,9 @@ def doctor(
         consistency.check(fix=fix, unmanaged=foreign, rebuild=False)
     elif rebuild:
         with open_services() as services:
-            rebuild_damaged(services, compares_vectors=_sample_size(vectors) if vectors else 0, reads_unproven=files)
+            rebuild_damaged(
+                services, compares_vectors=_sample_size(vectors) if vectors else 0, reparses_without_digest=files
+            )
     else:
         deeper: dict[str, Check] = {"files": check_hashes} if files else {}
         if vectors:
@@ -96,4 +98,4 @@ def _check_parts(checks: Mapping[str, Check], *, as_json: bool) -> None:
 def _report(part: str, finding: Finding) -> None:
     mark = Text("ok   ", "green") if finding.is_well else Text("FAIL ", "bold red")
     line = " ".join(filter(None, [finding.detail, finding.advice and f"- {finding.advice}"]))
-    console.stdout.print(Text.assemble(mark, (f"{part:<12}", "bold"), console.printable(line)))
+    terminal.stdout.print(Text.assemble(mark, (f"{part:<12}", "bold"), terminal.printable(line)))

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from app.commands import console
-from app.commands.composition import open_catalog, open_services
+from app.commands import terminal
+from app.commands.wiring import open_catalog, open_services
 from app.types.defaults import MAX_DELETE_DELAY_S
 from app.types.documents import DocumentState
 
@@ -23,7 +23,7 @@ def list_documents(
     collection: CollectionFilter = None,
     state: Annotated[DocumentState | None, typer.Option(help="Only in this state.")] = None,
     limit: Limit = 100,
-    as_json: console.JsonLines = False,
+    as_json: terminal.JsonLines = False,
 ) -> None:
     """List documents.
 
@@ -32,20 +32,20 @@ def list_documents(
     with open_catalog() as catalog:
         found = catalog.documents(collection, state=state, limit=limit)
     if as_json:
-        console.print_json_lines(found)
+        terminal.print_json_lines(found)
         return
     rows = [
         (each.id, each.collection, each.state, each.chunk_count, each.title, each.error or " ".join(each.left_out))
         for each in found
     ]
-    console.print_table(("id", "collection", "state", "chunks", "title", "error or left out"), rows)
+    terminal.print_table(("id", "collection", "state", "chunks", "title", "error or left out"), rows)
 
 
 @documents.command("show")
-def show_document(document_id: str, _: console.IsJson = False) -> None:
+def show_document(document_id: str, _: terminal.IsJson = False) -> None:
     """Show all data of a document as JSON."""
     with open_catalog() as catalog:
-        typer.echo(console.json_of(catalog.document(document_id)))
+        typer.echo(terminal.json_of(catalog.document(document_id)))
 
 
 @documents.command("delete")

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from app.commands.composition import wiring
+from app.commands.wiring import wiring
 from app.settings import load_settings
 
 

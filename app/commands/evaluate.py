@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from app.commands.composition import wiring
+from app.commands.wiring import wiring
 
 
 def evaluate(ctx: typer.Context) -> None:

@@ -16,12 +16,12 @@ from typing import Annotated
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from app.commands import console
+from app.commands import terminal
 from app.commands.bulk import IngestEngine, ray_engine, require_ray
 from app.commands.chosen_collection import TargetCollection, target_collection
-from app.commands.composition import open_services, wiring
-from app.commands.working import Complaints, JobFollower, own_worker, shown_uri
-from app.documents.intake import Intake, Taken, documents_below, is_gone, require_filled
+from app.commands.wiring import open_services, wiring
+from app.commands.worker import JobFollower, UnreadFiles, shown_uri, worker_if_needed
+from app.documents.intake import Intake, IntakeResult, documents_below, is_gone, require_filled
 from app.errors import ConflictError, UnknownCollectionError
 from app.services import Services
 from app.types.documents import DocumentKey, JobPriority, Source, SourceFailure
@@ -84,7 +84,7 @@ class _SeenRows:
         self.prefixes: set[str] = set()  # URI prefixes of the files with rows
         self._digests: set[bytes] = set()
 
-    def noting(self, sources: Iterable[Source | SourceFailure]) -> Iterator[Source | SourceFailure]:
+    def recording(self, sources: Iterable[Source | SourceFailure]) -> Iterator[Source | SourceFailure]:
         """Pass the sources through and record the rows among them."""
         for source in sources:
             if isinstance(source, Source) and source.path is None and source.uri.startswith("file:"):
@@ -106,9 +106,9 @@ class _Outcome:
     unchanged: int = 0
     moved: int = 0
     deleted: int = 0
-    failures: Complaints = field(default_factory=Complaints)
-    skipped: Complaints = field(default_factory=Complaints)
-    gone: Complaints = field(default_factory=Complaints)  # documents of a given folder without a file
+    failures: UnreadFiles = field(default_factory=UnreadFiles)
+    skipped: UnreadFiles = field(default_factory=UnreadFiles)
+    gone: UnreadFiles = field(default_factory=UnreadFiles)  # documents of a given folder without a file
     rows: _SeenRows = field(default_factory=_SeenRows)
 
 
@@ -161,7 +161,7 @@ def ingest(
             typer.echo(f"The collection is paused. `gircse jobs resume {target}` resumes its jobs.", err=True)
         outcome = _take_in(services, target, request, prune=prune, yes=yes)
         if wait and outcome.follower.total:
-            _wait(outcome, ray_engine(services, target) if engine is IngestEngine.RAY else own_worker(services))
+            _wait(outcome, ray_engine(services, target) if engine is IngestEngine.RAY else worker_if_needed(services))
         _print_summary(outcome, has_waited=wait)
     _print_left_out(outcome)
     if outcome.failures.count or outcome.follower.failures.count:
@@ -188,7 +188,7 @@ def _take_in(services: Services, collection: str, request: _Request, *, prune: b
     intake = Intake(services.library, collection, gone=gone, priority=request.priority)
     sources: Iterable[Source | SourceFailure] = _shown(_sources(services, request))
     if prune:
-        sources = outcome.rows.noting(sources)
+        sources = outcome.rows.recording(sources)
     for taken in intake.add_all(_creating(services, collection, sources)):
         _count(taken, outcome)
     if not prune:
@@ -226,11 +226,13 @@ def _sources(services: Services, request: _Request) -> Iterator[Source | SourceF
 
 def _shown(sources: Iterable[Source | SourceFailure]) -> Iterator[Source | SourceFailure]:
     """Pass the sources through and show their number on the terminal."""
-    with Progress(TextColumn("reading"), TextColumn("{task.completed}"), console=console.stderr, transient=True) as bar:
+    with Progress(
+        TextColumn("reading"), TextColumn("{task.completed}"), console=terminal.stderr, transient=True
+    ) as bar:
         yield from bar.track(sources, description="reading")
 
 
-def _count(taken: Taken | SourceFailure, outcome: _Outcome) -> None:
+def _count(taken: IntakeResult | SourceFailure, outcome: _Outcome) -> None:
     if isinstance(taken, SourceFailure):
         # An unreadable file is an error only if the user named it; folders may contain anything.
         (outcome.failures if taken.was_named else outcome.skipped).add(taken.name, taken.reason)
@@ -265,7 +267,7 @@ def _delete(services: Services, gone: list[DocumentKey], collection: str, outcom
         return
     if not yes:
         for key in gone[:10]:
-            typer.echo(f"  gone: {console.printable(key.uri)}", err=True)
+            typer.echo(f"  gone: {terminal.printable(key.uri)}", err=True)
         question = f"Delete {len(gone)} documents of {collection!r} whose files or rows are gone?"
         if not typer.confirm(question, err=True):
             raise ConflictError("Nothing was deleted. Existing files were queued; see `gircse jobs list`.")
@@ -281,7 +283,7 @@ def _wait(outcome: _Outcome, work: AbstractContextManager[Callable[[], None]]) -
     """
     follower = outcome.follower
     columns = (TextColumn("ingesting"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with work as ensure_working, Progress(*columns, console=console.stderr) as progress:
+    with work as ensure_working, Progress(*columns, console=terminal.stderr) as progress:
         bar = progress.add_task("ingesting", total=follower.total)
         while follower.waiting:
             ensure_working()
@@ -325,4 +327,4 @@ def _print_left_out(outcome: _Outcome) -> None:
         for name, reason in complaints.rows()
     ]
     if rows:
-        console.print_table(("left out", "file", "reason"), rows, err=True)
+        terminal.print_table(("left out", "file", "reason"), rows, err=True)

@@ -8,8 +8,8 @@ from datetime import timedelta
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from app.commands.composition import embedder_of, open_catalog, wiring
 from app.commands.findings import Finding
+from app.commands.wiring import embedder_of, open_catalog, wiring
 from app.documents.blobs import FolderBlobStore
 from app.maintenance.backup_schedule import last_backup, scheduled_backups
 from app.maintenance.consistency import ConsistencyCheck, Inconsistency
@@ -18,7 +18,7 @@ from app.maintenance.vector_check import compare_vectors
 from app.settings import Settings
 from app.types.documents import StoredFile, utc_now
 
-if TYPE_CHECKING:  # it brings in SQL
+if TYPE_CHECKING:  # avoids importing SQL
     from app.catalog import SqlCatalog
 
 VECTORS = 16  # chunks per index that are embedded again

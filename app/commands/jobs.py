@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from app.commands import console
-from app.commands.composition import open_catalog
+from app.commands import terminal
 from app.commands.documents import CollectionFilter, Limit
+from app.commands.wiring import open_catalog
 from app.types.documents import JobState
 
 jobs = typer.Typer(no_args_is_help=True, help="List, retry, cancel and pause ingestion jobs.")
@@ -23,7 +23,7 @@ def list_jobs(
     collection: CollectionFilter = None,
     state: Annotated[JobState | None, typer.Option(help="Only in this state.")] = None,
     limit: Limit = 100,
-    as_json: console.JsonLines = False,
+    as_json: terminal.JsonLines = False,
 ) -> None:
     """List jobs.
 
@@ -32,7 +32,7 @@ def list_jobs(
     with open_catalog() as catalog:
         found = catalog.jobs(state=state, collection=collection, limit=limit)
     if as_json:
-        console.print_json_lines(found)
+        terminal.print_json_lines(found)
         return
     rows = [
         (
@@ -48,7 +48,7 @@ def list_jobs(
         for each in found
     ]
     columns = ("id", "kind", "priority", "state", "attempts", "progress", "document", "error")
-    console.print_table(columns, rows)
+    terminal.print_table(columns, rows)
 
 
 @jobs.command("retry")

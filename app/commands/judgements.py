@@ -12,9 +12,9 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from app.api.weights import CollectionWeightsAnswer, WeightTuningAnswer
-from app.commands import console
+from app.commands import terminal
 from app.commands.chosen_collection import InCollection, chosen_collection
-from app.commands.composition import open_catalog, open_services
+from app.commands.wiring import open_catalog, open_services
 from app.errors import ConflictError
 from app.evaluation.judged import Judged
 from app.evaluation.qrels import find_judgement_files
@@ -73,7 +73,7 @@ def import_judgements(
         target = chosen_collection(collection, catalog)
         report = Judged(catalog).import_files(target, sources, name=taken, instruction=instruction)
     if as_json:
-        typer.echo(console.json_of(report))
+        typer.echo(terminal.json_of(report))
         return
     _print_import(report)
 
@@ -84,10 +84,10 @@ def list_judgements(collection: InCollection = None, as_json: AsJson = False) ->
     with open_catalog() as catalog:
         sources = Judged(catalog).sources(chosen_collection(collection, catalog))
     if as_json:
-        console.print_json_lines(sources)
+        terminal.print_json_lines(sources)
         return
     rows = [(each.judged_by, each.query_count, each.judgement_count) for each in sources]
-    console.print_table(("by", "queries", "judgements"), rows)
+    terminal.print_table(("by", "queries", "judgements"), rows)
 
 
 @judgements.command("delete")
@@ -152,7 +152,7 @@ def evaluate(
         if path is not None:
             path.write_bytes(text.encode("utf-8-sig"))
     if as_json:
-        typer.echo(console.json_of(run))
+        typer.echo(terminal.json_of(run))
     else:
         _print_report(run, run.report, differences)
 
@@ -163,10 +163,10 @@ def show_weights(collection: InCollection = None, as_json: AsJson = False) -> No
     with open_services() as services:
         found = WeightTuner(services.catalog, services.search).weights(chosen_collection(collection, services.catalog))
     if as_json:
-        typer.echo(console.json_of(CollectionWeightsAnswer.model_validate(found)))
+        typer.echo(terminal.json_of(CollectionWeightsAnswer.model_validate(found)))
         return
     origin = "the defaults" if found.weights == found.defaults else f"tuned; the defaults: {_text_of(found.defaults)}"
-    console.stdout.print(f"{_text_of(found.weights)} ({origin})")
+    terminal.stdout.print(f"{_text_of(found.weights)} ({origin})")
     for tuning in found.tunings:
         _print_tuning(tuning)
 
@@ -183,7 +183,7 @@ def tune_weights(collection: InCollection = None, as_json: AsJson = False) -> No
         chosen = chosen_collection(collection, services.catalog)
         tuning = WeightTuner(services.catalog, services.search).tune(chosen)
     if as_json:
-        typer.echo(console.json_of(WeightTuningAnswer.model_validate(tuning)))
+        typer.echo(terminal.json_of(WeightTuningAnswer.model_validate(tuning)))
         return
     _print_tuning(tuning)
     typer.echo(
@@ -208,8 +208,8 @@ def _text_of(weights: Mapping[Leg, float]) -> str:
 def _print_tuning(tuning: WeightTuning) -> None:
     found, weights = tuning.validation, _text_of(tuning.weights)
     state = "applied" if tuning.is_applied else "undone" if tuning.undone_at else "not applied"
-    console.stdout.print(
-        f"{tuning.tuned_at:%Y-%m-%d %H:%M} by {console.printable(tuning.tuned_by)}, {state}: {weights}; "
+    terminal.stdout.print(
+        f"{tuning.tuned_at:%Y-%m-%d %H:%M} by {terminal.printable(tuning.tuned_by)}, {state}: {weights}; "
         f"nDCG@10 {found.default_ndcg:.3f} → {found.tuned_ndcg:.3f} ({found.gain:+.3f} ± {found.standard_error:.3f}, "
         f"{found.queries} queries, {found.judgements} judgements, cross-validated)"
     )
@@ -219,7 +219,7 @@ def _followed(evaluations: Evaluations, plan: EvaluationPlan) -> EvaluationRun:
     """Run an evaluation to its end with a progress bar. Ctrl-C cancels it; finished queries are still reported."""
     run = evaluations.start(plan)
     columns = (TextColumn("searches"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console.stderr, transient=True) as progress:
+    with Progress(*columns, console=terminal.stderr, transient=True) as progress:
         bar = progress.add_task("searches", total=run.total)
         while run.state is EvaluationState.RUNNING:
             try:
@@ -242,7 +242,7 @@ def _print_import(report: ImportReport) -> None:
         (report.unknown_query_count, report.unknown_queries, "judged queries have no text in these files"),
     ):
         if count:
-            shown = ", ".join(map(console.printable, names))
+            shown = ", ".join(map(terminal.printable, names))
             typer.echo(f"Skipped: {count} {what}: {shown}{', …' if count > len(names) else ''}")
     if report.scaled_from is not None:
         typer.echo(f"Grades went up to {report.scaled_from:g}; they were scaled to 3.")
@@ -257,20 +257,22 @@ def _print_report(run: EvaluationRun, report: EvaluationReport, differences: lis
     queries = f"{len(report.queries)} queries"
     if run.state is EvaluationState.CANCELLED:
         queries += f" of {run.query_count}, since it was cancelled"
-    console.stdout.print(f"{queries}; 95 % intervals")
-    console.print_table(["", *(each.label for each in shown), "median ms"], rows)
+    terminal.stdout.print(f"{queries}; 95 % intervals")
+    terminal.print_table(["", *(each.label for each in shown), "median ms"], rows)
     if differences:
-        console.stdout.print(f"\nDifference in {Measure.NDCG_10.label} to {console.printable(report.scores[0].label)}")
+        terminal.stdout.print(
+            f"\nDifference in {Measure.NDCG_10.label} to {terminal.printable(report.scores[0].label)}"
+        )
         changes = [
             [each.label, _interval(each.estimate, sign="+"), f"{each.better} better, {each.worse} worse"]
             for each in differences
             if each.measure is Measure.NDCG_10
         ]
-        console.print_table(("", "difference", "queries"), changes)
+        terminal.print_table(("", "difference", "queries"), changes)
     for name, count in report.missing_documents.items():
-        console.stdout.print(f"{count} relevant documents are not in {name}; they count as not found.")
+        terminal.stdout.print(f"{count} relevant documents are not in {name}; they count as not found.")
     for query, reason in list(report.unanswered.items())[:5]:
-        console.stdout.print(f"Skipped: {console.printable(query)[:60]}: {reason}")
+        terminal.stdout.print(f"Skipped: {terminal.printable(query)[:60]}: {reason}")
 
 
 def _interval(estimate: Estimate, *, sign: str = "") -> str:

@@ -8,9 +8,9 @@ import typer
 
 from app.api.search_schemas import LensIndexAnswer, ProposalsAnswer
 from app.collections.lens_indexes import QueuedLensIndexes
-from app.commands import console
+from app.commands import terminal
 from app.commands.chosen_collection import InCollection, chosen_collection
-from app.commands.composition import open_catalog, open_services
+from app.commands.wiring import open_catalog, open_services
 from app.search import lenses as all_lenses
 from app.search.judgements import new_lens
 from app.search.value_syntax import join_values, split_values
@@ -25,18 +25,18 @@ Name = Annotated[str, typer.Argument(help="Name of the lens.")]
 
 
 @lenses.command("list")
-def list_lenses(as_json: console.JsonLines = False) -> None:
+def list_lenses(as_json: terminal.JsonLines = False) -> None:
     """List lenses. Use one with `gircse search QUERY --lens NAME`."""
     with open_catalog() as catalog:
         known = all_lenses.lenses_of(catalog)
     if as_json:
-        console.print_json_lines(known)
+        terminal.print_json_lines(known)
         return
     rows = [
         (each.name, each.query_instruction, each.document_instruction or "", each.note, "; ".join(each.values))
         for each in known
     ]
-    console.print_table(("name", "query instruction", "document instruction", "note", "values"), rows)
+    terminal.print_table(("name", "query instruction", "document instruction", "note", "values"), rows)
 
 
 @lenses.command("save")
@@ -74,7 +74,7 @@ def propose_values(
     with open_services() as services:
         proposals = services.proposals.propose(instruction, chosen_collection(collection, services.catalog))
     if as_json:
-        typer.echo(console.json_of(ProposalsAnswer.model_validate({"proposals": proposals})))
+        typer.echo(terminal.json_of(ProposalsAnswer.model_validate({"proposals": proposals})))
     elif not proposals:
         typer.echo("No values to propose. Give your own: gircse search QUERY -i INSTRUCTION --values 'a, b, c'")
     else:
@@ -82,7 +82,7 @@ def propose_values(
             (join_values(each.values), " ".join((each.source, each.name)).strip(), f"{each.fitting} of {each.texts}")
             for each in proposals
         ]
-        console.print_table(("values", "from", "texts that fit"), rows)
+        terminal.print_table(("values", "from", "texts that fit"), rows)
 
 
 @lenses.command("delete")
@@ -118,7 +118,7 @@ def list_indexes(
         found = QueuedLensIndexes(catalog).status(chosen_collection(collection, catalog))
     if as_json:
         for each in found:
-            typer.echo(console.json_of(LensIndexAnswer.model_validate(each), indent=None))
+            typer.echo(terminal.json_of(LensIndexAnswer.model_validate(each), indent=None))
         return
     rows = [
         (
@@ -131,7 +131,7 @@ def list_indexes(
         )
         for each in found
     ]
-    console.print_table(("lens", "state", "chunks", "size", "built in", "error"), rows)
+    terminal.print_table(("lens", "state", "chunks", "size", "built in", "error"), rows)
 
 
 @index.command("table")

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 import typer
 import uvicorn
 
-from app.commands.composition import open_services, wiring
 from app.commands.serve import GRACE_S, Host, Model, Port, exit_on_sigterm, listening_socket
+from app.commands.wiring import open_services, wiring
 from app.errors import InputError
 from app.settings import load_settings
 from app.types.access import Principal, Role

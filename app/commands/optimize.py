@@ -5,9 +5,9 @@ from __future__ import annotations
 import typer
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from app.commands import console
+from app.commands import terminal
 from app.commands.chosen_collection import OnlyCollection, only_collection
-from app.commands.composition import open_catalog, wiring
+from app.commands.wiring import open_catalog, wiring
 from app.maintenance.optimize import OptimizeReport, optimize_index
 from app.settings import load_settings
 from app.types.documents import IndexStatus
@@ -24,7 +24,9 @@ def optimize(collection: OnlyCollection = None) -> None:
     with (
         open_catalog(settings) as catalog,
         wiring("index").open_index(settings) as index,
-        Progress(SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), console=console.stderr) as bar,
+        Progress(
+            SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), console=terminal.stderr
+        ) as bar,
     ):
         collection = only_collection(collection, catalog)
         name = catalog.collection(collection).active_index
@@ -33,7 +35,9 @@ def optimize(collection: OnlyCollection = None) -> None:
             report = optimize_index(
                 index,
                 name,
-                tell=lambda condition: bar.update(task, description=condition.activity or "waiting for the engine"),
+                on_progress=lambda condition: bar.update(
+                    task, description=condition.activity or "waiting for the engine"
+                ),
             )
         except KeyboardInterrupt:
             typer.echo(

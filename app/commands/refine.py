@@ -11,10 +11,10 @@ import numpy as np
 import typer
 
 from app.api.search_schemas import RefinementAnswer
-from app.commands import console
-from app.commands.composition import embedder_of
+from app.commands import terminal
 from app.commands.search import AsJson, Boost, Instruction, Steps, Suppress, token_bias
 from app.commands.service import Local, RunningService, find_service
+from app.commands.wiring import embedder_of
 from app.search.request_checks import check_query
 from app.search.service import refine_query
 from app.settings import Settings, load_settings
@@ -45,9 +45,9 @@ def refine(
     else:
         found = _ask(service, text, instruction=instruction, steps=steps, bias=bias)
     if as_json:
-        typer.echo(console.json_of(RefinementAnswer.model_validate(found)))
+        typer.echo(terminal.json_of(RefinementAnswer.model_validate(found)))
     else:
-        console.print_refinement(found)
+        terminal.print_refinement(found)
 
 
 def embed(

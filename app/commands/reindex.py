@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from app.commands import console
+from app.commands import terminal
 from app.commands.chosen_collection import OnlyCollection, only_collection
-from app.commands.composition import open_services, wiring
+from app.commands.wiring import open_services, wiring
 from app.errors import ConflictError
 from app.maintenance.reindex import ReindexReport
 from app.settings import load_settings
@@ -47,9 +47,11 @@ def reindex(
     ):
         target = reindexer.begin(only_collection(collection, services.catalog), change, restart=restart)
         columns = (TextColumn("indexing"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        with Progress(*columns, console=console.stderr) as progress:
+        with Progress(*columns, console=terminal.stderr) as progress:
             bar = progress.add_task("indexing", total=None)
-            report = reindexer.build(target, tell=lambda done, total: progress.update(bar, completed=done, total=total))
+            report = reindexer.build(
+                target, on_progress=lambda done, total: progress.update(bar, completed=done, total=total)
+            )
     _print_summary(target, report)
     if model is not None:
         typer.echo(
@@ -88,6 +90,6 @@ def _print_summary(target: Collection, report: ReindexReport) -> None:
         f"chunks. To undo: `gircse rollback {target.name}`."
     )
     for uri, reason in list(report.unreadable.items())[:MAX_LISTED]:
-        typer.echo(f"  not searchable: {console.printable(uri)}: {console.printable(reason)}", err=True)
+        typer.echo(f"  not searchable: {terminal.printable(uri)}: {terminal.printable(reason)}", err=True)
     if len(report.unreadable) > MAX_LISTED:
         typer.echo(f"  not searchable: {len(report.unreadable) - MAX_LISTED} more", err=True)

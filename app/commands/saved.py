@@ -13,11 +13,11 @@ from app.api.search_schemas import PastSearchAnswer, SavedSearchAnswer, SearchQu
 from app.api.standing import NewsAnswer, StandingAnswer, standing_answer
 from app.collections.own_searches import RecordedSearches
 from app.collections.own_standing import OwnStanding
-from app.commands import console
+from app.commands import terminal
 from app.commands.chosen_collection import chosen_collection
-from app.commands.composition import open_catalog, open_services, wiring
 from app.commands.search import RESULT, AsJson, Form, chosen_form, print_result, read_options, search_parameters
 from app.commands.service import Local, find_service
+from app.commands.wiring import open_catalog, open_services, wiring
 from app.ports.parts import VectorIndex
 from app.search.questions import request_of
 from app.settings import load_settings
@@ -26,7 +26,7 @@ from app.types.options import taking
 from app.types.search import ALL_COLLECTIONS
 from app.types.standing import StandingSearch, Strength, Watch
 
-if TYPE_CHECKING:  # it brings in SQL
+if TYPE_CHECKING:  # avoids importing SQL
     from app.catalog import SqlCatalog
 
 saved = typer.Typer(no_args_is_help=True, help="Save, list, run, watch and delete searches.")
@@ -39,15 +39,15 @@ Name = Annotated[str, typer.Argument(help="Name or id of the search.", show_defa
 
 
 @saved.command("list")
-def list_saved(as_json: console.JsonLines = False) -> None:
+def list_saved(as_json: terminal.JsonLines = False) -> None:
     """List the operator's saved searches. With access control, users see their own on the page Saved."""
     with _opened() as searches:
         found = searches.saved()
     if as_json:
-        console.print_json_lines(SavedSearchAnswer.model_validate(each) for each in found)
+        terminal.print_json_lines(SavedSearchAnswer.model_validate(each) for each in found)
         return
     rows = [(each.name, *_described(each.request), f"{each.created_at:%Y-%m-%d %H:%M}") for each in found]
-    console.print_table(("name", "query", "collection", "instruction", "saved"), rows)
+    terminal.print_table(("name", "query", "collection", "instruction", "saved"), rows)
 
 
 @saved.command("add")
@@ -108,7 +108,7 @@ def watch_saved(
     alert: Annotated[
         str | None, typer.Option(help="Name of a target in GIRCSE_ALERTS_FILE.", show_default=False)
     ] = None,
-    as_json: console.JsonLines = False,
+    as_json: terminal.JsonLines = False,
 ) -> None:
     """Make a saved search a standing search, which reports every matching new passage of its collection.
 
@@ -117,7 +117,7 @@ def watch_saved(
     with _standing() as standing:
         found = standing.watch(name, Watch(strength, webhook, alert))
         if as_json:
-            console.print_json_lines(_answers(standing, [found]))
+            terminal.print_json_lines(_answers(standing, [found]))
             return
     typer.echo(f"{found.name!r} now watches {found.collection!r}. `gircse saved news` lists its matches.")
     typer.echo(f"Its feed is at /feeds/{found.feed_token}.atom of the service.")
@@ -138,7 +138,7 @@ def news_of_saved(
     name: Annotated[str | None, typer.Argument(help="Name or id of the search.", show_default=False)] = None,
     all_of_it: Annotated[bool, typer.Option("--all", help="Also matches marked as seen.")] = False,
     seen: Annotated[bool, typer.Option("--seen", help="Mark the listed matches as seen.")] = False,
-    as_json: console.JsonLines = False,
+    as_json: terminal.JsonLines = False,
 ) -> None:
     """List the matches of a standing search that are not marked as seen. Without a name: the number for each search.
 
@@ -148,12 +148,12 @@ def news_of_saved(
         with _standing() as standing:
             own = standing.standing()
             if as_json:
-                console.print_json_lines(_answers(standing, own))
+                terminal.print_json_lines(_answers(standing, own))
                 return
         counted = [
             (each.name, each.collection, each.watch.strength.value, each.unseen, each.error or "") for each in own
         ]
-        console.print_table(("name", "collection", "strength", "new", "error"), counted)
+        terminal.print_table(("name", "collection", "strength", "new", "error"), counted)
         return
     settings = load_settings()
     service = find_service(settings)
@@ -170,22 +170,22 @@ def news_of_saved(
             if seen:
                 standing.mark_seen(name, [each.chunk_id for each in found])
     if as_json:
-        console.print_json_lines(found)
+        terminal.print_json_lines(found)
         return
     rows = [(f"{each.matched_at:%Y-%m-%d %H:%M}", each.match.value, each.title, each.text[:_SHOWN]) for each in found]
-    console.print_table(("found", "match", "title", "passage"), rows)
+    terminal.print_table(("found", "match", "title", "passage"), rows)
 
 
 @history.command("list")
-def list_history(as_json: console.JsonLines = False) -> None:
+def list_history(as_json: terminal.JsonLines = False) -> None:
     """List searches on the web pages, newest first. GIRCSE_SEARCH_HISTORY=0 turns the history off."""
     with _opened() as searches:
         found = searches.history()
     if as_json:
-        console.print_json_lines(PastSearchAnswer.model_validate(each) for each in found)
+        terminal.print_json_lines(PastSearchAnswer.model_validate(each) for each in found)
         return
     rows = [(*_described(each.request), f"{each.asked_at:%Y-%m-%d %H:%M}") for each in found]
-    console.print_table(("query", "collection", "instruction", "searched"), rows)
+    terminal.print_table(("query", "collection", "instruction", "searched"), rows)
 
 
 @history.command("clear")

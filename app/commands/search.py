@@ -11,10 +11,10 @@ import typer
 from pydantic import TypeAdapter
 
 from app.api.search_schemas import SearchAnswer
-from app.commands import console
+from app.commands import terminal
 from app.commands.chosen_collection import SearchedCollection, chosen_collection
-from app.commands.composition import open_services
 from app.commands.service import Local, find_service
+from app.commands.wiring import open_services
 from app.search.export import search_csv, search_markdown
 from app.search.questions import request_of
 from app.search.request_checks import check_request
@@ -133,13 +133,13 @@ def chosen_form(form: Format | None, as_json: bool) -> Format | None:
 def print_result(result: SearchResult, form: Format | None) -> None:
     match form:
         case Format.JSON:
-            typer.echo(console.json_of(SearchAnswer.model_validate(result)))
+            typer.echo(terminal.json_of(SearchAnswer.model_validate(result)))
         case Format.CSV:
             typer.echo(search_csv(result).replace("\r\n", "\n"), nl=False)  # the system's own line ends
         case Format.MARKDOWN:
             typer.echo(search_markdown(result), nl=False)
         case _:
-            console.print_search(result)
+            terminal.print_search(result)
 
 
 def parse_filters(filters: list[str]) -> dict[str, str]:

@@ -22,8 +22,8 @@ import uvicorn
 from app.access.secret_file import load_admin_secret
 from app.commands.announcing_server import AnnouncingServer
 from app.commands.checks import check_memory
-from app.commands.composition import open_services, wiring
 from app.commands.service import digests
+from app.commands.wiring import open_services, wiring
 from app.documents.library import sample_rows
 from app.errors import ConflictError, DamagedCatalogError, InputError, UnavailableError
 from app.runtime.memory import limit_memory
@@ -72,7 +72,7 @@ def serve(model: Model = None, host: Host = None, port: Port = None) -> None:
     """Run the API and the web page without a worker. Ingestion needs a separate `gircse worker`."""
     settings = load_settings(model=model, host=host, port=port)
     _prepare(settings)
-    with listening_socket(settings) as listener, services_once_there(settings) as services:
+    with listening_socket(settings) as listener, open_services_when_available(settings) as services:
         _serve(listener, services, open_page=False, is_patient=True)
 
 
@@ -81,7 +81,7 @@ def worker(model: Model = None) -> None:
     settings = load_settings(model=model)
     _prepare(settings)
     with (
-        services_once_there(settings) as services,
+        open_services_when_available(settings) as services,
         running_worker(services) as thread,
         _metrics_served(services, is_well=thread.is_alive),
     ):
@@ -112,7 +112,7 @@ def _metrics_served(services: Services, *, is_well: Callable[[], bool]) -> Itera
 
 
 @contextmanager
-def services_once_there(settings: Settings) -> Iterator[Services]:
+def open_services_when_available(settings: Settings) -> Iterator[Services]:
     """Open the services, waiting while the catalog or index is unavailable: orchestrators start in any order."""
     with ExitStack() as opened:
         yield _enter_when_available(opened, lambda: open_services(settings))

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from app.api.account_schemas import SessionAnswer
-from app.commands import console
+from app.commands import terminal
 from app.commands.access import open_accounts
 
 sessions = typer.Typer(no_args_is_help=True, help="List and end login sessions of users.")
@@ -16,13 +16,13 @@ sessions = typer.Typer(no_args_is_help=True, help="List and end login sessions o
 @sessions.command("list")
 def list_sessions(
     user: Annotated[str | None, typer.Option(help="Only sessions of this user.")] = None,
-    as_json: console.JsonLines = False,
+    as_json: terminal.JsonLines = False,
 ) -> None:
     """List sessions, most recently used first."""
     with open_accounts() as accounts:
         found = accounts.sessions(user)
     if as_json:
-        console.print_json_lines(SessionAnswer.of(each, current=None) for each in found)
+        terminal.print_json_lines(SessionAnswer.of(each, current=None) for each in found)
         return
     rows = [
         (
@@ -35,7 +35,7 @@ def list_sessions(
         )
         for each in found
     ]
-    console.print_table(("id", "user", "since (UTC)", "last used", "address", "browser"), rows)
+    terminal.print_table(("id", "user", "since (UTC)", "last used", "address", "browser"), rows)
 
 
 @sessions.command("end")

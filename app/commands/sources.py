@@ -9,16 +9,16 @@ import typer
 
 from app.api.sources import RecurringSourceAnswer
 from app.collections.credentials_folder import CredentialsFolder
-from app.commands import console
+from app.commands import terminal
 from app.commands.chosen_collection import InCollection, TargetCollection, chosen_collection, target_collection
-from app.commands.composition import open_catalog, open_services
+from app.commands.wiring import open_catalog, open_services
 from app.errors import UnknownCollectionError
 from app.settings import load_settings
 from app.types.access import OPERATOR
 from app.types.source_addresses import check_source
 from app.types.sources import SourceKind, SourceOptions
 
-if TYPE_CHECKING:  # it brings in SQL
+if TYPE_CHECKING:  # avoids importing SQL
     from app.catalog import SqlCatalog
 
 sources = typer.Typer(
@@ -67,12 +67,12 @@ def add_source(
 
 
 @sources.command("list")
-def list_sources(collection: InCollection = None, as_json: console.JsonLines = False) -> None:
+def list_sources(collection: InCollection = None, as_json: terminal.JsonLines = False) -> None:
     """List the sources of a collection with the results of their last sync."""
     with open_catalog() as catalog:
         found = catalog.sources.of_collection(chosen_collection(collection, catalog))
     if as_json:
-        console.print_json_lines(RecurringSourceAnswer.of(each) for each in found)
+        terminal.print_json_lines(RecurringSourceAnswer.of(each) for each in found)
         return
     rows = [
         (
@@ -90,7 +90,7 @@ def list_sources(collection: InCollection = None, as_json: console.JsonLines = F
         for each in found
     ]
     names = ("id", "kind", "address", "items", "changed", "removed", "failed", "last", "next", "error")
-    console.print_table(names, rows)
+    terminal.print_table(names, rows)
 
 
 @sources.command("run")

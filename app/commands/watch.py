@@ -10,11 +10,11 @@ from typing import Annotated
 import typer
 
 from app.commands.chosen_collection import TargetCollection, target_collection
-from app.commands.composition import open_services, wiring
 from app.commands.ingest import Excludes, Globs
 from app.commands.serve import exit_on_sigterm
-from app.commands.working import Complaints, JobFollower, own_worker
-from app.documents.intake import FolderMirror, Followed
+from app.commands.wiring import open_services, wiring
+from app.commands.worker import JobFollower, UnreadFiles, worker_if_needed
+from app.documents.intake import FolderMirror, FolderSyncResult
 from app.errors import InputError, UnavailableError
 from app.services import Services
 
@@ -48,15 +48,15 @@ def watch(
         find = partial(wiring("sources").find_changed, globs=globs, excludes=excludes, without=home)
         mirrors = [FolderMirror(services.library, services.catalog, target, root, find) for root in roots]
         with (
-            own_worker(services) as ensure_working,
-            wiring("sources").FolderWatch(roots, without=home, quiet_s=quiet_s, is_polling=poll) as heard,
+            worker_if_needed(services) as ensure_working,
+            wiring("sources").FolderWatch(roots, without=home, quiet_s=quiet_s, is_polling=poll) as watch_events,
         ):
-            following = _Following(services, mirrors)
-            following.start()
+            syncs = _FolderSyncs(services, mirrors)
+            syncs.start()
             typer.echo(f"Watching {', '.join(map(str, roots))}. Ctrl-C stops.")
             while True:
                 ensure_working()
-                heard.hear_again(following.tick(heard.quiet_paths(wait_s=TICK_S)))
+                watch_events.put_back(syncs.tick(watch_events.quiet_paths(wait_s=TICK_S)))
 
 
 def _resolved(folder: Path) -> Path:
@@ -69,8 +69,8 @@ def _resolved(folder: Path) -> Path:
     return root
 
 
-class _Following:
-    """Lets the folder mirrors follow changes, and prints their actions and the results of their jobs."""
+class _FolderSyncs:
+    """Syncs the folders after changes; prints what was done and the results of the jobs."""
 
     def __init__(self, services: Services, mirrors: list[FolderMirror]) -> None:
         self._mirrors = mirrors
@@ -80,7 +80,7 @@ class _Following:
 
     def start(self) -> None:
         for mirror in self._mirrors:
-            self._report(mirror.follow_all())
+            self._report(mirror.sync_all())
 
     def tick(self, changed: set[Path]) -> set[Path]:
         """Handle the changed paths. Returns those to retry later, because a component is unavailable."""
@@ -91,7 +91,7 @@ class _Following:
             if not paths:
                 continue
             try:
-                self._report(mirror.follow(paths))
+                self._report(mirror.sync(paths))
             except UnavailableError as error:
                 typer.echo(f"  waiting: {error}", err=True)
                 waiting |= paths
@@ -101,19 +101,19 @@ class _Following:
         self._follower.left_out.report("partly unreadable")
         return waiting
 
-    def _report(self, followed: Followed) -> None:
-        for job_id in followed.job_ids:
+    def _report(self, result: FolderSyncResult) -> None:
+        for job_id in result.job_ids:
             self._follower.add(job_id)
-        added = len(followed.job_ids) - followed.moved - followed.deleted
-        counts = ((added, "added or updated"), (followed.moved, "moved"), (followed.deleted, "deleted"))
+        added = len(result.job_ids) - result.moved - result.deleted
+        counts = ((added, "added or updated"), (result.moved, "moved"), (result.deleted, "deleted"))
         if summary := ", ".join(f"{count} {what}" for count, what in counts if count):
             typer.echo(f"{_now()}  {summary}")
-        complaints = Complaints()
-        for error in followed.errors:
+        unread = UnreadFiles()
+        for error in result.errors:
             if self._skipped.get(error.name) != error.reason:  # report each error once
                 self._skipped[error.name] = error.reason
-                complaints.add(error.name, error.reason)
-        complaints.report("skipped")
+                unread.add(error.name, error.reason)
+        unread.report("skipped")
 
 
 def _now() -> str:

@@ -77,9 +77,9 @@ class FolderBlobStore:
         text, layout = self._text_path(content_hash), self._layout_path(content_hash)
         try:
             with _opened(text, content_hash) as file:
-                is_sound = self._verified.is_right(file, text.name, is_whole_text)
+                is_sound = self._verified.is_verified(file, text.name, is_whole_text)
             with suppress(NotFoundError), _opened(layout, content_hash) as file:
-                is_sound = is_sound and self._verified.is_right(file, layout.name, is_whole_layout)
+                is_sound = is_sound and self._verified.is_verified(file, layout.name, is_whole_layout)
         except (NotFoundError, FilesUnavailableError):  # deleted in the meantime, or unreadable
             return False
         return is_sound
@@ -163,7 +163,7 @@ class FolderBlobStore:
         path = self._layout_path(content_hash)
         try:
             with _opened(path, content_hash) as file:
-                if not self._verified.is_right(file, path.name, is_whole_layout):
+                if not self._verified.is_verified(file, path.name, is_whole_layout):
                     raise _damaged(path)
                 return read_layout(file, start, end)
         except DamagedFileError:

@@ -22,7 +22,7 @@ from app.documents.library import Library
 from app.errors import ConflictError
 from app.types.documents import DocumentKey, Job, JobPriority, Source, SourceFailure
 
-if TYPE_CHECKING:  # it brings in SQL
+if TYPE_CHECKING:  # avoids importing SQL
     from app.catalog import SqlCatalog
 
 Find = Callable[
@@ -36,7 +36,7 @@ BATCH_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class IntakeResult:
     """The result for one source. `job` is None if the document is unchanged."""
 
     uri: str
@@ -67,7 +67,7 @@ class Intake:
         """Documents whose file is gone and did not reappear under another name."""
         return [key for keys in self._gone.values() for key in keys]
 
-    def add_all(self, sources: Iterable[Source | SourceFailure]) -> Iterator[Taken | SourceFailure]:
+    def add_all(self, sources: Iterable[Source | SourceFailure]) -> Iterator[IntakeResult | SourceFailure]:
         """Yield a result per source, roughly in order. Failures among the sources are passed on.
 
         An error of one source becomes a SourceFailure; only UnavailableError is raised.
@@ -78,7 +78,7 @@ class Intake:
             if readable:
                 yield from self._add(readable)
 
-    def _add(self, batch: list[Source]) -> Iterator[Taken | SourceFailure]:
+    def _add(self, batch: list[Source]) -> Iterator[IntakeResult | SourceFailure]:
         moving: dict[str, DocumentKey] = {}  # by the id of the document
 
         def moved_from(content_hash: str) -> str | None:
@@ -95,7 +95,7 @@ class Intake:
                 yield SourceFailure(source.name, str(outcome))
             else:
                 document, job = outcome
-                yield Taken(document.uri, job, moving.pop(document.id, None) is not None)
+                yield IntakeResult(document.uri, job, moving.pop(document.id, None) is not None)
         for key in moving.values():  # not moved, because the new URI already had a document
             self._gone[key.content_hash].append(key)
 
@@ -157,7 +157,7 @@ def _with_parents(path: Path) -> set[Path]:
 
 
 @dataclass(slots=True)
-class Followed:
+class FolderSyncResult:
     """The result of one sync of a folder."""
 
     job_ids: list[str] = field(default_factory=list)
@@ -180,27 +180,27 @@ class FolderMirror:
         self._find = find
         self._identity = self._identify()
 
-    def follow_all(self) -> Followed:
+    def sync_all(self) -> FolderSyncResult:
         """Sync the whole folder. Raises ConflictError if it is empty but has documents."""
         require_filled(self.root, len(documents_below(self._catalog, self._collection, [self.root])))
-        return self.follow([self.root], priority=JobPriority.BULK)
+        return self.sync([self.root], priority=JobPriority.BULK)
 
-    def follow(self, changed: Iterable[Path], *, priority: JobPriority = JobPriority.INTERACTIVE) -> Followed:
+    def sync(self, changed: Iterable[Path], *, priority: JobPriority = JobPriority.INTERACTIVE) -> FolderSyncResult:
         """Sync the given paths and everything below them."""
-        paths, followed = list(changed), Followed()
+        paths, result = list(changed), FolderSyncResult()
         known = documents_below(self._catalog, self._collection, paths)
         intake = Intake(self._library, self._collection, gone=filter(is_gone, known), priority=priority)
-        for taken in intake.add_all(self._find(self.root, paths)):
-            if isinstance(taken, SourceFailure):
-                followed.errors.append(taken)
-            elif taken.job is not None:
-                followed.job_ids.append(taken.job.id)
-                followed.moved += taken.has_moved
+        for outcome in intake.add_all(self._find(self.root, paths)):
+            if isinstance(outcome, SourceFailure):
+                result.errors.append(outcome)
+            elif outcome.job is not None:
+                result.job_ids.append(outcome.job.id)
+                result.moved += outcome.has_moved
         self.require_same_root()  # before deleting: on an unmounted disk every file seems gone
         for key in intake.gone:
-            followed.job_ids.append(self._library.delete_document(key.id).id)
-            followed.deleted += 1
-        return followed
+            result.job_ids.append(self._library.delete_document(key.id).id)
+            result.deleted += 1
+        return result
 
     def require_same_root(self) -> None:
         if self._identify() != self._identity:

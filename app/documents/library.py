@@ -39,7 +39,7 @@ from app.types.documents import (
 from app.types.texts import TextLayout
 from app.types.uris import canonical_uri
 
-if TYPE_CHECKING:  # it brings in SQL
+if TYPE_CHECKING:  # avoids importing SQL
     from app.catalog import SqlCatalog
 
 CREATION_LEASE = timedelta(minutes=10)

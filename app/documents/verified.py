@@ -23,17 +23,17 @@ class Verified:
         if not stat.S_ISREG(path.stat().st_mode):  # opening a pipe would block
             return False
         with path.open("rb") as file:
-            return self.is_right(
+            return self.is_verified(
                 file, content_hash, lambda _: hashlib.file_digest(file, "sha256").hexdigest() == content_hash
             )
 
-    def is_right(self, file: BinaryIO, name: str, look: Callable[[BinaryIO], bool]) -> bool:
-        """Whether `look` accepts the file. Calls it only if the file changed since `look` last accepted `name`."""
+    def is_verified(self, file: BinaryIO, name: str, check: Callable[[BinaryIO], bool]) -> bool:
+        """Whether `check` accepts the file. Calls it only if the file changed since `check` last accepted `name`."""
         before = _signature(os.fstat(file.fileno()))
         if self._known.get(name) == before:
             return True
         file.seek(0)
-        is_right = look(file)
+        is_right = check(file)
         if is_right and _signature(os.fstat(file.fileno())) == before:
             self._known.keep({name: before})
         return is_right

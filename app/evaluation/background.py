@@ -23,7 +23,7 @@ from app.search.service import SearchService
 from app.types.documents import utc_now
 from app.types.evaluation import Difference, EvaluationPlan, EvaluationReport, EvaluationRun, EvaluationState, Measure
 
-if TYPE_CHECKING:  # it brings in SQL
+if TYPE_CHECKING:  # avoids importing SQL
     from app.catalog import SqlCatalog
 
 KEPT = 10

@@ -32,7 +32,7 @@ from app.types.evaluation import (
 )
 from app.types.search import SearchMode, SearchRequest
 
-if TYPE_CHECKING:  # it brings in SQL
+if TYPE_CHECKING:  # avoids importing SQL
     from app.catalog import SqlCatalog
 
 DEPTH = 100  # chunks per search

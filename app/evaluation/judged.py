@@ -22,7 +22,7 @@ from app.types.evaluation import (
     NamedJudgement,
 )
 
-if TYPE_CHECKING:  # it brings in SQL
+if TYPE_CHECKING:  # avoids importing SQL
     from app.catalog import SqlCatalog
 
 NAMES_SHOWN = 10

@@ -20,7 +20,7 @@ from app.types.evaluation import JudgedQuery
 from app.types.search import SearchRequest
 from app.types.weights import CollectionWeights, WeightTuning
 
-if TYPE_CHECKING:  # it brings in SQL
+if TYPE_CHECKING:  # avoids importing SQL
     from app.catalog import SqlCatalog
 
 MIN_JUDGEMENTS, MIN_QUERIES = 20, 5

@@ -151,9 +151,10 @@ class ArchiveWriter:
 
 
 def read_members(
-    path: Path, form: ArchiveFormat = COLLECTION, *, tell: Callable[[int], None] = lambda position: None
+    path: Path, form: ArchiveFormat = COLLECTION, *, on_progress: Callable[[int], None] = lambda position: None
 ) -> Generator[Member, None, None]:
-    """Yield the members in file order. `tell` receives the position in the compressed file. Raises ArchiveError."""
+    """Yield the members in file order. Raises ArchiveError. `on_progress` receives the position in the compressed
+    file."""
     with path.open("rb") as file, _damage_translated(path):
         packed = path.stat().st_size
         plain = _CappedReader(_unpacking(path, file), _FREE_EXPANSION_BYTES + MAX_EXPANSION * packed)
@@ -167,16 +168,16 @@ def read_members(
                 seen.add(info.name)
                 content = tar.extractfile(info)
                 assert content is not None
-                yield Member(info.name, info.size, _blocks(path, content, lambda: tell(file.tell())))
+                yield Member(info.name, info.size, _blocks(path, content, lambda: on_progress(file.tell())))
 
 
 def verify(
-    path: Path, form: ArchiveFormat = COLLECTION, *, tell: Callable[[int], None] = lambda position: None
+    path: Path, form: ArchiveFormat = COLLECTION, *, on_progress: Callable[[int], None] = lambda position: None
 ) -> dict[str, tuple[str, int]]:
     """Read the whole archive and return (SHA-256, length) by member. Raises ArchiveError unless the manifest agrees."""
     found: dict[str, tuple[str, int]] = {}
     manifest: bytes | None = None
-    for member in read_members(path, form, tell=tell):
+    for member in read_members(path, form, on_progress=on_progress):
         if manifest is not None:
             raise ArchiveError(f"{path} has data after its manifest.")
         if member.name == MANIFEST_MEMBER:
@@ -212,14 +213,14 @@ def _listed(path: Path, manifest: bytes, form: ArchiveFormat) -> dict[str, tuple
     return listed
 
 
-def _blocks(path: Path, content: IO[bytes], tell: Callable[[], None]) -> Iterator[bytes]:
+def _blocks(path: Path, content: IO[bytes], on_progress: Callable[[], None]) -> Iterator[bytes]:
     while True:
         with _damage_translated(path):
             block = content.read(_BLOCK)
         if not block:
             return
         yield block
-        tell()
+        on_progress()
 
 
 def _packing(path: Path, file: IO[bytes]) -> IO[bytes]:

@@ -15,7 +15,7 @@ from app.maintenance.reindex import Reindexer, ReindexReport
 from app.types.documents import CONTRACT, Collection, IndexRole
 from app.types.upkeep import ContractChange, ReindexState, ReindexStatus
 
-if TYPE_CHECKING:  # it brings in SQL
+if TYPE_CHECKING:  # avoids importing SQL
     from app.catalog import SqlCatalog
 
 log = logging.getLogger(__name__)
@@ -121,13 +121,13 @@ class BackgroundReindexing:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def _build(self, run: _Run) -> ReindexReport:
-        def tell(done: int, total: int) -> None:
+        def on_progress(done: int, total: int) -> None:
             run.done, run.total = done, total
             if self._stop.is_set():
                 raise StoppedError
 
         with self._open_reindexer(self._stop.is_set) as reindexer:
-            return reindexer.build(run.target, tell=tell)
+            return reindexer.build(run.target, on_progress=on_progress)
 
 
 def _contract_of(collection: Collection) -> dict[str, str | int]:

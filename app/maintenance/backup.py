@@ -25,11 +25,11 @@ from app.ports.parts import BlobStore, VectorIndex
 from app.types.documents import Collection, Point
 from app.types.lens_indexes import LABEL_PREFIX
 
-if TYPE_CHECKING:  # it brings in SQL
+if TYPE_CHECKING:  # avoids importing SQL
     from app.catalog import CatalogSnapshot, SqlCatalog
 
 Row = dict[str, object]
-Tell = Callable[[int], None]
+ProgressCallback = Callable[[int], None]
 
 ABOUT_MEMBER = "backup.json"
 _INDEX = r"[a-z0-9][a-z0-9_-]*--[0-9]+"
@@ -80,9 +80,9 @@ class BackupWriter:
         made_at: str,
         release: str,
         settings: Mapping[str, object],
-        tell: Tell = lambda documents: None,
+        on_progress: ProgressCallback = lambda documents: None,
     ) -> BackupFacts:
-        """Write the backup. `tell` receives the number of documents whose files are written."""
+        """Write the backup. `on_progress` receives the number of documents whose files are written."""
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with (
             full_disk_translated(path.parent),
@@ -93,7 +93,7 @@ class BackupWriter:
                 documents = _add_catalog(archive, snapshot)
                 revision = snapshot.revision
             held.take()
-            lost = _add_files(archive, documents, held, tell)
+            lost = _add_files(archive, documents, held, on_progress)
             packed = list(self._add_indexes(archive)) if self._index is not None else []
             facts = BackupFacts(
                 revision,
@@ -129,10 +129,10 @@ class BackupWriter:
 class BackupReader:
     """Reads a backup. The constructor verifies the whole file; it raises ArchiveError."""
 
-    def __init__(self, path: Path, *, tell: Tell = lambda position: None) -> None:
+    def __init__(self, path: Path, *, on_progress: ProgressCallback = lambda position: None) -> None:
         self._path = path
-        self._tell = tell
-        members = verify(path, BACKUP, tell=tell)
+        self._on_progress = on_progress
+        members = verify(path, BACKUP, on_progress=on_progress)
         if ABOUT_MEMBER not in members:
             raise ArchiveError(f"{path} has no {ABOUT_MEMBER}: it is not a backup.")
         self.facts = self._read_facts()
@@ -187,7 +187,7 @@ class BackupReader:
         raise NotFoundError(ABOUT_MEMBER)
 
     def _members(self, *kinds: str) -> Iterator[Member]:
-        with closing(read_members(self._path, BACKUP, tell=self._tell)) as members:
+        with closing(read_members(self._path, BACKUP, on_progress=self._on_progress)) as members:
             yield from (member for member in members if member.kind in kinds)
 
 
@@ -203,7 +203,7 @@ def _add_catalog(archive: ArchiveWriter, snapshot: CatalogSnapshot) -> dict[str,
 
 
 def _add_files(
-    archive: ArchiveWriter, documents: Mapping[str, tuple[str, bool]], held: HeldFiles, tell: Tell
+    archive: ArchiveWriter, documents: Mapping[str, tuple[str, bool]], held: HeldFiles, on_progress: ProgressCallback
 ) -> Iterable[str]:
     """Add files, texts and layouts. Returns the URIs of documents whose file is missing or altered.
 
@@ -218,7 +218,7 @@ def _add_files(
             archive.add_parts(f"texts/{content_hash}", kept.text_bytes(content_hash))
             if (layout := held.layout(content_hash)).exists():
                 archive.add_file(f"layouts/{content_hash}", layout)
-        tell(number)
+        on_progress(number)
     return lost
 
 

@@ -68,7 +68,7 @@ class BackupSchedule:
     def run_once(self, stop: threading.Event | None = None) -> Path | None:
         """Make a backup if it is due, then delete all but the newest `keep`. Returns the new backup or None."""
 
-        def tell(_: int) -> None:
+        def on_progress(_: int) -> None:
             if stop is not None and stop.is_set():
                 raise _StoppedError
 
@@ -82,7 +82,7 @@ class BackupSchedule:
                 for left in self.directory.glob(".gircse-*.part"):  # left by a killed worker
                     left.unlink()
                 path = self.directory / backup_name(self.clock())
-                self.make(path, tell)
+                self.make(path, on_progress)
                 for _, old in scheduled_backups(self.directory)[: -self.keep]:
                     old.unlink(missing_ok=True)
         except Timeout:

@@ -22,7 +22,7 @@ from app.ports.parts import BlobStore, VectorIndex
 from app.search.retrieval import KEYS_OF_EVERY_CHUNK
 from app.types.documents import Chunk, Collection, Document, GarbageKind, IndexRole, Point
 
-if TYPE_CHECKING:  # it brings in SQL
+if TYPE_CHECKING:  # avoids importing SQL
     from app.catalog import SqlCatalog
 
 _MOST_ASKED = 16  # points per document whose payloads are compared
@@ -122,7 +122,7 @@ class ConsistencyCheck:
             points = [Point(point_id, (), payload) for point_id, payload in payloads.items()]
             yield from self._of_points(collection, collection.active_index, points)
 
-    def mend(self, difference: Discrepancy, *, removes_unmanaged: bool = False, removes_proven: bool = False) -> bool:
+    def repair(self, difference: Discrepancy, *, removes_unmanaged: bool = False, removes_proven: bool = False) -> bool:
         """Repair a difference, partly by queueing ingestion for a worker. Returns whether anything was done.
 
         `removes_proven` trusts the catalog over the other stores, for use right after restoring it from a backup.
@@ -135,11 +135,11 @@ class ConsistencyCheck:
         if kind is Inconsistency.WRONG_COUNTS:
             return self._catalog.consistency.queue_again(difference.document_id)
         if kind is Inconsistency.WRONG_CHUNKS:
-            return self._mend_chunks(difference)
+            return self._repair_chunks(difference)
         if kind in _MENDED_BY_INGESTION:
-            return self._mend_document(difference)
+            return self._repair_document(difference)
         if kind is Inconsistency.MISSING_INDEX:
-            self._make_again(difference)
+            self._recreate_index(difference)
         elif kind in (Inconsistency.WRONG_DOCUMENTS, Inconsistency.UNNAMED_FILES):
             return False
         elif kind in (Inconsistency.UNNAMED_INDEX, Inconsistency.UNMANAGED_INDEX, Inconsistency.LOST_INDEX):
@@ -289,14 +289,14 @@ class ConsistencyCheck:
                 kind = Inconsistency.UNNAMED_FILES if is_proven else Inconsistency.UNNEEDED_FILES
                 yield Discrepancy(kind, "", ids=(content_hash,))
 
-    def _mend_chunks(self, difference: Discrepancy) -> bool:
+    def _repair_chunks(self, difference: Discrepancy) -> bool:
         """Queue ingestion, which rewrites rows and payloads and keeps vectors."""
         index, document_id = difference.index, difference.document_id
         for owner in set(self._catalog.consistency.chunk_owners(index, difference.ids).values()) - {document_id}:
             self._catalog.consistency.forget_indexed(index, document_id=owner)
         return self._catalog.consistency.queue_again(document_id)
 
-    def _mend_document(self, difference: Discrepancy) -> bool:
+    def _repair_document(self, difference: Discrepancy) -> bool:
         collection = self._catalog.collection(difference.collection)
         index, document_id = difference.index, difference.document_id
         if difference.kind is Inconsistency.MISSING_POINTS and not self._has_original(document_id):
@@ -315,7 +315,7 @@ class ConsistencyCheck:
     def _has_original(self, document_id: str) -> bool:
         return self._blobs.is_sound(self._catalog.document(document_id).content_hash)
 
-    def _make_again(self, difference: Discrepancy) -> None:
+    def _recreate_index(self, difference: Discrepancy) -> None:
         collection = self._catalog.collection(difference.collection)
         previous = self._catalog.indexes.standby(difference.collection, IndexRole.PREVIOUS)
         if previous is not None and previous.active_index == difference.index:

@@ -12,7 +12,7 @@ from app.errors import EngineFaultError, NotFoundError
 from app.ports.parts import VectorIndex
 from app.types.documents import Collection, PointDamage
 
-if TYPE_CHECKING:  # it brings in SQL
+if TYPE_CHECKING:  # avoids importing SQL
     from app.catalog import SqlCatalog
 
 SAMPLE = 32

@@ -25,7 +25,7 @@ from app.maintenance.index_probe import IndexDamage, probe_index
 from app.ports.parts import BlobStore, VectorIndex
 from app.types.documents import Collection, DocumentState, StoredFile
 
-if TYPE_CHECKING:  # it brings in SQL
+if TYPE_CHECKING:  # avoids importing SQL
     from app.catalog import SqlCatalog
 
 log = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ _REST = 4  # pause after hashing a file, as a multiple of the time it took
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
+class _IndexCheck:
     collection: str
     at: float
     damage: IndexDamage | None
@@ -71,7 +71,7 @@ class Integrity:
         every_s: float = EVERY_S,
     ) -> None:
         """`check_catalog` checks the whole database and raises DamagedCatalogError."""
-        self._check_catalog = check_catalog
+        self._check_database = check_catalog
         self._catalog_due = 0.0
         self._catalog_fault = False  # result of the last `check_catalog`
         self._refused: set[str] = set()  # subjects whose check failed because the catalog is unreadable
@@ -81,10 +81,10 @@ class Integrity:
         self._every_s = every_s
         self._stop = threading.Event()
         self._lock = threading.Lock()
-        self._looked: dict[str, _Look] = {}  # by physical index
+        self._checked: dict[str, _IndexCheck] = {}  # by physical index
         self._files: dict[str, list[StoredFile]] = {}  # damaged files by collection
         self._texts: dict[str, list[StoredFile]] = {}  # files whose extracted text is damaged, by collection
-        self._has_looked = False
+        self._has_checked = False
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -99,24 +99,24 @@ class Integrity:
 
     def is_sound(self) -> bool:
         """Whether every index was checked and nothing is damaged. Checks damaged indexes and files again."""
-        with self._looking_at(CATALOG):
+        with self._errors_logged(CATALOG):
             self._catalog.collections()
         with self._lock:
             before = time.monotonic() - _AGAIN_S
-            names = {each.collection for each in self._looked.values() if each.reason and each.at < before}
+            names = {each.collection for each in self._checked.values() if each.reason and each.at < before}
             files = [file for damaged in self._files.values() for file in damaged]
             texts = [file for damaged in self._texts.values() for file in damaged]
         for name in names:
-            with self._looking_at(_index_of(name)):
-                self._look_at(self._catalog.collection(name))
+            with self._errors_logged(_index_of(name)):
+                self._check_index(self._catalog.collection(name))
         self._keep_damaged(self._files, files, self._blobs.is_sound)
         self._keep_damaged(self._texts, texts, self._blobs.is_text_sound)
-        return self._has_looked and not self.damage()
+        return self._has_checked and not self.damage()
 
     def damage(self) -> Mapping[str, str]:
         """Damage found by the last check, by collection name or `CATALOG`."""
         with self._lock:
-            reasons = {each.collection: [f"its index: {each.reason}"] for each in self._looked.values() if each.reason}
+            reasons = {each.collection: [f"its index: {each.reason}"] for each in self._checked.values() if each.reason}
             files = [(name, len(damaged), "stored files") for name, damaged in self._files.items() if damaged]
             texts = [(name, len(damaged), "texts of files") for name, damaged in self._texts.items() if damaged]
         for name, count, what in files + texts:
@@ -126,11 +126,11 @@ class Integrity:
         return {name: "; ".join(each) for name, each in sorted(reasons.items())}
 
     def require_sound(self, collection: Collection) -> None:
-        look = self._looked.get(collection.active_index)
-        reason = look.refusal if look else None
-        if look is None or (reason is not None and look.is_old):
+        check = self._checked.get(collection.active_index)
+        reason = check.refusal if check else None
+        if check is None or (reason is not None and check.is_old):
             try:
-                reason = self._look_at(collection).refusal
+                reason = self._check_index(collection).refusal
             except (UnavailableError, NotFoundError):
                 return  # the search itself will raise the error
         if reason is not None:
@@ -138,51 +138,51 @@ class Integrity:
 
     def explain(self, collection: Collection, fault: EngineFaultError) -> VectorIndexUnavailableError:
         try:
-            reason = self._look_at(collection).refusal
+            reason = self._check_index(collection).refusal
         except (UnavailableError, NotFoundError):
             return fault
         return fault if reason is None else DamagedIndexError(collection.name, reason)
 
-    def look(self) -> None:
+    def check_indexes(self) -> None:
         """Check all indexes. Unavailable components are checked the next time."""
         collections: Sequence[Collection] | None = None
-        with self._looking_at(CATALOG):
+        with self._errors_logged(CATALOG):
             collections = self._catalog.collections()
         if collections is None:
             return
         self._refused &= {CATALOG, _FILES, *(_index_of(each.name) for each in collections)}
         with self._lock:
             names = {each.name for each in collections}
-            self._looked = {index: each for index, each in self._looked.items() if each.collection in names}
+            self._checked = {index: each for index, each in self._checked.items() if each.collection in names}
             self._files = {name: damaged for name, damaged in self._files.items() if name in names}
             self._texts = {name: damaged for name, damaged in self._texts.items() if name in names}
         for collection in collections:
             if self._stop.is_set():
                 return
-            with self._looking_at(_index_of(collection.name)):
-                self._look_at(collection)
-        self._has_looked = True
+            with self._errors_logged(_index_of(collection.name)):
+                self._check_index(collection)
+        self._has_checked = True
 
-    def look_at_catalog(self) -> None:
+    def check_catalog(self) -> None:
         """Check the whole catalog, at most once an hour, since it reads all of it."""
         if time.monotonic() < self._catalog_due:
             return
         self._catalog_due = time.monotonic() + _CATALOG_EVERY_S
         try:
-            self._check_catalog()
+            self._check_database()
         except DamagedCatalogError as error:
             self._catalog_fault = True
             log.error("%s", error)
         else:
             self._catalog_fault = False
 
-    def look_at_files(self) -> None:
+    def check_files(self) -> None:
         """Check the size of every stored file, and hash every file that changed since its last hash."""
-        with self._looking_at(_FILES):
+        with self._errors_logged(_FILES):
             for collection in self._catalog.collections():
-                self._look_at_files_of(collection.name)
+                self._check_files_of(collection.name)
 
-    def _look_at_files_of(self, name: str) -> None:
+    def _check_files_of(self, name: str) -> None:
         files: list[StoredFile] = []
         texts: list[StoredFile] = []
         for page in self._catalog.consistency.stored_files(name):
@@ -207,13 +207,13 @@ class Integrity:
 
     def _watch(self) -> None:
         while not self._stop.is_set():
-            self.look()
-            self.look_at_catalog()
-            self.look_at_files()
+            self.check_indexes()
+            self.check_catalog()
+            self.check_files()
             self._stop.wait(self._every_s)
 
     @contextmanager
-    def _looking_at(self, what: str) -> Iterator[None]:
+    def _errors_logged(self, what: str) -> Iterator[None]:
         """Log errors of one check instead of raising. `what` names its subject; it is checked again the next time."""
         try:
             yield
@@ -226,18 +226,18 @@ class Integrity:
         else:
             self._refused.discard(what)
 
-    def _look_at(self, collection: Collection) -> _Look:
+    def _check_index(self, collection: Collection) -> _IndexCheck:
         with self._lock:
-            last = self._looked.get(collection.active_index)
+            last = self._checked.get(collection.active_index)
         damage = probe_index(self._catalog, self._index, collection, former=last.damage if last else None)
         with self._lock:
-            earlier = {index: each for index, each in self._looked.items() if each.collection == collection.name}
+            earlier = {index: each for index, each in self._checked.items() if each.collection == collection.name}
             was_damaged = any(each.damage for each in earlier.values())
             for index in earlier:
-                del self._looked[index]
-            look = self._looked[collection.active_index] = _Look(collection.name, time.monotonic(), damage)
-        if look.refusal is not None and not was_damaged:
-            log.error("%s", DamagedIndexError(collection.name, look.refusal))
+                del self._checked[index]
+            check = self._checked[collection.active_index] = _IndexCheck(collection.name, time.monotonic(), damage)
+        if check.refusal is not None and not was_damaged:
+            log.error("%s", DamagedIndexError(collection.name, check.refusal))
         elif damage is not None and not was_damaged:
             log.error(
                 "%d points of the index of %r are damaged: %s. `gircse doctor --rebuild` replaces them",
@@ -247,7 +247,7 @@ class Integrity:
             )
         elif damage is None and was_damaged:
             log.warning("The index of %r is no longer damaged", collection.name)
-        return look
+        return check
 
     def _keep_damaged(
         self, kept: dict[str, list[StoredFile]], files: Sequence[StoredFile], is_sound: Callable[[str], bool]

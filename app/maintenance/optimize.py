@@ -25,17 +25,17 @@ def optimize_index(
     index: VectorIndex,
     name: str,
     *,
-    tell: Callable[[IndexStatus], None] = lambda condition: None,
+    on_progress: Callable[[IndexStatus], None] = lambda condition: None,
     poll_interval_s: float = 0.5,
 ) -> OptimizeReport:
-    """Optimize an index and wait. `tell` receives its state at every poll.
+    """Optimize an index and wait. `on_progress` receives its state at every poll.
 
     If the engine restarts meanwhile, it is asked again, up to `_ATTEMPTS` times. Raises VectorIndexUnavailableError.
     """
     before, started = index.condition(name), time.monotonic()
     for _ in range(_ATTEMPTS):
         index.optimize(name)
-        after = _wait(index, name, tell, poll_interval_s)
+        after = _wait(index, name, on_progress, poll_interval_s)
         if after.fault is not None:
             raise VectorIndexUnavailableError(
                 f"The vector index could not optimize {name!r}: {after.fault}. The collection is unchanged."
@@ -48,12 +48,14 @@ def optimize_index(
     )
 
 
-def _wait(index: VectorIndex, name: str, tell: Callable[[IndexStatus], None], poll_interval_s: float) -> IndexStatus:
+def _wait(
+    index: VectorIndex, name: str, on_progress: Callable[[IndexStatus], None], poll_interval_s: float
+) -> IndexStatus:
     """Poll until optimizing has ended or failed, or the engine has not begun within `_PATIENCE_S`."""
     at_work = time.monotonic()
     while True:
         condition = index.condition(name)
-        tell(condition)
+        on_progress(condition)
         if condition.activity is not None:
             at_work = time.monotonic()
         elif not condition.awaits_optimizing or time.monotonic() - at_work > _PATIENCE_S:

@@ -13,7 +13,7 @@ from app.errors import NotFoundError
 from app.ports.parts import BlobStore, VectorIndex
 from app.types.documents import GarbageKind
 
-if TYPE_CHECKING:  # it brings in SQL
+if TYPE_CHECKING:  # avoids importing SQL
     from app.catalog import SqlCatalog
 
 _MOST_POINTS = 16  # points per document whose texts are compared

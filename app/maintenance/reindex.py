@@ -22,7 +22,7 @@ from app.search.fingerprints import require_same_model
 from app.types.documents import CONTRACT, Collection, Document, IndexRole
 from app.types.upkeep import ContractChange
 
-if TYPE_CHECKING:  # it brings in SQL
+if TYPE_CHECKING:  # avoids importing SQL
     from app.catalog import SqlCatalog
 
 log = logging.getLogger(__name__)
@@ -133,15 +133,15 @@ class Reindexer:
         self._remove_unneeded()
 
     def build(
-        self, target: Collection, *, tell: Callable[[int, int], None] = lambda done, total: None
+        self, target: Collection, *, on_progress: Callable[[int, int], None] = lambda done, total: None
     ) -> ReindexReport:
-        """Fill the new index, check its count and switch to it. `tell` receives (documents done, total).
+        """Fill the new index, check its count and switch to it. `on_progress` receives (documents done, total).
 
         Raises ConflictError if documents still change after `_ROUNDS` passes.
         """
         report = ReindexReport()
         for _ in range(_ROUNDS):
-            self._catch_up(target, report, tell)
+            self._catch_up(target, report, on_progress)
             if self._agrees(target):
                 self._catalog.indexes.switch(target.name, IndexRole.BUILDING)
             present = self._catalog.counted_collection(target.name)
@@ -201,19 +201,19 @@ class Reindexer:
             create_index(self._index, building)
         return building
 
-    def _catch_up(self, target: Collection, report: ReindexReport, tell: Callable[[int, int], None]) -> None:
+    def _catch_up(self, target: Collection, report: ReindexReport, on_progress: Callable[[int, int], None]) -> None:
         """Index the documents whose present revision the new index lacks, in one pass."""
         name, index, after = target.name, target.active_index, ""
         total = self._catalog.counted_collection(name).document_count
         done = total - self._catalog.indexes.count_unindexed(name, index)
-        tell(done, total)
+        on_progress(done, total)
         while page := self._catalog.indexes.unindexed_documents(name, index, after=after, limit=self._page):
             for together in self._blocks(page):
                 with self._index_documents(together, target) as indexed:
                     for document in together:
                         self._record(document, target, indexed, report)
                         done += 1
-                        tell(done, total)
+                        on_progress(done, total)
             after = page[-1].id
 
     def _blocks(self, page: Sequence[Document]) -> Iterator[Sequence[Document]]:
@@ -249,7 +249,7 @@ class Reindexer:
             return True
         for difference in self._consistency.of_index(collection, index):
             log.warning("Repaired in the index %s: %s", index, difference)
-            self._consistency.mend(difference, removes_unmanaged=True)  # nothing else writes to a standby index
+            self._consistency.repair(difference, removes_unmanaged=True)  # nothing else writes to a standby index
         return False
 
     def _remove_unneeded(self) -> None:

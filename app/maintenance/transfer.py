@@ -44,10 +44,10 @@ from app.ports.parts import BlobStore, Embedder, VectorIndex
 from app.types.documents import Chunk, Collection, DocumentRecord, DocumentState, GarbageKind, Judgement, Lens, Point
 from app.types.point_ids import PointIds
 
-if TYPE_CHECKING:  # it brings in SQL
+if TYPE_CHECKING:  # avoids importing SQL
     from app.catalog import SqlCatalog
 
-Tell = Callable[[int], None]
+ProgressCallback = Callable[[int], None]
 
 _CHUNKS_PER_SHARD = 2000
 _LEASE = timedelta(hours=1)  # reservation of imported data; prolonged with every shard
@@ -71,8 +71,11 @@ class Transfer:
         self._blobs = blobs
         self._embedder = embedder
 
-    def export_collection(self, name: str, path: Path, *, tell: Tell = lambda documents: None) -> Transferred:
-        """Write the archive. `tell` receives the number of documents. Raises ConflictError if one changes meanwhile."""
+    def export_collection(
+        self, name: str, path: Path, *, on_progress: ProgressCallback = lambda documents: None
+    ) -> Transferred:
+        """Write the archive. Raises ConflictError if a document changes meanwhile. `on_progress` receives the number of
+        documents."""
         collection = self._catalog.collection(name)
         documents = chunks = 0
         with full_disk_translated(path.parent), ArchiveWriter(path) as archive:
@@ -89,7 +92,7 @@ class Transfer:
                     if record.document.state is DocumentState.READY:
                         shards.add(self._catalog.chunks(record.document.id))
                 documents += len(page)
-                tell(documents)
+                on_progress(documents)
             shards.flush()
             chunks = shards.count
             for number, said in enumerate(self._catalog.judgement_pages(name), start=1):
@@ -97,9 +100,9 @@ class Transfer:
         return Transferred(name, documents, chunks)
 
     def import_collection(
-        self, path: Path, *, name: str | None = None, tell: Tell = lambda position: None
+        self, path: Path, *, name: str | None = None, on_progress: ProgressCallback = lambda position: None
     ) -> Transferred:
-        """Import an archive. `tell` receives the position in the file in three passes: verify, write, record.
+        """Import an archive. `on_progress` receives the position in the file in three passes: verify, write, record.
 
         Raises ArchiveError, ConflictError if the name exists, FingerprintMismatchError for another model.
         """
@@ -107,17 +110,17 @@ class Transfer:
         name = check_collection_name(name or contract.name)
         if any(each.name == name for each in self._catalog.collections()):
             raise ConflictError(f"There is a collection {name!r} already: import under another name (`--as NAME`).")
-        members = verify(path, tell=tell)
+        members = verify(path, on_progress=on_progress)
         index = self._catalog.indexes.reserve(name, lease=_LEASE)
         collection = replace(contract.collection(), name=name, active_index=index)
         renaming = _Renaming(name, index) if name != contract.name else None
         try:
             create_index(self._index, collection)
-            count = self._write(path, collection, renaming, set(members), tell)
+            count = self._write(path, collection, renaming, set(members), on_progress)
             if (there := self._index.count(index)) != count:
                 raise ConflictError(f"The vector index holds {there} points after {count} were written: try again.")
             self._catalog.indexes.prolong_reservation(index, lease=_LEASE)
-            self._catalog.transfer.restore_collection(collection, _rows(path, name, renaming, tell))
+            self._catalog.transfer.restore_collection(collection, _rows(path, name, renaming, on_progress))
         except BaseException:
             # If the process is killed, this happens when the reservation expires.
             with suppress(UnavailableError):
@@ -171,12 +174,17 @@ class Transfer:
         return contract
 
     def _write(
-        self, path: Path, collection: Collection, renaming: _Renaming | None, names: set[str], tell: Tell
+        self,
+        path: Path,
+        collection: Collection,
+        renaming: _Renaming | None,
+        names: set[str],
+        on_progress: ProgressCallback,
     ) -> int:
         """Write files, texts, layouts and points. Returns the number of points."""
         index, count = collection.active_index, 0
         lines: list[ChunkLine] = []
-        for member in read_members(path, tell=tell):
+        for member in read_members(path, on_progress=on_progress):
             if member.kind == "files":
                 self._put_file(member)
             elif member.kind == "texts":
@@ -298,10 +306,10 @@ def _points(
 
 
 def _rows(
-    path: Path, name: str, renaming: _Renaming | None, tell: Tell
+    path: Path, name: str, renaming: _Renaming | None, on_progress: ProgressCallback
 ) -> Iterator[DocumentRecord | Chunk | Judgement]:
     """Rows in archive order: pages of documents, each followed by chunks of documents so far; then judgements."""
-    for member in read_members(path, tell=tell):
+    for member in read_members(path, on_progress=on_progress):
         if member.kind == "documents":
             for document in read_lines(member, DocumentLine):
                 record = document.record(name)

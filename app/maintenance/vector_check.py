@@ -17,7 +17,7 @@ from app.ports.parts import Embedder, VectorIndex
 from app.types.chunk_text import embedded_text_of, has_its_hash
 from app.types.documents import Collection, Point
 
-if TYPE_CHECKING:  # it brings in SQL
+if TYPE_CHECKING:  # avoids importing SQL
     from app.catalog import SqlCatalog
 
 # Tolerance for one number of a unit vector. In bfloat16 the other texts of a batch change it by up to 0.0015. An error

@@ -38,7 +38,7 @@ class SentenceReader(Protocol):
 
 
 class LanguageModel(Protocol):
-    """Thread-safe."""
+    """A model that generates text from messages. Thread-safe."""
 
     @property
     def name(self) -> str: ...

@@ -287,8 +287,8 @@ class Soundness(Protocol):
         ...
 
 
-class Unwatched:
-    """A `Soundness` that never reports damage."""
+class AlwaysSound:
+    """A `Soundness` for which every collection is sound, where nothing checks for damage."""
 
     def require_sound(self, collection: Collection) -> None:
         pass

@@ -17,7 +17,7 @@ class RerankPassage:
 
 
 class Reranker(Protocol):
-    """Thread-safe."""
+    """Scores passages for a query. Thread-safe."""
 
     def scores(self, query: str, passages: Sequence[RerankPassage], *, instruction: str) -> list[float]:
         """How well each passage answers the query under the instruction ("": none), in the order of the passages.

@@ -11,13 +11,13 @@ from app.types.search import Leg, LegRank
 
 # Chosen on fourteen collections and half of 120 questions: docs/evaluation/fusion.md
 WEIGHTS: Mapping[Leg, float] = MappingProxyType({Leg.DENSE: 0.53, Leg.PLAIN: 0.27, Leg.SPARSE: 0.2})
-# For a query in a language that the model does not read. Chosen on Spanish, Russian and Hindi, reported on others.
+# For a query in a language that the model does not read. Chosen on Spanish, Russian and Hindi, measured on others.
 UNREAD_WEIGHTS: Mapping[Leg, float] = MappingProxyType({Leg.DENSE: 0.1, Leg.PLAIN: 0.1, Leg.SPARSE: 0.8})
-# BM25 grows with the number of words that a query has. `BM25_PER_TERM * (terms + _MORE_TERMS)` is about what a passage
-# reaches that has most of them.
+# BM25 scores grow with the number of query words: a passage with most of the words scores about
+# `_BM25_PER_TERM * (terms + _MORE_TERMS)`.
 _BM25_PER_TERM, _MORE_TERMS = 2.07, 3.4
-_POWER = 1.4  # above 1: many of the words together count more than each of them
-_BEND = 3.0  # of the curve towards 1
+_POWER = 1.4  # above 1: a passage with twice as many of the words gets more than twice the share
+_BEND = 3.0  # how sharply `word_share` bends as it approaches 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +38,12 @@ def fuse(
 ) -> list[ScoredPoint]:
     """Returns the best `most` points by the weighted mean of their cosines and their `word_share`; ties by id.
 
-    legs: each best first. terms: number of distinct words of the query. A point that a vector leg did not return counts
-    with the lowest cosine of that leg, an upper bound of its own; in the sparse leg it counts 0. A leg without a weight
-    is used for ranks only. The weight of an empty leg goes to the other legs of its kind (vectors, words), else to
-    all. Points in `beyond` continue a leg after its end: they count by their own scores, and do not change the lowest
-    cosine.
+    legs: the points of each leg, best first. terms: number of distinct words of the query. beyond: further points of a
+    leg, after its last one; they do not change the lowest cosine of the leg.
+
+    A point that a vector leg did not return counts with the lowest cosine of that leg, an upper bound of its own
+    cosine; in the sparse leg it counts 0. A leg without a weight does not affect the scores. The weight of an empty leg
+    goes to the other legs of its kind (vectors, words), else to all legs.
     """
     points, shares, lowest = leg_shares(legs, terms=terms)
     shared = share_weights(weights, [leg for leg in shares if weights.get(leg)])
@@ -81,8 +82,8 @@ def leg_shares(
 def word_share(score: float, terms: int) -> float:
     """A BM25 score on a scale from 0 to 1 that is comparable between queries.
 
-    Divided by what a query of so many terms can reach, not by the best score of the query: where the best passage has
-    few of the words, words say little, and count little.
+    The score is divided by the usual score of a passage with most of the `terms` words, not by the best score of this
+    query: if even the best passage has few of the words, its share stays low.
     """
     part = (max(0.0, score) / (_BM25_PER_TERM * (terms + _MORE_TERMS))) ** _POWER
     return part / (1 + part**_BEND) ** (1 / _BEND)
@@ -100,7 +101,7 @@ def share_weights(weights: Mapping[Leg, float], filled: Collection[Leg]) -> dict
 
 
 def _shares(leg: Leg, points: Sequence[ScoredPoint], terms: int) -> dict[str, float]:
-    """By point id. A leg of vectors has cosines already."""
+    """The `word_share` of each point by id in the sparse leg; in other legs its score, which is a cosine."""
     if leg is Leg.SPARSE:
         return {point.id: word_share(point.score, terms) for point in points}
     return {point.id: point.score for point in points}

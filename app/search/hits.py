@@ -9,7 +9,7 @@ from typing import cast
 
 from app.search.joined_indexes import INDEX_KEY
 from app.search.reranking import Candidate
-from app.search.retrieval import CHUNK_KEYS, is_own
+from app.search.retrieval import CHUNK_KEYS, is_by_gircse
 from app.types.chunk_text import CONTEXT_KEY, KIND_KEY, PAGE_STARTS_KEY, has_its_hash
 from app.types.documents import ChunkKind, Metadata, ScoredPoint
 from app.types.file_names import shown_title
@@ -18,9 +18,9 @@ from app.types.search import Hit, HitChunk, HitDocument, NearDuplicate
 _log = logging.getLogger(__name__)
 
 
-def own_points(points: Sequence[ScoredPoint]) -> list[ScoredPoint]:
-    """Keeps only points written by gircse; logs how many it left out."""
-    own = [point for point in points if is_own(point.payload)]
+def points_by_gircse(points: Sequence[ScoredPoint]) -> list[ScoredPoint]:
+    """The points that gircse wrote; logs how many others it left out."""
+    own = [point for point in points if is_by_gircse(point.payload)]
     if len(own) < len(points):
         _log.warning("%d unmanaged points among the hits were left out", len(points) - len(own))
     return own

@@ -13,13 +13,13 @@ from app.ports.parts import Embedder, SearchedIndex
 from app.ports.rerank import Reranker
 from app.search.gircse_reranker import STEPS, EmbedderReranker
 from app.search.reranking import passage_of
-from app.search.retrieval import is_own
+from app.search.retrieval import is_by_gircse
 from app.types.documents import Collection
 from app.types.search import Match
 
 
 class InstructedMatches:
-    """Thread-safe."""
+    """Grades passages under an instruction. Thread-safe."""
 
     def __init__(self, index: SearchedIndex, embedder: Embedder, reranker: Reranker | None = None) -> None:
         """reranker: of the searches. If it uses the embedder itself, its cached vectors are reused."""
@@ -44,7 +44,7 @@ class InstructedMatches:
     ) -> dict[str, Match]:
         """Like `matches`. payloads: by point id."""
         bounds = self._embedder.info.match_cosines
-        own = {point_id: payload for point_id, payload in payloads.items() if is_own(payload)}
+        own = {point_id: payload for point_id, payload in payloads.items() if is_by_gircse(payload)}
         if bounds is None or not own:
             return {}
         passages = [passage_of(point_id, payload) for point_id, payload in own.items()]

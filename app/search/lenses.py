@@ -168,7 +168,7 @@ def delete_lens(catalog: LensesAndJudgements, name: str) -> None:
         raise
 
 
-def look_through(
+def resolve_lens(
     catalog: LensesAndJudgements, lens: str | None, instruction: str | None, values: Sequence[str] | None = None
 ) -> tuple[str | None, tuple[LensValue, ...]]:
     """Resolves a lens to the instruction and values to search with.

@@ -286,7 +286,9 @@ def _moved_vectors(index: SearchedIndex, name: str, request: SearchRequest, vect
     if not request.like and not request.unlike:
         return vectors
     found: dict[str, Point] = {
-        point.id: point for point in index.retrieve(name, [*request.like, *request.unlike]) if is_own(point.payload)
+        point.id: point
+        for point in index.retrieve(name, [*request.like, *request.unlike])
+        if is_by_gircse(point.payload)
     }
     for chunk_id in (*request.like, *request.unlike):
         if chunk_id not in found:
@@ -297,7 +299,7 @@ def _moved_vectors(index: SearchedIndex, name: str, request: SearchRequest, vect
     )
 
 
-def is_own(payload: Mapping[str, object]) -> bool:
-    """Whether a point was written by gircse: it has a text and all metadata that ingestion writes."""
+def is_by_gircse(payload: Mapping[str, object]) -> bool:
+    """Whether gircse wrote the point, by its payload: it has a text and all metadata keys that ingestion writes."""
     metadata = payload.get("metadata")
     return "page_content" in payload and isinstance(metadata, Mapping) and metadata.keys() >= KEYS_OF_EVERY_CHUNK

@@ -17,7 +17,7 @@ import numpy as np
 from app.errors import DamagedIndexError, EmbedderUnavailableError, EngineFaultError, InputError, NotFoundError
 from app.ports.catalog import SearchedCatalog
 from app.ports.observer import SILENT, Observer
-from app.ports.parts import Embedder, SearchedIndex, Soundness, Unwatched
+from app.ports.parts import AlwaysSound, Embedder, SearchedIndex, Soundness
 from app.ports.rerank import Reranker
 from app.search.calibration import MatchCalibration, best_match
 from app.search.exclusions import ExclusionRanker, exclude_negated, excluded_values, reported_exclusions
@@ -26,7 +26,7 @@ from app.search.gircse_reranker import EmbedderReranker
 from app.search.grouping import select
 from app.search.highlights import Highlighter
 from app.search.highlights_bm25 import highlight_by_bm25
-from app.search.hits import damage_notes, document_id_of, hits_of, on_page_of_sentence, own_points
+from app.search.hits import damage_notes, document_id_of, hits_of, on_page_of_sentence, points_by_gircse
 from app.search.instructed_matches import InstructedMatches
 from app.search.joined_collections import ResolvedCollections, mapped_fault, resolve_collections
 from app.search.joined_indexes import JoinedIndexes
@@ -93,7 +93,7 @@ class SearchService:
         """reranker: by default the embedder re-ranks itself. rerank_candidates: number of candidates to re-rank in a
         hybrid search with an instruction, unless its request sets `rerank`."""
         self._observer = observer
-        self._soundness = soundness or Unwatched()
+        self._soundness = soundness or AlwaysSound()
         self._rerank_candidates = rerank_candidates
         self._reranker = reranker or EmbedderReranker(embedder, observer=observer)
         self._catalog = catalog
@@ -210,7 +210,7 @@ class SearchService:
         """Makes candidates of the retrieved points. If the request has values, ranks by them and counts passages per
         value."""
         if query is None:
-            own = self._without_deleted(own_points(found.points))
+            own = self._without_deleted(points_by_gircse(found.points))
             return [Candidate(ranked) for ranked in rank_in_legs(own, found.legs)], None
         with self._timed(timings_ms, "values"):
             read = self._value_search.read(found.points, query, request, collection, field=labels.field)
@@ -228,7 +228,7 @@ class SearchService:
         while part := list(islice(ranked, most - len(kept))):
             loaded = load_payloads(self._index, collection.active_index, [point for point, _ in part])
             readings = {point.id: value for point, value in part}
-            kept += [(point, readings[point.id]) for point in self._without_deleted(own_points(loaded))]
+            kept += [(point, readings[point.id]) for point in self._without_deleted(points_by_gircse(loaded))]
         return kept
 
     def _vectors_of(self, pool: Sequence[Candidate], collection: Collection) -> Mapping[str, Sequence[float]]:

@@ -30,7 +30,7 @@ _HALF = 0.5
 
 
 @dataclass(frozen=True)
-class AskedSearch:
+class MatchableSearch:
     """A standing search (alert), prepared for matching. In mode sparse `vector` is empty: words alone decide."""
 
     id: str
@@ -51,7 +51,7 @@ class AskedSearch:
 
 @lru_cache(maxsize=4_096)
 def _words_of(query: str) -> frozenset[int]:
-    """Cached across rebuilds: each new alert rebuilds all `AskedSearch` of its collection."""
+    """Cached across rebuilds: each new alert rebuilds all `MatchableSearch` of its collection."""
     return frozenset(query_vector(query).indices)
 
 
@@ -86,7 +86,7 @@ class StandingSet:
     def __init__(
         self,
         version: int,
-        searches: Sequence[AskedSearch],
+        searches: Sequence[MatchableSearch],
         collection: Collection,
         reader: ValueReader,
         instructed: InstructedMatches,
@@ -136,7 +136,7 @@ class StandingSet:
                 if not needs_words or self._is_graded_again(search) or shares(passage.words, search.words):
                     yield search, passage, float(cosines[row, column]), match
 
-    def _is_graded_again(self, search: AskedSearch) -> bool:
+    def _is_graded_again(self, search: MatchableSearch) -> bool:
         return bool(search.request.instruction) and self._instructed.has_scale
 
     def _graded_again(self, found: Iterable[Found]) -> Iterator[Found]:
@@ -189,7 +189,7 @@ class StandingSet:
             kept += [pair for pair, is_kept in zip(pairs, keep.tolist(), strict=True) if is_kept]
         return kept
 
-    def _has_value(self, search: AskedSearch, passages: Sequence[_Passage], vectors: np.ndarray) -> np.ndarray:
+    def _has_value(self, search: MatchableSearch, passages: Sequence[_Passage], vectors: np.ndarray) -> np.ndarray:
         request = search.request
         excluded = set(excluded_values(request).values())
         if not request.values or (request.value is None and not excluded):
@@ -200,7 +200,7 @@ class StandingSet:
         own = [names[number] for number in labels.numbers.tolist()]
         return np.array([name not in excluded and request.value in (None, name) for name in own])
 
-    def _is_excluded(self, search: AskedSearch, passages: Sequence[_Passage], vectors: np.ndarray) -> np.ndarray:
+    def _is_excluded(self, search: MatchableSearch, passages: Sequence[_Passage], vectors: np.ndarray) -> np.ndarray:
         """(n,) bool: passages with all words of an excluded phrase, or nearer to it than to the query."""
         values = excluded_values(search.request)
         phrases = [phrase for phrase in search.request.exclude if phrase not in values]
@@ -216,4 +216,4 @@ class StandingSet:
         return np.asarray(is_named | is_about)
 
 
-Found = tuple[AskedSearch, _Passage, float, Match]
+Found = tuple[MatchableSearch, _Passage, float, Match]

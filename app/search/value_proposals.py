@@ -17,7 +17,7 @@ from app.ports.parts import Embedder, VectorIndex
 from app.search.aspect_search import AspectSearch, embed_plainly, mean_of_nearest
 from app.search.fingerprints import require_same_model
 from app.search.lenses import lenses_of
-from app.search.retrieval import is_own
+from app.search.retrieval import is_by_gircse
 from app.search.value_reader import KEPT_PHRASES, ValueReader
 from app.search.value_syntax import MAX_VALUES, MIN_VALUES, parse_values
 from app.search.value_words import values_of_words
@@ -164,7 +164,7 @@ class ValueProposer:
         if kept is None or time.monotonic() - kept.taken_s > kept.lasts_s:
             ids = list(islice(self._index.point_ids(collection.active_index), SAMPLED_TEXTS))
             points = sorted(self._index.retrieve(collection.active_index, ids), key=lambda point: point.id)
-            own = [point for point in points if is_own(point.payload)]
+            own = [point for point in points if is_by_gircse(point.payload)]
             kept = _Sample(
                 tuple(str(point.payload["page_content"]) for point in own),
                 np.asarray([point.vector for point in own], dtype=np.float32).reshape(

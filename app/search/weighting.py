@@ -1,4 +1,5 @@
-"""Chooses the weights of a hybrid search's legs, and says what ranked a query that the model does not read."""
+"""Chooses the weights of a hybrid search's legs; for a query in a language that the model does not read, also makes
+the notice that says how its hits are ranked."""
 
 from __future__ import annotations
 
@@ -14,7 +15,11 @@ from app.types.search import Leg, SearchRequest, UnreadLanguage, UnreadRanking
 
 
 class Weighting(NamedTuple):
-    """language: of the query, if the model does not read it. read: the only language of the model; None: any."""
+    """The weights of a search's legs, and what they were chosen by.
+
+    language: of the query, if the model does not read it, else None. read: the only language that the model reads;
+    None: any.
+    """
 
     weights: LegWeights
     is_tuned: bool
@@ -23,8 +28,12 @@ class Weighting(NamedTuple):
 
     @classmethod
     def of(cls, request: SearchRequest, query: str, *, read: str | None, tuned: LegWeights | None) -> Weighting:
-        """query: as the person wrote it. tuned: the weights of the collection that judgements chose, if any. They do
-        not apply if they count pseudo-feedback and the person's own feedback switches it off."""
+        """Chooses the weights: tuned ones, else those for the language of the query.
+
+        query: as the user wrote it, with negated phrases. tuned: the collection's weights from judgements, if any. They
+        do not apply if they weigh pseudo-feedback and the request has feedback of its own (like, unlike), which
+        switches pseudo-feedback off.
+        """
         language = unread_language(query, read)
         if tuned is not None and tuned.get(Leg.FEEDBACK) and (request.like or request.unlike):
             tuned = None
@@ -33,7 +42,10 @@ class Weighting(NamedTuple):
     def unread(
         self, hits: Sequence[Candidate], legs: Mapping[Leg, Sequence[ScoredPoint]], *, is_by_value: bool
     ) -> UnreadLanguage | None:
-        """The notice about the query's language. legs: as retrieved. is_by_value: whether values rank the hits."""
+        """The notice about the query's language; None if the model reads it.
+
+        legs: points of each leg as retrieved. is_by_value: whether values of a lens affect the ranking.
+        """
         if self.language is None or self.read is None:
             return None
         return UnreadLanguage(self.language, self.read, self._ranking(hits, legs, is_by_value) if hits else None)

@@ -1,4 +1,4 @@
-"""Whether a person waits for the current call: it then fails early if something is locked."""
+"""Whether a user waits for the current call. If so, the call waits only a few seconds for locks, then fails."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _FAILED_S = 5.0
 
 
 class Request:
-    """A request of a person. After one wait in vain, its further ones end at once for _FAILED_S."""
+    """A request of a user. Once a wait for a lock has timed out, its further waits time out at once for _FAILED_S."""
 
     def __init__(self) -> None:
         self._failed_at = -_FAILED_S
@@ -28,21 +28,22 @@ _current: ContextVar[Request | None] = ContextVar("gircse_request", default=None
 
 
 def current_request() -> Request | None:
-    """None in background work and in commands."""
+    """The request that this code serves; None in background work and in commands."""
     return _current.get()
 
 
 @contextmanager
 def answering() -> Iterator[None]:
-    """Everything within the block answers one request. Tasks started inside inherit that; threads only if they run in a
-    copy of the context."""
+    """Marks the block as serving one request of a user. Tasks started inside inherit the mark; threads only if they run
+    in a copy of the context."""
     with _current_is(Request()):
         yield
 
 
 @contextmanager
 def hardly_waiting() -> Iterator[None]:
-    """For a write that the answer does not need: its waits end almost at once, and those of the request stay."""
+    """For writes that the response does not need: they hardly wait for locks. Other waits of the request are
+    unaffected."""
     hurried = Request()
     hurried.note_failure()
     with _current_is(hurried):
@@ -51,7 +52,7 @@ def hardly_waiting() -> Iterator[None]:
 
 @contextmanager
 def waiting_long() -> Iterator[None]:
-    """For a write that must not fail though a person waits for it: it waits as long as background work."""
+    """For writes that must not fail: they wait for locks as long as background work, although a user waits."""
     with _current_is(None):
         yield
 

@@ -1,4 +1,4 @@
-"""What is asked of a search and what it answers: frozen values that cross folder borders."""
+"""Search requests and results (immutable)."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from embedder.refinement_steps import MAX_BIAS, MAX_BIASED_WORDS, RefinementStep
 MAX_QUERY_CHARACTERS = 100_000
 MAX_LIMIT = 100
 MAX_FILTERS = 32
-MAX_FEEDBACK = 16  # chunks on either side
+MAX_FEEDBACK = 16  # chunks in `like`, and in `unlike`
 MAX_EXCLUSIONS, MAX_EXCLUSION_CHARACTERS = 8, 200
 MAX_RERANK = 200  # candidates that are re-ranked
-BOOST, SUPPRESS = 5.0, -MAX_BIAS  # what a word is given that a person only wants more, or not at all
+BOOST, SUPPRESS = 5.0, -MAX_BIAS  # biases of a word that the user boosts or suppresses by a click
 
 
 class SearchMode(StrEnum):
-    """By what chunks are found: the vector of the query, its words (BM25), or both, fused."""
+    """How chunks are found: by the query's vector (dense), by its words (sparse, BM25), or by both, fused (hybrid)."""
 
     DENSE = "dense"
     SPARSE = "sparse"
@@ -36,31 +36,31 @@ DEFAULT_MODE = SearchMode.HYBRID  # of all interfaces: docs/evaluation/hybrid.md
 
 
 class Leg(StrEnum):
-    """What finds candidates of a hybrid search."""
+    """One of the searches whose rankings a hybrid search fuses."""
 
-    DENSE = "dense"  # the vector of the query under its instruction
-    PLAIN = "plain"  # its vector in the space of the base model, where the collection has vectors of that
-    SPARSE = "sparse"  # its words
-    FEEDBACK = "feedback"  # a vector between the query and what the others found first
+    DENSE = "dense"  # by the query's vector under its instruction
+    PLAIN = "plain"  # by the query's base-model vector, if the collection has base-model vectors
+    SPARSE = "sparse"  # by the query's words (BM25)
+    FEEDBACK = "feedback"  # by the query's vector, moved towards the first hits of the other legs
 
 
 class ExclusionEffect(StrEnum):
-    """What became of a phrase that a search is not to be about."""
+    """The effect of an excluded phrase on the hits."""
 
-    VALUE = "value"  # it is a value of the lens, of which no passage is shown
-    RANK = "rank"  # passages about it rank lower
-    OFFERED = "offered"  # nothing yet: the query may mean it, or not
+    VALUE = "value"  # the phrase names a value of the lens; passages with this value are left out
+    RANK = "rank"  # passages about the phrase rank lower
+    OFFERED = "offered"  # none: the query may not mean it as an exclusion, so the user has to confirm it
 
 
 class Match(StrEnum):
-    """How well a passage answers a query, whatever it was found by."""
+    """How well a passage answers a query, whichever mode or leg found it."""
 
     WEAK = "weak"  # no better than the hits of off-topic queries
     FAIR = "fair"
     STRONG = "strong"
 
 
-ALL_COLLECTIONS = "*"  # as the collection of a request: all that the caller may see
+ALL_COLLECTIONS = "*"  # the `collection` of a request that searches all collections that the caller may see
 
 
 Bias = Annotated[float, Field(ge=-MAX_BIAS, le=MAX_BIAS, allow_inf_nan=False)]
@@ -69,9 +69,12 @@ Phrase = Annotated[str, Field(min_length=1, max_length=MAX_EXCLUSION_CHARACTERS)
 
 @dataclass(frozen=True, slots=True)
 class SearchRequest:
-    """Fields with a `Field` are options of every interface: REST, agents, the command line, saved searches, the search
-    page and its address. The interfaces validate them. Code makes requests without validating them again, so this is a
-    plain dataclass, which is five times as fast to make as a pydantic model."""
+    """A search. Every field with a `Field` is an option of all interfaces: REST, agents, the command line, saved
+    searches, the search page and its address.
+
+    The interfaces validate the options. Requests made by code need no validation, so this is a plain dataclass: it is
+    five times as fast to create as a pydantic model.
+    """
 
     query: Annotated[
         str,
@@ -165,7 +168,7 @@ class SearchRequest:
         Field(max_length=MAX_FEEDBACK, description="Ids of chunks that the hits should not resemble."),
         Shown(command="Less like this chunk. Repeatable.", metavar="CHUNK"),
     ] = field(default_factory=tuple)
-    values: tuple[LensValue, ...] = ()  # that the instruction tells apart: `WrittenLens.values`
+    values: tuple[LensValue, ...] = ()  # parsed from `WrittenLens.values`
     value: Annotated[
         str | None,
         Field(description="Only passages with this value. `other`: passages that fit no value."),
@@ -262,12 +265,12 @@ class SearchRequest:
             parameter="d",
         ),
     ] = 0
-    among: frozenset[str] | None = None  # of ALL_COLLECTIONS only these, which are all that the caller may see
+    among: frozenset[str] | None = None  # with ALL_COLLECTIONS: the collections that the caller may see; None: all
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenLens:
-    """Options that only a written request has. They are resolved to the request's instruction and values."""
+    """Options of a request as a user writes it. They are resolved to `instruction` and `values` of `SearchRequest`."""
 
     lens: Annotated[
         str | None,
@@ -313,8 +316,10 @@ def read_request(
     values: tuple[LensValue, ...],
     among: frozenset[str] | None = None,
 ) -> SearchRequest:
-    """Makes a request of options by name, with JSON's values. `instruction` and `values` are resolved already. Other
-    names are ignored."""
+    """Creates a request from JSON values by option name; names that are no options are ignored.
+
+    `instruction` and `values`: as resolved from the lens. `among`: see `SearchRequest`.
+    """
     given = {name: REQUEST_OPTIONS[name].frozen(value) for name, value in written.items() if name in REQUEST_OPTIONS}
     return SearchRequest(**(given | {"instruction": instruction, "values": values, "among": among}))
 
@@ -341,7 +346,7 @@ class HitChunk:
     kind: Annotated[
         ChunkKind, Field(description="table: mostly numbers. references: a bibliography. navigation: a menu.")
     ] = ChunkKind.PROSE
-    # (character of the text, page that begins there), if on several
+    # (offset in the text, number of the page that begins there), if the chunk is on several pages
     page_starts: tuple[tuple[int, int], ...] = field(default=(), repr=False)
     is_damaged: Annotated[
         bool, Field(description="The stored text differs from the embedded one; `notes` say how to repair it.")
@@ -350,16 +355,16 @@ class HitChunk:
 
 @dataclass(frozen=True, slots=True)
 class Highlight:
-    """The sentence by which a chunk was found: characters [start, end) of the chunk's text."""
+    """The sentence of a chunk that fits the query best: characters [start, end) of the chunk's text."""
 
     start: int
     end: int
-    score: float  # its cosine with the query; the BM25 that it adds, where only words found the chunk
+    score: float  # cosine with the query; if only BM25 found the chunk, the sentence's part of the BM25 score
 
 
 @dataclass(frozen=True, slots=True)
 class LegRank:
-    """Where one leg of a hybrid search found a chunk: rank from 1, and the leg's own score (cosine, or BM25)."""
+    """Rank (from 1) and score (cosine or BM25) of a chunk in one leg of a hybrid search."""
 
     leg: Annotated[
         Leg,
@@ -389,7 +394,7 @@ class Exclusion:
 
 @dataclass(frozen=True, slots=True)
 class NearDuplicate:
-    """A passage that says nearly the same as one that ranks above it."""
+    """A passage whose text is nearly identical to that of a better hit."""
 
     document: HitDocument
     chunk: HitChunk
@@ -432,7 +437,7 @@ class Hit:
 
 
 class UnreadRanking(StrEnum):
-    """What ranks the hits of a query in a language that the model does not read."""
+    """How hits are ranked if the model does not read the language of the query."""
 
     WORDS = "words"
     TUNED = "tuned"
@@ -450,7 +455,10 @@ _UNREAD_RANKINGS: Mapping[UnreadRanking, str] = {
 
 @dataclass(frozen=True, slots=True)
 class UnreadLanguage:
-    """language: of the query. read: the only language of the model. ranking: None without hits."""
+    """A query in a language that the model does not read.
+
+    language: of the query. read: the only language that the model reads. ranking: None if there are no hits.
+    """
 
     language: str
     read: str
@@ -463,7 +471,7 @@ class UnreadLanguage:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """REST and `gircse search --json` leave out fields with repr=False, here and in nested dataclasses."""
+    """The result of a search. REST and `gircse search --json` omit fields with repr=False, also of nested classes."""
 
     query: str
     instruction: str
@@ -493,7 +501,7 @@ class SearchResult:
     vector: Sequence[float] = field(default=(), repr=False)
     document_instruction: str = field(default="", repr=False)
     has_plain_vectors: bool = field(default=False, repr=False)
-    is_ranked_by_refinement: bool = field(default=True, repr=False)  # or by the base model's vector, and words
-    among: frozenset[str] | None = field(default=None, repr=False)  # as of the request
-    unread: UnreadLanguage | None = field(default=None, repr=False)  # `notes` say the same
+    is_ranked_by_refinement: bool = field(default=True, repr=False)  # False: by base-model vector and words
+    among: frozenset[str] | None = field(default=None, repr=False)  # of the request
+    unread: UnreadLanguage | None = field(default=None, repr=False)  # `notes` have the same notice as text
     default_rerank: int = field(default=0, repr=False)  # candidates to re-rank if the request leaves it open

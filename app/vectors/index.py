@@ -53,7 +53,7 @@ _OPTIMIZING = "optimising"
 class QdrantVectorIndex(InspectedPoints):
     """Implements the port `VectorIndex`.
 
-    reconnect: returns a new client when the current one has lost its server; every operation may be repeated.
+    reconnect: returns a new client, for when the current one has lost its server; the failed operation is repeated.
     is_embedded: the server is app/edge, which sends vectors as one block and orders equal scores by id.
     """
 
@@ -385,7 +385,10 @@ class QdrantVectorIndex(InspectedPoints):
         raise AssertionError("unreachable: the last attempt returns or raises")
 
     def _renew(self, failed: QdrantClient) -> None:
-        """Not under the lock while it connects: behind an engine that hangs, requests would wait one after another."""
+        """Replaces the client unless another thread has done so.
+
+        Connects without holding the lock: otherwise, if the engine hangs, requests would wait one after another.
+        """
         if self._client is not failed or self._reconnect is None:
             return
         spare = self._reconnect()

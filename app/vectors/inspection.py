@@ -11,7 +11,7 @@ import numpy as np
 from qdrant_client import QdrantClient, models
 
 from app.search.bm25 import SparseVector, document_vector
-from app.search.retrieval import is_own
+from app.search.retrieval import is_by_gircse
 from app.types.chunk_text import embedded_text_of, has_its_hash
 from app.types.documents import PointDamage, ScoredPoint
 from app.vectors.labels import LabelledPoints
@@ -102,7 +102,7 @@ def _is_as_written(payload: Mapping[str, object]) -> bool:
     """Whether the text matches its hash. Points of other programs, such as LangChain, have no hash: they are sound."""
     if "page_content" not in payload or not isinstance(payload.get("metadata"), Mapping):
         return False
-    return not is_own(payload) or has_its_hash(payload)
+    return not is_by_gircse(payload) or has_its_hash(payload)
 
 
 def _words_of(record: models.Record) -> dict[int, float]:

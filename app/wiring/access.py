@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class WaysIn:
-    """Login by password and sign-in by OpenID. Both are None if access control is off."""
+class LoginMethods:
+    """How users log in: by password, or at an OpenID provider. Both are None if access control is off."""
 
     logins: Logins | None = None
     sign_in: SignIn | None = None
 
 
 @contextmanager
-def open_ways_in(services: Services) -> Iterator[WaysIn]:
+def open_login_methods(services: Services) -> Iterator[LoginMethods]:
     settings = services.settings
     if not settings.access_control:
-        yield WaysIn()
+        yield LoginMethods()
         return
     secret = load_admin_secret(settings).secret
     accounts = Accounts(services.catalog.access, admin_secret=secret)
@@ -42,10 +42,10 @@ def open_ways_in(services: Services) -> Iterator[WaysIn]:
         accounts, services.catalog.access, lifetime=timedelta(hours=settings.session_hours), idle=settings.session_idle
     )
     if settings.oidc_issuer is None:
-        yield WaysIn(logins)
+        yield LoginMethods(logins)
         return
     with closing(provider_of(settings)) as provider:
-        yield WaysIn(
+        yield LoginMethods(
             logins,
             SignIn(
                 provider,

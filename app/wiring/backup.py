@@ -32,7 +32,7 @@ _URLS = ("database_url", "qdrant_url", "embedder_url", "rerank_url")
 
 
 def write_backup(
-    services: Services, path: Path, *, with_indexes: bool, tell: Callable[[int], None] = lambda documents: None
+    services: Services, path: Path, *, with_indexes: bool, on_progress: Callable[[int], None] = lambda documents: None
 ) -> BackupFacts:
     engine = connect(services.settings.catalog_url)
     try:
@@ -47,7 +47,7 @@ def write_backup(
             made_at=utc_now().isoformat(timespec="seconds"),
             release=version("gircse-search"),
             settings=settings_without_secrets(services.settings),
-            tell=tell,
+            on_progress=on_progress,
         )
     finally:
         engine.dispose()
@@ -61,7 +61,9 @@ def schedule_of(services: Services) -> BackupSchedule | None:
         settings.backup_directory,
         timedelta(hours=settings.backup_every_hours),
         settings.backup_keep,
-        lambda path, tell: write_backup(services, path, with_indexes=settings.backup_indexes, tell=tell),
+        lambda path, on_progress: write_backup(
+            services, path, with_indexes=settings.backup_indexes, on_progress=on_progress
+        ),
     )
 
 

@@ -19,12 +19,12 @@ from app.maintenance.background_reindex import StoppedError
 from app.maintenance.reindex import Reindexer
 from app.ports.parts import Embedder
 from app.runtime.memory import release_memory
-from app.runtime.turns import set_switch_interval
+from app.runtime.thread_switching import set_switch_interval
 from app.services import Services
 from app.settings import Settings
 from app.wiring.embedding import LocalEmbedder
-from app.wiring.recurring import fetching_again
-from app.wiring.standing import delivering
+from app.wiring.recurring import syncing_sources
+from app.wiring.standing import delivering_alerts
 from ingest.pipeline import IngestPipeline
 from ingest.readers import ProcessLimits, ProcessReader, ReadLimits
 from ingest.readers.limits import MEGABYTE
@@ -88,7 +88,7 @@ def run_worker(services: Services, stop: threading.Event) -> None:
         return stop.is_set() or slots.is_leaving()
 
     with open_pipeline(services, is_stopping=is_stopping, before_embedding=slots.note_read) as pipeline:
-        if not _model_is_there(services.embedder, stop):
+        if not _load_until_available(services.embedder, stop):
             return
         if isinstance(services.embedder, LocalEmbedder) and services.embedder.is_on_cpu:
             slots.patience_s = CPU_PATIENCE_S
@@ -96,7 +96,7 @@ def run_worker(services: Services, stop: threading.Event) -> None:
         _catch_up(services)
         owner = f"{socket.gethostname()}-{os.getpid()}-{threading.get_ident()}"
         lease = timedelta(seconds=services.settings.lease_s)
-        with delivering(services, stop), fetching_again(services, stop):
+        with delivering_alerts(services, stop), syncing_sources(services, stop):
             Worker(
                 catalog=services.catalog,
                 pipeline=pipeline,
@@ -128,7 +128,7 @@ def _catch_up(services: Services) -> None:
         log.warning("Garbage of deletions could not be removed yet: %s", error)
 
 
-def _model_is_there(embedder: Embedder, stop: threading.Event) -> bool:
+def _load_until_available(embedder: Embedder, stop: threading.Event) -> bool:
     """Load the model, retrying until it works. Returns False if stopped before.
 
     Jobs must not be claimed earlier: without the model each of them would fail.

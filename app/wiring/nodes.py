@@ -13,7 +13,7 @@ from tokenizers import Tokenizer
 
 from app.documents.blobs import FolderBlobStore
 from app.ports.parts import SharedEmbedder, VectorIndex
-from app.runtime.turns import set_switch_interval
+from app.runtime.thread_switching import set_switch_interval
 from app.settings import Settings
 from app.types.documents import Collection, Job, Point
 from app.wiring.index import open_index

@@ -17,7 +17,7 @@ from app.services import Services
 from app.settings import Settings
 from app.wiring.bounded_http import BoundedAsyncClient
 from app.wiring.embedding import LocalEmbedder
-from app.wiring.remote import PING_S, QUIET_S, RemoteEmbedder, client_options, said_by, vectors_of
+from app.wiring.remote import PING_S, QUIET_S, RemoteEmbedder, client_options, error_of, vectors_of
 from embedder.engine.errors import NotServingError, RefusedError
 from embedder.model_info import ModelInfo
 from embedder.server.errors import refusal_of_status
@@ -106,7 +106,7 @@ class ForwardingSource:
 
 
 def _refusal_of(answer: httpx.Response) -> RefusedError:
-    detail, code = said_by(answer)
+    detail, code = error_of(answer)
     after = answer.headers.get("retry-after", "")
     return refusal_of_status(
         answer.status_code, detail, code=code, retry_after_s=float(after) if after.isdigit() else None

@@ -19,7 +19,7 @@ _LEAVING_S = 5.0  # child processes end at once; this lets a document finish bei
 
 
 @contextmanager
-def fetching_again(services: Services, stop: threading.Event) -> Iterator[None]:
+def syncing_sources(services: Services, stop: threading.Event) -> Iterator[None]:
     """Sync sources during the block. When `stop` is set, running syncs are abandoned; the next worker resumes them."""
     catalog = services.catalog
     schedule = SourceSchedule(

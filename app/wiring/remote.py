@@ -104,7 +104,7 @@ class RemoteEmbedder:
                 self._info = facts_of(found)
             return self._info
 
-    def wait_until_there(self) -> None:
+    def wait_until_available(self) -> None:
         """Block until the server returns its model's info."""
         logged = ""
         while True:
@@ -288,7 +288,7 @@ def check_answer(answer: httpx.Response, *, url: str) -> None:
     """Raise the core's error for an error response of an embedding server."""
     if answer.is_success:
         return
-    detail, code = said_by(answer)
+    detail, code = error_of(answer)
     status = answer.status_code
     if status == httpx.codes.INTERNAL_SERVER_ERROR and code in _FAULTS_OF_A_TEXT:
         raise ConflictError(detail)
@@ -353,7 +353,8 @@ def plan_parts(texts: Sequence[str]) -> list[list[int]]:
     return parts if texts else []
 
 
-def said_by(answer: httpx.Response) -> tuple[str, str | None]:
+def error_of(answer: httpx.Response) -> tuple[str, str | None]:
+    """The detail and code of a problem response; the reason phrase and None if it has no problem details."""
     try:
         body = answer.json()
     except ValueError:

@@ -29,7 +29,7 @@ def deliverer_of(services: Services) -> Deliverer:
 
 
 @contextmanager
-def delivering(services: Services, stop: threading.Event) -> Iterator[None]:
+def delivering_alerts(services: Services, stop: threading.Event) -> Iterator[None]:
     """Deliver matches in a thread during the block. When `stop` is set, the current delivery is finished first."""
     thread = threading.Thread(target=deliverer_of(services).run, args=(stop,), name="deliveries", daemon=True)
     thread.start()

@@ -21,7 +21,7 @@ from app.services import Services
 from app.types.access import OPERATOR, acting_as
 from app.types.defaults import SAMPLE_COLLECTION
 from app.wiring.about import describe_installation
-from app.wiring.access import open_ways_in
+from app.wiring.access import open_login_methods
 from app.wiring.ingestion import open_reindexer, read_limits
 from app.wiring.openai import open_openai_routes
 from app.wiring.remote import RemoteEmbedder
@@ -53,7 +53,7 @@ def open_web(services: Services) -> Iterator[FastAPI]:
     pages show the properties of its model.
     """
     if isinstance(services.embedder, RemoteEmbedder):
-        services.embedder.wait_until_there()
+        services.embedder.wait_until_available()
     read_url = url_reader(services.settings).read
     fetching = BackgroundFetching(services.catalog, services.library, read_url=read_url)
     reindexing = BackgroundReindexing(
@@ -68,9 +68,9 @@ def open_web(services: Services) -> Iterator[FastAPI]:
         closing(fetching),
         closing(reindexing),
         open_openai_routes(services) as embeddings,
-        open_ways_in(services) as ways_in,
+        open_login_methods(services) as login_methods,
     ):
-        logins, sign_in = ways_in.logins, ways_in.sign_in
+        logins, sign_in = login_methods.logins, login_methods.sign_in
         api = create_app(
             authorized,
             read_url=read_url,
@@ -83,7 +83,7 @@ def open_web(services: Services) -> Iterator[FastAPI]:
         if logins is None:
             api.add_middleware(HostGuard, allowed=services.settings.allowed_host_names)
         if services.settings.mcp:
-            _let_agents_in(api, authorized)
+            _mount_agents(api, authorized)
         with acting_as(OPERATOR):  # the initial contents of the pages
             pages = build_pages(_page_parts(authorized, describe_installation(services), has_logins=logins is not None))
         yield mount_pages(api, pages, language=services.settings.language)
@@ -127,7 +127,7 @@ def first_example() -> tuple[ShownExample, ...]:
     )
 
 
-def _let_agents_in(api: FastAPI, services: AuthorizedServices) -> None:
+def _mount_agents(api: FastAPI, services: AuthorizedServices) -> None:
     try:
         from app.wiring.agents import mount_agents
     except ModuleNotFoundError as error:

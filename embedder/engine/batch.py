@@ -100,7 +100,7 @@ class BatchRunner:
         def watch(step: int, soft_token: Tensor) -> None:
             observed(step, soft_token)
             for row, item in streamed:
-                item.tell(self._encoder.words_of(observed, row)[-1])
+                item.report_step(self._encoder.words_of(observed, row)[-1])
 
         return watch
 

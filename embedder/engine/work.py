@@ -75,7 +75,7 @@ class Item:
     taken_at: float = 0.0
     turn: float = 0.0  # documents start in this order
     waiting: int = 0  # number of requests that wait for it
-    steps_told: int = 0
+    steps_reported: int = 0
 
     @property
     def tokens(self) -> int:
@@ -103,10 +103,10 @@ class Item:
         with suppress(InvalidStateError):
             self.answer.set_exception(error)
 
-    def tell(self, step: RefinementStep) -> None:
+    def report_step(self, step: RefinementStep) -> None:
         """Reports each step once, even if the batch runs again in halves."""
-        if self.on_step is not None and self.steps_told < step.step <= self.key.steps:
-            self.steps_told = step.step
+        if self.on_step is not None and self.steps_reported < step.step <= self.key.steps:
+            self.steps_reported = step.step
             self.on_step(step)
 
 

@@ -114,8 +114,9 @@ def load_sentence_transformer(folder: Path, *, device: str) -> SentenceTransform
     return SentenceTransformer(modules=[words, pooling, Normalize()], device=device)
 
 
-class Memory:
-    """Embeds every distinct (text, instruction) once, for all step counts. Create one per task and source."""
+class EmbeddingCache:
+    """An embedder with a cache: it embeds every distinct (text, instruction) once, for all step counts. The cache grows
+    without limit, so create one per task and source."""
 
     def __init__(self, embedder: TextEmbedder, steps: Sequence[int]) -> None:
         self.embedder = embedder

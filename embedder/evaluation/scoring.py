@@ -154,7 +154,8 @@ _Pairs = list[tuple[Setting, Setting]]
 
 
 def _step_pairs(replicates: Mapping[Setting, np.ndarray], model: str) -> _Pairs:
-    """More steps against fewer: on both sides, and for queries only with fixed document steps."""
+    """Pairs of the same model with more and with fewer steps: on both sides, and only for queries, with the same
+    document steps."""
     pairs = []
     for more, fewer in STEP_DIFFERENCES:
         for each in replicates:
@@ -170,7 +171,7 @@ def _step_pairs(replicates: Mapping[Setting, np.ndarray], model: str) -> _Pairs:
 
 
 def _document_step_pairs(replicates: Mapping[Setting, np.ndarray], model: str) -> _Pairs:
-    """Fewer document steps against the most measured, at the most query steps."""
+    """Pairs of settings with few document steps and with the most measured, both with the most query steps."""
     ours = [each for each in replicates if each.system == model]
     most = max((each.query_steps or 0 for each in ours), default=0)
     pairs = []
@@ -188,7 +189,7 @@ def _document_step_pairs(replicates: Mapping[Setting, np.ndarray], model: str) -
 
 
 def _baseline_pairs(replicates: Mapping[Setting, np.ndarray], model: str, baseline: str) -> _Pairs:
-    """Every setting of the model against the baseline in its better condition."""
+    """Pairs of each setting of the model and the baseline's best setting."""
     others = [each for each in replicates if each.system == baseline]
     if not others:
         return []

@@ -116,7 +116,7 @@ def load_answer_reader(folder: Path = SHIPPED_READER) -> SentenceScorer:
         head.load_state_dict(load_file(folder / HEAD_FILE))
     except (OSError, SafetensorError, RuntimeError) as error:
         raise ContractError(f"{folder / HEAD_FILE} is not a reader's head ({error}). Get the reader again.") from error
-    decoder = Decoder(read_layout(merged), None, sees_both_ways=True)
+    decoder = Decoder(read_layout(merged), None, is_bidirectional=True)
     embedding = model.get_input_embeddings().weight.detach()
     return SentenceScorer(contract, decoder, embedding, head.requires_grad_(False), load_tokenizer(base))
 

@@ -229,14 +229,14 @@ def load_backbone(
     model = model.to(device=device, dtype=DTYPES[dtype]).eval().requires_grad_(False)
     weight_format = in_int8 if dtype == "int8" else fastest_format
     backbone = with_decoder(
-        take_apart(model, attention=attention),
+        split_model(model, attention=attention),
         weight_format=weight_format,
         top_entries=top_entries,
         cuda_graphs=cuda_graphs,
     )
     if base_model is not None:
         base_model = base_model.to(device=device, dtype=DTYPES[dtype]).eval().requires_grad_(False)
-        alone = take_apart(base_model, attention=attention)
+        alone = split_model(base_model, attention=attention)
         backbone = replace(backbone, base=_with_decoder_like(alone, backbone, weight_format))
     elif keep_base:
         backbone = replace(backbone, base=backbone)
@@ -270,7 +270,9 @@ def _with_decoder_like(alone: Backbone, other: Backbone, weight_format: Callable
     if other.decoder is None:
         return alone
     layout = with_products(read_layout(alone.model), weight_format)
-    return replace(alone, decoder=Decoder(layout, other.decoder.vocabulary, sees_both_ways=alone.attention == "prefix"))
+    return replace(
+        alone, decoder=Decoder(layout, other.decoder.vocabulary, is_bidirectional=alone.attention == "prefix")
+    )
 
 
 def release_body(backbone: Backbone) -> None:
@@ -289,7 +291,7 @@ def saved_pieces(adapter: Path) -> Tensor | None:
         return None if name is None else file.get_tensor(name)
 
 
-def take_apart(model: nn.Module, *, attention: str) -> Backbone:
+def split_model(model: nn.Module, *, attention: str) -> Backbone:
     """Finds embedding, body and head. Raises ContractError if the model also scales or caps values in between."""
     inner: Any = model
     soft_head = _unwrapped(getattr(inner, "soft_head", None))
@@ -341,7 +343,7 @@ def with_decoder(
     has_graphs = cuda_graphs and backbone.device.type == "cuda" and not layout.has_windows
     kinds = [GraphedDecoder, Decoder] if has_graphs else [Decoder]
     for kind in kinds:
-        decoder = kind(layout, vocabulary, sees_both_ways=backbone.attention == "prefix")
+        decoder = kind(layout, vocabulary, is_bidirectional=backbone.attention == "prefix")
         if isinstance(backbone.model, BertModules) or _agrees(decoder, backbone):
             return replace(backbone, decoder=decoder)
     return backbone

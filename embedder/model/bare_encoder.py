@@ -48,4 +48,4 @@ def _bare_encoder(loaded: nn.Module, *, device: str, dtype: str) -> Backbone:
         soft_weight=model.get_input_embeddings().weight,
     )
     layout = with_products(read_layout(model), in_int8 if dtype == "int8" else fastest_format)
-    return replace(backbone, decoder=Decoder(layout, None, sees_both_ways=True))
+    return replace(backbone, decoder=Decoder(layout, None, is_bidirectional=True))

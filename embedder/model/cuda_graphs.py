@@ -43,13 +43,13 @@ class Shape:
 class StaticCacheSession(KVCacheSession):
     """A KVCacheSession over fixed memory, reused for one batch after another."""
 
-    def __init__(self, layout: Layout, *, rows: int, places: int, sees_both_ways: bool, like: Tensor) -> None:
+    def __init__(self, layout: Layout, *, rows: int, places: int, is_bidirectional: bool, like: Tensor) -> None:
         super().__init__(
             layout,
             [places] * rows,
             steps=0,
             shared=0,
-            sees_both_ways=sees_both_ways,
+            is_bidirectional=is_bidirectional,
             like=like,
             spare=SpareMemory(),  # this fixed memory is reused anyway
         )
@@ -109,8 +109,8 @@ class StaticCacheSession(KVCacheSession):
         self._positions.add_(1)
 
 
-class Lent:
-    """A StaticCacheSession, borrowed for the lifetime of this object."""
+class BorrowedSession:
+    """A StaticCacheSession that returns to its graph's decoder when this object is garbage-collected."""
 
     def __init__(self, run: StaticCacheSession) -> None:
         self.read, self.advance = run.read, run.advance
@@ -128,12 +128,12 @@ class GraphedDecoder(Decoder):
         layout: Layout,
         vocabulary: Vocabulary,
         *,
-        sees_both_ways: bool,
+        is_bidirectional: bool,
         capture: Callable[[StaticCacheSession], None] | None = None,
         most_graphs: int = _MOST_GRAPHS,
         most_bytes: int = _MOST_BYTES,
     ) -> None:
-        super().__init__(layout, vocabulary, sees_both_ways=sees_both_ways)
+        super().__init__(layout, vocabulary, is_bidirectional=is_bidirectional)
         self._capture = capture or capture_graph
         self._most_graphs, self._most_bytes = most_graphs, most_bytes
         self._runs: OrderedDict[Shape, StaticCacheSession] = OrderedDict()  # least recently used first
@@ -155,11 +155,11 @@ class GraphedDecoder(Decoder):
         run = self._take(shape, like) if steps and shape is not None else None
         if shape is None or run is None:
             return super().start(lengths, steps=steps, like=like, shared=shared, between_parts=between_parts)
-        lent = Lent(run)
+        borrowed = BorrowedSession(run)
         # Returns the graph even if the run is dropped early, for example after an error.
-        weakref.finalize(lent, self._lent.discard, shape)
+        weakref.finalize(borrowed, self._lent.discard, shape)
         run.begin(lengths, steps=steps, shared=shared)
-        return lent  # type: ignore[return-value]  # a session as far as prefill runners see
+        return borrowed  # type: ignore[return-value]  # a session as far as prefill runners see
 
     def _take(self, shape: Shape, like: Tensor) -> StaticCacheSession | None:
         with self._lock:
@@ -181,7 +181,7 @@ class GraphedDecoder(Decoder):
             # Tensors from inference mode cannot be written to outside it.
             with torch.inference_mode(mode=False), torch.no_grad():
                 run = StaticCacheSession(
-                    layout, rows=shape.rows, places=shape.places, sees_both_ways=self._sees_both_ways, like=like
+                    layout, rows=shape.rows, places=shape.places, is_bidirectional=self._is_bidirectional, like=like
                 )
                 self._capture(run)
         except RuntimeError as error:  # CUDA has no memory, or cannot capture a part of this model

@@ -80,17 +80,17 @@ class RowGroup:
 class Decoder:
     """Computes a body of a known layout. Has no per-run state."""
 
-    def __init__(self, layout: Layout, vocabulary: Vocabulary | None, *, sees_both_ways: bool) -> None:
+    def __init__(self, layout: Layout, vocabulary: Vocabulary | None, *, is_bidirectional: bool) -> None:
         self._layout = layout
         self._vocabulary = vocabulary  # None for an encoder that generates nothing
-        self._sees_both_ways = sees_both_ways  # within a prompt
+        self._is_bidirectional = is_bidirectional  # within a prompt
         # Whether a common prefix can be computed once for all rows: not if it attends to later positions.
-        self.can_share = not sees_both_ways
+        self.can_share = not is_bidirectional
         self._spare = SpareMemory()
 
-    def with_sight(self, *, both_ways: bool) -> Decoder:
+    def with_attention(self, *, is_bidirectional: bool) -> Decoder:
         """The same weights with another attention within prompts."""
-        return Decoder(self._layout, self._vocabulary, sees_both_ways=both_ways)
+        return Decoder(self._layout, self._vocabulary, is_bidirectional=is_bidirectional)
 
     @property
     def vocabulary(self) -> Vocabulary:
@@ -117,7 +117,7 @@ class Decoder:
             list(lengths),
             steps=steps,
             shared=shared,
-            sees_both_ways=self._sees_both_ways,
+            is_bidirectional=self._is_bidirectional,
             like=like,
             spare=self._spare,
             between_parts=between_parts,
@@ -132,7 +132,7 @@ class KVCacheSession:
     lengths: list[int]
     steps: int
     shared: int
-    sees_both_ways: bool
+    is_bidirectional: bool
     like: Tensor
     spare: SpareMemory
     between_parts: Callable[[], None] | None = None
@@ -203,7 +203,7 @@ class KVCacheSession:
         """
         before = keys.shape[2] - queries.shape[2]
         # Bidirectional attention ignores windows, as in transformers when the mask admits all positions.
-        is_cut = window is not None and keys.shape[2] > window and not self.sees_both_ways
+        is_cut = window is not None and keys.shape[2] > window and not self.is_bidirectional
         if before or is_cut:
             mask = torch.ones(queries.shape[2], keys.shape[2], dtype=torch.bool, device=keys.device).tril(before)
             if window is not None and is_cut:
@@ -213,7 +213,7 @@ class KVCacheSession:
             keys,
             values,
             attn_mask=mask,
-            is_causal=not self.sees_both_ways and mask is None,
+            is_causal=not self.is_bidirectional and mask is None,
             scale=self.layout.scaling,
             enable_gqa=keys.shape[1] != queries.shape[1],
         )

@@ -10,7 +10,7 @@ from torch import nn
 
 
 def save_module(module: nn.Module, path: Path, *, metadata: Mapping[str, str] | None = None) -> Path:
-    """Saves atomically and returns the file. said: metadata of the file."""
+    """Saves the weights atomically as safetensors and returns `path`. metadata: of the file."""
     temporary = path.with_name(f"{path.name}.tmp")
     weights = {name: tensor.contiguous() for name, tensor in module.state_dict().items()}
     save_file(weights, temporary, None if metadata is None else dict(metadata))

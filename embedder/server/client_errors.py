@@ -43,7 +43,8 @@ class OpenAIError(BaseModel):
 
 
 class CohereError(OpenAIError):
-    """Cohere's `message`, and the same as OpenAI's clients read it."""
+    """An error in Cohere's format (`message`) and in OpenAI's (`error`): vLLM, whose clients expect OpenAI's, has the
+    same path."""
 
     message: str
 
@@ -101,7 +102,7 @@ def _openai(status: int, message: str, code: str | None, param: str | None) -> M
 
 
 def _cohere(status: int, message: str, code: str | None, param: str | None) -> Mapping[str, object]:
-    """Cohere's clients show `message`; vLLM, which has the same path, answers as OpenAI."""
+    """The body of a `CohereError`."""
     return {"message": message, **_openai(status, message, code, param)}
 
 

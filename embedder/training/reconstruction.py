@@ -86,7 +86,10 @@ class Reconstruction:
         return Terms(losses.new_tensor(total), [total], 0.0, 0.0, 0.0, 0.0, reconstruction=(to_document, to_query))
 
     def _embed(self, parts: Sequence[tuple[str, Sequence[str], bool]], steps: int) -> Tensor:
-        """Vectors (B, D), not normalised, of all texts of (instruction, texts, long)."""
+        """Embeds the texts of all parts, in order: vectors (B, D), not normalised.
+
+        parts: instruction, texts, and whether to use the longer training length.
+        """
         ids = [
             each.ids
             for instruction, texts, long in parts

@@ -161,7 +161,7 @@ def _fit_retrieval(selector: SentenceSelector, asking: Tensor, others: Tensor) -
         selector.retrieval.bias.copy_(bias)
 
 
-def teach(folder: Path, data: TrainingData, *, seed: int = 0) -> Path:
+def train_and_save(folder: Path, data: TrainingData, *, seed: int = 0) -> Path:
     """Adds a selector to the published model in `folder`, or replaces it. Returns its file."""
     contract = read_contract(folder)
     if contract is None or not contract.plain_pooling:
@@ -188,7 +188,7 @@ def main(arguments: Sequence[str]) -> int:
 
     def work() -> str:
         data = read_training_data(options.data, skip_tasks=frozenset(options.skip_tasks), with_aspects=True)
-        path = teach(options.model, data, seed=options.seed)
+        path = train_and_save(options.model, data, seed=options.seed)
         return f"Wrote {path}; {options.model} has a new fingerprint."
 
     errors = (EmbedderError, DataError, OSError)

@@ -36,7 +36,7 @@ from embedder.training.model import (
     load_parameters,
     parameter_groups,
     parts_of,
-    spoken_pieces,
+    soft_token_pieces,
     trained_parameters,
 )
 from embedder.training.objective import Objective, Terms
@@ -112,7 +112,7 @@ class Trainer:
     def _word_index(self, start_from: Path | None) -> WordIndex:
         config = self._config
         sample = [*sample_texts(self._rows, 40_000, seed=config.seed), *label_names(self._rows)]
-        spoken = spoken_pieces(published_folder(start_from)) if start_from is not None else None
+        spoken = soft_token_pieces(published_folder(start_from)) if start_from is not None else None
         texts = sample_texts(self._rows, _WORD_TEXTS, seed=config.seed) if config.content_words else []
         left_out = empty_pieces(self._tokenizer, texts) if config.content_words else ()
         return WordIndex(self._tokenizer, sample, size=config.soft_vocabulary, left_out=left_out, pieces=spoken)

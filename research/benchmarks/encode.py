@@ -29,7 +29,7 @@ from app.documents.library import sample_rows
 from embedder.checkpoint import DEFAULT_MODEL, chosen_dtype, find_checkpoint, load_parts
 from embedder.evaluation.machine import cpu_name
 from embedder.model.adapter import merge_adapter
-from embedder.model.backbone import DTYPES, saved_pieces, take_apart
+from embedder.model.backbone import DTYPES, saved_pieces, split_model
 from embedder.model.causal_model import load_causal_model
 from research.benchmarks.encode_peers import (
     Encode,
@@ -104,7 +104,7 @@ def through_transformers(model: Model, name: str, *, dtype: str, device: str) ->
     )
     merged = merge_adapter(loaded, adapter) if adapter else loaded
     merged = merged.to(device=device, dtype=DTYPES[dtype]).eval().requires_grad_(False)
-    return replace(model, backbone=take_apart(merged, attention=checkpoint.contract.attention))
+    return replace(model, backbone=split_model(merged, attention=checkpoint.contract.attention))
 
 
 def texts_of(model: Model, tokens: int, count: int) -> list[str]:

@@ -89,7 +89,7 @@ def with_graphs(backbone: Backbone, device: str) -> Backbone:
     assert decoder is not None
     capture = None if device != "cpu" else lambda run: None
     both_ways = backbone.attention == "prefix"
-    graphed = GraphedDecoder(decoder._layout, decoder.vocabulary, sees_both_ways=both_ways, capture=capture)
+    graphed = GraphedDecoder(decoder._layout, decoder.vocabulary, is_bidirectional=both_ways, capture=capture)
     return replace(backbone, decoder=graphed)
 
 

@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from unittest import mock
 
-from app.commands.composition import open_services
-from app.commands.working import own_worker
+from app.commands.wiring import open_services
+from app.commands.worker import worker_if_needed
 from app.settings import Settings
 from app.testing import ToyEmbedder, text_source
 from app.types.documents import JobState
@@ -29,7 +29,7 @@ _WORDS = ["river", "ferry", "island", "winter", "garden", "letter", "harbour", "
 
 def fill(settings: Settings, documents: int) -> int:
     """How many chunks there are then."""
-    with open_services(settings) as services, own_worker(services) as ensure_working:
+    with open_services(settings) as services, worker_if_needed(services) as ensure_working:
         services.library.ensure_collection(NAME)
         for number in range(documents):
             source = text_source(f"text://{number}", _text(number))
@@ -54,7 +54,7 @@ def timed(settings: Settings) -> Iterator[tuple[float, float]]:
     started = time.perf_counter()
     with open_services(settings) as services:
         opened = time.perf_counter()
-        services.integrity.look()
+        services.integrity.check_indexes()
         looked = time.perf_counter()
         assert services.integrity.is_sound(), services.integrity.damage()
         yield opened - started, looked - opened

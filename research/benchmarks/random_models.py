@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from transformers import AutoModelForCausalLM, BertConfig, MistralConfig, PretrainedConfig, Qwen2Config
 
-from embedder.model.backbone import Backbone, take_apart, with_decoder
+from embedder.model.backbone import Backbone, split_model, with_decoder
 from embedder.model.decoder import Decoder
 from embedder.model.heads import attach_soft_head
 from embedder.model.layouts import read_layout
@@ -89,7 +89,7 @@ def random_backbone(shape: str, *, device: str, dtype: torch.dtype) -> Backbone:
     if is_bert:
         attach_soft_head(model, Path(), torch.arange(_SOFT_ENTRIES))
         model = model.to(device, dtype).requires_grad_(False)
-    backbone = with_decoder(take_apart(model, attention="prefix" if is_bert else "causal"))
+    backbone = with_decoder(split_model(model, attention="prefix" if is_bert else "causal"))
     if backbone.decoder is None:
         raise RuntimeError(f"Our decoder does not give what transformers' modules give for {shape} on {device}.")
     return backbone
@@ -100,4 +100,4 @@ def shape_alone(shape: str) -> tuple[Decoder, Tensor]:
     model = random_model(shape, device="meta", dtype=torch.bfloat16)
     weight = model.get_input_embeddings().weight
     vocabulary = build_vocabulary(head=model.get_output_embeddings(), soft_head=None, soft_weight=weight)
-    return Decoder(read_layout(model), vocabulary, sees_both_ways=False), weight
+    return Decoder(read_layout(model), vocabulary, is_bidirectional=False), weight

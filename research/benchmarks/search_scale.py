@@ -150,7 +150,7 @@ class Bench:
             tqdm(desc=f"optimise ({quantization})", bar_format="{desc}: {elapsed}{postfix}") as bar,
         ):
             done = optimize_index(
-                opened.index, self.name, tell=lambda condition: bar.set_postfix_str(condition.activity or "")
+                opened.index, self.name, on_progress=lambda condition: bar.set_postfix_str(condition.activity or "")
             )
         self.facts["build_s"] = done.seconds
         self.facts["build_peak_mb"] = largest.total

@@ -196,7 +196,7 @@ def _encoder_of(
     context = backbone.context if contract.context_encoder else None
     body = replace(backbone, attention=contract.attention, context=context)
     if backbone.decoder is not None:
-        sight = backbone.decoder.with_sight(both_ways=contract.attention == "prefix")
+        sight = backbone.decoder.with_attention(is_bidirectional=contract.attention == "prefix")
         body = replace(body, decoder=sight)
     return Encoder(body, tokenizer, contract, auxiliary=auxiliary.of(contract))
 

@@ -13,7 +13,7 @@ from catalog_samples import LIBRARY, Clock, claimed, new_document
 from app.catalog import SqlCatalog
 from app.errors import ConflictError, InputError, UnknownCollectionError, UnknownDocumentError, UnknownLensError
 from app.search.judgements import new_judgement, new_lens
-from app.search.lenses import STARTERS, delete_lens, find_lens, lenses_of, look_through
+from app.search.lenses import STARTERS, delete_lens, find_lens, lenses_of, resolve_lens
 from app.types.documents import Judgement, Lens
 from app.types.evaluation import JudgementSource
 from app.types.search import Leg
@@ -59,7 +59,7 @@ def test_starters_stand_beside_saved_lenses_and_can_be_replaced_but_not_deleted(
     own = replace(starter, query_instruction="Find answers")
     catalog.save_lens(own)
     assert lenses_of(catalog) == [own, FEELING, *STARTERS[1:]]
-    assert look_through(catalog, starter.name, None) == ("Find answers", ())
+    assert resolve_lens(catalog, starter.name, None) == ("Find answers", ())
     delete_lens(catalog, starter.name)
     assert find_lens(catalog, starter.name) == starter
     with pytest.raises(UnknownLensError, match=r"same feeling.*Same topic"):

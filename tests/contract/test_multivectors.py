@@ -145,7 +145,7 @@ def test_an_optimisation_changes_no_answer(engine_index: QdrantVectorIndex, quan
     vectors, query = unit(200, STEPS, DIMENSION, seed=9), unit(DIMENSION, seed=10).tolist()
     name = filled(engine_index, vectors)
     before = engine_index.search(name, query, limit=20)
-    optimize_index(engine_index, name, tell=lambda condition: None)
+    optimize_index(engine_index, name, on_progress=lambda condition: None)
     after = engine_index.search(name, query, limit=20)
     assert [hit.id for hit in after] == [hit.id for hit in before]
     assert [hit.score for hit in after] == pytest.approx([hit.score for hit in before], abs=1e-6)
@@ -157,7 +157,7 @@ def test_what_is_written_during_an_optimisation_keeps_all_of_them(engine_index: 
     name = filled(engine_index, vectors[:299])
     engine_index.optimize(name)
     engine_index.upsert(name, [several(300, vectors[299].tolist())])
-    optimize_index(engine_index, name, tell=lambda condition: None)
+    optimize_index(engine_index, name, on_progress=lambda condition: None)
     np.testing.assert_allclose(engine_index.retrieve(name, [point_id(300)])[0].steps, vectors[299], atol=1e-6)
 
 

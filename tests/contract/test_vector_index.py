@@ -282,7 +282,7 @@ def test_points_come_back_with_their_dense_vector_alone(index: VectorIndex) -> N
 def test_words_survive_an_optimisation(engine_index: QdrantVectorIndex) -> None:
     name = filled(engine_index, *(chunk(n, f"{RED} {n}") for n in range(1, 30)))
     before = engine_index.search_sparse(name, "17", limit=3)
-    optimize_index(engine_index, name, tell=lambda condition: None)
+    optimize_index(engine_index, name, on_progress=lambda condition: None)
     assert engine_index.search_sparse(name, "17", limit=3) == before
     assert numbers(before) == [17]
 
@@ -473,7 +473,7 @@ def test_dropped_labels_leave_all_else(index: VectorIndex) -> None:
 
 def test_labels_survive_an_optimisation(engine_index: QdrantVectorIndex) -> None:
     name = labelled(engine_index, "lens_a", p1=0, p2=1, p3=1)
-    optimize_index(engine_index, name, tell=lambda condition: None)
+    optimize_index(engine_index, name, on_progress=lambda condition: None)
     assert engine_index.label_counts(name, "lens_a") == {0: 1, 1: 2}
     assert numbers(engine_index.search(name, NORTH, limit=9, label=Label("lens_a", 1))) == [2, 3]
     engine_index.delete_points(name, [point_id(2)])

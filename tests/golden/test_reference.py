@@ -9,7 +9,7 @@ import torch
 
 from embedder.checkpoint import find_checkpoint
 from embedder.encoder import Encoder
-from embedder.model.backbone import take_apart, with_decoder
+from embedder.model.backbone import split_model, with_decoder
 from embedder.model.causal_model import load_causal_model
 from embedder.model.contract import Contract
 from embedder.model.prefill import PADDING_SIDES, PaddedPrefill, pad
@@ -27,7 +27,7 @@ ARRAYS = np.load(REFERENCE / "qwen2.npz")
 def backbone(request):
     """As it serves, and as transformers reads it in training."""
     model = load_causal_model(REFERENCE / "tiny-qwen2", with_soft_head=False).eval()
-    padded = take_apart(model, attention="causal")
+    padded = split_model(model, attention="causal")
     return with_decoder(padded) if request.param == "packed" else padded
 
 
@@ -98,7 +98,7 @@ def embed_by_recomputing(backbone, prompt, steps):
 def loss_and_gradient(embed_prompt):
     """The case of loss.json: stepwise losses, total, and the gradient of the first layer's query projection."""
     model = load_causal_model(REFERENCE / "tiny-qwen2", with_soft_head=False).eval()
-    backbone = take_apart(model, attention="causal")
+    backbone = split_model(model, attention="causal")
     prompts = PromptTokenizer(load_tokenizer(REFERENCE / "tiny-qwen2"), TEMPLATES["official"], max_length=512)
 
     def embed(rows):

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from app.commands.working import own_worker
+from app.commands.worker import worker_if_needed
 from app.errors import UnavailableError
 from app.settings import Settings
 from app.testing import text_source
@@ -62,7 +62,7 @@ def main() -> None:
     settings = Settings()
     with (
         open_services(settings, embedder=DrawnVectors.of(settings)) as services,
-        own_worker(services) as ensure_working,
+        worker_if_needed(services) as ensure_working,
     ):
 
         def chunks() -> int:

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from app.access.accounts import Accounts
 from app.commands.access import keys, users
-from app.commands.composition import open_catalog
+from app.commands.wiring import open_catalog
 from app.errors import ForbiddenError
 from app.testing import ToyEmbedder
 from app.types.access import Principal, Role, Scope

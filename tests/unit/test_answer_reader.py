@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import AutoModel
 
-from app.answers.extract import Scored, SentenceCandidate, choose_read
+from app.answers.extract import Scored, SentenceCandidate, choose_by_reader
 from app.answers.service import AnswerService
 from app.types.answers import AnswerRequest
 from app.wiring.answer_reader import ShippedReader
@@ -103,13 +103,13 @@ def scored(*scores: float) -> list[Scored]:
 
 
 def test_an_unsure_reader_gives_no_answer_and_a_sure_one_the_best_sentence() -> None:
-    unsure = choose_read(scored(0.9, 0.95, 0.5), np.array([1.0, -7.0, 1.0]))
+    unsure = choose_by_reader(scored(0.9, 0.95, 0.5), np.array([1.0, -7.0, 1.0]))
     assert unsure.sentences == ()
     assert unsure.nearest.text == "sentence 0"
-    sure = choose_read(scored(1.0, 0.9), np.array([-2.0, 4.0]))
+    sure = choose_by_reader(scored(1.0, 0.9), np.array([-2.0, 4.0]))
     assert [each.text for each in sure.sentences] == ["sentence 1"]
     assert sure.nearest is None
-    assert choose_read([], np.empty(0)) == ((), None)
+    assert choose_by_reader([], np.empty(0)) == ((), None)
 
 
 class WrongReader:

@@ -133,7 +133,7 @@ IMPORTERS = {"import_module", "__import__", "run_module"}
 IMPORTS_BY_NAME = {
     "app.wiring.tracing": "brings in OpenTelemetry where traces are wanted",
     "app.cli": "brings in the one command that is asked for",
-    "app.commands.composition": "opens app.wiring, so that `gircse --help` does not wait for torch",
+    "app.commands.wiring": "opens app.wiring, so that `gircse --help` does not wait for torch",
     "app.wiring.openai": "opens the engine, and torch, only where the model is in this process",
     "app.wiring.nodes": "loads the model, and torch, only in processes of a cluster that embed",
     "app.wiring.rerankers": "brings in sentence-transformers where a cross-encoder re-ranks",

@@ -25,10 +25,10 @@ import app.wiring.embedders
 import app.wiring.services
 from app.access.accounts import Accounts
 from app.catalog.tables import Table
-from app.commands.composition import open_services
 from app.commands.integrity_checks import check_backups
 from app.commands.serve import running_worker
-from app.commands.working import own_worker
+from app.commands.wiring import open_services
+from app.commands.worker import worker_if_needed
 from app.documents.blobs import FolderBlobStore
 from app.errors import ArchiveError, UnavailableError
 from app.maintenance.archive import read_members
@@ -147,7 +147,7 @@ def test_a_backup_during_an_ingest_restored_on_an_empty_machine(
 ) -> None:
     before, file = installation_on("before", source), tmp_path / "backup.tar.zst"
     monkeypatch.setattr(SlowEmbedder, "released", threading.Event())
-    with open_services(before.load_settings()) as services, own_worker(services) as ensure_working:
+    with open_services(before.load_settings()) as services, worker_if_needed(services) as ensure_working:
         services.library.ensure_collection(LIBRARY)
         for number in range(DOCUMENTS):
             services.library.add_document(LIBRARY, text_source(f"text://{number}", long_text(number)))
@@ -186,7 +186,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Installation:
         services.catalog.access.add_session(
             WebSession("t" * 64, "ada", "c" * 64, now, now + timedelta(days=1), "one", now)
         )
-        with own_worker(services) as ensure_working:
+        with worker_if_needed(services) as ensure_working:
             ensure_working()
             while services.catalog.count_documents(LIBRARY)[DocumentState.READY] < 3:
                 time.sleep(0.02)

@@ -13,7 +13,7 @@ from transformers import BertConfig, BertLMHeadModel
 
 from embedder.checkpoint import find_checkpoint, load_encoder
 from embedder.errors import ModelNotFoundError
-from embedder.model.backbone import locate_model, take_apart, with_decoder
+from embedder.model.backbone import locate_model, split_model, with_decoder
 from embedder.model.bert import load_bert
 from embedder.model.causal_model import load_causal_model
 from embedder.model.heads import attach_soft_head
@@ -43,9 +43,9 @@ def test_states_are_those_of_transformers(tmp_path: Path, attention: str) -> Non
     model = load_bert(folder)
     assert model is not None
     attach_soft_head(model, folder, None)
-    found = with_decoder(take_apart(model.requires_grad_(False), attention=attention))
+    found = with_decoder(split_model(model.requires_grad_(False), attention=attention))
     known = load_causal_model(folder, with_soft_head=True).eval().requires_grad_(False)
-    expected = with_decoder(take_apart(known, attention=attention))
+    expected = with_decoder(split_model(known, attention=attention))
     assert expected.decoder is not None  # has been compared with transformers' own states
     inputs = torch.randn(9, SHAPE["hidden_size"])
     runs = [each.decoder.start([9], steps=1, like=each.weight) for each in (found, expected)]

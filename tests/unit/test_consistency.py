@@ -69,10 +69,10 @@ def inconsistencies(application: Any) -> Counter[Inconsistency]:
     return found
 
 
-def mend(application: Any, *, removes_unmanaged: bool = False) -> None:
+def repair(application: Any, *, removes_unmanaged: bool = False) -> None:
     consistency = consistency_of(application)
     for difference in consistency.differences():
-        consistency.mend(difference, removes_unmanaged=removes_unmanaged)
+        consistency.repair(difference, removes_unmanaged=removes_unmanaged)
     application.work_off()
 
 
@@ -95,7 +95,7 @@ def test_points_that_are_gone_are_made_again(application: Any) -> None:
     before = answers(application)
     application.index.delete_points("library--1", [before[0][0], before[1][0]])
     assert inconsistencies(application) == {Inconsistency.MISSING_POINTS: 2}
-    mend(application)
+    repair(application)
     assert (answers(application), look(application)) == (before, [])
 
 
@@ -104,7 +104,7 @@ def test_points_without_a_chunk_are_removed(application: Any) -> None:
     before = answers(application)
     application.index.upsert("library--1", [point(1, document.id), point(2, str(uuid.UUID(int=7)))])
     assert inconsistencies(application) == {Inconsistency.STALE_POINTS: 1, Inconsistency.LOST_POINTS: 1}
-    mend(application)
+    repair(application)
     assert (answers(application), look(application)) == (before, [])
 
 
@@ -114,7 +114,7 @@ def test_a_point_that_names_another_document_gets_its_own_payload_back(applicati
     other = str(uuid.UUID(int=7))
     application.index.upsert("library--1", [replace(stolen, payload=point(1, other).payload)])
     assert inconsistencies(application) == {Inconsistency.WRONG_POINTS: 1}
-    mend(application)
+    repair(application)
     assert (answers(application), look(application)) == (before, [])
 
 
@@ -129,9 +129,9 @@ def test_unmanaged_points_and_collections_stay_unless_asked(application: Any) ->
         Inconsistency.UNMANAGED_INDEX: 2,
         Inconsistency.UNNAMED_INDEX: 1,
     }
-    mend(application)
+    repair(application)
     assert inconsistencies(application) == {Inconsistency.UNMANAGED_POINTS: 1, Inconsistency.UNMANAGED_INDEX: 2}
-    mend(application, removes_unmanaged=True)
+    repair(application, removes_unmanaged=True)
     assert look(application) == []
     assert index.indexes() == ["library--1"]
 
@@ -139,7 +139,7 @@ def test_unmanaged_points_and_collections_stay_unless_asked(application: Any) ->
 def test_numbered_unmanaged_points_can_be_removed(application: Any) -> None:
     application.index.client.upsert("library--1", [{"id": 5, "vector": VECTOR, "payload": {}}])
     assert inconsistencies(application) == {Inconsistency.UNMANAGED_POINTS: 1}
-    mend(application, removes_unmanaged=True)
+    repair(application, removes_unmanaged=True)
     assert look(application) == []
 
 
@@ -153,7 +153,7 @@ def test_everything_comes_back_after_all_of_qdrant_was_deleted(application: Any)
         Inconsistency.MISSING_POINTS: len(before) + 1,
         Inconsistency.WRONG_ALIAS: 2,
     }
-    mend(application)
+    repair(application)
     assert (answers(application), look(application)) == (before, [])
     assert application.index.count("letters") == 1
 
@@ -161,9 +161,9 @@ def test_everything_comes_back_after_all_of_qdrant_was_deleted(application: Any)
 def test_a_public_name_that_means_another_index_is_put_right(application: Any) -> None:
     application.index.create("library--9", dimension=256)
     application.index.point_to("library", "library--9")
-    mend(application)
+    repair(application)
     assert application.index.aliases() == {"library": "library--1"}
-    mend(application)
+    repair(application)
     assert (look(application), application.index.indexes()) == ([], ["library--1"])
 
 
@@ -185,7 +185,7 @@ def test_remains_of_a_document_that_cannot_be_read_are_removed(application: Any)
     application.index.delete_points("library--1", [services.catalog.chunks(document.id)[0].id])
     application.index.upsert("library--1", [point(1, document.id)])
     assert set(inconsistencies(application)) == {Inconsistency.MISSING_POINTS, Inconsistency.STALE_POINTS}
-    mend(application)
+    repair(application)
     assert look(application) == []
     assert application.index.count("library--1", document_id=document.id) == 0
 
@@ -195,7 +195,7 @@ def test_files_that_no_document_has_are_removed(application: Any) -> None:
     kept = set(blobs.hashes())
     blobs.put(b"left by a crash")
     assert inconsistencies(application) == {Inconsistency.UNNEEDED_FILES: 1}
-    mend(application)
+    repair(application)
     assert set(blobs.hashes()) == kept
 
 
@@ -221,7 +221,7 @@ def test_a_lost_previous_index_is_given_up_and_a_lost_new_one_starts_over(applic
             catalog.indexes.switch("library", IndexRole.PREVIOUS)
             index.drop(name)
     assert inconsistencies(application)[Inconsistency.MISSING_INDEX] == 2
-    mend(application)
+    repair(application)
     assert catalog.indexes.standby("library", IndexRole.PREVIOUS) is None
     assert catalog.indexes.count_unindexed("library", "library--3") == len(TEXTS)
     assert look(application) == []
@@ -246,12 +246,12 @@ def test_points_of_a_lost_row_stay_as_long_as_their_file_is_kept(application: An
     alter_rows(application, *(f"DELETE FROM {place} = '{document.id}'" for place in places))
     count = application.index.count("library--1", document_id=document.id)
     assert inconsistencies(application) == {Inconsistency.LOST_DOCUMENTS: count, Inconsistency.UNNAMED_FILES: 1}
-    mend(application)
+    repair(application)
     assert application.index.count("library--1", document_id=document.id) == count
     assert application.services.blobs.is_sound(document.content_hash)
     consistency = consistency_of(application)
     for difference in consistency.differences():  # the catalog was put back, and is right
-        consistency.mend(difference, removes_proven=True)
+        consistency.repair(difference, removes_proven=True)
     assert len(answers(application)) == len(before) - count
     assert application.services.blobs.is_sound(document.content_hash)
 
@@ -261,7 +261,7 @@ def test_points_of_a_lost_row_go_when_no_file_proves_them(application: Any) -> N
     application.index.upsert("library--1", [point(1, str(uuid.UUID(int=7)))])
     application.services.blobs.put(b"left by a crash")
     assert inconsistencies(application) == {Inconsistency.LOST_POINTS: 1, Inconsistency.UNNEEDED_FILES: 1}
-    mend(application)
+    repair(application)
     assert look(application) == []
     assert application.services.catalog.document(document.id)
 
@@ -271,7 +271,7 @@ def test_a_file_stays_that_a_row_with_a_damaged_hash_may_mean(application: Any) 
     other = ("0" if document.content_hash[0] != "0" else "1") + document.content_hash[1:]
     alter_rows(application, f"UPDATE document SET content_hash = '{other}' WHERE id = '{document.id}'")
     assert inconsistencies(application) == {Inconsistency.UNNAMED_FILES: 1}
-    mend(application)
+    repair(application)
     assert application.services.blobs.is_sound(document.content_hash)
 
 
@@ -281,7 +281,7 @@ def test_a_row_of_a_chunk_that_contradicts_its_point_is_written_again(applicatio
     before, chunks = answers(application), application.services.catalog.chunks(document.id)
     alter_rows(application, f"UPDATE chunk SET {change} WHERE id = '{chunks[0].id}'")
     assert inconsistencies(application) == {Inconsistency.WRONG_CHUNKS: 1}
-    mend(application)
+    repair(application)
     assert (answers(application), look(application)) == (before, [])
     assert application.services.catalog.chunks(document.id) == chunks
 
@@ -291,7 +291,7 @@ def test_a_chunk_whose_row_names_no_document_is_given_back_and_keeps_its_point(a
     before, chunks = answers(application), application.services.catalog.chunks(document.id)
     alter_rows(application, f"UPDATE chunk SET document_id = 'x' WHERE id = '{chunks[0].id}'")
     assert inconsistencies(application) == {Inconsistency.WRONG_CHUNKS: 1, Inconsistency.WRONG_COUNTS: 1}
-    mend(application)
+    repair(application)
     assert (answers(application), look(application)) == (before, [])
     assert application.services.catalog.chunks(document.id) == chunks
 
@@ -302,7 +302,7 @@ def test_a_row_of_a_document_that_contradicts_its_points_is_only_told(applicatio
     alter_rows(application, f"UPDATE document SET {column} = 'altered' WHERE id = '{document.id}'")
     count = len(application.services.catalog.chunks(document.id))
     assert inconsistencies(application) == {Inconsistency.WRONG_DOCUMENTS: count}
-    mend(application)
+    repair(application)
     assert inconsistencies(application) == {Inconsistency.WRONG_DOCUMENTS: count}
 
 
@@ -310,7 +310,7 @@ def test_an_index_of_known_chunks_stays_where_the_row_of_its_collection_names_an
     before = answers(application)
     alter_rows(application, "UPDATE collection SET active_index = 'librarx--1'")
     assert set(inconsistencies(application)) == {Inconsistency.LOST_INDEX}
-    mend(application)
+    repair(application)
     assert application.index.indexes() == ["library--1"]
     alter_rows(application, "UPDATE collection SET active_index = 'library--1'")
     assert (answers(application), look(application)) == (before, [])
@@ -321,7 +321,7 @@ def test_a_row_that_counts_its_chunks_wrongly_is_written_again(application: Any,
     document = one_document(application)
     alter_rows(application, f"UPDATE document SET {change} WHERE id = '{document.id}'")
     assert inconsistencies(application) == {Inconsistency.WRONG_COUNTS: 1}
-    mend(application)
+    repair(application)
     assert look(application) == []
     assert application.services.catalog.document(document.id).chunk_count == document.chunk_count
 
@@ -339,5 +339,5 @@ def test_a_point_that_contradicts_its_document_alone_gets_its_payload_again(appl
     metadata = {**kept.payload["metadata"], "uri": "altered"}
     application.index.upsert("library--1", [replace(kept, payload={**kept.payload, "metadata": metadata})])
     assert inconsistencies(application) == {Inconsistency.WRONG_CHUNKS: 1}
-    mend(application)
+    repair(application)
     assert (answers(application), look(application)) == (before, [])

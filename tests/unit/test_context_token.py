@@ -20,7 +20,7 @@ from app.wiring.embedding import LocalEmbedder
 from embedder.checkpoint import load_encoder
 from embedder.encoder import Encoder
 from embedder.errors import ContractError, DataError
-from embedder.model.backbone import Backbone, locate_model, take_apart, with_decoder
+from embedder.model.backbone import Backbone, locate_model, split_model, with_decoder
 from embedder.model.causal_model import load_causal_model
 from embedder.model.context_token import load_context_encoder, with_context
 from embedder.model.contract import CONTRACT_FILE, Contract, read_contract
@@ -40,7 +40,7 @@ def decoder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     model = load_causal_model(folder, with_soft_head=False).eval()
     torch.manual_seed(3)
     attach_context_projection(model, 384)
-    return take_apart(model, attention="causal")
+    return split_model(model, attention="causal")
 
 
 def contextual(**changes: object) -> Contract:

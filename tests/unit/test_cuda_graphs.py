@@ -16,7 +16,7 @@ from torch import Tensor
 
 from embedder.encoder import Encoder
 from embedder.model.backbone import with_decoder
-from embedder.model.cuda_graphs import MOST_ROWS, GraphedDecoder, Lent, StaticCacheSession, shape_for
+from embedder.model.cuda_graphs import MOST_ROWS, BorrowedSession, GraphedDecoder, StaticCacheSession, shape_for
 from embedder.model.decoder import Decoder, KVCacheSession
 
 TEXTS = ["Short.", "A text of middling length that says little.", "naïve café — 東京 ✓ and the longest of them all"]
@@ -35,7 +35,7 @@ def graphed(decoder: Decoder, **changes) -> GraphedDecoder:
     found = GraphedDecoder(
         decoder._layout,
         decoder.vocabulary,
-        sees_both_ways=decoder._sees_both_ways,
+        is_bidirectional=decoder._is_bidirectional,
         **{"capture": captured.append, **changes},
     )
     found.captured = captured
@@ -94,11 +94,11 @@ LIKE = torch.zeros(1, 32)
 def test_one_batch_at_a_time_has_a_graph(decoder: Decoder) -> None:
     found = graphed(decoder)
     first = found.start([3], steps=2, like=LIKE)
-    assert isinstance(first, Lent)
+    assert isinstance(first, BorrowedSession)
     assert type(found.start([4], steps=2, like=LIKE)) is KVCacheSession  # of the same shape
-    assert isinstance(found.start([100], steps=2, like=LIKE), Lent)
+    assert isinstance(found.start([100], steps=2, like=LIKE), BorrowedSession)
     del first  # before its last step
-    assert isinstance(found.start([4], steps=2, like=LIKE), Lent)
+    assert isinstance(found.start([4], steps=2, like=LIKE), BorrowedSession)
     assert len(found.captured) == 2
 
 
@@ -123,11 +123,11 @@ def test_graphs_keep_no_more_than_their_bytes(decoder: Decoder) -> None:
     one = 2 * 2 * 2 * 8 * 64 * 4  # layers, keys and values, key heads, head size, places, bytes of a number
     found = graphed(decoder, most_bytes=3 * one)
     for rows in (1, 2, 1):
-        assert isinstance(found.start([3] * rows, steps=1, like=LIKE), Lent)
+        assert isinstance(found.start([3] * rows, steps=1, like=LIKE), BorrowedSession)
     assert found._bytes_kept() == 3 * one
     assert type(found.start([3] * 4, steps=1, like=LIKE)) is KVCacheSession
     assert found._bytes_kept() == 3 * one  # none was dropped for what would not fit anyway
-    assert isinstance(found.start([100], steps=1, like=LIKE), Lent)
+    assert isinstance(found.start([100], steps=1, like=LIKE), BorrowedSession)
     assert [(shape.rows, shape.places) for shape in found._runs] == [(1, 64), (1, 128)]  # that of two rows has gone
 
 

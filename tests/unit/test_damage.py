@@ -34,7 +34,7 @@ from postgres_server import create_database, postgres_server
 
 import app.wiring.embedders
 import app.wiring.services
-from app.commands.composition import open_catalog, open_services
+from app.commands.wiring import open_catalog, open_services
 from app.maintenance.backup_schedule import backup_name
 from app.services import Services
 from app.testing import ToyEmbedder
@@ -232,14 +232,14 @@ def test_a_damaged_catalog(number: int, installation: Installation, whole: Whole
 
 def test_damage_to_a_catalog_that_is_open_is_noticed(installation: Installation, whole: Whole) -> None:
     with open_services(installation.load_settings()) as services, TestClient(api_of(services)) as client:
-        services.integrity.look()
+        services.integrity.check_indexes()
         assert client.get("/readyz").status_code == 200
         if whole.server:
             POSTGRES_DAMAGE["a table of the catalog dropped"](installation)
-            services.integrity.look_at_files()
+            services.integrity.check_files()
         else:
             SQLITE_DAMAGE["pages of the catalog zeroed"](installation)
-            services.integrity.look_at_catalog()
+            services.integrity.check_catalog()
         ready = client.get("/readyz")
         assert ready.status_code == 503
         assert "gircse doctor" in ready.json()["damaged"]["the catalog"]

@@ -24,8 +24,8 @@ from app.catalog import CatalogFacts, connect, upgrade
 from app.cli import app
 from app.commands import checks
 from app.commands.checks import CHECKS
-from app.commands.composition import open_services
 from app.commands.findings import Finding, ask
+from app.commands.wiring import open_services
 from app.settings import Settings
 from app.testing import text_source
 from app.wiring import catalog as catalog_wiring

@@ -272,7 +272,7 @@ def test_a_kill_in_the_middle_loses_nothing_and_the_engine_is_asked_again(
             assert contents(index) == expected  # another server is started
             wait_until(lambda: not has_optimizing_process(data_dir))
 
-    assert optimize_index(index, "docs", tell=kill_once, poll_interval_s=0.01).after.points == KEPT
+    assert optimize_index(index, "docs", on_progress=kill_once, poll_interval_s=0.01).after.points == KEPT
     assert killed
     assert any(waited)
     assert contents(index) == expected

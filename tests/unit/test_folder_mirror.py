@@ -38,7 +38,7 @@ def mirror_factory(toy_services, folder: Path) -> Callable[..., FolderMirror]:
 def mirror(mirror_factory: Callable[..., FolderMirror], toy_services) -> FolderMirror:
     """After its first look at the folder."""
     mirror = mirror_factory()
-    assert len(mirror.follow_all().job_ids) == 3
+    assert len(mirror.sync_all().job_ids) == 3
     toy_services.work_off()
     toy_services.embedder.embedded_texts.clear()
     return mirror
@@ -51,9 +51,9 @@ def stored(toy_services, folder: Path) -> dict[str, str]:
 
 
 def test_nothing_happens_when_nothing_changed(mirror: FolderMirror, folder: Path) -> None:
-    again = mirror.follow_all()
+    again = mirror.sync_all()
     assert (again.job_ids, again.errors) == ([], [])
-    assert mirror.follow([folder / "cat.txt", folder / "never.txt"]).job_ids == []
+    assert mirror.sync([folder / "cat.txt", folder / "never.txt"]).job_ids == []
 
 
 def test_edits_additions_and_deletions_are_followed(mirror: FolderMirror, folder: Path, toy_services) -> None:
@@ -61,7 +61,7 @@ def test_edits_additions_and_deletions_are_followed(mirror: FolderMirror, folder
     (folder / "cat.txt").write_text("Another text.")
     (folder / "new.txt").write_text("A new text.")
     (folder / "dog.txt").unlink()
-    followed = mirror.follow([folder / name for name in ("cat.txt", "new.txt", "dog.txt")])
+    followed = mirror.sync([folder / name for name in ("cat.txt", "new.txt", "dog.txt")])
     assert (len(followed.job_ids), followed.moved, followed.deleted) == (3, 0, 1)
     toy_services.work_off()
     after = stored(toy_services, folder)
@@ -74,7 +74,7 @@ def test_moved_folder_keeps_its_documents_and_embeds_nothing(mirror: FolderMirro
     before = stored(toy_services, folder)
     (folder / "deep").rename(folder / "shore")
     (folder / "cat.txt").rename(folder / "shore" / "tomcat.txt")
-    followed = mirror.follow([folder / name for name in ("deep", "shore", "cat.txt", "shore/tomcat.txt")])
+    followed = mirror.sync([folder / name for name in ("deep", "shore", "cat.txt", "shore/tomcat.txt")])
     assert (followed.moved, followed.deleted) == (2, 0)
     toy_services.work_off()
     after = stored(toy_services, folder)
@@ -93,10 +93,10 @@ def search_for(text: str, **filters: str) -> SearchRequest:
 
 def test_copy_whose_original_goes_is_no_move(mirror: FolderMirror, folder: Path, toy_services) -> None:
     shutil.copy(folder / "cat.txt", folder / "copy.txt")
-    mirror.follow([folder / "copy.txt"])
+    mirror.sync([folder / "copy.txt"])
     before = stored(toy_services, folder)
     (folder / "cat.txt").unlink()
-    followed = mirror.follow([folder])
+    followed = mirror.sync([folder])
     assert (followed.moved, followed.deleted) == (0, 1)
     toy_services.work_off()
     assert stored(toy_services, folder)["copy.txt"] == before["copy.txt"]
@@ -105,7 +105,7 @@ def test_copy_whose_original_goes_is_no_move(mirror: FolderMirror, folder: Path,
 def test_file_under_two_moved_names_is_one_move_and_one_addition(mirror: FolderMirror, folder: Path) -> None:
     shutil.copy(folder / "cat.txt", folder / "one.txt")
     (folder / "cat.txt").rename(folder / "two.txt")
-    followed = mirror.follow([folder])
+    followed = mirror.sync([folder])
     assert (len(followed.job_ids), followed.moved, followed.deleted) == (2, 1, 0)
 
 
@@ -114,12 +114,12 @@ def test_sidecar_that_changes_alone_changes_payloads_and_embeds_nothing(
 ) -> None:
     sidecar = folder / "cat.txt.meta.json"
     sidecar.write_text(json.dumps({"metadata": {"year": 2024}}))
-    assert len(mirror.follow([sidecar]).job_ids) == 1
+    assert len(mirror.sync([sidecar]).job_ids) == 1
     toy_services.work_off()
     (hit,) = toy_services.services.search.search(search_for("text", year="2024"), highlight=False).hits
     assert hit.document.metadata["year"] == 2024
     sidecar.unlink()
-    assert len(mirror.follow([sidecar]).job_ids) == 1
+    assert len(mirror.sync([sidecar]).job_ids) == 1
     toy_services.work_off()
     assert toy_services.services.search.search(search_for("text", year="2024")).hits == ()
     assert toy_services.embedder.embedded_texts == []
@@ -128,7 +128,7 @@ def test_sidecar_that_changes_alone_changes_payloads_and_embeds_nothing(
 def test_a_title_in_a_sidecar_is_embedded_with_the_text(mirror: FolderMirror, folder: Path, toy_services) -> None:
     sidecar = folder / "cat.txt.meta.json"
     sidecar.write_text(json.dumps({"title": "Cats"}))
-    assert len(mirror.follow([sidecar]).job_ids) == 1
+    assert len(mirror.sync([sidecar]).job_ids) == 1
     toy_services.work_off()
     assert toy_services.embedder.embedded_texts == ["Cats\nA text about cat."]
 
@@ -136,13 +136,13 @@ def test_a_title_in_a_sidecar_is_embedded_with_the_text(mirror: FolderMirror, fo
 def test_what_is_ignored_by_now_is_not_gone(mirror: FolderMirror, folder: Path, toy_services) -> None:
     before = stored(toy_services, folder)
     (folder / ".gircseignore").write_text("*.txt\n")
-    assert mirror.follow([folder / ".gircseignore"]).job_ids == []
+    assert mirror.sync([folder / ".gircseignore"]).job_ids == []
     assert stored(toy_services, folder) == before
 
 
 def test_broken_sidecar_leaves_the_document_as_it_was(mirror: FolderMirror, folder: Path) -> None:
     (folder / "cat.txt.meta.json").write_text("{")
-    followed = mirror.follow([folder])
+    followed = mirror.sync([folder])
     assert [Path(error.name).name for error in followed.errors] == ["cat.txt"]
     assert followed.job_ids == []
 
@@ -153,10 +153,10 @@ def test_folder_that_is_replaced_while_it_is_followed_deletes_nothing(
     before = stored(toy_services, folder)
     folder.rename(folder.with_name("away"))
     with pytest.raises(ConflictError, match="Is its disk mounted"):
-        mirror.follow([folder / "cat.txt"])
+        mirror.sync([folder / "cat.txt"])
     folder.mkdir()  # as a mount point without its disk
     with pytest.raises(ConflictError, match="replaced or unmounted"):
-        mirror.follow([folder / "cat.txt", folder])
+        mirror.sync([folder / "cat.txt", folder])
     assert stored(toy_services, folder) == before
     assert not any(job.kind == "delete" for job in toy_services.services.catalog.jobs())
 
@@ -167,14 +167,14 @@ def test_folder_that_is_empty_at_the_start_deletes_nothing(
     folder.rename(folder.with_name("away"))
     folder.mkdir()
     with pytest.raises(ConflictError, match="is empty, although the collection has 3 documents"):
-        mirror_factory().follow_all()
+        mirror_factory().sync_all()
 
 
 def test_last_file_of_a_watched_folder_may_go(mirror: FolderMirror, folder: Path, toy_services) -> None:
     shutil.rmtree(folder / "deep")
     for name in ("cat.txt", "dog.txt"):
         (folder / name).unlink()
-    assert mirror.follow([folder]).deleted == 3
+    assert mirror.sync([folder]).deleted == 3
     toy_services.work_off()
     assert stored(toy_services, folder) == {}
 

@@ -94,7 +94,7 @@ def test_an_engine_that_is_away_is_no_damage(application: Any) -> None:
     with pytest.raises(VectorIndexUnavailableError) as caught:
         search(application)
     assert not isinstance(caught.value, DamagedIndexError)
-    application.services.integrity.look()
+    application.services.integrity.check_indexes()
     assert application.services.integrity.damage() == {}
 
 
@@ -138,12 +138,12 @@ def readiness(application: Any, settings: Settings, path: str = "/readyz") -> An
 def test_readiness_waits_for_the_first_look_and_names_what_is_damaged(application: Any) -> None:
     settings = application.services.settings
     assert readiness(application, settings).status_code == 503
-    application.services.integrity.look()
+    application.services.integrity.check_indexes()
     assert readiness(application, settings).json() == {
         "status": "ready", "checks": {"integrity": True}, "damaged": {},
     }  # fmt: skip
     application.index.drop("library--1")
-    application.services.integrity.look()
+    application.services.integrity.check_indexes()
     answer = readiness(application, settings)
     assert answer.status_code == 503
     assert answer.json()["damaged"] == {"library": "its index: the vector index does not have it"}
@@ -157,14 +157,14 @@ def test_readiness_waits_for_the_first_look_and_names_what_is_damaged(applicatio
 
 def test_a_file_that_is_damaged_is_told_until_it_is_mended(application: Any) -> None:
     services = application.services
-    services.integrity.look()
-    services.integrity.look_at_files()
+    services.integrity.check_indexes()
+    services.integrity.check_files()
     assert services.integrity.is_sound()
     document = services.catalog.documents()[0]
     path = services.blobs.path(document.content_hash)
     data = path.read_bytes()
     path.write_bytes(b"x" * len(data))
-    services.integrity.look_at_files()
+    services.integrity.check_files()
     assert not services.integrity.is_sound()
     assert services.integrity.damage() == {"library": "1 stored files are missing or altered"}
     path.write_bytes(data)
@@ -176,11 +176,11 @@ def test_a_file_that_is_damaged_is_told_until_it_is_mended(application: Any) -> 
 )
 def test_what_is_no_file_any_more_is_damage(application: Any, put: Callable[[Path], None]) -> None:
     services = application.services
-    services.integrity.look()
+    services.integrity.check_indexes()
     path = services.blobs.path(services.catalog.documents()[0].content_hash)
     path.unlink()
     put(path)
-    services.integrity.look_at_files()
+    services.integrity.check_files()
     assert services.integrity.damage() == {"library": "1 stored files are missing or altered"}
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.errors import DamagedIndexError, FingerprintMismatchError, ForbiddenError, UnknownCollectionError
-from app.ports.parts import Unwatched
+from app.ports.parts import AlwaysSound
 from app.search.export import search_markdown
 from app.search.joined_indexes import INDEX_KEY, JoinedIndexes, joined_name
 from app.search.service import SearchService
@@ -87,7 +87,7 @@ def test_what_was_embedded_otherwise_is_left_out_and_named(application: Any) -> 
 
 
 def test_a_damaged_index_is_left_out_and_named(application: Any) -> None:
-    class Damaged(Unwatched):
+    class Damaged(AlwaysSound):
         names: ClassVar[set[str]] = {"zoo"}
 
         def require_sound(self, collection: Collection) -> None:

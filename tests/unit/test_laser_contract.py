@@ -10,7 +10,7 @@ from tokenizers import Tokenizer
 from torch.nn.functional import normalize
 
 from embedder.encoder import Encoder
-from embedder.model.backbone import Backbone, take_apart, with_decoder
+from embedder.model.backbone import Backbone, split_model, with_decoder
 
 MARKS = ["<|im_start|>", "<|im_end|>", "<think>", "</think>"]
 TEXTS = ["which rivers reach the sea", "a longer question, about {braces}\nand lines"]
@@ -28,7 +28,7 @@ def decoder(tmp_path_factory: pytest.TempPathFactory) -> Backbone:
     backbone = family_backbone(folder)
     backbone.model.resize_token_embeddings(1024 + len(MARKS), mean_resizing=False)
     assert chat_tokenizer().get_vocab_size() <= 1024 + len(MARKS)
-    return take_apart(backbone.model.eval(), attention="causal")
+    return split_model(backbone.model.eval(), attention="causal")
 
 
 @torch.no_grad()

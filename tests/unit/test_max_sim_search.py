@@ -13,7 +13,7 @@ from app.search.calibration import MatchCalibration, Scale
 from app.search.gircse_reranker import EmbedderReranker
 from app.search.instructed_matches import InstructedMatches
 from app.search.max_sim import best_cosines
-from app.search.standing import AskedSearch, StandingSet
+from app.search.standing import MatchableSearch, StandingSet
 from app.search.value_reader import ValueReader
 from app.testing import InMemoryVectorIndex, ToyEmbedder
 from app.types.documents import Chunk, Collection, Point
@@ -72,7 +72,7 @@ def test_a_match_is_that_of_the_best_step() -> None:
 
 
 def test_a_standing_search_finds_by_the_best_step() -> None:
-    asked = AskedSearch(
+    asked = MatchableSearch(
         "s", "me", SearchRequest("owl", "library"), Strength.STRONG, np.asarray(word("owl")), Scale(0.2, 0.1)
     )
     embedder = StepsEmbedder()

@@ -317,7 +317,7 @@ def test_points_lost_before_the_switch_are_made_again(application: Any, undistur
             lost.append(1)
 
     lost: list[int] = []
-    reindexer.build(target, tell=lambda done, total: lose(done, total) if not lost else None)
+    reindexer.build(target, on_progress=lambda done, total: lose(done, total) if not lost else None)
     assert lost
     assert contents(application) == contents(undisturbed)
 

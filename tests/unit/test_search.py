@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.api.search_schemas import SearchAnswer
-from app.commands.console import json_of
+from app.commands.terminal import json_of
 from app.errors import (
     EmptyQueryError,
     FilterError,

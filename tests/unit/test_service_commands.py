@@ -25,8 +25,8 @@ from app.access.accounts import Accounts
 from app.access.logins import Logins
 from app.commands import service as service_module
 from app.commands.announcing_server import AnnouncingServer
-from app.commands.composition import open_catalog
 from app.commands.service import digests, find_service
+from app.commands.wiring import open_catalog
 from app.errors import UnavailableError
 from app.runtime.service_socket import has_local_sockets, open_service_socket
 from app.settings import Settings

@@ -35,13 +35,13 @@ from app.access.accounts import Accounts
 from app.access.pending_sign_in import PendingSignIn, opened
 from app.api.sign_in import PENDING_COOKIE
 from app.commands.access import users
-from app.commands.composition import open_catalog
+from app.commands.wiring import open_catalog
 from app.errors import ConflictError, ForbiddenError, InputError, UnknownUserError, UntrustedSignInError
 from app.settings import Settings
 from app.testing import ToyEmbedder
 from app.types.access import Identity, Principal, Role, acting_as
 from app.types.documents import utc_now
-from app.wiring.access import open_ways_in, provider_of
+from app.wiring.access import open_login_methods, provider_of
 from ui.login_page import login_drawer
 
 PUBLIC_URL = "https://search.example.org"
@@ -138,8 +138,10 @@ def scene_of(scene: Scene) -> Iterator[Any]:
         def build(**changes: Any) -> Scene:
             services = scene.toy.services
             settings = Settings(home=services.settings.home, **settings_of(scene.provider, **changes))
-            ways_in = opened.enter_context(open_ways_in(replace(services, settings=settings)))
-            app = api_of(services, logins=ways_in.logins, sign_in=ways_in.sign_in, draw_login=login_drawer())
+            login_methods = opened.enter_context(open_login_methods(replace(services, settings=settings)))
+            app = api_of(
+                services, logins=login_methods.logins, sign_in=login_methods.sign_in, draw_login=login_drawer()
+            )
             return replace(scene, app=app)
 
         yield build

@@ -28,7 +28,7 @@ from app.errors import DocumentError, InputError, SyncEndedError
 from app.types.access import OPERATOR
 from app.types.documents import utc_now
 from app.types.sources import ItemMark, RecurringSource, SourceKind, SourceOptions
-from app.wiring.recurring import fetching_again
+from app.wiring.recurring import syncing_sources
 from ingest.recurring import syncs
 from ingest.recurring.sync_messages import ItemHead
 from ingest.recurring.syncs import SyncingReader, SyncLimits
@@ -503,7 +503,7 @@ def test_a_worker_that_stops_leaves_no_sync_behind(
     stop = threading.Event()
     with answering(TRICKLED_BODY) as server:
         add(server.source(SourceKind.FEED))
-        with fetching_again(toy_services.services, stop):
+        with syncing_sources(toy_services.services, stop):
             assert server.asked.acquire(timeout=PATIENCE_S)
             stop.set()
         assert not [each for each in threading.enumerate() if each.name.startswith("sources-")]

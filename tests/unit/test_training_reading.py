@@ -131,7 +131,7 @@ def test_plain_documents_are_what_the_base_makes_of_them(trainer_factory):  # no
     trainer._objective._joint = lambda *given: rows.append(given[2]) or joint(*given)
     trainer._objective([batch])
     assert seen == batch.queries  # documents do not go through the adapter
-    of_base = trainer._objective.teach(batch.documents)
+    of_base = trainer._objective.teacher_vectors(batch.documents)
     for step in range(batch.steps):
         torch.testing.assert_close(rows[0][len(batch.queries) :, step], of_base)
 
@@ -199,7 +199,7 @@ def test_an_encoder_without_a_head_is_trained_and_served(data_folder, mpnet, tmp
     # In training and as served, to the last digits: with the adapter and without.
     plain = encoder.encode_documents([text], steps=0)[0]
     read = encoder.encode_queries([text], instruction=instruction)[0]
-    np.testing.assert_allclose(trainer._objective.teach([text])[0].numpy(), plain, atol=1e-5)
+    np.testing.assert_allclose(trainer._objective.teacher_vectors([text])[0].numpy(), plain, atol=1e-5)
     with torch.no_grad():
         trained = trainer._objective._embed([(instruction, [text], False)], 0).prefixes[0, -1].numpy()
     np.testing.assert_allclose(trained, read, atol=1e-5)

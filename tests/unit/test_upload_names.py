@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from sample_files import samples
 
 import app.wiring.services
-from app.commands.composition import open_services
+from app.commands.wiring import open_services
 from app.testing import ToyEmbedder
 from app.types.documents import Document, DocumentState, Source
 from app.types.uris import canonical_uri, name_in, upload_uri

@@ -27,10 +27,10 @@ class Clock:
 def test_path_that_keeps_changing_waits_and_others_do_not_wait_for_it() -> None:
     clock = Clock()
     quiet = Quiet(1.0, clock=clock)
-    quiet.hear({A, B})
+    quiet.add({A, B})
     for _ in range(5):
         clock.now += 0.5
-        quiet.hear({A})
+        quiet.add({A})
     assert quiet.take() == {B}
     clock.now += 1.0
     assert quiet.take() == {A}
@@ -44,7 +44,7 @@ def test_every_path_is_given_once_after_its_last_change(changes: list[tuple[floa
     for pause, paths in [*changes, (1.0, set())]:
         clock.now += pause
         given_at |= dict.fromkeys(quiet.take(), clock.now)
-        quiet.hear(paths)
+        quiet.add(paths)
         last |= dict.fromkeys(paths, clock.now)
     clock.now += 1.0
     given_at |= dict.fromkeys(quiet.take(), clock.now)
@@ -103,7 +103,7 @@ def test_changes_of_the_folder_that_is_left_out_are_not_heard(tmp_path: Path, he
 
 def test_paths_that_were_given_back_come_again(tmp_path: Path, heard: Callable[..., set[Path]]) -> None:
     with FolderWatch([tmp_path], quiet_s=0.0) as watch:
-        watch.hear_again({A})
+        watch.put_back({A})
         assert heard(watch, {A}) == {A}
 
 

@@ -15,7 +15,7 @@ from transformers import (
 )
 
 from embedder.encoder import Encoder
-from embedder.model.backbone import DTYPES, Backbone, locate_model, take_apart, with_decoder
+from embedder.model.backbone import DTYPES, Backbone, locate_model, split_model, with_decoder
 from embedder.model.causal_model import load_causal_model
 from embedder.model.contract import Contract
 from embedder.text.prompts import load_tokenizer
@@ -78,11 +78,11 @@ def bert_backbone(*, attention: str = "prefix", seed: int = 0, dtype: str = "flo
     with torch.no_grad():
         for parameter in model.soft_head.parameters():
             parameter.add_(torch.randn_like(parameter) * 0.05)
-    return take_apart(model.to(DTYPES[dtype]), attention=attention)
+    return split_model(model.to(DTYPES[dtype]), attention=attention)
 
 
 def family_backbone(folder: Path, *, dtype: str = "float32") -> Backbone:
-    return take_apart(load_causal_model(folder, with_soft_head=False, dtype=DTYPES[dtype]).eval(), attention="causal")
+    return split_model(load_causal_model(folder, with_soft_head=False, dtype=DTYPES[dtype]).eval(), attention="causal")
 
 
 def family_encoder(

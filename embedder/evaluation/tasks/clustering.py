@@ -10,7 +10,7 @@ from sklearn.cluster import KMeans
 
 from embedder.evaluation.config import EvaluationConfig
 from embedder.evaluation.data import LabelSet, in_half, read_label_sets, spread
-from embedder.evaluation.embedders import Memory, TextEmbedder
+from embedder.evaluation.embedders import EmbeddingCache, TextEmbedder
 from embedder.evaluation.outcomes import NO_INSTRUCTION, ON_BOTH_SIDES, TaskMeasure, TaskOutcomes
 from embedder.evaluation.similarity import one_vector
 
@@ -28,7 +28,7 @@ def cluster_labels(config: EvaluationConfig, embedders: Sequence[TextEmbedder]) 
             outcomes.add_stratum(each.name, each.texts, gold)
         outcomes.measures.append(TaskMeasure(f"clustering.{pair[0].source}", METRIC, "v_measure", (names,)))
         for embedder in embedders:
-            memory = Memory(embedder, config.steps)
+            memory = EmbeddingCache(embedder, config.steps)
             for condition in (NO_INSTRUCTION, ON_BOTH_SIDES):
                 for each in pair:
                     _cluster(config, memory, condition, each, outcomes)
@@ -39,7 +39,7 @@ def cluster_labels(config: EvaluationConfig, embedders: Sequence[TextEmbedder]) 
 
 
 def _cluster(
-    config: EvaluationConfig, memory: Memory, condition: str, labels: LabelSet, outcomes: TaskOutcomes
+    config: EvaluationConfig, memory: EmbeddingCache, condition: str, labels: LabelSet, outcomes: TaskOutcomes
 ) -> None:
     vectors = memory.embed(labels.texts, "" if condition == NO_INSTRUCTION else labels.instruction)
     count = len(labels.names)

@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from embedder.errors import DataError
 from embedder.evaluation.config import EvaluationConfig
 from embedder.evaluation.data import LabelSet, in_half, is_tuning, read_label_sets, spread
-from embedder.evaluation.embedders import Memory, TextEmbedder, bm25_scores
+from embedder.evaluation.embedders import EmbeddingCache, TextEmbedder, bm25_scores
 from embedder.evaluation.outcomes import (
     BM25,
     NO_INSTRUCTION,
@@ -39,7 +39,7 @@ def match_label_names(config: EvaluationConfig, embedders: Sequence[TextEmbedder
         outcomes.add(labels.name, METRIC, Setting(BM25, NO_INSTRUCTION), hits)
     for embedder in embedders:
         for source in dict.fromkeys(each.source for each in chosen):
-            memory = Memory(embedder, config.all_steps)
+            memory = EmbeddingCache(embedder, config.all_steps)
             for labels in (each for each in chosen if each.source == source):
                 documents = memory.embed(names[labels.name])
                 for condition, instruction in ((NO_INSTRUCTION, ""), (ON_QUERIES, labels.instruction)):
@@ -64,7 +64,7 @@ def find_neighbours(config: EvaluationConfig, embedders: Sequence[TextEmbedder])
         near = others[name].take(spread(range(len(others[name].texts)), config.neighbours))
         _announce(outcomes, "knn", test)
         for embedder in embedders:
-            memory = Memory(embedder, config.steps)
+            memory = EmbeddingCache(embedder, config.steps)
             for condition, instruction in ((NO_INSTRUCTION, ""), (ON_BOTH_SIDES, test.instruction)):
                 queries = memory.embed(test.texts, instruction)
                 neighbours = memory.embed(near.texts, instruction)
@@ -93,7 +93,7 @@ def classify(config: EvaluationConfig, embedders: Sequence[TextEmbedder]) -> Tas
             continue
         _announce(outcomes, "classification", test)
         for embedder in embedders:
-            memory = Memory(embedder, config.steps)
+            memory = EmbeddingCache(embedder, config.steps)
             for condition, instruction in ((NO_INSTRUCTION, ""), (ON_BOTH_SIDES, labels.instruction)):
                 vectors = {
                     half: memory.embed([labels.texts[i] for i in rows], instruction) for half, rows in halves.items()

@@ -12,7 +12,7 @@ from ir_measures import R, nDCG
 from embedder.errors import DataError
 from embedder.evaluation.config import EvaluationConfig
 from embedder.evaluation.data import choose, files_of, name_of, read_rows, spread
-from embedder.evaluation.embedders import Memory, TextEmbedder, bm25_scores
+from embedder.evaluation.embedders import EmbeddingCache, TextEmbedder, bm25_scores
 from embedder.evaluation.outcomes import BM25, NO_INSTRUCTION, ON_QUERIES, Setting, TaskMeasure, TaskOutcomes
 from embedder.evaluation.similarity import scores_of
 
@@ -88,7 +88,7 @@ def _read_part(config: EvaluationConfig, name: str, part: str) -> list[dict]:
 def _rank(
     config: EvaluationConfig, embedder: TextEmbedder, collection: RetrievalDataset, outcomes: TaskOutcomes
 ) -> None:
-    memory = Memory(embedder, config.all_steps)
+    memory = EmbeddingCache(embedder, config.all_steps)
     documents = memory.embed(collection.documents)
     for condition, instructions in ((NO_INSTRUCTION, ""), (ON_QUERIES, collection.instructions)):
         queries = memory.embed(collection.queries, instructions)

@@ -8,7 +8,7 @@ import numpy as np
 
 from embedder.evaluation.config import EvaluationConfig
 from embedder.evaluation.data import Row, files_of, in_half, name_of, read_rows, spread
-from embedder.evaluation.embedders import Memory, TextEmbedder
+from embedder.evaluation.embedders import EmbeddingCache, TextEmbedder
 from embedder.evaluation.outcomes import NO_INSTRUCTION, ON_BOTH_SIDES, TaskMeasure, TaskOutcomes
 from embedder.evaluation.similarity import paired_scores
 
@@ -28,7 +28,7 @@ def compare_similarity(config: EvaluationConfig, embedders: Sequence[TextEmbedde
         )
         outcomes.measures.append(TaskMeasure(f"sts.{name}", METRIC, "spearman", ((name,),)))
         for embedder in embedders:
-            memory = Memory(embedder, config.steps)
+            memory = EmbeddingCache(embedder, config.steps)
             for condition in (NO_INSTRUCTION, ON_BOTH_SIDES):
                 used = ["" if condition == NO_INSTRUCTION else row["instruction"] for row in rows]
                 first = memory.embed([row["a"] for row in rows], used)

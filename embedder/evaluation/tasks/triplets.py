@@ -17,7 +17,7 @@ import numpy as np
 from embedder.errors import DataError
 from embedder.evaluation.config import EvaluationConfig
 from embedder.evaluation.data import Row, choose, files_of, read_rows
-from embedder.evaluation.embedders import Memory, TextEmbedder, bm25_scores
+from embedder.evaluation.embedders import EmbeddingCache, TextEmbedder, bm25_scores
 from embedder.evaluation.outcomes import (
     BM25,
     NO_INSTRUCTION,
@@ -105,14 +105,19 @@ def _judge(
         for task in tasks:
             by_source.setdefault(split_task(task)[0], []).append(task)
         for members in by_source.values():
-            memory = Memory(embedder, config.all_steps)
+            memory = EmbeddingCache(embedder, config.all_steps)
             for task in members:
                 _judge_task(config, memory, task, tasks[task], wordings[task], outcomes)
     return outcomes
 
 
 def _judge_task(
-    config: EvaluationConfig, memory: Memory, task: str, rows: list[Row], wordings: list[str], outcomes: TaskOutcomes
+    config: EvaluationConfig,
+    memory: EmbeddingCache,
+    task: str,
+    rows: list[Row],
+    wordings: list[str],
+    outcomes: TaskOutcomes,
 ) -> None:
     texts = ([row["query"] for row in rows], [row["pos"][0] for row in rows], [row["neg"][0] for row in rows])
     bare = [memory.embed(side) for side in texts]

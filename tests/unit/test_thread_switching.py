@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import sys
 
-from app.runtime.turns import set_switch_interval
+from app.runtime.thread_switching import set_switch_interval
 
 
 def test_turns_are_shorter_than_an_operation_of_a_model() -> None:

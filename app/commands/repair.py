@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from app.commands import console
-from app.commands.composition import wiring
-from app.commands.working import own_worker
+from app.commands import terminal
+from app.commands.wiring import wiring
+from app.commands.worker import worker_if_needed
 from app.edge import PUT_ASIDE, edge_folder
 from app.errors import FingerprintMismatchError
 from app.maintenance.backup_schedule import last_backup
@@ -38,21 +38,25 @@ _OF_REBUILDS = frozenset(
 
 
 def rebuild_damaged(
-    services: Services, *, mends_all: bool = False, compares_vectors: int | None = 0, reads_unproven: bool = False
+    services: Services,
+    *,
+    repairs_everything: bool = False,
+    compares_vectors: int | None = 0,
+    reparses_without_digest: bool = False,
 ) -> None:
     """Repair all collections: rebuild damaged indexes one after the other, and repair smaller damage in place.
 
-    A rebuilt index grows beside the damaged one, which is removed afterwards. `mends_all` also removes points and
-    indexes that the catalog does not know, as after restoring it from a backup. `compares_vectors` is the number of
-    passages per collection to embed again and compare (None: all, 0: none). `reads_unproven` also ingests documents
-    again whose text has no digest.
+    A new index is built beside the damaged one, which is removed afterwards. `repairs_everything` also removes points
+    and indexes that the catalog does not know, as after restoring the catalog from a backup. `compares_vectors` is the
+    number of passages per collection to embed again and compare (None: all, 0: none). `reparses_without_digest` also
+    ingests documents again whose stored text has no digest, as texts of earlier releases.
     """
     with wiring("ingestion").open_reindexer(services) as reindexer:
         for collection in services.catalog.collections():
             damage = probe_index(services.catalog, services.index, collection, sample=None)
             if damage is not None and damage.is_of_points:
-                take_out(services, collection, damage.ids)
-            elif damage is not None and not _is_mended_in_place(services, collection, damage):
+                delete_damaged_points(services, collection, damage.ids)
+            elif damage is not None and not _is_repaired_in_place(services, collection, damage):
                 if damage.is_missing:
                     typer.echo(f"The index of {collection.name!r} is missing. A new one is built.")
                 else:
@@ -63,10 +67,10 @@ def rebuild_damaged(
                 _rebuild(reindexer, collection)
             _drop_damaged_standby(services, collection.name)
     if compares_vectors != 0:
-        _take_out_other_vectors(services, compares_vectors)
-    _read_damaged_texts(services, services.blobs.has_text_digest if reads_unproven else lambda _: True)
-    kinds = frozenset(Inconsistency) - _OF_FILES if mends_all else _OF_REBUILDS
-    left = mend_differences(services, lambda difference: difference.kind in kinds, removes_proven=mends_all)
+        _delete_altered_vectors(services, compares_vectors)
+    _reparse_damaged_texts(services, services.blobs.has_text_digest if reparses_without_digest else lambda _: True)
+    kinds = frozenset(Inconsistency) - _OF_FILES if repairs_everything else _OF_REBUILDS
+    left = repair_differences(services, lambda difference: difference.kind in kinds, removes_proven=repairs_everything)
     if left:
         typer.echo(
             "`gircse check --fix` repairs the rest, except passages whose original file is lost: for these, restore "
@@ -77,8 +81,8 @@ def rebuild_damaged(
         typer.echo(f"The engine moved damaged data to {aside}; you can delete it.")
 
 
-def take_out(services: Services, collection: Collection, ids: Sequence[str]) -> None:
-    """Delete damaged points; the repair of missing points then creates them again.
+def delete_damaged_points(services: Services, collection: Collection, ids: Sequence[str]) -> None:
+    """Delete damaged points, so that the repair of missing points creates them again.
 
     Points of documents whose original file is lost or damaged are kept, since they cannot be created again.
     """
@@ -91,24 +95,22 @@ def take_out(services: Services, collection: Collection, ids: Sequence[str]) -> 
         f"{len(ids)} points of {collection.name!r} are damaged; creating them again from {len(sound)} documents."
     )
     for document_id in documents.keys() - sound:
-        uri = console.printable(documents[document_id].uri)
+        uri = terminal.printable(documents[document_id].uri)
         typer.echo(f"  not repaired, because its file is damaged, too: {uri}", err=True)
 
 
-def _take_out_other_vectors(services: Services, sample: int | None) -> None:
+def _delete_altered_vectors(services: Services, sample: int | None) -> None:
     for collection in services.catalog.collections():
         if collection.fingerprint != services.embedder.info.fingerprint:
             continue
         found = compare_vectors(services.catalog, services.index, services.embedder, collection, sample=sample)
         if found.ids and found.is_of_points:
-            take_out(services, collection, found.ids)
+            delete_damaged_points(services, collection, found.ids)
 
 
-def _is_mended_in_place(services: Services, collection: Collection, damage: IndexDamage) -> bool:
-    """Whether to repair the index in place: few points are missing, or some original file is lost.
-
-    A new index would lack the passages of the lost file, which this one still has.
-    """
+def _is_repaired_in_place(services: Services, collection: Collection, damage: IndexDamage) -> bool:
+    """Whether to repair the index in place, because few points are missing or some original file is lost: a new index
+    would lack the passages of that file, which this one still has."""
     if damage.lacking is None:
         return False
     is_small = damage.lacking <= MOST_IN_PLACE * services.catalog.indexes.chunk_count(collection.active_index)
@@ -127,13 +129,15 @@ def _rebuild(reindexer: Reindexer, collection: Collection) -> None:
         typer.echo(f"  not rebuilt: {error}", err=True)
         return
     columns = (TextColumn("indexing"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console.stderr) as progress:
+    with Progress(*columns, console=terminal.stderr) as progress:
         bar = progress.add_task("indexing", total=None)
-        report = reindexer.build(target, tell=lambda done, total: progress.update(bar, completed=done, total=total))
+        report = reindexer.build(
+            target, on_progress=lambda done, total: progress.update(bar, completed=done, total=total)
+        )
     reindexer.end_rebuild(collection.name)
     typer.echo(f"Rebuilt {collection.name!r}: {report.documents} documents with {report.chunks} chunks.")
     for uri, reason in list(report.unreadable.items())[:_MAX_LISTED]:
-        typer.echo(f"  not searchable: {console.printable(uri)}: {console.printable(reason)}", err=True)
+        typer.echo(f"  not searchable: {terminal.printable(uri)}: {terminal.printable(reason)}", err=True)
 
 
 def _drop_damaged_standby(services: Services, name: str) -> None:
@@ -149,32 +153,33 @@ def _drop_damaged_standby(services: Services, name: str) -> None:
     services.library.remove_unneeded()
 
 
-def _read_damaged_texts(services: Services, is_proven: Callable[[str], bool]) -> None:
-    """Ingest documents again whose text is lost, damaged or not `is_proven`. Existing vectors are kept."""
+def _reparse_damaged_texts(services: Services, is_trusted: Callable[[str], bool]) -> None:
+    """Ingest documents again if their stored text is lost or damaged, or `is_trusted` is False for their content hash.
+    Existing vectors are kept."""
     for collection in services.catalog.collections():
         for page in services.catalog.consistency.stored_files(collection.name):
             for file in page:
                 if not file.is_read:
                     continue
-                if services.blobs.is_text_sound(file.content_hash) and is_proven(file.content_hash):
+                if services.blobs.is_text_sound(file.content_hash) and is_trusted(file.content_hash):
                     continue
                 if services.blobs.is_sound(file.content_hash):
                     services.catalog.consistency.queue_again(file.document_id)
                 else:
-                    uri = console.printable(file.uri)
+                    uri = terminal.printable(file.uri)
                     typer.echo(f"  not repaired, because its file is lost or damaged, too: {uri}", err=True)
-    work_off(services)
+    run_queued_jobs(services)
 
 
-def mend_differences(
+def repair_differences(
     services: Services,
-    is_to_mend: Callable[[Discrepancy], bool],
+    is_to_repair: Callable[[Discrepancy], bool],
     *,
     removes_unmanaged: bool = False,
     removes_proven: bool = False,
     as_json: bool = False,
 ) -> int:
-    """Print all differences, repair those of `is_to_mend`, and return the number that remain.
+    """Print all differences, repair those of `is_to_repair`, and return the number that remain.
 
     Points and indexes that gircse did not write are not counted. Differences caused by damaged catalog rows are listed
     one by one, at most `_MAX_LISTED`.
@@ -183,24 +188,24 @@ def mend_differences(
     found: Counter[tuple[Inconsistency, str, str]] = Counter()
     consistency = ConsistencyCheck(catalog=services.catalog, index=services.index, blobs=services.blobs)
     for difference in consistency.differences():
-        is_mended = is_to_mend(difference) and consistency.mend(
+        is_repaired = is_to_repair(difference) and consistency.repair(
             difference, removes_unmanaged=removes_unmanaged, removes_proven=removes_proven
         )
-        if difference.kind in OF_DAMAGED_ROWS and not is_mended and len(damaged_rows) < _MAX_LISTED:
+        if difference.kind in OF_DAMAGED_ROWS and not is_repaired and len(damaged_rows) < _MAX_LISTED:
             damaged_rows.append(difference)
-        verdict = "repaired" if is_mended else "left" if difference.kind in UNMANAGED else "found"
+        verdict = "repaired" if is_repaired else "left" if difference.kind in UNMANAGED else "found"
         found[difference.kind, difference.index, verdict] += difference.count
     rows = [(count, kind, where, verdict) for (kind, where, verdict), count in sorted(found.items())]
     if as_json:
-        console.print_json_lines(dict(zip(("count", "what", "index", "verdict"), row, strict=True)) for row in rows)
+        terminal.print_json_lines(dict(zip(("count", "what", "index", "verdict"), row, strict=True)) for row in rows)
     elif rows:
-        console.print_table(("count", "what", "index", ""), rows)
+        terminal.print_table(("count", "what", "index", ""), rows)
     else:
         typer.echo("Catalog and vectors agree.")
     if damaged_rows:
         _print_damaged_rows(services, damaged_rows)
     if any(verdict == "repaired" for _, _, verdict in found):
-        work_off(services)
+        run_queued_jobs(services)
     return sum(
         count for (kind, _, verdict), count in found.items() if verdict == "found" and kind not in OF_DAMAGED_ROWS
     ) + len(damaged_rows)
@@ -209,7 +214,7 @@ def mend_differences(
 def _print_damaged_rows(services: Services, damaged: Sequence[Discrepancy]) -> None:
     backup = last_backup(services.settings.backup_directory) or "FILE"
     typer.echo(
-        "Rows of the catalog or the points that contradict them are damaged or lost. Neither were deleted. Stop all "
+        "Rows of the catalog or the points that contradict them are damaged or lost. Nothing was deleted. Stop all "
         f"processes, then restore the last backup with `gircse restore {backup} --force`; or add the documents below "
         "again and delete the ones that took their place.",
         err=True,
@@ -225,16 +230,18 @@ def _uri_of(services: Services, difference: Discrepancy) -> str:
         return ""
     payloads = services.index.payloads(difference.index, difference.ids[:1])
     metadata = next((each.get("metadata") for each in payloads.values()), None)
-    return f", {console.printable(str(metadata['uri']))}" if isinstance(metadata, Mapping) and "uri" in metadata else ""
+    return (
+        f", {terminal.printable(str(metadata['uri']))}" if isinstance(metadata, Mapping) and "uri" in metadata else ""
+    )
 
 
-def work_off(services: Services) -> None:
+def run_queued_jobs(services: Services) -> None:
     """Wait until all queued jobs have ended. Starts a worker if no process runs one. Ignores paused collections."""
     total = _count_waiting(services)
     if not total:
         return
     columns = (TextColumn("ingesting again"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with own_worker(services) as ensure_working, Progress(*columns, console=console.stderr) as progress:
+    with worker_if_needed(services) as ensure_working, Progress(*columns, console=terminal.stderr) as progress:
         bar = progress.add_task("ingesting again", total=total)
         while waiting := _count_waiting(services):
             ensure_working()

@@ -14,8 +14,8 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from app.cli import app
-from app.commands import console
-from app.commands.mending import mend_differences
+from app.commands import terminal
+from app.commands.repair import repair_differences
 from app.types.search import SearchResult
 from embedder.refinement import Refinement
 
@@ -28,8 +28,8 @@ ROWS = [(each, "reading-of-the-year", "failed", "A title of many words " * 9, "o
 def test_ids_stand_whole_on_a_line_of_any_terminal(
     width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(console, "stdout", Console(force_terminal=True, width=width))
-    console.print_table(COLUMNS, ROWS)
+    monkeypatch.setattr(terminal, "stdout", Console(force_terminal=True, width=width))
+    terminal.print_table(COLUMNS, ROWS)
     lines = capsys.readouterr().out.splitlines()
     for each in IDS:
         assert len([line for line in lines if line.startswith(f"{each}  reading-of-the-year  ")]) == 1
@@ -37,7 +37,7 @@ def test_ids_stand_whole_on_a_line_of_any_terminal(
 
 
 def test_a_row_is_a_line_of_a_pipe_whatever_it_holds(capsys: pytest.CaptureFixture[str]) -> None:
-    console.print_table(COLUMNS, ROWS)
+    terminal.print_table(COLUMNS, ROWS)
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 1 + len(ROWS)
     for row, line in zip(ROWS, lines[1:], strict=True):
@@ -47,7 +47,7 @@ def test_a_row_is_a_line_of_a_pipe_whatever_it_holds(capsys: pytest.CaptureFixtu
 
 
 def test_control_characters_of_documents_are_not_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    console.print_table(("id", "title"), [("1", "\x1b[2J[bold]x[/bold]\x07")])
+    terminal.print_table(("id", "title"), [("1", "\x1b[2J[bold]x[/bold]\x07")])
     out = capsys.readouterr().out
     assert "\x1b" not in out
     assert "[bold]x[/bold]" in out
@@ -55,8 +55,8 @@ def test_control_characters_of_documents_are_not_printed(capsys: pytest.CaptureF
 
 def test_what_an_instruction_left_of_a_query_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     for read_text in ("the \x1bcello", ""):
-        console.print_refinement(Refinement("a train, the cello", "Which one?", np.ones(2), read_text=read_text))
-        console.print_search(SearchResult("a", "Which one?", 0, "b", (), (), {}, read_text=read_text))
+        terminal.print_refinement(Refinement("a train, the cello", "Which one?", np.ones(2), read_text=read_text))
+        terminal.print_search(SearchResult("a", "Which one?", 0, "b", (), (), {}, read_text=read_text))
         out = capsys.readouterr().out
         assert out.count("the instruction concerns only this part of the query: the ") == (2 if read_text else 0)
         assert "refinement tokens" not in out
@@ -104,11 +104,11 @@ def test_every_command_with_data_prints_json() -> None:
 
 def test_differences_are_json_lines_for_programs(toy_services: Any, capsys: pytest.CaptureFixture[str]) -> None:
     document = toy_services.add("The cat sleeps.")
-    assert mend_differences(toy_services.services, lambda difference: False, as_json=True) == 0
+    assert repair_differences(toy_services.services, lambda difference: False, as_json=True) == 0
     assert capsys.readouterr().out == ""
     services = toy_services.services
     services.index.delete_document(services.catalog.collection("library").active_index, document.id)
-    assert mend_differences(toy_services.services, lambda difference: False, as_json=True) > 0
+    assert repair_differences(toy_services.services, lambda difference: False, as_json=True) > 0
     (line,) = capsys.readouterr().out.splitlines()
     told = json.loads(line)
     assert set(told) == {"count", "what", "index", "verdict"}

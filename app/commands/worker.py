@@ -1,4 +1,4 @@
-"""For commands that queue jobs: start a worker if no process runs one, and follow the jobs to their end."""
+"""For commands that queue jobs: starts a worker if no process runs one, and reports jobs until they have ended."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from uuid import UUID
 
 import typer
 
-from app.commands import console
-from app.commands.composition import wiring
+from app.commands import terminal
+from app.commands.wiring import wiring
 from app.errors import ConflictError
 from app.runtime.worker_lock import WorkerLock
 from app.services import Services
 from app.types.documents import MAX_ATTEMPTS, JobKind, JobState
 from app.types.upkeep import JobReport
 
-if TYPE_CHECKING:  # it brings in SQL
+if TYPE_CHECKING:  # avoids importing SQL
     from app.catalog import SqlCatalog
 
 STOP_TIMEOUT_S = 10
@@ -32,7 +32,7 @@ _UNFINISHED = frozenset({JobState.QUEUED, JobState.RUNNING, JobState.FAILED})
 
 
 @contextmanager
-def own_worker(services: Services) -> Iterator[Callable[[], None]]:
+def worker_if_needed(services: Services) -> Iterator[Callable[[], None]]:
     """Yield a function to call at each poll: it starts a worker thread here if no other process of this home has one.
 
     It raises ConflictError if that thread has ended. The worker is stopped after the block.
@@ -57,7 +57,7 @@ def own_worker(services: Services) -> Iterator[Callable[[], None]]:
             worker_lock.release()
 
 
-class Complaints:
+class UnreadFiles:
     """Files that were not read, with the reason. Counts all, but keeps the first `MAX_LISTED`: there may be 100,000."""
 
     def __init__(self) -> None:
@@ -78,7 +78,7 @@ class Complaints:
         """Print the errors to stderr, each with `verdict`, and reset."""
         for name, reason in self.rows():
             typer.echo(
-                f"  {verdict}: {console.printable(name)}{': ' if reason else ''}{console.printable(reason)}", err=True
+                f"  {verdict}: {terminal.printable(name)}{': ' if reason else ''}{terminal.printable(reason)}", err=True
             )
         self.count, self._kept = 0, []
 
@@ -105,9 +105,9 @@ class JobFollower:
         self.done = 0
         self.chunks = 0
         self.progress = 0.0  # sum of the progress of the jobs polled last
-        self.failures = Complaints()
-        self.unreadable = Complaints()
-        self.left_out = Complaints()  # unreadable parts of documents that were otherwise ingested
+        self.failures = UnreadFiles()
+        self.unreadable = UnreadFiles()
+        self.left_out = UnreadFiles()  # unreadable parts of documents that were otherwise ingested
 
     def add(self, job_id: str) -> None:
         key = UUID(job_id).bytes

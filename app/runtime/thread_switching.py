@@ -1,4 +1,4 @@
-"""Python's thread switch interval."""
+"""Python's switch interval: how long a thread may hold the GIL while another one waits for it."""
 
 from __future__ import annotations
 
