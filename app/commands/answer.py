@@ -97,9 +97,7 @@ def print_answer(found: Answer) -> None:
         if passage.number in cited:
             page = f", page {passage.chunk.page}" if passage.chunk.page is not None else ""
             title = passage.document.title or passage.document.uri
-            typer.echo(
-                f"[{passage.number}] {console.printable(title)}{page}  {console.printable(passage.document.uri)}"
-            )
+            typer.echo(f"[{passage.number}] {console.printable(title)}{page}  {console.address(passage.document.uri)}")
 
 
 def _turns(questions: Sequence[str], answers: Sequence[str]) -> tuple[Turn, ...]:

@@ -21,6 +21,7 @@ from app.runtime.worker_lock import WorkerLock
 from app.services import Services
 from app.types.documents import MAX_ATTEMPTS, JobKind, JobState
 from app.types.upkeep import JobReport
+from app.types.uris import shown_address
 
 if TYPE_CHECKING:  # it brings in SQL
     from app.catalog import SqlCatalog
@@ -157,8 +158,8 @@ class JobFollower:
 
 
 def shown_uri(uri: str) -> str:
-    """The path of a file, with the row if there is one; other URIs as they are."""
+    """The path of a file, with the row if there is one; other URIs readable."""
     if not uri.startswith("file:"):
-        return uri
+        return shown_address(uri)
     file, hash_sign, row = uri.partition("#")
     return url2pathname(urlsplit(file).path) + hash_sign + row

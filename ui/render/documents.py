@@ -258,7 +258,7 @@ def _render_fetches(fetches: Sequence[Fetch]) -> Markup:
 
 def _render_fetch(fetch: Fetch) -> Markup:
     has_failed = fetch.state is FetchState.FAILED
-    url = shorten(fetch.url, 200)
+    url = shorten(shown_address(fetch.url), 200)
     buttons = (
         _button("retry-url", _("Retry"), of=url, url=fetch.url)
         + _button("forget-url", _("Dismiss"), of=url, url=fetch.url)

@@ -8,6 +8,7 @@ from datetime import timedelta
 from markupsafe import Markup
 
 from app.types.sources import LONGEST_INTERVAL, SHORTEST_INTERVAL, RecurringSource, SourceKind
+from app.types.uris import shown_address
 from ui.core_messages import translate_message
 from ui.language import _, html, later, moment, ngettext, number
 from ui.render.text import clean, join, render_source_link, shorten
@@ -73,7 +74,7 @@ def interval(every: timedelta) -> str:
 
 
 def _source(source: RecurringSource) -> Markup:
-    name = shorten(source.address, 120)
+    name = shorten(shown_address(source.address), 120)
     return html(
         '<li><div><span class="source-address" dir="auto">{link}</span>'
         '<span class="source-details">{kind} · {every} · {items}{options}</span>'
