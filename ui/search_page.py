@@ -36,6 +36,7 @@ from ui.search_fields import (
     label_of,
 )
 from ui.search_handlers import SearchHandlers
+from ui.skip_link import build_skip_link
 from ui.streams import skipping_none
 
 FIRST_LENS = 0  # none: without an instruction the ranking is the base model's, the best where only an answer is wanted
@@ -135,6 +136,7 @@ def _build_fields(handlers: SearchHandlers, parts: PageParts) -> _Fields:
             autofocus=True,
             elem_id="query",
         )
+        build_skip_link("passages")
         collection = choice_field([], label=_("Collection"), min_width=0, elem_id="collection")
         lens = choice_field(
             handlers.lens_choices(),
