@@ -19,7 +19,7 @@ from app.commands.composition import wiring
 from app.errors import ConflictError
 from app.runtime.worker_lock import WorkerLock
 from app.services import Services
-from app.types.documents import MAX_ATTEMPTS, JobKind, JobState
+from app.types.documents import JobKind, JobState
 from app.types.upkeep import JobReport
 from app.types.uris import shown_address
 
@@ -146,8 +146,7 @@ class JobFollower:
         if job.state is JobState.CANCELLED and not self._reports_cancelled:
             return
         if job.state is not JobState.DONE:
-            is_content = job.state is JobState.DEAD and job.attempts < MAX_ATTEMPTS  # no further attempt would help
-            target = self.unreadable if is_content and self._is_optional(report.uri) else self.failures
+            target = self.unreadable if job.is_refused and self._is_optional(report.uri) else self.failures
             target.add(shown_uri(report.uri) or job.document_id, job.error or f"the job was {job.state}")
             return
         self.done += 1
