@@ -138,7 +138,7 @@ class DocumentHandlers:
         title = name_of(document)
         job = self.catalog.latest_jobs([document.id]).get(document.id)
         if job is None:
-            raise ConflictError(_("“{title}” has no active job. Reload the page.").format(title=title))
+            raise ConflictError(_("“{title}” is not being processed any more. Reload the page.").format(title=title))
         if action == "retry":
             self.catalog.retry(job.id)
             return render_note(_("“{title}” is being reindexed.").format(title=title))

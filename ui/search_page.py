@@ -213,7 +213,7 @@ def _build_settings(lens_values: str, parts: PageParts) -> tuple[Any, ...]:
             )
         with gr.Row(elem_classes="ask-row"):
             steps = count_slider(parts.max_steps, parts.default_steps, _("Steps of refinement"), "steps-slider")
-            limit = count_slider(MAX_RESULTS, DEFAULT_RESULTS, _("Number of results"), "limit")
+            limit = count_slider(MAX_RESULTS, DEFAULT_RESULTS, _("Number of hits"), "limit")
         with gr.Row(elem_classes="ask-row"):
             diversity = gr.Slider(
                 0,
@@ -228,7 +228,7 @@ def _build_settings(lens_values: str, parts: PageParts) -> tuple[Any, ...]:
             )
             second_look = gr.Checkbox(
                 value=True,
-                label=_("Compare the first passages again"),
+                label=_("Rank the first hits again"),
                 info=_("With an instruction: more accurate, but slower."),
                 min_width=220,
                 elem_id="second-look",

@@ -50,7 +50,7 @@ class SourceHandlers:
         if action == "run-source":
             found = self.sources.hurry(read_choice(data.get("subject"), name="choice"))
             return render_note(
-                _("{name} will be fetched as soon as a worker is free.").format(name=shown_address(found.address))
+                _("{name} will be synced as soon as the server is free.").format(name=shown_address(found.address))
             )
         if action == "delete-source":
             self.sources.delete(read_choice(data.get("subject"), name="choice"))
@@ -76,7 +76,7 @@ class SourceHandlers:
             ),
         )
         return render_note(
-            _("{name} will be fetched as soon as a worker is free.").format(name=shown_address(found.address))
+            _("{name} will be synced as soon as the server is free.").format(name=shown_address(found.address))
         )
 
     def _credentials(self) -> list[str]:

@@ -143,7 +143,7 @@ def test_a_search_is_saved_found_in_the_history_and_asked_again(open_page: Open,
     assert shown(complete(opened)) == before
     assert parse_qs(urlsplit(page.url).query)["m"] == ["dense"]
     page.go_back()
-    past.get_by_role("button", name="Forget").click()
+    past.get_by_role("button", name="Remove").click()
     expect(past).to_have_count(0)
     page.get_by_role("button", name="Delete Ferries").click()
     expect(page.locator("#saved-searches li")).to_have_count(0)
@@ -227,7 +227,7 @@ def test_typed_words_bring_proposals_and_one_of_them_fills_the_values(
     proposed = page_application.server.ask("/api/v1/lenses/proposals", question).body["proposals"]
     expect(page.locator(".proposals button")).to_have_count(len(proposed))
     expect(first).to_contain_text(proposed[0]["values"][0].partition(" =")[0])
-    expect(first).to_contain_text(f"{proposed[0]['fitting']} of {proposed[0]['texts']} texts fit")
+    expect(first).to_contain_text(f"{proposed[0]['fitting']} of {proposed[0]['texts']} sampled texts")
     assert opened.overflows() == []
     axe(opened)
 
@@ -360,7 +360,7 @@ def test_a_thumb_is_a_judgement_and_a_saved_lens_a_lens(open_page: Open, page_ap
 
     page.get_by_label("Instruction").fill("Identify the vehicle.")
     page.get_by_role("button", name="Settings").click()
-    page.get_by_label("Compare the first passages again").uncheck()
+    page.get_by_label("Rank the first hits again").uncheck()
     page.wait_for_function("location.search.includes('r=0')")
     page.get_by_label("Save as a lens").fill("same vehicle")
     page.get_by_role("button", name="Save lens").click()

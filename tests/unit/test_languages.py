@@ -103,7 +103,12 @@ def test_texts_numbers_and_dates_follow_the_language() -> None:
     shown = (_("Search"), number(1234), number(0.5, 3), moment(at))
     assert shown == ("Search", "1,234", "0.500", "2026-11-23 21:05")
     with speaking("de"):
-        assert (_("Search"), number(1234), number(0.5, 3), moment(at)) == ("Suche", "1.234", "0,500", "23.11.26, 21:05")
+        assert (_("Search"), number(1234), number(0.5, 3), moment(at)) == (
+            "Suchen",
+            "1.234",
+            "0,500",
+            "23.11.26, 21:05",
+        )
         assert ngettext("{count} passage", "{count} passages", 1) == "{count} Textstelle"
         assert html("<b>[[Close]]</b> {}").format("<i>") == "<b>Schließen</b> &lt;i&gt;"
     assert _("Search") == "Search"

@@ -582,7 +582,7 @@ def test_what_further_steps_changed_is_shown_beside_each_passage() -> None:
     html = shown(result(first, second, replace(third, rank=3)), before=before)
     moves = re.findall(r'class="move ([\w-]+)" title="([^"]+)"', html)
     assert moves == [
-        ("is-new", "Not in the first results"),
+        ("is-new", "Not among the first hits"),
         ("is-up", "Rose by 2 during refinement"),
     ]
     fell = shown(result(replace(second, rank=3)), before=result(second, steps=1))

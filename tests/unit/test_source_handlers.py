@@ -48,7 +48,7 @@ def test_a_source_is_added_shown_run_and_deleted(toy_services: Any, handlers: So
     assert shown.is_awaited  # until a worker takes it up
     held = catalog.sources.claim(lease=timedelta(minutes=1))
     shown = handlers.show("library")
-    assert "fetching now" in shown.listing
+    assert "syncing now" in shown.listing
     assert shown.is_awaited
     catalog.sources.end_round(held, Round(1, 2, 3, "There is no such branch or tag."))
     shown = handlers.show("library")
